@@ -1,0 +1,87 @@
+"""cudalens: see in a notebook what your GPU did.
+
+In a notebook, ``%load_ext cudalens`` and then ``%%cudaprofile`` on top of a cell. In a script::
+
+    import cudalens
+
+    with cudalens.profile(memory=True) as p:
+        train_step()
+    print(p.trace.summary())
+    p.trace.to_html("report.html")
+
+Everything is imported on first use, so that ``import cudalens`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from cudalens.errors import (
+    CudalensError,
+    OutputError,
+    ProfilerBusyError,
+    ProfilerError,
+    SchemaError,
+    TraceError,
+    TraceFormatError,
+)
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cudalens import analysis
+    from cudalens.frames import Trace
+    from cudalens.session import profile, runs
+    from cudalens.traces import load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CudalensError",
+    "OutputError",
+    "ProfilerBusyError",
+    "ProfilerError",
+    "SchemaError",
+    "Trace",
+    "TraceError",
+    "TraceFormatError",
+    "analysis",
+    "load",
+    "profile",
+    "runs",
+]
+
+_LAZY = {
+    "Trace": ("cudalens.frames", "Trace"),
+    "load": ("cudalens.traces", "load"),
+    "profile": ("cudalens.session", "profile"),
+    "runs": ("cudalens.session", "runs"),
+}
+_ROOMS = {"analysis", "frames", "profiler", "report", "session", "traces", "views"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        module, attribute = _LAZY[name]
+        value = getattr(import_module(module), attribute)
+    elif name in _ROOMS:
+        value = import_module(f"cudalens.{name}")
+    else:
+        raise AttributeError(f"module 'cudalens' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_ROOMS})
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Called by ``%load_ext cudalens``: adds the magics, prints nothing."""
+    import_module("cudalens.magics").load(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Called by ``%unload_ext cudalens``: leaves the shell as it was before."""
+    import_module("cudalens.magics").unload(shell)

@@ -1,0 +1,26 @@
+"""The doors of a Trace: which function of which upper room answers for each of its methods.
+
+frames/ must not import the rooms above it, and ``import cudalens`` must not import pandas. So the methods of a Trace
+that show or write name their door here, and the room behind it is imported when the door is first opened.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+DOORS: Final = {
+    "key_averages": ("cudalens.analysis.averages", "key_averages"),
+    "mimebundle": ("cudalens.views.mimebundle", "mimebundle"),
+    "selection": ("cudalens.views.selection", "selected_events"),
+    "summary": ("cudalens.views.text", "summary"),
+    "timeline": ("cudalens.views.widget", "timeline"),
+    "to_chrome": ("cudalens.traces.chrome_writer", "to_chrome"),
+    "to_html": ("cudalens.report", "to_html"),
+}
+
+
+def open_door(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call the function behind door `name` with the arguments given."""
+    module, function = DOORS[name]
+    return getattr(import_module(module), function)(*args, **kwargs)

@@ -1,0 +1,70 @@
+"""The exceptions that cudalens raises on purpose.
+
+One root, so that ``except cudalens.CudalensError`` catches every refusal of ours and nothing else::
+
+    CudalensError
+    ├── TraceError              a Trace cannot be what was asked of it
+    │   ├── TraceFormatError    a file is not what it should be (also a ValueError)
+    │   └── SchemaError         a frame does not fit the column catalog (also a ValueError)
+    ├── OutputError             a file that we were asked to write cannot be written (also an OSError)
+    └── ProfilerError           a profile cannot start, or cannot be read (also a RuntimeError)
+        └── ProfilerBusyError   another profiler is active on this thread or holds CUPTI
+
+Every message says what was wrong, where, what was expected and what to do.
+"""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+
+
+class CudalensError(Exception):
+    """Root of every exception that cudalens raises on purpose."""
+
+
+class TraceError(CudalensError):
+    """A Trace cannot be what was asked of it."""
+
+
+class TraceFormatError(TraceError, ValueError):
+    """A file is not the trace that it should be; nothing half-made is left behind.
+
+    Attributes:
+        path: The file, as the user named it.
+        position: Where in it, in words ("byte 1042", "event 17", "member 'events.parquet'"), or None.
+        found: What was there.
+        expected: What should have been there.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        found: str,
+        expected: str,
+        position: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.path = fspath(path)
+        self.position = position
+        self.found = found
+        self.expected = expected
+        where = f"{self.path}, {position}" if position else self.path
+        message = f"{where}: found {found}; expected {expected}."
+        super().__init__(f"{message} {hint}" if hint else message)
+
+
+class SchemaError(TraceError, ValueError):
+    """A frame does not fit the column catalog."""
+
+
+class OutputError(CudalensError, OSError):
+    """A file that we were asked to write cannot be written; an existing file is untouched."""
+
+
+class ProfilerError(CudalensError, RuntimeError):
+    """A profile cannot start, or its results cannot be read."""
+
+
+class ProfilerBusyError(ProfilerError):
+    """Another profiler is active on this thread, or another tool holds CUPTI."""

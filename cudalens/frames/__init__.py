@@ -1,0 +1,42 @@
+"""The Trace and its frames: the column catalog, the call tree, the stack table, saving and loading. No torch."""
+
+from cudalens.frames.build import (
+    GPU_ACTIVITIES,
+    GPU_CATEGORIES,
+    RUNTIME_CATEGORIES,
+    build_events,
+    build_memory,
+    categorical,
+    is_category,
+    nullable,
+)
+from cudalens.frames.catalog import EVENTS, FRAMES, MEMORY, STACKS, Column, check_frame, columns_of, empty_frame
+from cudalens.frames.files import atomic_write
+from cudalens.frames.info import DeviceInfo, Problem, RunInfo
+from cudalens.frames.stacks import StackTable
+from cudalens.frames.trace import Trace
+
+__all__ = [
+    "EVENTS",
+    "FRAMES",
+    "GPU_ACTIVITIES",
+    "GPU_CATEGORIES",
+    "MEMORY",
+    "RUNTIME_CATEGORIES",
+    "STACKS",
+    "Column",
+    "DeviceInfo",
+    "Problem",
+    "RunInfo",
+    "StackTable",
+    "Trace",
+    "atomic_write",
+    "build_events",
+    "build_memory",
+    "categorical",
+    "check_frame",
+    "columns_of",
+    "empty_frame",
+    "is_category",
+    "nullable",
+]

@@ -1,0 +1,169 @@
+"""The column catalog: every column of every frame of a Trace, in one place.
+
+Empty frames, validation at the edges and the table in ``docs/frames.md`` are made from it. No sentinels: what is
+unknown is missing (``<NA>``), and `Column.missing` says what missing means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from cudalens.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a frame.
+
+    Attributes:
+        name: Column name; a suffix carries the unit where it is not nanoseconds.
+        dtype: The pandas dtype by name. ``int64`` and ``bool`` are never missing; ``Int64``, ``Int32``, ``Float32``
+            (pandas' masked arrays) and ``category`` may be.
+        unit: Physical unit, or "" for a plain number or text.
+        meaning: What the value says.
+        missing: What ``<NA>`` means, or "never".
+        source: Where a Kineto trace carries it.
+    """
+
+    name: str
+    dtype: str
+    unit: str
+    meaning: str
+    missing: str = "never"
+    source: str = "computed"
+
+
+_NOT_GPU = "not device work"
+_NOT_HOST = "device work has no host thread"
+
+EVENTS: Final = (
+    Column("ts", "int64", "ns", "start, from the epoch or from the file's own zero", source="ts"),
+    Column("dur", "int64", "ns", "duration; 0 for an instant", source="dur"),
+    Column("is_instant", "bool", "", "a point in time, not an interval", source="ph"),
+    Column("name", "category", "", "operator, kernel, runtime call or range", source="name"),
+    Column("cat", "category", "", "Kineto's category: cpu_op, user_annotation, cuda_runtime, kernel …", source="cat"),
+    Column("device", "Int32", "", "device index", _NOT_GPU, "args.device, pid"),
+    Column("stream", "Int64", "", "device stream (or queue)", _NOT_GPU, "args.stream, tid"),
+    Column("pid", "Int64", "", "process", _NOT_HOST, "pid"),
+    Column("tid", "Int64", "", "host thread", "device work, or a lane that has only a label", "tid"),
+    Column("thread", "category", "", "label of the host thread or lane", "the trace names none", "thread_name, tid"),
+    Column(
+        "correlation_id",
+        "Int64",
+        "",
+        "joins a runtime call with the device work that it launched",
+        "neither",
+        "args.correlation",
+    ),
+    Column("external_id", "Int64", "", "joins with the operator that was running", "not recorded", "args.External id"),
+    Column("sequence_nr", "Int64", "", "autograd sequence number", "no autograd op", "args.Sequence number"),
+    Column("fwd_tid", "Int64", "", "torch's id of the forward op's thread", "no backward op", "args.Fwd thread id"),
+    Column("graph_id", "Int64", "", "CUDA graph that replayed it", "not from a graph", "args.graph id"),
+    Column("graph_node_id", "Int64", "", "node in that graph", "not from a graph", "args.graph node id"),
+    Column("parent", "Int64", "", "row of the enclosing event on the same host thread", "a root, or device work"),
+    Column("depth", "int32", "", "number of ancestors; 0 for a root and for device work"),
+    Column("self_dur", "int64", "ns", "dur less the dur of the children; dur for device work"),
+    Column("launch", "Int64", "", "row of the runtime or driver call that launched it", "host work, or not recorded"),
+    Column("step", "Int64", "", "profiler step", "outside any step", "ProfilerStep#N"),
+    Column("num_bytes", "Int64", "bytes", "moved by a copy, set by a memset", "not a copy", "args.bytes"),
+    Column("flops", "Int64", "", "floating-point operations by torch's formulas", "no formula or not asked for"),
+    Column("shapes", "category", "", "input shapes as JSON text", "not recorded", "args.Input Dims"),
+    Column("dtypes", "category", "", "input dtypes as JSON text", "not recorded", "args.Input type"),
+    Column("stack", "Int64", "", "id in the stack table", "not recorded", "args.Call stack"),
+    Column("module", "category", "", "path of nn.Modules that were running", "none, or not recorded", "nn.Module: …"),
+    Column("grid", "category", "", "launch grid, as [x,y,z]", "not a kernel", "args.grid"),
+    Column("block_dim", "category", "", "thread block, as [x,y,z]", "not a kernel", "args.block"),
+    Column("registers", "Int32", "", "registers per thread", "not a kernel", "args.registers per thread"),
+    Column("shared_memory_bytes", "Int64", "bytes", "per block", "not a kernel", "args.shared memory"),
+    Column("blocks_per_sm", "Float32", "", "blocks over multiprocessors", "not a kernel", "args.blocks per SM"),
+    Column("warps_per_sm", "Float32", "", "warps over multiprocessors", "not a kernel", "args.warps per SM"),
+    Column(
+        "occupancy_pct",
+        "Float32",
+        "%",
+        "estimated achieved occupancy",
+        "not a kernel",
+        "args.est. achieved occupancy %",
+    ),
+    Column("collective", "category", "", "collective operation", "not a collective", "args.Collective name"),
+    Column("process_group", "category", "", "process group", "not a collective", "args.Process Group Name"),
+)
+
+MEMORY: Final = (
+    Column("ts", "int64", "ns", "when, on the events' clock", source="ts"),
+    Column("action", "category", "", "alloc, free_requested, free_completed, segment_alloc, segment_free, oom …"),
+    Column("device_type", "category", "", "cpu, cuda, …", "not recorded", "args.Device Type"),
+    Column("device", "Int32", "", "device index", "host memory", "args.Device Id"),
+    Column("addr", "UInt64", "", "address", "not recorded", "args.Addr"),
+    Column("num_bytes", "int64", "bytes", "size of the action, never negative", source="args.Bytes"),
+    Column("allocated_bytes", "Int64", "bytes", "allocated after it", "not recorded", "args.Total Allocated"),
+    Column("reserved_bytes", "Int64", "bytes", "reserved after it", "not recorded", "args.Total Reserved"),
+    Column("pid", "Int64", "", "process", "not recorded", "pid"),
+    Column("tid", "Int64", "", "host thread", "not recorded", "tid"),
+    Column("event", "Int64", "", "row of the innermost event running on that thread", "none was running"),
+)
+
+STACKS: Final = (
+    Column("stack", "int64", "", "id of the stack; the rows of one stack stand together"),
+    Column("position", "int32", "", "0 is the innermost stack frame"),
+    Column("file", "category", "", "source file or notebook cell"),
+    Column("line", "Int32", "", "line number", "native code"),
+    Column("function", "category", "", "function", "not recorded"),
+)
+
+FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {"events": EVENTS, "memory": MEMORY, "stacks": STACKS}
+
+
+def columns_of(frame: str) -> tuple[Column, ...]:
+    """Columns of the frame named `frame`, in order."""
+    return FRAMES[frame]
+
+
+def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray | np.ndarray:
+    """`length` missing values of `dtype` (zeros or False for dtypes that cannot be missing)."""
+    if dtype == "category":
+        return pd.Categorical.from_codes(np.full(length, -1, np.int8), categories=pd.Index([], dtype="str"))
+    if dtype in ("int64", "int32", "bool"):
+        return np.zeros(length, dtype)
+    array: pd.api.extensions.ExtensionArray = pd.array([pd.NA], dtype=dtype).take(np.zeros(length, np.intp))
+    return array
+
+
+def empty_frame(frame: str) -> pd.DataFrame:
+    """The frame named `frame` with all its columns and no row."""
+    return pd.DataFrame({column.name: missing_array(column.dtype, 0) for column in columns_of(frame)})
+
+
+def check_frame(frame: str, df: pd.DataFrame) -> pd.DataFrame:
+    """`df` itself, once it has exactly the catalog's columns and dtypes.
+
+    Raises:
+        SchemaError: A column is missing, unknown, or has another dtype.
+    """
+    expected = {column.name: column.dtype for column in columns_of(frame)}
+    if faults := list(_faults(expected, df)):
+        raise SchemaError(f"frame '{frame}': {'; '.join(faults)}. The catalog is cudalens.frames.catalog.")
+    return df
+
+
+def _faults(expected: Mapping[str, str], df: pd.DataFrame) -> Iterable[str]:
+    for name in expected.keys() - set(df.columns):
+        yield f"column '{name}' is missing"
+    for name in df.columns:
+        if name not in expected:
+            yield f"column '{name}' is unknown"
+        elif str(df[name].dtype) != expected[name]:
+            yield f"column '{name}' is {df[name].dtype}, expected {expected[name]}"
+
+
+def docs_table(frame: str) -> str:
+    """The frame's columns as a Markdown table."""
+    head = "| column | dtype | unit | meaning | missing means | source |\n| --- | --- | --- | --- | --- | --- |\n"
+    return head + "".join(
+        f"| `{c.name}` | {c.dtype} | {c.unit} | {c.meaning} | {c.missing} | {c.source} |\n" for c in columns_of(frame)
+    )

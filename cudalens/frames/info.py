@@ -1,0 +1,92 @@
+"""What ran, where, when and with which options: the `info` of a Trace."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Damage that a reader found and survived.
+
+    Attributes:
+        kind: Short name of the damage ("event without ts", "negative dur").
+        count: How often.
+        where: The first place, in words.
+    """
+
+    kind: str
+    count: int
+    where: str
+
+
+class DeviceInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A device that a Trace mentions.
+
+    Attributes:
+        index: Index as the program saw it.
+        name: Product name.
+        capability: Compute capability ("9.0"), or None.
+        total_memory_bytes: Size of its memory, or None.
+        num_sms: Multiprocessors (compute units), or None.
+    """
+
+    index: int
+    name: str
+    capability: str | None = None
+    total_memory_bytes: int | None = None
+    num_sms: int | None = None
+
+
+class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What ran, where, when, with which versions and options.
+
+    Attributes:
+        name: Name of the run ("cell-12", a file's name).
+        source: ``cuda``, ``cpu``, ``virtual:<spec>`` or ``file:<format>``.
+        started_ns: Start of the measured window on the events' clock, or None.
+        ended_ns: End of that window, or None.
+        status: How the profiled code ended.
+        error: Its exception in one line, or None.
+        build_s: Seconds from raw results (or an open file) to frames.
+        start_s: Seconds that starting the collectors took, or None.
+        stop_s: Seconds that stopping the collectors took, or None.
+        options: The options that the run was made with.
+        versions: Versions of what made it ("torch", "cuda_runtime", …).
+        devices: Devices that the run mentions.
+        host: Host name and processor, where known.
+        rank: Rank in a distributed job, or None.
+        world_size: Number of ranks of that job, or None.
+        num_steps: Number of measured repeats, or None.
+        code: Source of the profiled cell, or None.
+        problems: Damage that the reader survived.
+    """
+
+    name: str
+    source: str
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    status: Literal["ok", "raised", "interrupted"] = "ok"
+    error: str | None = None
+    build_s: float = 0.0
+    start_s: float | None = None
+    stop_s: float | None = None
+    options: dict[str, str | int | float | bool | None] = {}
+    versions: dict[str, str] = {}
+    devices: tuple[DeviceInfo, ...] = ()
+    host: str | None = None
+    rank: int | None = None
+    world_size: int | None = None
+    num_steps: int | None = None
+    code: str | None = None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the times are a model's, not a clock's."""
+        return self.source.startswith("virtual:")
+
+    def replace(self, **changes: object) -> RunInfo:
+        """A copy with `changes` applied."""
+        return msgspec.structs.replace(self, **changes)

@@ -1,0 +1,160 @@
+"""Saving a Trace as one file, and reading it back exactly: a zip of Parquet and JSON, never pickle.
+
+Layout, version 1: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
+``<frame>.parquet`` holds a frame's columns, categoricals as codes. Files are foreign when they are read: member names,
+sizes, versions, columns, dtypes and codes are checked before anything is built.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from cudalens.errors import TraceFormatError
+from cudalens.frames.catalog import FRAMES, Column, columns_of
+from cudalens.frames.files import atomic_write
+from cudalens.frames.info import RunInfo
+
+VERSION: Final = 1
+SUFFIX: Final = ".cudalens"
+_HEAD: Final = "trace.json"
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest date: the same Trace gives the same bytes
+_MAX_HEAD_BYTES: Final = 1 << 30
+_MAX_MEMBER_BYTES: Final = 1 << 36
+
+
+class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    info: RunInfo
+    categories: dict[str, dict[str, list[str]]]
+
+
+class _Version(msgspec.Struct):
+    version: int
+
+
+def save(info: RunInfo, frames: dict[str, pd.DataFrame], path: str | os.PathLike[str]) -> Path:
+    """Write `info` and `frames` to `path`, whole or not at all."""
+    categories = {name: _categories(frame) for name, frame in frames.items()}
+    head = msgspec.json.encode(_Head(VERSION, info, categories))
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(_HEAD, _EPOCH), head, zipfile.ZIP_DEFLATED)
+        for name, frame in frames.items():
+            archive.writestr(zipfile.ZipInfo(_member(name), _EPOCH), _parquet(name, frame), zipfile.ZIP_STORED)
+    return Path(path)
+
+
+def load(path: str | os.PathLike[str]) -> tuple[RunInfo, dict[str, pd.DataFrame]]:
+    """Read what `save` wrote.
+
+    Raises:
+        TraceFormatError: The file is damaged, of another version, or not a saved Trace.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_members(path, archive)
+            head = _read_head(path, archive)
+            return head.info, {name: _read_frame(path, archive, name, head) for name in FRAMES}
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        raise TraceFormatError(path, found=f"a damaged zip ({error})", expected="a saved Trace") from error
+    except OSError as error:
+        raise TraceFormatError(
+            path, found=error.strerror or str(error), expected="a readable file that Trace.save wrote"
+        ) from error
+
+
+def _member(frame: str) -> str:
+    return f"{frame}.parquet"
+
+
+def _categories(frame: pd.DataFrame) -> dict[str, list[str]]:
+    return {c: list(frame[c].cat.categories) for c in frame.columns if frame[c].dtype == "category"}
+
+
+def _parquet(name: str, frame: pd.DataFrame) -> bytes:
+    arrays = [_to_arrow(frame[column.name].array) for column in columns_of(name)]
+    table = pa.Table.from_arrays(arrays, names=[column.name for column in columns_of(name)])
+    sink = io.BytesIO()
+    pq.write_table(table, sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _to_arrow(array: Any) -> pa.Array:
+    if isinstance(array, pd.Categorical):
+        return pa.array(array.codes.astype(np.int32))
+    if isinstance(array, (pd.arrays.IntegerArray, pd.arrays.FloatingArray)):
+        return pa.array(array.to_numpy(dtype=array.dtype.numpy_dtype, na_value=0), mask=np.asarray(array.isna()))
+    return pa.array(array.to_numpy())
+
+
+def _check_members(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> None:
+    expected = [_HEAD, *map(_member, FRAMES)]
+    names = archive.namelist()
+    for name in names:
+        if name not in expected:
+            raise TraceFormatError(path, position=f"member {name!r}", found="an unknown member", expected=f"{expected}")
+        if names.count(name) > 1:
+            raise TraceFormatError(path, position=f"member {name!r}", found="it twice", expected="it once")
+    for name in expected:
+        if name not in names:
+            raise TraceFormatError(path, position=f"member {name!r}", found="nothing", expected="it in the zip")
+        limit = _MAX_HEAD_BYTES if name == _HEAD else _MAX_MEMBER_BYTES
+        if archive.getinfo(name).file_size > limit:
+            raise TraceFormatError(
+                path, position=f"member {name!r}", found="an absurd size", expected=f"at most {limit:,} bytes"
+            )
+
+
+def _read_head(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> _Head:
+    data = archive.read(_HEAD)
+    try:
+        version = msgspec.json.decode(data, type=_Version).version
+        if version != VERSION:
+            raise TraceFormatError(
+                path,
+                position=f"member {_HEAD!r}",
+                found=f"format version {version}",
+                expected=f"version {VERSION}",
+                hint="Open it with the cudalens that wrote it, or a newer one.",
+            )
+        return msgspec.json.decode(data, type=_Head)
+    except msgspec.MsgspecError as error:
+        raise TraceFormatError(path, position=f"member {_HEAD!r}", found=str(error), expected="run info") from error
+
+
+def _read_frame(path: str | os.PathLike[str], archive: zipfile.ZipFile, name: str, head: _Head) -> pd.DataFrame:
+    position = f"member {_member(name)!r}"
+    try:
+        table = pq.read_table(pa.BufferReader(archive.read(_member(name))))
+        columns = {
+            c.name: _from_arrow(table.column(c.name), c, head.categories.get(name, {})) for c in columns_of(name)
+        }
+    except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as error:
+        raise TraceFormatError(path, position=position, found=str(error), expected=f"frame '{name}'") from error
+    if unknown := set(table.column_names) - columns.keys():
+        raise TraceFormatError(path, position=position, found=f"columns {sorted(unknown)}", expected="the catalog's")
+    return pd.DataFrame(columns, copy=False)
+
+
+def _from_arrow(chunked: pa.ChunkedArray, column: Column, categories: dict[str, list[str]]) -> Any:
+    array = chunked.combine_chunks()
+    if column.dtype == "category":
+        codes = array.cast(pa.int32()).to_numpy(zero_copy_only=False)
+        return pd.Categorical.from_codes(codes, categories=pd.Index(categories[column.name], dtype="str"))
+    if column.dtype in ("int64", "int32", "bool"):
+        if array.null_count:
+            raise ValueError(f"column '{column.name}' has {array.null_count} missing values, expected none")
+        return array.cast(column.dtype).to_numpy(zero_copy_only=False)
+    mask = array.is_null().to_numpy(zero_copy_only=False)
+    values = array.fill_null(0).to_numpy(zero_copy_only=False)
+    kind = pd.arrays.FloatingArray if column.dtype.startswith("Float") else pd.arrays.IntegerArray
+    return kind(values.astype(column.dtype.lower(), copy=True), mask.copy())

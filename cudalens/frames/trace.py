@@ -1,0 +1,144 @@
+"""`Trace`: what one run left behind, as pandas frames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from cudalens import _doors
+from cudalens.frames import store
+from cudalens.frames.catalog import FRAMES, check_frame, empty_frame
+from cudalens.frames.info import RunInfo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FRAME_NAMES: Final = tuple(FRAMES)
+
+
+class Trace:
+    """What one run left behind: frames of events and memory, the stack table, and facts about the run.
+
+    A Trace does not change. Its frames are handed out as shallow copies: adding or replacing a column of one leaves the
+    Trace as it was. A frame that the run did not make is empty, with the right columns.
+
+    Attributes are documented column by column in ``docs/frames.md``.
+    """
+
+    __slots__ = ("__weakref__", "_frames", "_info", "_state")
+
+    def __init__(self, info: RunInfo, **frames: pd.DataFrame) -> None:
+        """Build a Trace of frames that obey the catalog.
+
+        Args:
+            info: Facts about the run.
+            **frames: Frames by their name in the catalog; the others are empty.
+
+        Raises:
+            SchemaError: A frame's columns or dtypes differ from the catalog.
+            TypeError: A frame has a name that the catalog does not know.
+        """
+        if unknown := frames.keys() - FRAMES.keys():
+            raise TypeError(f"Trace has no frame {sorted(unknown)}; it has {list(_FRAME_NAMES)}")
+        self._info = info
+        self._frames = {name: _checked(name, frames.get(name)) for name in _FRAME_NAMES}
+        # What views remember about this Trace between calls (a selection, say); never part of its value.
+        self._state: dict[str, Any] = {}
+
+    @property
+    def info(self) -> RunInfo:
+        """What ran, where, when, with which versions and options."""
+        return self._info
+
+    @property
+    def events(self) -> pd.DataFrame:
+        """A row per interval or instant, sorted by (start, longest first)."""
+        return self._frames["events"].copy(deep=False)
+
+    @property
+    def memory(self) -> pd.DataFrame:
+        """A row per allocator action, in time order."""
+        return self._frames["memory"].copy(deep=False)
+
+    @property
+    def stacks(self) -> pd.DataFrame:
+        """The call stacks that the ``stack`` column names, a row per stack frame, innermost first."""
+        return self._frames["stacks"].copy(deep=False)
+
+    @property
+    def frames(self) -> Mapping[str, pd.DataFrame]:
+        """All frames by name."""
+        return {name: frame.copy(deep=False) for name, frame in self._frames.items()}
+
+    def replace(self, *, info: RunInfo | None = None, **frames: pd.DataFrame) -> Trace:
+        """A Trace with another `info` or other frames, and the rest of this one."""
+        return Trace(info or self._info, **(self._frames | frames))
+
+    @property
+    def selection(self) -> pd.DataFrame:
+        """The rows of `events` that are selected in the last widget shown of this Trace; all where nothing is."""
+        frame: pd.DataFrame = _doors.open_door("selection", self)
+        return frame
+
+    def summary(self) -> Any:
+        """The verdict and the largest costs; prints as text, shows as a table in a notebook."""
+        return _doors.open_door("summary", self)
+
+    def timeline(self, **options: Any) -> Any:
+        """The live widget: stream timeline, operator and kernel table, memory curve."""
+        return _doors.open_door("timeline", self, **options)
+
+    def key_averages(self, **options: Any) -> pd.DataFrame:
+        """Costs by name, as `cudalens.analysis.key_averages` defines them."""
+        frame: pd.DataFrame = _doors.open_door("key_averages", self, **options)
+        return frame
+
+    def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write one offline HTML file that shows this Trace; returns its path."""
+        written: Path = _doors.open_door("to_html", self, path, **options)
+        return written
+
+    def to_chrome(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write Chrome trace JSON (gzip when `path` ends in ``.gz``) for Perfetto and others; returns its path."""
+        written: Path = _doors.open_door("to_chrome", self, path, **options)
+        return written
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write this Trace to one ``.cudalens`` file (a zip of Parquet and JSON); returns its path.
+
+        Raises:
+            OutputError: The file cannot be written; what stood there is untouched.
+        """
+        return store.save(self._info, self._frames, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Trace:
+        """Read a ``.cudalens`` file, exactly as it was saved.
+
+        Raises:
+            TraceFormatError: The file is damaged, of an unknown version, or no such file at all.
+        """
+        info, frames = store.load(path)
+        return cls(info, **frames)
+
+    def __len__(self) -> int:
+        """Number of events."""
+        return len(self._frames["events"])
+
+    def __bool__(self) -> bool:
+        """A Trace is true, also when it holds no event."""
+        return True
+
+    def __repr__(self) -> str:
+        """One cheap line; never reads the frames."""
+        return f"<cudalens.Trace '{self._info.name}': {len(self):,} events, {self._info.source}>"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return _doors.open_door("mimebundle", self, **kwargs)
+
+
+def _checked(name: str, frame: pd.DataFrame | None) -> pd.DataFrame:
+    return empty_frame(name) if frame is None else check_frame(name, frame)

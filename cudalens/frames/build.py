@@ -115,7 +115,8 @@ def lanes(*keys: NDArray[Any]) -> NDArray[np.int32]:
     for key in keys:
         codes, uniques = pd.factorize(key)
         lane = lane * max(len(uniques), 1) + codes
-    return pd.factorize(lane)[0].astype(np.int32)
+    dense: NDArray[np.int32] = pd.factorize(lane)[0].astype(np.int32)
+    return dense
 
 
 def _column(column: Column, value: Any, order: Ints, n: int, is_sorted: bool) -> Any:
@@ -123,10 +124,22 @@ def _column(column: Column, value: Any, order: Ints, n: int, is_sorted: bool) ->
         return missing_array(column.dtype, n)
     if not isinstance(value, (pd.Categorical, pd.arrays.IntegerArray, pd.arrays.FloatingArray)):
         is_plain = column.dtype in ("int64", "bool")
-        value = np.asarray(value, column.dtype) if is_plain else pd.array(value, dtype=column.dtype)
+        value = np.asarray(value, column.dtype) if is_plain else _extension_array(value, column.dtype)
+    elif isinstance(value, pd.Categorical):
+        value = _with_text(value)
     elif str(value.dtype) != column.dtype:
         value = value.astype(column.dtype)
     return value if is_sorted else value.take(order)
+
+
+def _extension_array(value: Any, dtype: str) -> Any:
+    return _with_text(pd.Categorical(value)) if dtype == "category" else pd.array(value, dtype=dtype)
+
+
+def _with_text(value: pd.Categorical) -> pd.Categorical:
+    """`value` with categories of pandas' own text dtype, also when there is none to tell the dtype by."""
+    text = pd.Index([], dtype="str").dtype
+    return value if value.categories.dtype == text else value.rename_categories(value.categories.astype(text))
 
 
 def _filled(values: Any) -> Ints:

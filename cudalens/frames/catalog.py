@@ -28,6 +28,7 @@ class Column:
         meaning: What the value says.
         missing: What ``<NA>`` means, or "never".
         source: Where a Kineto trace carries it.
+        names: The frame whose row numbers the values are ("events"), "stacks" for ids of stacks, or "".
     """
 
     name: str
@@ -36,6 +37,7 @@ class Column:
     meaning: str
     missing: str = "never"
     source: str = "computed"
+    names: str = ""
 
 
 _NOT_GPU = "not device work"
@@ -65,16 +67,30 @@ EVENTS: Final = (
     Column("fwd_tid", "Int64", "", "torch's id of the forward op's thread", "no backward op", "args.Fwd thread id"),
     Column("graph_id", "Int64", "", "CUDA graph that replayed it", "not from a graph", "args.graph id"),
     Column("graph_node_id", "Int64", "", "node in that graph", "not from a graph", "args.graph node id"),
-    Column("parent", "Int64", "", "row of the enclosing event on the same host thread", "a root, or device work"),
+    Column(
+        "parent",
+        "Int64",
+        "",
+        "row of the enclosing event on the same host thread",
+        "a root, or device work",
+        names="events",
+    ),
     Column("depth", "int32", "", "number of ancestors; 0 for a root and for device work"),
     Column("self_dur", "int64", "ns", "dur less the dur of the children; dur for device work"),
-    Column("launch", "Int64", "", "row of the runtime or driver call that launched it", "host work, or not recorded"),
+    Column(
+        "launch",
+        "Int64",
+        "",
+        "row of the runtime or driver call that launched it",
+        "host work, or not recorded",
+        names="events",
+    ),
     Column("step", "Int64", "", "profiler step", "outside any step", "ProfilerStep#N"),
     Column("num_bytes", "Int64", "bytes", "moved by a copy, set by a memset", "not a copy", "args.bytes"),
     Column("flops", "Int64", "", "floating-point operations by torch's formulas", "no formula or not asked for"),
     Column("shapes", "category", "", "input shapes as JSON text", "not recorded", "args.Input Dims"),
     Column("dtypes", "category", "", "input dtypes as JSON text", "not recorded", "args.Input type"),
-    Column("stack", "Int64", "", "id in the stack table", "not recorded", "args.Call stack"),
+    Column("stack", "Int64", "", "id in the stack table", "not recorded", "args.Call stack", "stacks"),
     Column("module", "category", "", "path of nn.Modules that were running", "none, or not recorded", "nn.Module: …"),
     Column("grid", "category", "", "launch grid, as [x,y,z]", "not a kernel", "args.grid"),
     Column("block_dim", "category", "", "thread block, as [x,y,z]", "not a kernel", "args.block"),
@@ -105,7 +121,9 @@ MEMORY: Final = (
     Column("reserved_bytes", "Int64", "bytes", "reserved after it", "not recorded", "args.Total Reserved"),
     Column("pid", "Int64", "", "process", "not recorded", "pid"),
     Column("tid", "Int64", "", "host thread", "not recorded", "tid"),
-    Column("event", "Int64", "", "row of the innermost event running on that thread", "none was running"),
+    Column(
+        "event", "Int64", "", "row of the innermost event running on that thread", "none was running", names="events"
+    ),
 )
 
 STACKS: Final = (

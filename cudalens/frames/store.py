@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,8 +64,10 @@ def load(path: str | os.PathLike[str]) -> tuple[RunInfo, dict[str, pd.DataFrame]
         with zipfile.ZipFile(path) as archive:
             _check_members(path, archive)
             head = _read_head(path, archive)
-            return head.info, {name: _read_frame(path, archive, name, head) for name in FRAMES}
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+            frames = {name: _read_frame(path, archive, name, head) for name in FRAMES}
+            _check_links(path, frames)
+            return head.info, frames
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise TraceFormatError(path, found=f"a damaged zip ({error})", expected="a saved Trace") from error
     except OSError as error:
         raise TraceFormatError(
@@ -158,3 +161,29 @@ def _from_arrow(chunked: pa.ChunkedArray, column: Column, categories: dict[str, 
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
     kind = pd.arrays.FloatingArray if column.dtype.startswith("Float") else pd.arrays.IntegerArray
     return kind(values.astype(column.dtype.lower(), copy=True), mask.copy())
+
+
+def _check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame]) -> None:
+    """Refuse row numbers that lead nowhere, and parents that come after their children (a loop, for who walks up)."""
+    for name, frame in frames.items():
+        for column in (c for c in columns_of(name) if c.names):
+            values = frame[column.name].dropna().to_numpy(np.int64)
+            limit = _num_targets(frames, column.names)
+            bad = values[(values < 0) | (values >= limit)]
+            if len(bad):
+                found = f"column '{column.name}' names row {bad[0]}"
+                raise TraceFormatError(
+                    path, position=f"member {_member(name)!r}", found=found, expected=f"rows below {limit}"
+                )
+    parent = frames["events"]["parent"]
+    if (parent >= parent.index).any():
+        raise TraceFormatError(
+            path, position=f"member {_member('events')!r}", found="a parent after its child", expected="parents first"
+        )
+
+
+def _num_targets(frames: dict[str, pd.DataFrame], target: str) -> int:
+    stacks = frames["stacks"]["stack"]
+    if target == "stacks":
+        return int(stacks.max()) + 1 if len(stacks) else 0
+    return len(frames[target])

@@ -1,0 +1,73 @@
+# `make help` lists what there is. Everything happens in .venv; nothing is installed outside of it.
+PYTHON ?= python3
+# Where pip finds torch. Empty: PyPI, whose Linux wheel brings gigabytes of CUDA. `TORCH=cpu` takes PyTorch's CPU build.
+TORCH ?=
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CPU_INDEX := https://download.pytorch.org/whl/cpu
+INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo lab test test-browser test-gpu check fix bench lock docs build clean
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
+	@echo "  Without an NVIDIA GPU, add TORCH=cpu to the first call: PyPI's Linux wheel of torch brings gigabytes of CUDA."
+	@echo "  Another interpreter (3.11 or newer): PYTHON=python3.12."
+
+setup: $(STAMP) ## create .venv and install cudalens with all that its development needs
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"cudalens needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make setup PYTHON=python3.12")'
+	@echo "Installing into $(VENV) (PyTorch included: $(if $(INDEX),CPU build,the default build; TORCH=cpu for the CPU build))"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) install --quiet --upgrade "pip>=25.1"
+	@$(PIP) install --quiet $(INDEX) -c requirements.lock -e ".[lab]" --group dev
+	@touch $@
+
+demo: setup ## run notebooks/quickstart.ipynb for real, write an HTML report, print the verdict
+	@$(BIN)/python notebooks/run_demo.py
+
+lab: setup ## open JupyterLab on the notebooks
+	@$(BIN)/jupyter lab --notebook-dir=notebooks
+
+test: setup ## run the tests (browser and GPU tests skip, and say why, where there is none)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-browser: setup ## install Chromium if need be, then run the tests that need it
+	@sh tools/chromium.sh
+	@$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
+
+test-gpu: ## run the tests that need a GPU, with whatever Python and torch PYTHON names
+	@if [ -x $(BIN)/python ] && [ "$(origin PYTHON)" = file ]; then $(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS); \
+	 else PYTHONPATH=. $(PYTHON) -m pytest -m gpu tests/gpu $(PYTEST_ARGS); fi
+
+check: setup ## ruff, mypy, import-linter and the generated docs; edits nothing
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --verbose | tail -n 30
+	@$(BIN)/python tools/frame_docs.py --check
+
+fix: setup ## let ruff repair what it can, and write the generated docs anew
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+	@$(BIN)/python tools/frame_docs.py
+
+bench: setup ## run the benchmarks against the peers, results into benchmarks/results
+	@$(BIN)/python benchmarks/run_all.py
+
+lock: setup ## resolve requirements.lock anew
+	@$(PIP) install --quiet uv
+	@$(BIN)/uv pip compile pyproject.toml -c tools/lock.in --extra lab --group dev --universal --python-version 3.11 --no-header --no-annotate --quiet -o requirements.lock
+
+build: setup ## build the wheel and the sdist into dist/
+	@$(PIP) install --quiet build
+	@$(BIN)/python -m build
+
+clean: ## remove .venv and everything that was made
+	rm -rf $(VENV) dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,37 @@
+"""Writes docs/frames.md from the column catalog; ``--check`` only says whether the file is up to date."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from cudalens.frames.catalog import FRAMES, docs_table
+
+TARGET = Path(__file__).parent.parent / "docs" / "frames.md"
+HEAD = """# The frames of a Trace
+
+Every Trace has these pandas frames; one that its run did not make is empty. Nothing is encoded in special values: what
+is unknown is missing (`<NA>`), and the table says what missing means. `cudalens/frames/catalog.py` makes this page.
+
+`parent` and `launch` are row numbers of `events`: `events.loc[events["launch"]]` is the launching call of each kernel.
+"""
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return HEAD + "".join(f"\n## `trace.{name}`\n\n{docs_table(name)}" for name in FRAMES)
+
+
+def main() -> int:
+    """Write the page, or compare it with what stands there."""
+    if "--check" not in sys.argv:
+        TARGET.write_text(page(), encoding="utf-8")
+        return 0
+    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == page():
+        return 0
+    sys.stderr.write(f"{TARGET.name} is not what the column catalog says; run 'make fix'.\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

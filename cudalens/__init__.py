@@ -22,6 +22,7 @@ from cudalens.errors import (
     OutputError,
     ProfilerBusyError,
     ProfilerError,
+    RecordError,
     SchemaError,
     TraceError,
     TraceFormatError,
@@ -42,6 +43,7 @@ __all__ = [
     "OutputError",
     "ProfilerBusyError",
     "ProfilerError",
+    "RecordError",
     "SchemaError",
     "Trace",
     "TraceError",
@@ -58,7 +60,7 @@ _LAZY = {
     "profile": ("cudalens.session", "profile"),
     "runs": ("cudalens.session", "runs"),
 }
-_ROOMS = {"analysis", "frames", "profiler", "report", "session", "traces", "views"}
+_ROOMS = {"analysis", "frames", "profiler", "report", "sanitizer", "session", "traces", "views"}
 
 
 def __getattr__(name: str) -> Any:

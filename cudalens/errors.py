@@ -7,6 +7,7 @@ One root, so that ``except cudalens.CudalensError`` catches every refusal of our
     │   ├── TraceFormatError    a file is not what it should be (also a ValueError)
     │   └── SchemaError         a frame does not fit the column catalog (also a ValueError)
     ├── OutputError             a file that we were asked to write cannot be written (also an OSError)
+    ├── RecordError             a recorded program cannot be judged (also a ValueError)
     └── ProfilerError           a profile cannot start, or cannot be read (also a RuntimeError)
         └── ProfilerBusyError   another profiler is active on this thread or holds CUPTI
 
@@ -60,6 +61,10 @@ class SchemaError(TraceError, ValueError):
 
 class OutputError(CudalensError, OSError):
     """A file that we were asked to write cannot be written; an existing file is untouched."""
+
+
+class RecordError(CudalensError, ValueError):
+    """A recorded program cannot be judged: an op is unknown, incomplete, or touches memory that is not there."""
 
 
 class ProfilerError(CudalensError, RuntimeError):

@@ -1,0 +1,174 @@
+"""How the payload orders and predicts: lanes, the nesting that times are coded against, and what is derived anew.
+
+Rows travel lane by lane, in the order of the frame within each lane. What the page can compute for itself (self time,
+the row in the frame) is not sent; it is computed here in the same way, and only the differences are sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.frames import tree
+from cudalens.frames.build import is_category
+
+Ints = NDArray[np.int64]
+
+# Doubles hold integers up to here exactly; it is 104 days in nanoseconds.
+EXACT: Final = 2**53
+
+_MISSING: Final = np.iinfo(np.int64).min
+_MAX_LABEL: Final = 200
+
+
+class Times(NamedTuple):
+    """Start and duration, ns, and lane of each row, in the payload's order; each of shape (n,)."""
+
+    start: Ints
+    dur: Ints
+    lane: Ints
+
+
+def clipped_times(events: pd.DataFrame) -> tuple[int, Ints, Ints, int]:
+    """Origin, start from it and duration of each row, ns, and how many rows had to be clipped to 104 days."""
+    ts, dur = events["ts"].to_numpy(), events["dur"].to_numpy()
+    if not len(ts):
+        return 0, ts, dur, 0
+    low, high = int(ts.min()), int(ts.max())
+    origin = low if high - low < EXACT // 2 else int(np.partition(ts, len(ts) // 2)[len(ts) // 2]) - EXACT // 4
+    # Clip before subtracting: the difference of two int64 may not fit in one.
+    start = np.clip(ts, max(origin, _MISSING), min(origin + EXACT // 2, 2**63 - 1)) - origin
+    length = np.clip(dur, 0, EXACT // 2)
+    return origin, start, length, int(((start + origin != ts) | (length != dur)).sum())
+
+
+def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, Any]]]:
+    """Lane of each row, shape (n,), and what each lane is: device streams first, then threads by the time they took."""
+    is_device = events["device"].notna().to_numpy()
+    has_tid = events["tid"].notna().to_numpy()
+    label = np.where(has_tid | is_device, -1, events["thread"].cat.codes.to_numpy())
+    keys = np.stack(
+        [
+            np.where(is_device, 0, 1),
+            np.where(is_device, _filled(events["device"]), _filled(events["pid"])),
+            np.where(is_device, _filled(events["stream"]), _filled(events["tid"])),
+            label,
+        ]
+    )
+    code = np.zeros(len(events), np.int64)
+    for key in keys:
+        codes, uniques = pd.factorize(key)
+        code = pd.factorize(code * max(len(uniques), 1) + codes)[0]
+    firsts = np.full(int(code.max()) + 1 if len(code) else 0, len(code))
+    np.minimum.at(firsts, code, np.arange(len(code)))
+    busy = np.bincount(code, weights=events["self_dur"].to_numpy(), minlength=len(firsts))
+    rank = _ranking(keys[:, firsts], busy)
+    place = np.empty(len(rank), np.int64)
+    place[rank] = np.arange(len(rank))
+    thread = _thread_labels(events, code, len(firsts))
+    table = [_lane(keys[:, firsts[k]], thread[k]) for k in rank]
+    return place[code], table
+
+
+def _ranking(keys: NDArray[Any], busy: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Order of the lanes: devices by device and stream, then threads, the one with most work first."""
+    is_host = keys[0] == 1
+    work = np.where(is_host, -busy, 0.0)
+    return np.lexsort((keys[3], keys[2], keys[1], work, is_host))
+
+
+def _thread_labels(events: pd.DataFrame, code: Ints, num: int) -> list[str]:
+    """The first thread label that the rows of each lane carry, or ""."""
+    codes = events["thread"].cat.codes.to_numpy().astype(np.int64)
+    found = np.full(num, -1, np.int64)
+    rows = np.flatnonzero(codes >= 0)[::-1]
+    found[code[rows]] = codes[rows]
+    names = [str(c) for c in events["thread"].cat.categories]
+    return [names[k] if k >= 0 else "" for k in found]
+
+
+def _lane(key: NDArray[Any], thread: str) -> dict[str, Any]:
+    kind, first, second = int(key[0]), _known(key[1]), _known(key[2])
+    if kind == 0:
+        label = f"GPU {first}" + ("" if second is None else f" · stream {second}")
+        return {"kind": "device", "label": label, "device": first, "stream": _safe(second)}
+    label = thread or ("unknown thread" if second is None else "thread")
+    if second is not None and str(second) not in label:
+        label = f"{label} {second}"
+    return {"kind": "host", "label": label[:_MAX_LABEL], "pid": _safe(first), "tid": _safe(second)}
+
+
+def _known(value: Any) -> int | None:
+    return None if int(value) == _MISSING else int(value)
+
+
+def _safe(value: int | None) -> int | str | None:
+    """A number that JavaScript reads exactly, or its text."""
+    return str(value) if value is not None and abs(value) >= EXACT else value
+
+
+def _filled(column: pd.Series) -> Ints:
+    filled: Ints = column.array.to_numpy(dtype=np.int64, na_value=_MISSING)
+    return filled
+
+
+def nesting(start: Ints, dur: Ints, lane: Ints) -> tuple[Ints, Ints, Ints]:
+    """What the times are coded against: depth, and start and end less what the neighbours in the tree foretell.
+
+    Args:
+        start: Start of each row, ns, lane by lane, each lane in order of (start, longest first) where possible.
+        dur: Duration, ns.
+        lane: Lane of each row, ascending.
+
+    Returns:
+        depth: Number of enclosing rows of the same lane.
+        gap: Start less the end of the previous sibling; less the parent's start for a first child; less the previous
+            root's end for a root (0 at the start of a lane).
+        tail: End less the end of the last child; the duration where there is none. Both are small where events nest
+            closely, which is why they deflate better than starts and durations.
+    """
+    parent = tree.parents(start, dur, lane)
+    depth = tree.depths(parent).astype(np.int64)
+    end = start + dur
+    # Roots of one lane are siblings too: their common parent is the lane, numbered below zero.
+    above = np.where(parent >= 0, parent, -1 - lane)
+    order = np.argsort(above, kind="stable")
+    first = np.ones(len(order), bool)
+    first[1:] = above[order][1:] != above[order][:-1]
+    before = np.empty(len(order), np.int64)
+    before[order[1:]] = end[order[:-1]]
+    fresh = order[first]
+    before[fresh] = np.where(parent[fresh] >= 0, start[parent[fresh]], 0)
+    last = np.append(first[1:], True) if len(first) else first
+    closing = order[last]
+    closing = closing[parent[closing] >= 0]
+    tail = dur.copy()
+    tail[parent[closing]] = end[parent[closing]] - end[closing]
+    return depth, start - before, tail
+
+
+def derived_self(events: pd.DataFrame, order: Ints, times: Times) -> tuple[NDArray[np.bool_], Ints]:
+    """Which rows stand outside of the host's call trees, and the self time of each row, ns; both in payload order.
+
+    Rows of a device stand outside as well, but are not marked: their lane says so. Host rows that the frame keeps out
+    of a tree for a reason that does not travel (they started and ended on different threads) are found by comparing.
+    """
+    is_host = events["device"].isna().to_numpy()[order]
+    odd = events["is_instant"].to_numpy() | is_category(events["cat"].array, {"Trace", "overhead"})
+    outside = is_host & odd[order]
+    is_root = events["parent"].isna().to_numpy()[order]
+    for _ in range(2):
+        parent = tree.parents(times.start, times.dur, np.where(is_host & ~outside, times.lane, -1))
+        stray = (parent >= 0) & is_root
+        if not stray.any():
+            break
+        outside |= stray
+    return outside, tree.self_durations(times.dur, parent)
+
+
+def derived_order(start: Ints, dur: Ints) -> Ints:
+    """The rows, which stand lane by lane, in the order that a frame has: by (start, longest first), then by lane."""
+    return tree.sort_order(start, dur)

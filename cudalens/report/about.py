@@ -1,0 +1,71 @@
+"""What a report says about its run besides the verdict: when, on what, with which versions and options."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from cudalens import __version__
+from cudalens.frames import DeviceInfo, RunInfo, Trace
+from cudalens.views import units
+
+# Clocks that start with the machine or the file stay below it; the epoch's nanoseconds passed it in 2001.
+_EPOCH_LIKE: Final = 10**18
+_MAX_TEXT: Final = 2000
+
+SOURCES: Final = {"cuda": "recorded on a GPU", "cpu": "recorded on the CPU"}
+
+KEYS: Final = (
+    ("W / S, wheel", "zoom in and out"),
+    ("A / D, arrows, drag", "move"),
+    ("F", "show everything"),
+    ("/", "search by name"),
+    ("Enter, click", "select an event; a row of the table selects its name"),
+    ("Shift + drag, drag in the memory curve", "select a range of time"),
+    ("Esc", "clear the selection"),
+)
+
+
+def facts_of(trace: Trace) -> list[tuple[str, str]]:
+    """Terms and texts about the run of `trace`; what is not known is left out."""
+    info = trace.info
+    facts = [
+        ("Run", info.name),
+        ("Source", source_text(info)),
+        ("When", when(info.started_ns)),
+        ("Devices", ", ".join(_device(device) for device in info.devices[:16])),
+        ("Host", info.host or ""),
+        ("Rank", "" if info.rank is None else f"{info.rank} of {info.world_size or 'an unknown number'}"),
+        ("Steps", "" if info.num_steps is None else str(info.num_steps)),
+        ("Events", units.count(len(trace))),
+        ("Options", ", ".join(f"{key}={value}" for key, value in sorted(info.options.items()))),
+        ("Versions", ", ".join(f"{key} {value}" for key, value in sorted(info.versions.items()))),
+        ("Report by", f"cudalens {__version__}"),
+    ]
+    return [(term, text[:_MAX_TEXT]) for term, text in facts if text]
+
+
+def source_text(info: RunInfo) -> str:
+    """Where the times come from, in words."""
+    if info.is_simulated:
+        return f"simulated on a virtual {info.source.removeprefix('virtual:')}; times are a model's"
+    if info.source.startswith("file:"):
+        return f"read from a {info.source.removeprefix('file:')} file"
+    return SOURCES.get(info.source, info.source)
+
+
+def when(started_ns: int | None) -> str:
+    """The start as UTC, or empty text where the trace's clock is not the epoch's."""
+    if started_ns is None or not _EPOCH_LIKE <= started_ns < 10**19:
+        return ""
+    return f"{datetime.fromtimestamp(started_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _device(device: DeviceInfo) -> str:
+    facts = [
+        f"compute capability {device.capability}" if device.capability else "",
+        units.size(device.total_memory_bytes) if device.total_memory_bytes else "",
+        f"{device.num_sms} SMs" if device.num_sms else "",
+    ]
+    known = ", ".join(fact for fact in facts if fact)
+    return f"{device.index}: {device.name}{f' ({known})' if known else ''}"

@@ -1,0 +1,144 @@
+"""Writing the report: the page, the data in it, and the policy that keeps it from reaching for anything else.
+
+Layout of the file: head with a content security policy, a static part (verdict, picture, largest costs) that needs no
+script, facts about the run, then data blocks that a browser does not execute, and one module script. The policy names
+that script by its hash, so that markup which slipped through the escaping still could not run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64encode
+from collections.abc import Iterator
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from cudalens.frames import Trace, atomic_write
+from cudalens.frames.files import check_target
+from cudalens.report import about
+from cudalens.views import assets, payload, text
+from cudalens.views.facts import facts
+from cudalens.views.svg import timeline_svg
+
+MAX_BYTES: Final = 5_000_000
+"""A report of a million events stays below it: details of the events are left out before that."""
+
+_MAX_CODE: Final = 20_000
+
+
+def to_html(trace: Trace, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+    """Write `trace` as one HTML file that works offline, from ``file://``.
+
+    Args:
+        trace: What to show.
+        path: The file to write, whole or not at all.
+        title: Heading of the page; the run's name where None.
+
+    Returns:
+        `path`.
+
+    Raises:
+        OutputError: The file cannot be written; what stood there is untouched.
+    """
+    heading = f"Profile of {trace.info.name}" if title is None else title
+    target = check_target(path)  # before the work, not after it
+    page = "".join(_page(trace, heading)).encode("utf-8", errors="replace")
+    with atomic_write(target) as file:
+        file.write(page)
+    return target
+
+
+def _page(trace: Trace, title: str) -> Iterator[str]:
+    script = assets.module_text("report.js")
+    blocks = list(_blocks(trace))
+    head = _head(title, script)
+    static = _static(trace, title)
+    used = sum(map(len, (script, head, static, *blocks)))
+    yield head
+    yield static
+    yield _data("cudalens-payload", _base64(payload.pack(trace, max_bytes=_payload_budget(used))))
+    yield from blocks
+    yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
+
+
+def _payload_budget(used: int) -> int:
+    """Bytes of payload that, base64 coded, keep the file below MAX_BYTES."""
+    return max(0, (MAX_BYTES - used - 10_000) * 3 // 4)
+
+
+def policy(script: str) -> str:
+    """The content security policy of a page whose one script is `script`: no network, no other code."""
+    digest = b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
+    rules = {
+        "default-src": "'none'",
+        "script-src": f"'sha256-{digest}' blob:",
+        "style-src": "'unsafe-inline'",
+        "img-src": "data: blob:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {value}" for name, value in rules.items())
+
+
+def _head(title: str, script: str) -> str:
+    style = assets.style_text() + assets.report_style_text()
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script), quote=True)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="generator" content="cudalens">\n<meta name="referrer" content="no-referrer">\n'
+        f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n</head>\n"
+    )
+
+
+def _static(trace: Trace, title: str) -> str:
+    verdict, table = text.summary(trace).html_parts()
+    return (
+        f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
+        f'<span class="what">{escape(_subtitle(trace))}</span>'
+        '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
+        f'<main>\n<div id="cudalens-static">{verdict}{timeline_svg(trace)}{table}'
+        "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
+        f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
+    )
+
+
+def _subtitle(trace: Trace) -> str:
+    info = trace.info
+    names = list(dict.fromkeys(device.name for device in info.devices))
+    parts = [about.source_text(info), ", ".join(names[:3]), about.when(info.started_ns)]
+    return " · ".join(part for part in parts if part)
+
+
+def _about(trace: Trace) -> str:
+    facts_html = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in about.facts_of(trace))
+    keys = "".join(f"<dt><kbd>{escape(key)}</kbd></dt><dd>{escape(what)}</dd>" for key, what in about.KEYS)
+    code = trace.info.code
+    cell = f"<dt>Code</dt><dd><pre>{escape(code[:_MAX_CODE])}</pre></dd>" if code else ""
+    return (
+        f'<footer class="facts"><details><summary>About this run</summary><dl>{facts_html}{cell}</dl></details>'
+        f"<details><summary>Keyboard and mouse</summary><dl>{keys}</dl></details></footer>\n"
+    )
+
+
+def _blocks(trace: Trace) -> Iterator[str]:
+    config = {"facts": facts(trace), "versions": assets.library_versions()}
+    yield _data("cudalens-facts", _json(config), kind="application/json")
+    for name in assets.LIBRARIES:
+        yield _data(f"cudalens-{name}", _base64(assets.library(name)))
+
+
+def _data(name: str, content: str, kind: str = "text/plain") -> str:
+    return f'<script type="{kind}" id="{name}">{content}</script>\n'
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end a script element."""
+    return json.dumps(value, sort_keys=True).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode("ascii")

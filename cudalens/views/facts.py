@@ -1,0 +1,23 @@
+"""What the page says in words: verdict, badge and notes, as small JSON that the widget and the report share."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cudalens.frames import Trace
+from cudalens.views import text
+
+MEMORY_HINT: Final = (
+    "Allocations were not recorded. Profile with %%cudaprofile --memory, or cudalens.profile(memory=True), "
+    "to see the memory curve."
+)
+
+
+def facts(trace: Trace) -> dict[str, Any]:
+    """Facts of `trace` for the page: ``verdict``, ``badge``, ``notes`` and ``memoryHint``; all plain text."""
+    return {
+        "verdict": text.verdict(trace, badge=False),
+        "badge": text.mark(trace.info),
+        "notes": text.notes(trace.info),
+        "memoryHint": MEMORY_HINT,
+    }

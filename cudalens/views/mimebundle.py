@@ -1,0 +1,80 @@
+"""A Trace in every front end: plain text, a page that stands alone, and the live widget where a kernel runs.
+
+JupyterLab shows a widget view and nothing else of a bundle that holds one; reopened without its kernel, such an output
+reads "Error displaying widget: model not found", and the text/html beside it is never looked at (as of
+jupyterlab-manager 5.0.16). So a live display is two bundles, one after the other: the picture, which the notebook
+keeps, and the widget, which hides the picture while it shows (``widget.js``) and gives it back when it goes. The
+picture's style hides the error of a widget that is gone. Front ends without widgets see the picture alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from html import escape
+from typing import Any, Final
+
+from cudalens.frames import Trace
+from cudalens.views import text
+from cudalens.views.svg import timeline_svg
+
+WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
+MAX_HTML_BYTES: Final = 200_000
+
+# An output that follows a picture and holds a widget's error (text, and no element) is hidden. JupyterLab keeps style
+# sheets of trusted notebooks only; it shows no widget view, so no error, in others.
+_STYLE: Final = (
+    "<style>.jp-OutputArea-child:has([data-cudalens-static]) + .jp-OutputArea-child:has("
+    "> .jp-OutputArea-output.jupyter-widgets:not(:has(*))) { display: none }"
+    ".cudalens-static table td, .cudalens-static table th { text-align: right; padding: 2px 10px; white-space: nowrap }"
+    ".cudalens-static table td:first-child, .cudalens-static table th:first-child "
+    "{ text-align: left; font-family: monospace }</style>"
+)
+
+
+def mimebundle(trace: Trace, **kwargs: Any) -> dict[str, Any]:
+    """`trace` as one bundle: ``text/plain``, ``text/html``, and a widget view when a kernel is live.
+
+    Args:
+        trace: What to show.
+        **kwargs: What IPython passes (include, exclude); it filters the bundle itself.
+    """
+    bundle: dict[str, Any] = static_bundle(trace)
+    if is_live():
+        from cudalens.views.widget import timeline
+
+        bundle[WIDGET_VIEW] = timeline(trace).view_json()
+    return bundle
+
+
+def static_bundle(trace: Trace, widget_id: str | None = None) -> dict[str, Any]:
+    """The part that outlives the kernel. `widget_id`: the live widget that hides it while it shows."""
+    return {"text/plain": str(text.summary(trace)), "text/html": static_html(trace, widget_id)}
+
+
+def static_html(trace: Trace, widget_id: str | None = None) -> str:
+    """Verdict, picture and largest costs as HTML that stands alone: no script, nothing external, at most 200 KB."""
+    mark = "" if widget_id is None else f' data-cudalens-static="{escape(widget_id, quote=True)}"'
+    style = "" if widget_id is None else _STYLE
+    head = f'<div class="cudalens-static"{mark}>{style}'
+    verdict, table = text.summary(trace).html_parts()
+    return f"{head}{verdict}{timeline_svg(trace)}{table}</div>"
+
+
+def show(trace: Trace) -> None:
+    """Display `trace` in a live kernel: the picture, and the widget that stands in front of it.
+
+    Raises:
+        NotImplementedError: No kernel is live; IPython then asks for the mimebundle instead.
+    """
+    if not is_live():
+        raise NotImplementedError
+    from cudalens.views.widget import timeline
+
+    timeline(trace)._ipython_display_()
+
+
+def is_live() -> bool:
+    """Whether this process is a Jupyter kernel, whose front end can open a comm."""
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module else None
+    return getattr(shell, "kernel", None) is not None

@@ -1,0 +1,80 @@
+"""What is selected in the last live widget of a Trace, as rows of its events.
+
+A selection is small JSON: ``range`` ([start, end] in ns from the first event), ``event`` (a row of the events) and
+``names`` (texts); None where a part is not selected. `remember` keeps it beside the Trace, never as part of its value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.frames import Trace
+from cudalens.views.payload_order import clipped_times
+
+_KEY: Final = "selection"
+
+
+def remember(trace: Trace, selection: Mapping[str, Any] | None) -> None:
+    """Keep `selection` as that of `trace`; None forgets it."""
+    trace._state[_KEY] = dict(selection) if selection else None
+
+
+def selected_events(trace: Trace) -> pd.DataFrame:
+    """The rows of ``trace.events`` that the last live widget of `trace` has selected; all where nothing is.
+
+    A row is selected when it fulfils all that is selected: it overlaps the range (an instant stands in it), its name is
+    one of the names, and it is the event, stands beneath it in the call tree, or is device work launched from there.
+    """
+    events = trace.events
+    selection = trace._state.get(_KEY)
+    if not selection:
+        return events
+    chosen = np.ones(len(events), bool)
+    if (span := selection.get("range")) is not None:
+        chosen &= overlapping(events, float(span[0]), float(span[1]))
+    if (names := selection.get("names")) is not None:
+        chosen &= events["name"].isin(list(names)).to_numpy()
+    if (row := selection.get("event")) is not None:
+        chosen &= beneath(events, int(row))
+    return events if bool(chosen.all()) else events[chosen]
+
+
+def overlapping(events: pd.DataFrame, start: float, end: float) -> NDArray[np.bool_]:
+    """True for rows that overlap (start, end), ns from the first event; a row without length counts at both ends."""
+    _, begin, length, _ = clipped_times(events)
+    stop = begin + length
+    hit: NDArray[np.bool_] = np.where(length == 0, (begin >= start) & (begin <= end), (begin < end) & (stop > start))
+    return hit
+
+
+def beneath(events: pd.DataFrame, row: int) -> NDArray[np.bool_]:
+    """True for `row`, all rows beneath it in the call tree, and the device work launched from there.
+
+    Raises:
+        IndexError: `events` has no such row.
+    """
+    if not 0 <= row < len(events):
+        raise IndexError(f"the selected event is row {row}, but the trace has {len(events):,} events")
+    inside = np.zeros(len(events), bool)
+    inside[row] = True
+    parent = _rows(events["parent"])
+    level = np.array([row])
+    children = np.flatnonzero(parent >= 0)
+    while len(level):
+        # A level of the tree a round: as many rounds as the subtree is deep.
+        level = children[np.isin(parent[children], level)]
+        inside[level] = True
+    launch = _rows(events["launch"])
+    launched = np.flatnonzero(launch >= 0)
+    inside[launched[inside[launch[launched]]]] = True
+    return inside
+
+
+def _rows(column: pd.Series) -> NDArray[np.int64]:
+    rows: NDArray[np.int64] = column.array.to_numpy(dtype=np.int64, na_value=-1)
+    return rows

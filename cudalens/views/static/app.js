@@ -1,0 +1,255 @@
+// One view of one trace: the verdict, the timeline, details, the table of costs and the memory curve, linked by one
+// selection. The same code draws the live widget and the offline report; only their `source` differs:
+//   facts      {verdict, badge, notes, memoryHint}       small JSON
+//   payload()  -> Promise<Uint8Array>                    the binary columns
+//   asset(name) -> Promise<Uint8Array>                   gzipped: "datatables.js", "datatables.css", "plotly.js"
+//   versions   {datatables, plotly}                      keys of the page's shared libraries
+//   onSelect({range, event, names})                      event as a row of trace.events, names as text
+
+import { renderDetails } from "./details.js";
+import { createMemory } from "./memory.js";
+import { inflate, loadLibrary } from "./modules.js";
+import { decodePayload } from "./payload.js";
+import { createSelectionStore, selectedMask } from "./selection.js";
+import { createTable } from "./table.js";
+import { createTimeline } from "./timeline.js";
+import { uiCount, uiDuration, uiElement, uiPageTheme, uiPlural, uiWatchTheme } from "./ui.js";
+
+export function createApp(root, source) {
+  const app = { root, source, store: createSelectionStore(), panels: {}, cleanups: [], isOpen: true };
+  app.theme = uiPageTheme();
+  root.classList.add("cudalens");
+  root.dataset.theme = app.theme;
+  root.dataset.state = "loading";
+  app.parts = buildSkeleton(app);
+  app.cleanups.push(uiWatchTheme((theme) => setAppTheme(app, theme)));
+  app.ready = startApp(app).catch((error) => showAppError(app, error));
+  return {
+    ready: app.ready,
+    get data() { return app.data; },
+    panels: app.panels,
+    selection: app.store,
+    setTheme: (theme) => setAppTheme(app, theme),
+    destroy: () => destroyApp(app),
+  };
+}
+
+function buildSkeleton(app) {
+  const { facts } = app.source;
+  const parts = {
+    verdict: uiElement("p", { class: "cl-verdict", role: "status" }, facts.verdict),
+    bar: uiElement("div", { class: "cl-bar", hidden: true }),
+    timeline: uiElement("div", { class: "cl-timeline" }),
+    details: uiElement("section", { class: "cl-panel cl-details", "aria-label": "Details of the selected event" }),
+    tableHost: uiElement("div", { class: "cl-table-host" }),
+    memory: uiElement("section", { class: "cl-panel cl-memory", "aria-label": "Memory curve" }),
+    message: uiElement("div", { class: "cl-message", role: "alert", hidden: true }),
+    status: uiElement("p", { class: "cl-hint cl-status" }, "Loading the timeline…"),
+  };
+  const badge = facts.badge && uiElement("span", { class: "cl-badge" }, facts.badge);
+  parts.verdict.prepend(...(badge ? [badge, " "] : []));
+  const table = uiElement("section", { class: "cl-panel cl-table", "aria-label": "Costs by name" },
+    uiElement("h3", {}, "Operators and kernels"), parts.tableHost);
+  app.root.replaceChildren(parts.verdict, ...noteList(facts.notes), parts.message, parts.status, parts.timeline,
+    parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory);
+  for (const part of [table, parts.details, parts.memory]) part.hidden = true;
+  parts.table = table;
+  return parts;
+}
+
+function noteList(notes = []) {
+  if (!notes.length) return [];
+  return [uiElement("ul", { class: "cl-notes" }, ...notes.map((note) => uiElement("li", {}, note)))];
+}
+
+async function startApp(app) {
+  const { parts, source, root } = app;
+  app.data = await decodePayload(await source.payload());
+  if (!app.isOpen) return;
+  source.onData?.();
+  parts.status.remove();
+  app.panels.timeline = createTimeline(parts.timeline, app.data, {
+    theme: app.theme,
+    onSelect: (selection) => app.store.set(selection, "timeline"),
+  });
+  app.store.subscribe((selection, origin) => applySelection(app, selection, origin));
+  renderDetails(parts.details, app.data, null);
+  parts.table.hidden = parts.details.hidden = parts.memory.hidden = false;
+  watchWidth(app);
+  await nextPaint();
+  root.dataset.state = "painted";
+  source.onPaint?.();
+  // The timeline is on screen; the libraries of the other panels may take their time, and may fail one by one.
+  await Promise.all([
+    startPanel(app, "table", startTable),
+    startPanel(app, "memory curve", startMemory),
+    startPanel(app, "list of details", async () => await app.data.detailsReady),
+  ]);
+  if (app.isOpen) root.dataset.state = "ready";
+}
+
+const nextPaint = () => new Promise((done) => {
+  // A hidden tab paints nothing: a timer stands in for the frame that will not come.
+  const timer = setTimeout(done, 250);
+  requestAnimationFrame(() => setTimeout(() => { clearTimeout(timer); done(); }));
+});
+
+async function startPanel(app, name, start) {
+  try {
+    await start(app);
+  } catch (error) {
+    if (app.isOpen) showAppError(app, error, `The ${name} cannot be shown`);
+  }
+}
+
+async function startTable(app) {
+  const { asset, versions } = app.source;
+  const [library, style] = await Promise.all([
+    loadLibrary("datatables.js", versions.datatables, asset),
+    asset("datatables.css").then(inflate),
+  ]);
+  if (!app.isOpen) return;
+  app.panels.table = createTable(app.parts.tableHost, app.data, {
+    library,
+    styleSheet: new TextDecoder().decode(style),
+    theme: app.theme,
+    onNames: (names) => app.store.set({ names }, "table"),
+  });
+  app.panels.table.setWidth(app.root.clientWidth);
+  updateTable(app, app.store.get(), "start");
+}
+
+async function startMemory(app) {
+  const { parts, data, source } = app;
+  const series = memorySeries(data);
+  const heading = uiElement("h3", {}, "Memory");
+  if (!series.length) {
+    parts.memory.replaceChildren(heading, uiElement("p", { class: "cl-hint" }, source.facts.memoryHint));
+    return;
+  }
+  const host = uiElement("div", { class: "cl-plot-host" });
+  parts.memory.replaceChildren(heading, host);
+  const library = await loadLibrary("plotly.js", source.versions.plotly, source.asset);
+  if (!app.isOpen) return;
+  app.panels.memory = createMemory(host, series, {
+    Plotly: library.default,
+    theme: app.theme,
+    span: traceSpan(data, series),
+    onRange: (range) => app.store.set({ range }, "memory"),
+  });
+  await app.panels.memory.ready;
+  const { range } = app.store.get();
+  if (range) app.panels.memory.setRange(range);
+}
+
+// A curve of allocated bytes per device, as {label, ts, values}; actions that tell no total are left out.
+function memorySeries(data) {
+  return data.memory.map(({ label, ts, allocated }) => {
+    const known = [...allocated.keys()].filter((i) => !Number.isNaN(allocated[i]));
+    return { label, ts: Float64Array.from(known, (i) => ts[i]), values: Float64Array.from(known, (i) => allocated[i]) };
+  }).filter((series) => series.ts.length);
+}
+
+function traceSpan(data, series) {
+  let end = 1;
+  for (let i = 0; i < data.n; i++) end = Math.max(end, data.start[i] + data.dur[i]);
+  for (const { ts } of series) end = Math.max(end, ts[ts.length - 1]);
+  return end;
+}
+
+function applySelection(app, selection, origin) {
+  const { timeline, memory } = app.panels;
+  if (origin !== "timeline") {
+    timeline.setRange(...(selection.range ?? [null]));
+    timeline.setNames(selection.names);
+    timeline.select(selection.event);
+  }
+  if (origin !== "memory") memory?.setRange(selection.range);
+  updateTable(app, selection, origin);
+  renderDetails(app.parts.details, app.data, selection.event);
+  showBar(app, selection);
+  app.source.onSelect?.(outward(app.data, selection));
+}
+
+// The table stays whole while its own rows are being picked; any other choice narrows it.
+function updateTable(app, selection, origin) {
+  const { table } = app.panels;
+  if (!table) return;
+  if (origin !== "table") table.update(selectedMask(app.data, { ...selection, names: null }));
+  table.choose(selection.names);
+}
+
+// The selection in terms that hold outside of this page: rows of trace.events, and names as text.
+function outward(data, { range, event, names }) {
+  return {
+    range: range && [...range],
+    event: event === null ? null : data.row[event],
+    names: names && [...names].map((id) => data.header.names[id]),
+  };
+}
+
+function showBar(app, selection) {
+  const { bar } = app.parts;
+  bar.hidden = app.store.isEmpty();
+  if (bar.hidden) return;
+  const mask = selectedMask(app.data, selection);
+  const number = mask.reduce((sum, one) => sum + one, 0);
+  const chips = selectionTexts(app.data, selection).map(([key, text]) => selectionChip(app, key, text));
+  bar.replaceChildren(
+    uiElement("span", { class: "cl-bar-count" }, `${uiPlural(number, "event")} of ${uiCount(app.data.n)} selected`),
+    ...chips,
+    uiElement("button", { class: "cl-button cl-clear", type: "button", onclick: () => app.store.clear("bar") }, "Clear selection"),
+  );
+}
+
+function selectionTexts(data, { range, event, names }) {
+  const texts = [];
+  if (range) texts.push(["range", `${uiDuration(range[0])} – ${uiDuration(range[1])} (${uiDuration(range[1] - range[0])})`]);
+  if (event !== null) texts.push(["event", `within ${data.header.names[data.name[event]]}`]);
+  if (names) {
+    const first = data.header.names[names.values().next().value];
+    texts.push(["names", names.size === 1 ? first : `${first} and ${names.size - 1} more`]);
+  }
+  return texts;
+}
+
+function selectionChip(app, key, text) {
+  const drop = () => app.store.set({ [key]: null }, "bar");
+  return uiElement("span", { class: "cl-chip", title: text }, uiElement("span", {}, text),
+    uiElement("button", { type: "button", "aria-label": `Stop selecting ${text}`, onclick: drop }, "×"));
+}
+
+function watchWidth(app) {
+  let width = app.root.clientWidth;
+  const observer = new ResizeObserver(() => {
+    if (app.root.clientWidth === width) return;
+    width = app.root.clientWidth;
+    app.panels.table?.setWidth(width);
+    app.panels.memory?.resize();
+  });
+  observer.observe(app.root);
+  app.cleanups.push(() => observer.disconnect());
+}
+
+function setAppTheme(app, theme) {
+  app.theme = theme;
+  app.root.dataset.theme = theme;
+  for (const panel of Object.values(app.panels)) panel.setTheme(theme);
+}
+
+export function showAppError(app, error, what = "The live view cannot be shown") {
+  const { message, status } = app.parts;
+  status.remove();
+  message.hidden = false;
+  message.append(uiElement("p", {}, `${what}: ${error?.message ?? error}`));
+  app.root.dataset.state = "failed";
+  app.source.onFail?.();
+  console.error(error);
+}
+
+function destroyApp(app) {
+  app.isOpen = false;
+  for (const panel of Object.values(app.panels)) panel.destroy();
+  for (const cleanup of app.cleanups.splice(0)) cleanup();
+  app.root.replaceChildren();
+}

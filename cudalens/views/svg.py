@@ -1,0 +1,221 @@
+"""A picture of the timeline as one inline SVG: for saved notebooks, reports before their scripts run, and paper.
+
+Bounded: each lane and depth is a row of pixels, each pixel shows the longest event in it and how much of it is busy;
+neighbours of one colour are joined. Foreign text is escaped. Colours are mid-tones that stand on light and dark ground,
+lines and text take the colour of the text around (``currentColor``), so the picture needs no style sheet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.frames import Trace
+from cudalens.views import theme, units
+from cudalens.views.payload_order import clipped_times, lane_table
+
+WIDTH: Final = 960
+_LABEL: Final = 150
+_PLOT: Final = WIDTH - _LABEL - 8
+_MAX_LANES: Final = 10
+_MAX_DEPTH: Final = 6
+_ROW: Final = 9
+_GAP: Final = 7
+_AXIS: Final = 22
+_MAX_RUNS: Final = 3000
+_LEVELS: Final = (0.35, 0.65, 1.0)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where each lane stands: first pixel row, number of rows, label."""
+
+    lanes: list[tuple[int, int, str]]
+    num_hidden: int
+
+    @property
+    def num_rows(self) -> int:
+        return sum(depth for _, depth, _ in self.lanes)
+
+    def top(self, lane: int) -> int:
+        """Top of the lane in pixels: gaps and rows above it."""
+        return lane * _GAP + self.lanes[lane][0] * _ROW + 4
+
+
+def timeline_svg(trace: Trace) -> str:
+    """The timeline of `trace` as an ``<svg>`` element of at most some 100 KB; empty text where there is no event."""
+    events = trace.events
+    if not len(events):
+        return ""
+    _, start, dur, _ = clipped_times(events)
+    span = max(int((start + dur).max()), 1)
+    lane, table = lane_table(events)
+    depth = np.minimum(events["depth"].to_numpy().astype(np.int64), _MAX_DEPTH - 1)
+    layout = _layout(lane, table, depth, events["is_instant"].to_numpy())
+    shown = np.flatnonzero((lane < len(layout.lanes)) & (dur > 0))
+    first_row = np.array([first for first, _, _ in layout.lanes], np.int64)
+    row = first_row[lane[shown]] + depth[shown]
+    color, palette = _color_codes(events)
+    runs = _runs(row, start[shown] / span, dur[shown] / span, color[shown], layout.num_rows)
+    return _document(trace, layout, runs, palette, span)
+
+
+def _layout(lane: NDArray[np.int64], table: list[dict[str, Any]], depth: Any, instant: NDArray[np.bool_]) -> _Layout:
+    deepest = np.zeros(len(table), np.int64)
+    np.maximum.at(deepest, lane[~instant], depth[~instant])
+    lanes, first = [], 0
+    for k, entry in enumerate(table[:_MAX_LANES]):
+        lanes.append((first, int(deepest[k]) + 1, str(entry["label"])))
+        first += int(deepest[k]) + 1
+    return _Layout(lanes, max(0, len(table) - _MAX_LANES))
+
+
+def _color_codes(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[str]]:
+    """A colour number for each row, and the colours; the same groups of categories as the live timeline."""
+    groups = theme.theme()["groups"]
+    number = {group["key"]: k for k, group in enumerate(groups)}
+    cats = events["cat"].cat
+    by_cat = np.array([number[theme.group_of(str(c))] for c in cats.categories] + [number[theme.GROUP_OTHER]])
+    codes = by_cat[cats.codes.to_numpy()]
+    names = events["name"].cat
+    is_comm = np.array([theme.group_of("kernel", str(n)) == "comm" for n in names.categories] + [False])
+    codes[(codes == number["kernel"]) & is_comm[names.codes.to_numpy()]] = number["comm"]
+    return codes.astype(np.int64), [group["color"] for group in groups]
+
+
+def _runs(
+    row: NDArray[np.int64], start: NDArray[np.float64], dur: NDArray[np.float64], color: Any, num_rows: int
+) -> list[tuple[int, float, float, int, int]]:
+    """Joined pixels as (row, x, width, colour, level); pixels grow until there are few enough."""
+    columns = _PLOT
+    while True:
+        found = _pixel_runs(row, start * columns, dur * columns, color, (num_rows, columns))
+        if len(found) <= _MAX_RUNS or columns < 60:
+            scale = _PLOT / columns
+            return [(r, x * scale, w * scale, c, level) for r, x, w, c, level in found[: 2 * _MAX_RUNS]]
+        columns //= 2
+
+
+def _pixel_runs(
+    row: NDArray[np.int64],
+    x0: NDArray[np.float64],
+    width: NDArray[np.float64],
+    color: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> list[tuple[int, int, int, int, int]]:
+    num_rows, columns = shape
+    cells = num_rows * columns
+    first = np.minimum(x0.astype(np.int64), columns - 1)
+    last = np.minimum((x0 + width).astype(np.int64), columns - 1)
+    owner = np.full(cells, -1, np.int64)
+    for k in np.argsort(width, kind="stable")[-_long_from(width) :] if len(width) else ():
+        owner[row[k] * columns + first[k] : row[k] * columns + last[k] + 1] = color[k]
+    short = np.argsort(width, kind="stable")[: len(width) - _long_from(width)] if len(width) else np.array([], np.int64)
+    at = row[short] * columns + first[short]
+    free = owner[at] < 0
+    owner[at[free]] = color[short][free]  # ascending width: the longest of a pixel is written last
+    coverage = _coverage(row, x0, width, shape)
+    level = np.digitize(np.minimum(coverage, 1.0), (0.34, 0.67))
+    code = np.where(owner < 0, -1, owner * 3 + level).reshape(shape)
+    return _joined(code)
+
+
+def _long_from(width: NDArray[np.float64]) -> int:
+    """How many events are wider than a pixel; a row has room for few of them."""
+    return int((width > 1.0).sum())
+
+
+def _coverage(
+    row: NDArray[np.int64], x0: NDArray[np.float64], width: NDArray[np.float64], shape: tuple[int, int]
+) -> NDArray[np.float64]:
+    """Busy share of each pixel, shape (rows * columns,): the running sum of what each start adds and each end takes."""
+    num_rows, columns = shape
+    stride = columns + 2
+    slope = np.zeros(num_rows * stride)
+    for x, sign in ((x0, 1.0), (x0 + width, -1.0)):
+        whole = np.minimum(x.astype(np.int64), columns)
+        part = np.clip(x - whole, 0.0, 1.0)
+        at = row * stride + whole
+        slope += np.bincount(at, sign * (1.0 - part), len(slope)) + np.bincount(at + 1, sign * part, len(slope))
+    filled: NDArray[np.float64] = np.cumsum(slope.reshape(num_rows, stride), axis=1)[:, :columns].ravel()
+    return filled
+
+
+def _joined(code: NDArray[np.int64]) -> list[tuple[int, int, int, int, int]]:
+    """Neighbours of one code in a row as (row, first column, number of columns, colour, level)."""
+    runs = []
+    for r, line in enumerate(code):
+        edges = np.flatnonzero(np.diff(line, prepend=line[0] - 1, append=line[-1] - 1))
+        for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+            if line[a] >= 0:
+                runs.append((r, a, b - a, int(line[a]) // 3, int(line[a]) % 3))
+    return runs
+
+
+def _document(trace: Trace, layout: _Layout, runs: Any, palette: list[str], span: int) -> str:
+    bottom = layout.top(len(layout.lanes) - 1) + layout.lanes[-1][1] * _ROW + _GAP
+    height = bottom + _AXIS + (16 if layout.num_hidden else 0)
+    title = f"Timeline of {trace.info.name}: {units.plural(len(trace), 'event')} in {units.duration(span)}"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'style="width:100%;max-width:{WIDTH}px;height:auto;display:block" '
+        f'font-family="system-ui,sans-serif" font-size="11" fill="currentColor">',
+        f"<title>{_text(title, 200)}</title>",
+        *_axis(span, bottom),
+        *_labels(layout),
+        *_paths(layout, runs, palette),
+    ]
+    if layout.num_hidden:
+        parts.append(
+            f'<text x="0" y="{height - 4}" opacity=".7">and {units.plural(layout.num_hidden, "lane")} more</text>'
+        )
+    return "".join([*parts, "</svg>"])
+
+
+def _labels(layout: _Layout) -> list[str]:
+    labels = []
+    for k, (_, _, label) in enumerate(layout.lanes):
+        y = layout.top(k) + _ROW
+        labels.append(f'<text x="0" y="{y}"><title>{_text(label, 200)}</title>{_text(label, 24)}</text>')
+    return labels
+
+
+def _paths(layout: _Layout, runs: Any, palette: list[str]) -> list[str]:
+    """One path per colour and level."""
+    tops = [layout.top(k) + d * _ROW for k, (_, depth, _) in enumerate(layout.lanes) for d in range(depth)]
+    drawn: dict[tuple[int, int], list[str]] = {}
+    for row, x, width, color, level in runs:
+        box = f"M{_LABEL + x:.4g} {tops[row]}h{width:.4g}v{_ROW - 1}h-{width:.4g}z"
+        drawn.setdefault((color, level), []).append(box)
+    return [
+        f'<path fill="{palette[color]}" fill-opacity="{_LEVELS[level]}" d="{"".join(boxes)}"/>'
+        for (color, level), boxes in sorted(drawn.items())
+    ]
+
+
+def _axis(span: int, bottom: int) -> list[str]:
+    step = _nice_step(span / 5)
+    lines = []
+    for k in range(int(span // step) + 1):
+        x = _LABEL + _PLOT * k * step / span
+        anchor = "end" if x > WIDTH - 40 else "middle" if k else "start"
+        lines.append(f'<path d="M{x:.1f} 0V{bottom}" stroke="currentColor" stroke-opacity=".15" fill="none"/>')
+        lines.append(
+            f'<text x="{x:.1f}" y="{bottom + 13}" text-anchor="{anchor}" opacity=".7">{units.duration(k * step)}</text>'
+        )
+    return lines
+
+
+def _nice_step(rough: float) -> float:
+    """The next of 1, 2, 5 times a power of ten that is at least `rough`."""
+    power = 10.0 ** np.floor(np.log10(max(rough, 1.0)))
+    return float(next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999))
+
+
+def _text(text: str, width: int) -> str:
+    return escape(units.shorten(text, width), quote=True)

@@ -1,0 +1,213 @@
+"""Traces in words: the verdict, one line that says what to know, and the summary, a short table beneath it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+import pandas as pd
+
+from cudalens.analysis import key_averages, summarize
+from cudalens.analysis.summary import Summary
+from cudalens.frames import RunInfo, Trace
+from cudalens.views import units
+
+_STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
+_MAX_NOTES: Final = 8
+
+_TOP: Final = 10
+_NAME_WIDTH: Final = 44
+_HTML_NAME_WIDTH: Final = 100
+_VERDICT_NAME_WIDTH: Final = 48
+
+
+def verdict(trace: Trace, *, badge: bool = True) -> str:
+    """One line with the answer first: wall time, how busy it was, the largest cost, launches, memory, overhead.
+
+    Args:
+        trace: What ran.
+        badge: Whether simulated times are marked as such in the line itself.
+    """
+    return _verdict(trace.info, summarize(trace), badge=badge)
+
+
+def summary(trace: Trace) -> SummaryText:
+    """The verdict and the largest costs of `trace`; prints as text, shows as a table in a notebook."""
+    result, rows = summarize(trace), _top_rows(trace)
+    return SummaryText(_verdict(trace.info, result, badge=True), tuple(notes(trace.info)), rows)
+
+
+def mark(info: RunInfo) -> str | None:
+    """What must stand on the face of times that no clock measured: ``simulated: <spec>``; else None."""
+    return f"simulated: {info.source.removeprefix('virtual:')}" if info.is_simulated else None
+
+
+def notes(info: RunInfo) -> list[str]:
+    """What went wrong, a line each: how the run ended, and damage that the reader survived."""
+    lines = []
+    if info.status != "ok":
+        lines.append(f"The profiled code {_STATUS[info.status]}{f': {info.error}' if info.error else ''}")
+    lines += [f"{units.count(p.count)} × {p.kind} (first: {p.where})" for p in info.problems[:_MAX_NOTES]]
+    if len(info.problems) > _MAX_NOTES:
+        lines.append(f"and {len(info.problems) - _MAX_NOTES} other kinds of damage")
+    return [units.shorten(line, 300) for line in lines]
+
+
+@dataclass(frozen=True, repr=False)
+class SummaryText:
+    """A summary that prints.
+
+    Attributes:
+        verdict: The answer in one line.
+        notes: What went wrong, a line each.
+        rows: The largest costs, a row of texts each: name, kind, count, total, self, mean ± sd, share.
+    """
+
+    verdict: str
+    notes: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        """At most 100 columns wide, but for the verdict."""
+        lines = [self.verdict, *(f"  ! {note}" for note in self.notes)]
+        if self.rows:
+            lines += ["", *_aligned(self.rows)]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """The same as printed."""
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        head, table = self.html_parts()
+        return f'<div class="cudalens-summary">{head}{table}</div>'
+
+    def html_parts(self) -> tuple[str, str]:
+        """Verdict with notes, and the table, as HTML; every foreign text escaped. It needs no style sheet."""
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        head = f"<p><strong>{escape(self.verdict)}</strong></p>" + (f"<ul>{notes}</ul>" if notes else "")
+        if not self.rows:
+            return head, ""
+        titles = "".join(f"<th>{escape(title)}</th>" for title in COLUMNS)
+        body = "".join(f"<tr>{''.join(_cell(text) for text in row)}</tr>" for row in self.rows)
+        return head, f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
+
+
+COLUMNS: Final = ("name", "kind", "count", "total", "self", "mean ± sd", "share")
+
+KINDS: Final = {
+    "cpu_op": "CPU op",
+    "user_annotation": "range",
+    "gpu_user_annotation": "GPU range",
+    "cuda_runtime": "runtime",
+    "cuda_driver": "driver",
+    "kernel": "kernel",
+    "gpu_memcpy": "copy",
+    "gpu_memset": "set",
+    "python_function": "Python",
+    "cuda_sync": "sync",
+}
+
+
+def _cell(text: str) -> str:
+    short = units.shorten(text, _HTML_NAME_WIDTH)
+    return f"<td>{escape(short)}</td>" if short == text else f'<td title="{escape(text[:1000])}">{escape(short)}</td>'
+
+
+def _top_rows(trace: Trace) -> tuple[tuple[str, ...], ...]:
+    """The largest costs of the side that matters: the device's where there is any, with the host's largest after."""
+    averages = key_averages(trace)
+    device = averages[averages["is_device"]]
+    host = averages[~averages["is_device"]]
+    shown = host.head(_TOP) if device.empty else pd.concat([device.head(_TOP // 2), host.head(_TOP // 2)])
+    return tuple(_row_texts(row) for row in shown.to_dict("records"))
+
+
+def _row_texts(row: dict[Any, Any]) -> tuple[str, ...]:
+    spread = f" ± {units.duration(row['std_ns'])}" if row["count"] > 1 else ""
+    return (
+        str(row["name"]),
+        KINDS.get(str(row["cat"]), str(row["cat"])),
+        units.count(int(row["count"])),
+        units.duration(row["total_ns"]),
+        units.duration(row["self_ns"]),
+        units.duration(row["mean_ns"]) + spread,
+        units.percent(row["share_pct"]),
+    )
+
+
+def _aligned(rows: tuple[tuple[str, ...], ...]) -> list[str]:
+    """The table as lines: texts to the left, numbers to the right, two spaces between."""
+    short = [COLUMNS, *((units.shorten(row[0], _NAME_WIDTH), *row[1:]) for row in rows)]
+    widths = [max(len(row[k]) for row in short) for k in range(len(COLUMNS))]
+    lines = [
+        "  ".join(
+            t.ljust(w) if k < 2 else t.rjust(w) for k, (t, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in short
+    ]
+    return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
+
+
+def _verdict(info: RunInfo, result: Summary, *, badge: bool) -> str:
+    simulated = mark(info) if badge else None
+    parts = [
+        _busy(result),
+        _largest(result),
+        _work(result),
+        *_memory(result),
+        *_overhead(info),
+        *_outcome(info),
+    ]
+    line = "; ".join(part for part in parts if part)
+    return f"[{simulated}] {line}" if simulated else line
+
+
+def _busy(result: Summary) -> str:
+    """Wall time, and the share of it that the device was at work; the CPU's operators where there is no device."""
+    wall = units.duration(result.wall_ns)
+    is_device = result.device_busy_ns is not None
+    busy = result.device_busy_ns if result.device_busy_ns is not None else result.host_busy_ns
+    if not result.wall_ns or busy is None:
+        return wall
+    who = "GPU" if is_device else "CPU ops"
+    return f"{wall}, {who} busy {units.percent(100 * busy / result.wall_ns)}"
+
+
+def _largest(result: Summary) -> str:
+    if not result.top:
+        return "no operator or kernel was recorded"
+    cost = result.top[0]
+    side = "GPU" if result.device_busy_ns is not None else "CPU self"
+    return f"most in {units.shorten(cost.name, _VERDICT_NAME_WIDTH)} ({units.percent(cost.share_pct)} of {side} time)"
+
+
+def _work(result: Summary) -> str:
+    counted = [(result.num_launches, "launch"), (result.num_kernels, "kernel"), (result.num_ops, "CPU op")]
+    return ", ".join(units.plural(number, noun) for number, noun in counted if number)
+
+
+def _memory(result: Summary) -> list[str]:
+    peaks = result.peak_memory_bytes or {}
+    return [f"peak memory {', '.join(f'{units.size(peak)} ({kind})' for kind, peak in peaks.items())}"] if peaks else []
+
+
+def _overhead(info: RunInfo) -> list[str]:
+    """What profiling itself cost; nothing of a trace that was read from a file."""
+    if info.source.startswith("file:"):
+        return []
+    around = [(info.start_s, "start"), (info.stop_s, "stop"), (info.build_s, "frames")]
+    known = [(seconds, what) for seconds, what in around if seconds]
+    if not known:
+        return []
+    listed = ", ".join(f"{what} {units.duration(1e9 * seconds)}" for seconds, what in known)
+    return [f"profiling cost {units.duration(1e9 * sum(s for s, _ in known))} more ({listed})"]
+
+
+def _outcome(info: RunInfo) -> list[str]:
+    number = sum(problem.count for problem in info.problems)
+    return [
+        *([] if info.status == "ok" else [f"the code {_STATUS[info.status]}"]),
+        *([f"{units.plural(number, 'problem')} in the data"] if number else []),
+    ]

@@ -1,0 +1,125 @@
+"""The live widget: timeline, details, table and memory curve over a comm.
+
+Only small JSON is widget state. The columns and the libraries are sent as binary buffers when the page asks for them,
+so a saved notebook does not carry them. The page tells what is selected; `on_select` calls back with the rows.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any, Final
+
+import anywidget
+import pandas as pd
+import traitlets
+
+from cudalens.frames import Trace
+from cudalens.views import assets, mimebundle, payload, selection
+from cudalens.views.facts import facts
+
+Callback = Callable[[pd.DataFrame], object]
+
+_MAX_ERRORS: Final = 3
+_MAX_ERROR_TEXT: Final = 4000
+
+
+class TimelineWidget(anywidget.AnyWidget):
+    """A live view of one Trace. Made by ``trace.timeline()``; show it as the last expression of a cell.
+
+    Attributes:
+        trace: What it shows.
+    """
+
+    _esm = assets.module_text("widget.js")
+    _css = assets.style_text()
+
+    _facts = traitlets.Dict().tag(sync=True)
+    _versions = traitlets.Dict().tag(sync=True)
+    _picture = traitlets.Unicode().tag(sync=True)
+    _selection = traitlets.Dict().tag(sync=True)
+    _errors = traitlets.List(traitlets.Unicode()).tag(sync=True)
+
+    def __init__(self, trace: Trace, *, on_select: Callback | None = None) -> None:
+        """A view of `trace`; `on_select` as in the method of that name."""
+        self.trace = trace
+        self._callbacks: list[Callback] = [] if on_select is None else [on_select]
+        selection.remember(trace, None)
+        super().__init__(_facts=facts(trace), _versions=assets.library_versions())
+        self.on_msg(self._answer)
+
+    @property
+    def selection(self) -> pd.DataFrame:
+        """The rows of ``trace.events`` that are selected; all where nothing is."""
+        return selection.selected_events(self.trace)
+
+    def on_select(self, callback: Callback) -> None:
+        """Call `callback(rows)` whenever the selection changes; what it raises is shown under the widget."""
+        self._callbacks.append(callback)
+
+    def view_json(self) -> dict[str, Any]:
+        """What a mimebundle holds of this widget."""
+        return {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+
+    def __repr__(self) -> str:
+        """One cheap line."""
+        return f"<cudalens timeline of '{self.trace.info.name}'>"
+
+    def _ipython_display_(self) -> None:
+        """Two outputs: the picture that the notebook keeps, then this view, which hides it while it shows."""
+        from IPython.display import display
+
+        if not mimebundle.is_live():
+            raise NotImplementedError
+        self._picture = self.model_id
+        display(mimebundle.static_bundle(self.trace, self.model_id), raw=True)
+        display({"text/plain": "", mimebundle.WIDGET_VIEW: self.view_json()}, raw=True)
+
+    @traitlets.observe("_selection")
+    def _selected(self, change: Any) -> None:
+        selection.remember(self.trace, _known(change["new"]))
+        for callback in self._callbacks:
+            try:
+                callback(self.selection)
+            except Exception:
+                self._report(traceback.format_exc())
+
+    def _report(self, message: str) -> None:
+        self._errors = [*self._errors[1 - _MAX_ERRORS :], message[-_MAX_ERROR_TEXT:]]
+
+    def _answer(self, _: object, content: Any, buffers: object) -> None:
+        """Send what the page asks for; a failure is an answer too, and is shown there."""
+        if not isinstance(content, dict) or content.get("kind") != "request":
+            return
+        try:
+            data = self._bytes(str(content.get("want")))
+        except Exception as error:
+            self.send({"id": content.get("id"), "error": f"{type(error).__name__}: {error}"[:_MAX_ERROR_TEXT]})
+        else:
+            self.send({"id": content.get("id")}, [data])
+
+    def _bytes(self, want: str) -> bytes:
+        return payload.pack(self.trace, compress=False) if want == "payload" else assets.library(want)
+
+
+def timeline(trace: Trace, **options: Any) -> TimelineWidget:
+    """The live widget of `trace`.
+
+    Args:
+        trace: What to show.
+        **options: ``on_select``, a function that is called with the selected rows whenever the selection changes.
+    """
+    return TimelineWidget(trace, **options)
+
+
+def _known(sent: Any) -> dict[str, Any] | None:
+    """The selection as the page sent it, once it has the right form; None where nothing is selected."""
+    span, event, names = sent.get("range"), sent.get("event"), sent.get("names")
+    known: dict[str, Any] = {}
+    if isinstance(span, list) and len(span) == 2:
+        known["range"] = [float(span[0]), float(span[1])]
+    if isinstance(event, int):
+        known["event"] = event
+    if isinstance(names, list):
+        known["names"] = [str(name) for name in names]
+    return known or None

@@ -13,6 +13,7 @@ DOORS: Final = {
     "key_averages": ("cudalens.analysis.averages", "key_averages"),
     "mimebundle": ("cudalens.views.mimebundle", "mimebundle"),
     "selection": ("cudalens.views.selection", "selected_events"),
+    "show": ("cudalens.views.mimebundle", "show"),
     "summary": ("cudalens.views.text", "summary"),
     "timeline": ("cudalens.views.widget", "timeline"),
     "to_chrome": ("cudalens.traces.chrome_writer", "to_chrome"),

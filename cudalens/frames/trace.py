@@ -136,6 +136,10 @@ class Trace:
         """One cheap line; never reads the frames."""
         return f"<cudalens.Trace '{self._info.name}': {len(self):,} events, {self._info.source}>"
 
+    def _ipython_display_(self) -> None:
+        """Show it in a live kernel: a picture that the notebook keeps, and the widget in front of it."""
+        _doors.open_door("show", self)
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         return _doors.open_door("mimebundle", self, **kwargs)
 

@@ -1,0 +1,203 @@
+"""What a verdict needs to know of a Trace, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.analysis.averages import key_averages
+from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX, is_category
+
+if TYPE_CHECKING:
+    from cudalens.frames import Trace
+
+Ints = NDArray[np.int64]
+
+_NUM_TOP: Final = 10
+_NOT_COSTS: Final = ("Trace", "overhead")
+
+
+@dataclass(frozen=True)
+class TopCost:
+    """One of the largest costs.
+
+    Attributes:
+        name: Operator, kernel or range.
+        cat: Kineto's category.
+        self_ns: Self time, summed over all its rows, ns.
+        share_pct: Its share of all self time on its side (host or device).
+        count: Number of rows.
+        is_device: Whether it is device work.
+    """
+
+    name: str
+    cat: str
+    self_ns: int
+    share_pct: float
+    count: int
+    is_device: bool
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a verdict needs to know.
+
+    Attributes:
+        wall_ns: Length of the measured window; the span of the events where no window is known (files), ns.
+        device_busy_ns: Time in which any device was at work (union of its activities); None without device work.
+        device_busy_by_device: The same for each device index.
+        host_busy_ns: Time in which any thread was in an operator (union of the outermost operators); None without any.
+        top: The largest self times by name: of device work where there is any, else of the host; largest first.
+        num_events: Rows of the events frame.
+        num_ops: Operators (category cpu_op).
+        num_kernels: GPU kernels.
+        num_launches: Runtime and driver calls that launched device work, by their link to it or by their name.
+        peak_memory_bytes: Largest ``allocated_bytes`` per device type; None where no memory was recorded.
+        num_problems: Damage that the reader or the session survived.
+        is_simulated: Whether the times are a model's.
+        build_s: Seconds from raw results to frames.
+        start_s: Seconds that starting took, or None.
+        stop_s: Seconds that stopping took, or None.
+        num_steps: Number of profiler steps, or None without any.
+        step_mean_ns: Mean length of a step, or None.
+        step_std_ns: Sample standard deviation of the steps' lengths; None for fewer than two.
+    """
+
+    wall_ns: int
+    device_busy_ns: int | None
+    device_busy_by_device: Mapping[int, int]
+    host_busy_ns: int | None
+    top: tuple[TopCost, ...]
+    num_events: int
+    num_ops: int
+    num_kernels: int
+    num_launches: int
+    peak_memory_bytes: Mapping[str, int] | None
+    num_problems: int
+    is_simulated: bool
+    build_s: float
+    start_s: float | None
+    stop_s: float | None
+    num_steps: int | None
+    step_mean_ns: float | None
+    step_std_ns: float | None
+
+
+def summarize(trace: Trace) -> Summary:
+    """The numbers of `trace` that a verdict needs.
+
+    Args:
+        trace: Any Trace, live or loaded.
+    """
+    events, info = trace.events, trace.info
+    cat = events["cat"].array
+    busy, by_device = _device_busy(events)
+    steps = _step_lengths(events)
+    return Summary(
+        wall_ns=_wall(trace),
+        device_busy_ns=busy,
+        device_busy_by_device=by_device,
+        host_busy_ns=_host_busy(events),
+        top=_top(key_averages(trace)),
+        num_events=len(events),
+        num_ops=int(is_category(cat, ("cpu_op",)).sum()),
+        num_kernels=int(is_category(cat, ("kernel",)).sum()),
+        num_launches=_num_launches(events),
+        peak_memory_bytes=_peaks(trace.memory),
+        num_problems=sum(problem.count for problem in info.problems),
+        is_simulated=info.is_simulated,
+        build_s=info.build_s,
+        start_s=info.start_s,
+        stop_s=info.stop_s,
+        num_steps=len(steps) or None,
+        step_mean_ns=float(steps.mean()) if len(steps) else None,
+        step_std_ns=float(steps.std(ddof=1)) if len(steps) > 1 else None,
+    )
+
+
+def covered_ns(start: Ints, end: Ints) -> int:
+    """Length of the union of the intervals [start, end), ns. Shapes (n,), any order."""
+    order = np.argsort(start, kind="stable")
+    start, end = start[order], end[order]
+    if not len(start):
+        return 0
+    reached = np.maximum.accumulate(end)
+    begin = np.maximum(start, np.concatenate([start[:1], reached[:-1]]))
+    return int(np.maximum(end - begin, 0).sum())
+
+
+def _wall(trace: Trace) -> int:
+    info, events = trace.info, trace.events
+    if info.started_ns is not None and info.ended_ns is not None:
+        return info.ended_ns - info.started_ns
+    events = events[~is_category(events["cat"].array, _NOT_COSTS)]
+    if not len(events):
+        return 0
+    ts = events["ts"].to_numpy()
+    return int((ts + events["dur"].to_numpy()).max() - ts.min())
+
+
+def _device_busy(events: pd.DataFrame) -> tuple[int | None, dict[int, int]]:
+    rows = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES))
+    if not len(rows):
+        return None, {}
+    start = events["ts"].to_numpy()[rows]
+    end = start + events["dur"].to_numpy()[rows]
+    device = events["device"].array[rows].to_numpy(dtype=np.int64, na_value=-1)
+    each = {int(d): covered_ns(start[device == d], end[device == d]) for d in np.unique(device) if d >= 0}
+    return covered_ns(start, end), each
+
+
+def _host_busy(events: pd.DataFrame) -> int | None:
+    """Union, over all threads, of the operators that stand in no other operator."""
+    is_op = is_category(events["cat"].array, ("cpu_op",))
+    rows = np.flatnonzero(is_op)
+    if not len(rows):
+        return None
+    start = events["ts"].to_numpy()[rows]
+    return covered_ns(start, start + events["dur"].to_numpy()[rows])
+
+
+def _top(averages: pd.DataFrame) -> tuple[TopCost, ...]:
+    costs = averages[~averages["cat"].isin(_NOT_COSTS) & (averages["self_ns"] > 0)]
+    on_device = costs["is_device"] & costs["cat"].isin(GPU_ACTIVITIES)
+    costs = costs[on_device] if on_device.any() else costs[~costs["is_device"]]
+    chosen = costs.head(_NUM_TOP)
+    fields = ("name", "cat", "self_ns", "share_pct", "count", "is_device")
+    return tuple(TopCost(*values) for values in zip(*(chosen[field].tolist() for field in fields), strict=True))
+
+
+def _num_launches(events: pd.DataFrame) -> int:
+    launch = events["launch"].array
+    launches = np.zeros(len(events), bool)
+    launches[launch[~launch.isna()].to_numpy(dtype=np.int64)] = True
+    names = events["name"].array
+    by_name = np.append([_launches(name) for name in names.categories], False).astype(bool)[names.codes]
+    return int((launches | (by_name & is_category(events["cat"].array, RUNTIME_CATEGORIES))).sum())
+
+
+def _launches(name: str) -> bool:
+    """Whether a runtime or driver call of this name launches work (cudaLaunchKernel, hipGraphLaunch, …)."""
+    return "Launch" in name and ("Kernel" in name or "Graph" in name)
+
+
+def _peaks(memory: pd.DataFrame) -> dict[str, int] | None:
+    known = memory[memory["allocated_bytes"].notna() & memory["device_type"].notna()]
+    if not len(known):
+        return None
+    # Totals are per device: the peak of a device type is that of its fullest device.
+    peaks = known.groupby("device_type", observed=True)["allocated_bytes"].max()
+    return {str(kind): int(peak) for kind, peak in peaks.items()}
+
+
+def _step_lengths(events: pd.DataFrame) -> Ints:
+    names = events["name"].array
+    is_step = np.append([name.startswith(STEP_PREFIX) for name in names.categories], False).astype(bool)[names.codes]
+    host = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
+    lengths: Ints = events["dur"].to_numpy()[is_step & host]
+    return lengths

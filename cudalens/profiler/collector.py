@@ -1,0 +1,103 @@
+"""The profiler as a collector: start, stop, and frames from what it recorded."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+import torch
+
+from cudalens.frames import GPU_CATEGORIES, RUNTIME_CATEGORIES, Problem, build_events, build_memory, is_category
+from cudalens.profiler import allocations, columns
+from cudalens.profiler.kineto import KinetoSession
+from cudalens.profiler.options import ProfilerOptions
+
+
+class ProfilerCollector:
+    """Runs torch's profiler between `start` and `stop`.
+
+    Attributes:
+        options: What is recorded.
+        session: The torch profiler behind it, once started.
+        raw: torch's raw results, once stopped.
+        uses_cuda: Whether GPU work is recorded.
+        problems: What is missing from the frames, once they are built.
+    """
+
+    name = "profiler"
+
+    def __init__(self, options: ProfilerOptions | None = None) -> None:
+        self.options = options or ProfilerOptions()
+        self.session: KinetoSession | None = None
+        self.raw: Any = None
+        self.uses_cuda = False
+        self.problems: tuple[Problem, ...] = ()
+
+    def start(self) -> None:
+        """Turn the profiler on.
+
+        Raises:
+            ProfilerBusyError: Another profiler is running; nothing was touched.
+            ProfilerError: torch refused.
+        """
+        session = KinetoSession(self.options)
+        session.start()
+        self.session, self.uses_cuda = session, session.uses_cuda
+
+    def settle(self) -> None:
+        """Wait for the GPU to finish what the block launched, so that the block's window holds it."""
+        if self.uses_cuda:
+            torch.cuda.synchronize()
+
+    def stop(self) -> None:
+        """Turn the profiler off and keep its raw results; does nothing when it is not on."""
+        session, self.session = self.session, None
+        if session is not None:
+            self.raw = session.stop()
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The events, memory and stacks frames of the raw results."""
+        frames = build_frames(self.raw, self.options, uses_cuda=self.uses_cuda)
+        self.problems = _missing(frames["events"]) if self.uses_cuda else ()
+        return frames
+
+
+def build_frames(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> dict[str, pd.DataFrame]:
+    """Frames from torch's raw results: the one step between the profiler and a Trace.
+
+    Args:
+        raw: torch's `_ProfilerResult`.
+        options: What the run recorded.
+        uses_cuda: Whether GPU work was recorded.
+    """
+    with _no_garbage_collection():
+        found = columns.read(raw, options, uses_cuda=uses_cuda)
+        events = build_events(found.columns, async_mask=found.is_async)
+        frames = {"events": events}
+        raw_memory = allocations.memory_columns(found.memory)
+        if raw_memory is not None:
+            frames["memory"] = build_memory(raw_memory, events)
+    return frames
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep the collector from walking a million fresh objects again and again; they hold no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _missing(events: pd.DataFrame) -> tuple[Problem, ...]:
+    """The problem of a CUDA run without a single row from CUPTI: the stop itself synchronizes, which leaves one."""
+    if is_category(events["cat"].array, (*GPU_CATEGORIES, *RUNTIME_CATEGORIES)).any():
+        return ()
+    where = "CUPTI gave nothing; another tool (nsys, ncu, another profiler) may hold it. The CPU part is complete"
+    return (Problem("no GPU activity was recorded", 1, where),)

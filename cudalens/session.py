@@ -1,0 +1,468 @@
+"""A session: collectors side by side around a block of code, and the one Trace of what they found.
+
+``profile()`` is its everyday form. `runs` keeps the Traces of this process by name.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar
+
+from cudalens.errors import ProfilerError
+from cudalens.frames import Problem, RunInfo, Trace
+from cudalens.profiler import ProfilerCollector, ProfilerOptions, about, ranges
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_numbers: Final = itertools.count(1)
+
+
+class Collector(Protocol):
+    """Anything that records between `start` and `stop` and hands over frames.
+
+    Attributes:
+        name: What messages call it.
+    """
+
+    name: str
+
+    def start(self) -> None:
+        """Begin to record. When it raises, nothing is left running."""
+
+    def stop(self) -> None:
+        """End recording. Called once after each successful start, also when the block raised."""
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """What was recorded, by frame name."""
+
+
+class Session:
+    """Runs collectors side by side: starts them in order, stops them in reverse, and merges what they found.
+
+    A collector that fails becomes a `Problem`; nothing that the others found is lost. Only the first one has to start:
+    its refusal is raised, before any other has been touched.
+
+    Attributes:
+        problems: What failed, as the run info tells it.
+        started_ns: When all were running, epoch ns; None before.
+        ended_ns: When the first was stopped, epoch ns; None before.
+        start_s: Seconds that starting took.
+        stop_s: Seconds that stopping took.
+        build_s: Seconds that making the frames took.
+    """
+
+    def __init__(self, collectors: Sequence[Collector]) -> None:
+        self._collectors = list(collectors)
+        self._running: list[Collector] = []
+        self._stopped: list[Collector] = []
+        self.problems: list[Problem] = []
+        self.started_ns: int | None = None
+        self.ended_ns: int | None = None
+        self.start_s = self.stop_s = self.build_s = 0.0
+
+    def start(self) -> None:
+        """Start the collectors in order.
+
+        Raises:
+            ProfilerError: The first one refused; whatever a failing start raises is passed on likewise.
+        """
+        begin = time.perf_counter()
+        try:
+            for collector in self._collectors:
+                self._start(collector)
+        except BaseException:
+            self.stop()
+            raise
+        self.start_s = time.perf_counter() - begin
+        self.started_ns = time.time_ns()
+
+    def _start(self, collector: Collector) -> None:
+        try:
+            collector.start()
+        except Exception as error:
+            if collector is self._collectors[0]:
+                raise
+            self._note(collector, "start", error)
+        else:
+            self._running.append(collector)
+
+    def stop(self) -> None:
+        """Stop the collectors in reverse, every one of them, whatever the others raise."""
+        self.ended_ns = time.time_ns()
+        begin = time.perf_counter()
+        while self._running:
+            collector = self._running.pop()
+            try:
+                collector.stop()
+                self._stopped.insert(0, collector)
+            except Exception as error:
+                self._note(collector, "stop", error)
+        self.stop_s = time.perf_counter() - begin
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """What the collectors found; the first that hands over a frame of a name keeps it."""
+        begin = time.perf_counter()
+        merged: dict[str, pd.DataFrame] = {}
+        for collector in self._stopped:
+            try:
+                merged = collector.frames() | merged
+            except Exception as error:
+                self._note(collector, "read", error)
+        self.build_s = time.perf_counter() - begin
+        return merged
+
+    def _note(self, collector: Collector, act: str, error: Exception) -> None:
+        self.problems.append(Problem(f"{collector.name} failed to {act}", 1, f"{type(error).__name__}: {error}"))
+
+
+class Runs:
+    """The Traces of this process by name, oldest first. A name used again replaces its Trace and moves to the end."""
+
+    def __init__(self) -> None:
+        self._traces: dict[str, Trace] = {}
+        self._lock = threading.Lock()
+
+    def add(self, trace: Trace) -> Trace:
+        """Keep `trace` under its name, as the last one; returns it."""
+        with self._lock:
+            self._traces.pop(trace.info.name, None)
+            self._traces[trace.info.name] = trace
+        return trace
+
+    def clear(self) -> None:
+        """Forget all runs."""
+        with self._lock:
+            self._traces.clear()
+
+    @property
+    def last(self) -> Trace:
+        """The run that was added last.
+
+        Raises:
+            KeyError: There is none yet.
+        """
+        if not self._traces:
+            raise KeyError("there is no run yet; profile something first")
+        return self._traces[next(reversed(self._traces))]
+
+    def __getitem__(self, name: str) -> Trace:
+        try:
+            return self._traces[name]
+        except KeyError:
+            known = ", ".join(map(repr, self._traces)) or "none"
+            raise KeyError(f"there is no run {name!r}; there are: {known}") from None
+
+    def __delitem__(self, name: str) -> None:
+        with self._lock:
+            del self._traces[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._traces
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._traces))
+
+    def __len__(self) -> int:
+        return len(self._traces)
+
+    def keys(self) -> list[str]:
+        """Names, oldest first."""
+        return list(self._traces)
+
+    def values(self) -> list[Trace]:
+        """Traces, oldest first."""
+        return list(self._traces.values())
+
+    def items(self) -> list[tuple[str, Trace]]:
+        """Names and Traces, oldest first."""
+        return list(self._traces.items())
+
+    def __repr__(self) -> str:
+        if not self._traces:
+            return "<cudalens.runs: none yet>"
+        lines = [f"  {name!r}: {len(trace):,} events, {trace.info.status}" for name, trace in self._traces.items()]
+        return "\n".join([f"<cudalens.runs: {len(lines)}, oldest first>", *lines])
+
+
+runs: Final = Runs()
+"""The runs of this process."""
+
+_active: profile | None = None
+"""The outermost profile that is running: torch's profiler serves one at a time in a process."""
+
+
+class profile:  # noqa: N801 - reads as a verb, like torch's
+    """Profiles a block, or each call of a function, and makes a `Trace` of it.
+
+    As a context manager an object serves once. As a decorator (also of coroutine functions) it profiles each call on
+    its own; `trace` is that of the last call, and the function has the object as its attribute ``profile``.
+
+    Inside a profile of ours on the same thread it becomes a named range of the outer one, records nothing of its own,
+    and its `trace` is the outer Trace, once the outer block has ended.
+
+    When the block raises or is interrupted, the Trace is still made (its info tells) and the exception passes on.
+
+    Args:
+        name: Name of the run; by default ``run-<number>``, or the function's name.
+        memory: Record every allocation and release.
+        shapes: Record input shapes and dtypes of operators.
+        stacks: Record the Python stack of operators.
+        modules: Record which nn.Modules were running.
+        flops: Count floating-point operations by torch's formulas.
+        cpu_only: Leave the GPU alone.
+        keep: Keep the Trace in `cudalens.runs`.
+        code: Source of the block, for the run info.
+
+    Raises:
+        ProfilerBusyError: On entry: another profiler is running; it goes on undisturbed.
+        ProfilerError: On entry: torch refused, or the object has been used already.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        memory: bool = False,
+        shapes: bool = False,
+        stacks: bool = False,
+        modules: bool = False,
+        flops: bool = False,
+        cpu_only: bool = False,
+        keep: bool = True,
+        code: str | None = None,
+    ) -> None:
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name is {type(name).__name__}, expected text; as a decorator write @cudalens.profile()")
+        self._name, self._keep, self._code = name, keep, code
+        self._options = ProfilerOptions(memory, shapes, stacks, modules, flops, cpu_only)
+        self._state: Literal["new", "running", "done"] = "new"
+        self._thread = 0
+        self._outer: profile | None = None
+        self._range: Any = None
+        self._session: Session | None = None
+        self._collector = ProfilerCollector(self._options)
+        self._steps = ranges.StepTracker()
+        self._status: Literal["ok", "raised", "interrupted"] = "ok"
+        self._error: str | None = None
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded.
+
+        Raises:
+            ProfilerError: The block has not ended yet, or nothing could be recorded.
+        """
+        if self._outer is not None:
+            return self._outer.trace
+        if self._trace is None and self._state == "done" and self._session is not None:
+            self._trace = self._build(self._session)
+        if self._trace is None:
+            raise ProfilerError("there is no trace yet: it is made when the profiled block ends.")
+        return self._trace
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether this one is a range of an outer profile."""
+        return self._outer is not None
+
+    def step(self) -> None:
+        """End the current step and begin the next; the first call begins step 0.
+
+        Raises:
+            ProfilerError: The block is not running.
+        """
+        if self._state != "running":
+            raise ProfilerError("step() belongs inside the profiled block.")
+        (self._outer or self)._steps.step()
+
+    def __enter__(self) -> profile:
+        global _active
+        if self._state != "new":
+            raise ProfilerError("a profile object serves once; make another with cudalens.profile().")
+        self._name = self._name or f"run-{next(_numbers)}"
+        outer = _active
+        if outer is not None and outer._thread == threading.get_ident() and outer._state == "running":
+            self._outer, self._state = outer, "running"
+            self._range = ranges.open_range(self._name)
+            return self
+        session = Session([self._collector])
+        held = HeldInterrupts()
+        with held:
+            session.start()
+            self._session, self._thread, self._state = session, threading.get_ident(), "running"
+            _active = self
+        try:
+            held.deliver()
+        except BaseException:
+            self._end(session)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        if self._outer is not None:
+            self._state = "done"
+            ranges.close_range(self._range)
+            return
+        if self._session is None or self._state != "running":
+            return
+        held = HeldInterrupts()
+        with held:
+            self._status, self._error = _outcome(error)
+            self._end(self._session)
+            if held.is_pending:
+                self._status, self._error = "interrupted", "KeyboardInterrupt"
+        try:
+            self._trace = self._build(self._session)
+            if self._keep:
+                runs.add(self._trace)
+        finally:
+            held.deliver()
+
+    def _end(self, session: Session) -> None:
+        global _active
+        try:
+            self._steps.close()
+            self._collector.settle()
+        finally:
+            session.stop()
+            self._state = "done"
+            if _active is self:
+                _active = None
+
+    def __del__(self) -> None:
+        """An interrupt in the few instructions between a block and its end must not leave a profiler running."""
+        if getattr(self, "_state", None) == "running" and self._session is not None:
+            self._end(self._session)
+
+    def _build(self, session: Session) -> Trace:
+        frames = session.frames()
+        collector = self._collector
+        if "events" not in frames:
+            raise ProfilerError(
+                "nothing could be recorded: " + "; ".join(f"{p.kind} ({p.where})" for p in session.problems)
+            )
+        rank, world_size = about.rank()
+        info = RunInfo(
+            name=self._name or "",
+            source="cuda" if collector.uses_cuda else "cpu",
+            started_ns=session.started_ns,
+            ended_ns=session.ended_ns,
+            status=self._status,
+            error=self._error,
+            build_s=session.build_s,
+            start_s=session.start_s,
+            stop_s=session.stop_s,
+            options=self._options.to_dict(),
+            versions=about.versions(),
+            devices=about.devices(uses_cuda=collector.uses_cuda),
+            host=about.host(),
+            rank=rank,
+            world_size=world_size,
+            num_steps=self._steps.num_steps or None,
+            code=self._code,
+            problems=(*session.problems, *collector.problems),
+        )
+        return Trace(info, **frames)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Profile each call of `function`.
+
+        Raises:
+            TypeError: `function` is a generator function; its body runs outside of the call.
+        """
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"{function.__qualname__} is a generator function; profile the loop that runs it instead.")
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def profiled(*args: Any, **kwargs: Any) -> Any:
+                with self._again(function):
+                    return await function(*args, **kwargs)
+
+        else:
+
+            @wraps(function)
+            def profiled(*args: Any, **kwargs: Any) -> Any:
+                with self._again(function):
+                    return function(*args, **kwargs)
+
+        profiled.profile = self  # type: ignore[attr-defined]
+        return profiled  # type: ignore[return-value]
+
+    def _again(self, function: Callable[..., Any]) -> _Call:
+        return _Call(self, profile(self._name or function.__qualname__, **self._choices()))
+
+    def _choices(self) -> dict[str, Any]:
+        return {**self._options.to_dict(), "keep": self._keep, "code": self._code}
+
+
+class _Call:
+    """One profiled call of a decorated function; hands its Trace to the decorator."""
+
+    def __init__(self, decorator: profile, call: profile) -> None:
+        self._decorator, self._call = decorator, call
+
+    def __enter__(self) -> None:
+        self._call.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        try:
+            self._call.__exit__(*exc)
+        finally:
+            self._decorator._outer = self._call
+
+
+def _outcome(error: BaseException | None) -> tuple[Literal["ok", "raised", "interrupted"], str | None]:
+    if error is None:
+        return "ok", None
+    status: Literal["raised", "interrupted"] = "interrupted" if isinstance(error, KeyboardInterrupt) else "raised"
+    text = str(error).strip().partition("\n")[0]
+    return status, f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class HeldInterrupts:
+    """Holds Ctrl-C back while a profiler is being turned on or off, so that none is left half on."""
+
+    def __init__(self) -> None:
+        self._came: tuple[int, FrameType | None] | None = None
+        self._handler: Any = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether an interrupt came meanwhile."""
+        return self._came is not None
+
+    def __enter__(self) -> None:
+        # Python runs signal handlers on the main thread alone, so elsewhere there is nothing to hold back.
+        if threading.current_thread() is threading.main_thread():
+            handler = signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                self._handler = handler
+                signal.signal(signal.SIGINT, self._hold)
+
+    def _hold(self, number: int, frame: FrameType | None) -> None:
+        self._came = (number, frame)
+
+    def __exit__(self, *exc: object) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+
+    def deliver(self) -> None:
+        """Do now what the interrupt asked for, if one came."""
+        came, self._came = self._came, None
+        if came is not None:
+            self._handler(*came)

@@ -2,10 +2,8 @@
 // Everything in it is data: texts are strings for fillText and textContent, never markup.
 
 const PAYLOAD_VERSION = 1;
-export const FLAG_INSTANT = 1;
-export const FLAG_FOLDED = 2;
-export const FLAG_OUTSIDE = 4;
-export const FLAG_LAUNCHED = 8;
+// Bits of data.flags: no duration by nature; folded into its caller by averaging; in no call tree; launched by a call.
+export const PAYLOAD_FLAGS = { instant: 1, folded: 2, outside: 4, launched: 8 };
 
 // One stream through the browser's own inflater; resolves to the bytes.
 async function inflateBytes(bytes) {
@@ -129,6 +127,7 @@ function deriveTree(data) {
   const { n, start, dur, flags, header } = data;
   const own = dur.slice();
   const parent = new Int32Array(n).fill(-1);
+  const depth = new Uint16Array(n);
   const stack = new Int32Array(n + 1);
   let i = 0;
   for (const lane of header.lanes) {
@@ -139,17 +138,18 @@ function deriveTree(data) {
     }
     let height = 0;
     for (; i < stop; i++) {
-      if (flags[i] & FLAG_OUTSIDE) continue;
+      if (flags[i] & PAYLOAD_FLAGS.outside) continue;
       const need = Math.max(start[i] + dur[i], start[i] + 1);
       while (height && start[stack[height - 1]] + dur[stack[height - 1]] < need) height--;
       if (height) {
         parent[i] = stack[height - 1];
         own[parent[i]] -= dur[i];
+        depth[i] = height;
       }
       stack[height++] = i;
     }
   }
-  return { own, parent };
+  return { own, parent, depth };
 }
 
 // Row in trace.events of every event: the lanes, merged by (start, longest first), and the corrections that were sent.
@@ -192,7 +192,7 @@ function unfoldLaunches(n, flags, kind, launchers, steps) {
   const calls = [];
   for (let i = 0; i < n; i++) if (launches.has(kind[i])) calls.push(i);
   for (let i = 0, k = 0, ordinal = -1; i < n; i++) {
-    if (flags[i] & FLAG_LAUNCHED) launch[i] = calls[(ordinal += steps[k++] + 1)];
+    if (flags[i] & PAYLOAD_FLAGS.launched) launch[i] = calls[(ordinal += steps[k++] + 1)];
   }
   return launch;
 }
@@ -213,11 +213,15 @@ async function readMemory(payload) {
       column[i] = value === 0 ? NaN : value - 1;
     }
   }
-  return { ...facts, ts, device: Uint8Array.from(device), action: Uint8Array.from(action), bytes, allocated, reserved, event: Int32Array.from(event) };
+  const all = { ts, bytes, allocated, reserved, action, event };
+  return facts.devices.map((label, k) => {
+    const rows = [...device.keys()].filter((i) => device[i] === k);
+    const part = (column) => Float64Array.from(rows, (i) => column[i]);
+    return { label, actions: facts.actions, ...Object.fromEntries(Object.entries(all).map(([key, c]) => [key, part(c)])) };
+  });
 }
 
-async function readDetails(payload) {
-  const columns = new Map();
+async function readDetails(payload, columns) {
   for (const { name, coding } of payload.header.details) {
     if (coding === "dictionary") {
       const [codes, values] = await Promise.all([readInts(payload, `${name}.codes`), readTexts(payload, `${name}.values`)]);
@@ -230,7 +234,6 @@ async function readDetails(payload) {
       columns.set(name, { at: (i) => (ordinal[i] ? String(BigInt.asIntN(64, steps[ordinal[i] - 1])) : null) });
     }
   }
-  return columns;
 }
 
 /**
@@ -238,10 +241,14 @@ async function readDetails(payload) {
  *
  * @param {Uint8Array} bytes What pack() made.
  * @returns {Promise<object>} TraceData, n events lane by lane, in each lane by (start, longest first):
- *   header (t0 is text: it may need 64 bits), n, start and dur and self (Float64Array, ns from header.t0, whole numbers),
- *   name and cat (ids into header.names and header.cats), lane (ids into header.lanes), parent (index, -1 none), flags,
- *   launch (index of the launching call, -1 none), row (row in trace.events), memory (the curve's columns), details (Map
- *   of column name to {at(i): text or null}) and detailsReady (a promise: details arrive after the first paint).
+ *   header       t0 is text (it may need 64 bits); names, cats, lanes; dropped: details that the size limit left out
+ *   start, dur, self   Float64Array of whole ns, start from header.t0
+ *   name, cat, lane    ids into header.names, header.cats, header.lanes
+ *   parent, depth      index of the parent in the host's call tree (-1 none) and number of ancestors
+ *   flags, launch      PAYLOAD_FLAGS; index of the call that launched it (-1 none)
+ *   row                row in trace.events; merged from the lanes when first asked for
+ *   memory             [{label, ts, bytes, allocated, reserved, action, event}], NaN where not recorded
+ *   detail(i)          {column: text or null}; empty until detailsReady, which resolves after the first paint
  */
 export async function decodePayload(bytes) {
   const payload = await openPayload(bytes);
@@ -261,19 +268,20 @@ export async function decodePayload(bytes) {
   }
   data.lane = new (header.lanes.length > 65536 ? Uint32Array : Uint16Array)(n);
   for (let l = 0, i = 0; l < header.lanes.length; l++) data.lane.fill(l, i, (i += header.lanes[l].count));
-  const { own, parent } = deriveTree(data);
+  const { own, parent, depth } = deriveTree(data);
   for (let k = 0, at = 0; k < selfAt.length; k++) own[(at += selfAt[k])] += selfOff[k];
   data.self = own;
   data.parent = parent;
+  data.depth = depth;
   data.launch = unfoldLaunches(n, data.flags, kind, launchers, launch);
   // Rows are asked for by the kernel's side alone, after a click: merging a million events can wait until then.
   let row = null;
   Object.defineProperty(data, "row", { enumerable: true, get: () => (row ??= deriveRows(data, rowAt, rowOff)) });
   data.memory = await readMemory(payload);
-  data.details = new Map();
-  data.detailsReady = new Promise((resolve) => setTimeout(resolve, 0)).then(() => readDetails(payload)).then((found) => {
-    data.details = found;
-    return found;
-  });
+  const details = new Map();
+  data.detail = (i) => Object.fromEntries([...details].map(([name, column]) => [name, column.at(i)]));
+  data.detailsReady = new Promise((resolve) => setTimeout(resolve, 0)).then(() => readDetails(payload, details));
+  // Whoever wants to know of a failure awaits detailsReady; the timeline does without.
+  data.detailsReady.catch(() => {});
   return data;
 }

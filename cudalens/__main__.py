@@ -1,0 +1,192 @@
+"""The ``cudalens`` command: report, summary, convert and doctor, from a shell.
+
+Exit codes: 0 done, 1 refused (a message on stderr says why), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import cudalens
+from cudalens.errors import CudalensError, OutputError
+
+if TYPE_CHECKING:
+    from cudalens.frames import Trace
+
+_INTERRUPTED: Final = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that `argv` (without the program's name; the process's own where None) asks for.
+
+    Returns:
+        The exit code.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        arguments.run(arguments)
+    except CudalensError as error:
+        return _refuse(str(error))
+    except BrokenPipeError:  # `cudalens summary … | head` has read enough
+        sys.stderr.close()
+        return 0
+    except KeyboardInterrupt:
+        print("cudalens: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    return 0
+
+
+def _refuse(message: str) -> int:
+    print(f"cudalens: {' '.join(message.split())}", file=sys.stderr)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("cudalens", description="See what your GPU did, from recorded traces.")
+    parser.add_argument("--version", action="version", version=f"cudalens {cudalens.__version__}")
+    verbs = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    report = _verb(verbs, "report", _report, "write one offline HTML file that shows a trace")
+    report.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the HTML file to write")
+    report.add_argument("--title", help="title of the page (default: the name of the run)")
+    _verb(verbs, "summary", _summary, "print the verdict and the largest costs")
+    convert = _verb(verbs, "convert", _convert, "write a trace in another format")
+    convert.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, required=True, help="ends in .cudalens, .json or .json.gz"
+    )
+    doctor = verbs.add_parser("doctor", help="say what works here, what does not, and why")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.set_defaults(run=_doctor)
+    return parser
+
+
+def _verb(verbs: Any, name: str, run: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = verbs.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
+    parser.add_argument("trace", type=Path, help=".cudalens, or Chrome trace (.json, .json.gz); told by its content")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    _check(arguments.output)
+    options = {} if arguments.title is None else {"title": arguments.title}
+    with _stage("reading", "writing") as advance:
+        trace = _load(arguments.trace)
+        advance()
+        _wrote(trace.to_html(arguments.output, **options))
+
+
+def _summary(arguments: argparse.Namespace) -> None:
+    print(_load(arguments.trace).summary())
+
+
+def _convert(arguments: argparse.Namespace) -> None:
+    _check(arguments.output)
+    write = _writer(arguments.output)
+    with _stage("reading", "writing") as advance:
+        trace = _load(arguments.trace)
+        advance()
+        _wrote(write(trace, arguments.output))
+
+
+def _writer(path: Path) -> Callable[[Trace, Path], Path]:
+    """What writes the format that the suffix of `path` names."""
+    if path.name.endswith(".cudalens"):
+        return lambda trace, target: trace.save(target)
+    if path.name.endswith((".json", ".json.gz")):
+        return lambda trace, target: trace.to_chrome(target)
+    raise OutputError(f"{path}: no format for this suffix; expected .cudalens, .json or .json.gz.")
+
+
+def _load(path: Path) -> Trace:
+    trace: Trace = cudalens.load(path)
+    return trace
+
+
+def _check(path: Path) -> None:
+    from cudalens.frames.files import check_target
+
+    check_target(path)
+
+
+def _wrote(path: Path) -> None:
+    from cudalens.views import units
+
+    print(f"Wrote {path} ({units.size(path.stat().st_size)}).")
+
+
+@contextmanager
+def _stage(*names: str) -> Iterator[Callable[[], None]]:
+    """A progress bar over the stages `names`, on a terminal's stderr alone; call what it gives after each stage."""
+    from tqdm import tqdm
+
+    remaining = iter(names[1:])
+    # disable=None: tqdm draws nothing where stderr is no terminal.
+    with tqdm(total=len(names), desc=names[0], disable=None, leave=False, bar_format="{desc} {bar} {elapsed}") as bar:
+
+        def advance() -> None:
+            bar.set_description(next(remaining, ""))
+            bar.update()
+
+        yield advance
+
+
+def _doctor(arguments: argparse.Namespace) -> None:
+    from cudalens import device
+
+    torch, _ = device.torch_or_reason()
+    facts = {
+        "cudalens": cudalens.__version__,
+        "versions": device.versions(),
+        "torch_build": device.accelerator_build(torch) if torch else None,
+        "driver": device.driver(),
+        "devices": device.devices(torch) if torch else (),
+        "checks": device.run_checks(),
+    }
+    print(_as_json(facts) if arguments.json else _as_text(facts))
+
+
+def _as_json(facts: dict[str, Any]) -> str:
+    import msgspec
+
+    return json.dumps(msgspec.to_builtins(facts), indent=2)
+
+
+def _as_text(facts: dict[str, Any]) -> str:
+    from cudalens.views import units
+
+    build = facts["torch_build"] or "CPU-only build"
+    lines = [f"cudalens {facts['cudalens']}", "", "Versions"]
+    lines += [f"  {name:<12} {version}" for name, version in facts["versions"].items()]
+    lines += [
+        f"  {'torch for':<12} {build}",
+        f"  {'driver':<12} {facts['driver'] or 'no NVIDIA driver'}",
+        "",
+        "Devices",
+    ]
+    lines += [
+        f"  cuda:{device.index}  {device.name}, compute capability {device.capability}, "
+        f"{units.size(device.total_memory_bytes)}, {device.num_sms} multiprocessors"
+        for device in facts["devices"]
+    ] or ["  no GPU that torch can use"]
+    lines += ["", "What works here"]
+    for check in facts["checks"]:
+        lines += _check_lines(check.name, check.works, check.detail)
+    return "\n".join(lines)
+
+
+def _check_lines(name: str, works: bool, detail: str) -> list[str]:
+    import textwrap
+
+    head = f"  {'yes' if works else 'NO':<4} {name:<30}"
+    return textwrap.wrap(detail, 112, initial_indent=head, subsequent_indent=" " * len(head)) or [head]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

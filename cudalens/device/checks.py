@@ -1,0 +1,132 @@
+"""Checks: what works here, what does not, and why. Each tries the thing itself where it is cheap to try."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cudalens.device import facts
+
+_GET_TORCH: Final = "https://pytorch.org/get-started/locally lists the builds"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that a user may want to do here.
+
+    Attributes:
+        name: What ("profile the GPU").
+        works: Whether it works.
+        detail: How it was seen to work; or why it does not, and what to do.
+    """
+
+    name: str
+    works: bool
+    detail: str
+
+
+def run_checks() -> tuple[Check, ...]:
+    """All checks, in the order in which one depends on another. None raises."""
+    return tuple(_checks())
+
+
+def _checks() -> Iterator[Check]:
+    torch, reason = facts.torch_or_reason()
+    if torch is None:
+        yield Check("profile", False, f"torch cannot be imported: {reason}")
+    else:
+        yield _cpu(torch)
+        yield _gpu(torch)
+    yield Check("open and show recorded traces", *_packages("pandas", "pyarrow", "msgspec"))
+    yield Check("live widgets", *_widgets())
+    yield Check("offline HTML reports", *_packages("plotly"))
+
+
+def _packages(*names: str) -> tuple[bool, str]:
+    missing = [name for name in names if facts.installed(name) is None]
+    if missing:
+        return False, f"not installed: {', '.join(missing)} (pip install {' '.join(missing)})"
+    return True, "needs no GPU and no torch"
+
+
+def _cpu(torch: Any) -> Check:
+    name = "profile the CPU"
+    try:
+        count = _recorded(torch, "cpu")
+    except Exception as error:
+        return Check(name, False, f"torch.profiler failed: {error}")
+    return Check(name, count > 0, "tried" if count else "torch.profiler recorded no operator")
+
+
+def _gpu(torch: Any) -> Check:
+    name = "profile the GPU"
+    if reason := _no_gpu(torch):
+        return Check(name, False, reason)
+    try:
+        count = _recorded(torch, "cuda")
+    except Exception as error:
+        return Check(name, False, f"torch.profiler failed: {error}")
+    if count:
+        return Check(name, True, f"tried on {torch.cuda.get_device_name()}")
+    return Check(name, False, _no_kernel())
+
+
+def _recorded(torch: Any, device: str) -> int:
+    """How many operators (``cpu``) or kernels (``cuda``) of a small computation torch.profiler records."""
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if device == "cuda":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+        torch.ones(8, device=device)  # the context is made here, not in the window
+    with torch.profiler.profile(activities=activities) as profile:
+        torch.ones(8, device=device).add_(1)
+        if device == "cuda":
+            torch.cuda.synchronize()
+    wanted = torch.autograd.DeviceType.CUDA if device == "cuda" else torch.autograd.DeviceType.CPU
+    return sum(event.device_type == wanted for event in profile.events() or ())
+
+
+def _no_gpu(torch: Any) -> str | None:
+    """Why torch sees no GPU, or None where it sees one."""
+    build, driver = facts.accelerator_build(torch), facts.driver()
+    if build is None:
+        seen = f"The driver ({driver}) is there: install" if driver else "For a machine that has a GPU, install"
+        return f"this torch ({torch.__version__}) is a CPU-only build. {seen} a CUDA build of torch; {_GET_TORCH}"
+    if torch.cuda.is_available():
+        return None
+    if driver is None and build.startswith("CUDA"):
+        return "no NVIDIA driver is loaded on this machine (/proc/driver/nvidia is absent)"
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU; unset it before Python starts"
+    return f"this torch is built for {build}, but finds no usable GPU; compare its version with the driver's ({driver})"
+
+
+def _no_kernel() -> str:
+    """Why CUPTI may have delivered nothing although a kernel ran."""
+    return (
+        "a kernel ran, but CUPTI delivered no record of it: another tool may hold CUPTI (Nsight, DCGM, another "
+        "profiler; only one at a time can), or the container forbids profiling. CPU operators are still recorded"
+    )
+
+
+def _widgets() -> tuple[bool, str]:
+    works, detail = _packages("anywidget", "ipywidgets")
+    if not works:
+        return False, f"{detail}; until then a static picture and text are shown"
+    front_ends = [f"{name} {facts.installed(name)}" for name in ("jupyterlab", "notebook") if facts.installed(name)]
+    here = ", ".join(front_ends) or "no JupyterLab in this environment"
+    if front_ends and not _lab_extension("anywidget"):
+        return False, f"{here}, but anywidget's extension is not among its extensions (pip install --force anywidget)"
+    return True, (
+        f"{here}. Also in VS Code and Colab. Where the front end lives in another environment, install anywidget "
+        "there. GitHub, nbconvert and saved notebooks show a static picture, a terminal shows text"
+    )
+
+
+def _lab_extension(name: str) -> bool:
+    folders: tuple[Callable[[], str], ...] = (lambda: sys.prefix, lambda: str(Path.home() / ".local"))
+    return any(Path(folder(), "share/jupyter/labextensions", name).is_dir() for folder in folders)

@@ -196,9 +196,9 @@ def _progress_bar(options: Options) -> Any:
 
 
 def display(shell: InteractiveShell, thing: Any) -> None:
-    """What IPython's own display() does, also in a shell that is not the only one of its process."""
+    """Show `thing` below the cell as IPython does, also in a shell that is not the only one of its process."""
     assert shell.display_formatter is not None
-    data, metadata = shell.display_formatter.format(thing)
+    data, metadata = shell.display_formatter.format(thing)  # type: ignore[no-untyped-call]
     if data:
         shell.display_pub.publish(data, metadata)
 

@@ -46,7 +46,7 @@ def clipped_times(events: pd.DataFrame) -> tuple[int, Ints, Ints, int]:
 
 
 def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, Any]]]:
-    """Lane of each row, shape (n,), and what each lane is: device streams first, then threads by the time they took."""
+    """Lane of each row, shape (n,), and what each lane is: device streams first, then threads, the busiest first."""
     is_device = events["device"].notna().to_numpy()
     has_tid = events["tid"].notna().to_numpy()
     label = np.where(has_tid | is_device, -1, events["thread"].cat.codes.to_numpy())
@@ -64,8 +64,7 @@ def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, 
         code = pd.factorize(code * max(len(uniques), 1) + codes)[0]
     firsts = np.full(int(code.max()) + 1 if len(code) else 0, len(code))
     np.minimum.at(firsts, code, np.arange(len(code)))
-    busy = np.bincount(code, weights=events["self_dur"].to_numpy(), minlength=len(firsts))
-    rank = _ranking(keys[:, firsts], busy)
+    rank = _ranking(keys[:, firsts], np.bincount(code, minlength=len(firsts)))
     place = np.empty(len(rank), np.int64)
     place[rank] = np.arange(len(rank))
     thread = _thread_labels(events, code, len(firsts))
@@ -73,10 +72,10 @@ def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, 
     return place[code], table
 
 
-def _ranking(keys: NDArray[Any], busy: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Order of the lanes: devices by device and stream, then threads, the one with most work first."""
+def _ranking(keys: NDArray[Any], count: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Order of the lanes: devices by device and stream, then threads, the one with most events first."""
     is_host = keys[0] == 1
-    work = np.where(is_host, -busy, 0.0)
+    work = np.where(is_host, -count, 0)
     return np.lexsort((keys[3], keys[2], keys[1], work, is_host))
 
 

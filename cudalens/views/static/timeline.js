@@ -189,16 +189,18 @@ function reveal(tl, i, isZoomed = false) {
   else if (y + TL_ROW > tl.scroll + room) dom.frame.scrollTop = y + TL_ROW + 8 - room;
   const span = view[1] - view[0];
   const perPx = span / (tl.size.width - tl.size.gutter);
-  if (isZoomed || t1 - t0 < 3 * perPx) glideTo(tl, aroundEvent(t0, t1));
+  if (isZoomed) glideTo(tl, aroundEvent(t0, t1, 4));
+  else if (t1 - t0 < 3 * perPx) glideTo(tl, aroundEvent(t0, t1, 30));
   else if (t1 < view[0] + span * 0.02 || t0 > view[1] - span * 0.02) {
     glideTo(tl, [(t0 + t1 - span) / 2, (t0 + t1 + span) / 2]);
   }
   askFrame(tl);
 }
 
-const aroundEvent = (t0, t1) => {
-  const margin = t1 > t0 ? (t1 - t0) * 1.5 : 500;
-  return [t0 - margin, t1 + margin];
+// A window `times` as long as the event, which stands in its middle.
+const aroundEvent = (t0, t1, times) => {
+  const half = t1 > t0 ? ((t1 - t0) * times) / 2 : 500;
+  return [(t0 + t1) / 2 - half, (t0 + t1) / 2 + half];
 };
 
 function focusEvent(tl, i) {

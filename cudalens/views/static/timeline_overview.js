@@ -3,12 +3,17 @@
 import { addBusy } from "./lod.js";
 import { TL_OVERVIEW } from "./timeline_view.js";
 
-// Busy share of each stretch of the trace, 0 to 1, for devices and for threads: the mean over their lanes' top rows.
+const TL_OVERVIEW_ROWS = 400;
+
+// How busy each stretch of the trace was, 0 to 1, on devices and on threads: the sum over the rows of their lanes (so a
+// deep call tree stands taller), as a share of the tallest.
 function overviewShares(tl, num) {
   const shares = { device: new Float32Array(num), host: new Float32Array(num) };
   const most = { device: 0, host: 0 };
   tl.data.header.lanes.forEach((lane, l) => {
-    if (lane.count) addBusy(tl.index, tl.index.laneRow[l], ...tl.whole, shares[lane.kind]);
+    for (let r = tl.index.laneRow[l]; r < Math.min(tl.index.laneRow[l + 1], TL_OVERVIEW_ROWS); r++) {
+      addBusy(tl.index, r, ...tl.whole, shares[lane.kind]);
+    }
   });
   for (const kind of ["device", "host"]) {
     for (const share of shares[kind]) if (share > most[kind]) most[kind] = share;

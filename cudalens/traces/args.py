@@ -1,0 +1,259 @@
+"""The ``args`` of trace entries: typed, a group of entries of one kind at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.traces.categories import Kind
+from cudalens.traces.problems import Problems
+from cudalens.traces.records import MISSING, SYNTAX_ERRORS, Ints, text_of
+
+_Int = int | None
+_Float = float | None
+_NAN: Final = float("nan")
+_UNSET: Final = msgspec.Raw(b"")
+_MAX_INT: Final = (1 << 63) - 1
+
+
+class _CallArgs(msgspec.Struct, gc=False, rename={"external_id": "External id", "old_external_id": "external id"}):
+    external_id: _Int = MISSING
+    old_external_id: _Int = MISSING
+    correlation: _Int = MISSING
+
+
+class _OpArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "external_id": "External id",
+        "sequence_nr": "Sequence number",
+        "fwd_tid": "Fwd thread id",
+        "shapes": "Input Dims",
+        "old_shapes": "Input dims",
+        "dtypes": "Input type",
+        "flops": "Flops",
+        "old_flops": "flops",
+        "stack": "Call stack",
+        "module": "Module Hierarchy",
+        "collective": "Collective name",
+        "process_group": "Process Group Name",
+    },
+):
+    external_id: _Int = MISSING
+    sequence_nr: _Int = MISSING
+    fwd_tid: _Int = MISSING
+    shapes: msgspec.Raw = _UNSET
+    old_shapes: msgspec.Raw = _UNSET
+    dtypes: msgspec.Raw = _UNSET
+    flops: _Int = MISSING
+    old_flops: _Int = MISSING
+    stack: str | None = None
+    module: str | None = None
+    collective: str | None = None
+    process_group: str | None = None
+
+
+class _DeviceArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "external_id": "External id",
+        "old_external_id": "external id",
+        "graph_id": "graph id",
+        "graph_node_id": "graph node id",
+        "num_bytes": "bytes",
+        "registers": "registers per thread",
+        "shared_memory_bytes": "shared memory",
+        "blocks_per_sm": "blocks per SM",
+        "warps_per_sm": "warps per SM",
+        "occupancy_pct": "est. achieved occupancy %",
+        "old_occupancy_pct": "theoretical occupancy %",
+        "block_dim": "block",
+        "collective": "Collective name",
+        "process_group": "Process Group Name",
+    },
+):
+    device: _Int = MISSING
+    stream: _Int = MISSING
+    correlation: _Int = MISSING
+    external_id: _Int = MISSING
+    old_external_id: _Int = MISSING
+    graph_id: _Int = MISSING
+    graph_node_id: _Int = MISSING
+    num_bytes: _Int = MISSING
+    registers: _Int = MISSING
+    shared_memory_bytes: _Int = MISSING
+    blocks_per_sm: _Float = _NAN
+    warps_per_sm: _Float = _NAN
+    occupancy_pct: _Float = _NAN
+    old_occupancy_pct: _Float = _NAN
+    grid: msgspec.Raw = _UNSET
+    block_dim: msgspec.Raw = _UNSET
+    collective: str | None = None
+    process_group: str | None = None
+
+
+class MemoryArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "device_type": "Device Type",
+        "device": "Device Id",
+        "addr": "Addr",
+        "num_bytes": "Bytes",
+        "allocated_bytes": "Total Allocated",
+        "reserved_bytes": "Total Reserved",
+    },
+):
+    """The args of a ``[memory]`` instant."""
+
+    device_type: _Int = MISSING
+    device: _Int = MISSING
+    addr: _Int = MISSING
+    num_bytes: _Int = MISSING
+    allocated_bytes: _Int = MISSING
+    reserved_bytes: _Int = MISSING
+
+
+class LabelArgs(msgspec.Struct, gc=False):
+    """The args of a metadata entry."""
+
+    name: str | None = None
+    labels: str | None = None
+
+
+class _OtherArgs(
+    _OpArgs,
+    gc=False,
+    rename={
+        "external_id": "External id",
+        "sequence_nr": "Sequence number",
+        "fwd_tid": "Fwd thread id",
+        "shapes": "Input Dims",
+        "old_shapes": "Input dims",
+        "dtypes": "Input type",
+        "flops": "Flops",
+        "old_flops": "flops",
+        "stack": "Call stack",
+        "module": "Module Hierarchy",
+        "collective": "Collective name",
+        "process_group": "Process Group Name",
+        "old_external_id": "external id",
+        "num_bytes": "bytes",
+    },
+):
+    device: _Int = MISSING
+    stream: _Int = MISSING
+    correlation: _Int = MISSING
+    old_external_id: _Int = MISSING
+    num_bytes: _Int = MISSING
+
+
+SPECS: Final[dict[Kind, type[msgspec.Struct]]] = {
+    Kind.CALL: _CallArgs,
+    Kind.OP: _OpArgs,
+    Kind.DEVICE: _DeviceArgs,
+    Kind.OTHER: _OtherArgs,
+}
+
+_DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {}
+
+
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    if kind not in _DECODERS:
+        _DECODERS[kind] = msgspec.json.Decoder(kind)
+    return _DECODERS[kind]
+
+
+def decode_args(raw: Sequence[msgspec.Raw], spec: type[Any], problems: Problems, where: str) -> list[Any]:
+    """Each of `raw` as a `spec`; what does not fit is counted and left at its default."""
+    joined = b"[" + b",".join(raw) + b"]"
+    try:
+        return list(_decoder(list[spec]).decode(joined))  # type: ignore[valid-type]
+    except SYNTAX_ERRORS:
+        return [_decode_one(bytes(one), spec, problems, where) for one in raw]
+
+
+def _decode_one(raw: bytes, spec: type[Any], problems: Problems, where: str) -> Any:
+    try:
+        return _decoder(spec).decode(raw)
+    except SYNTAX_ERRORS:
+        pass
+    try:
+        value = msgspec.json.decode(raw.decode("utf-8", "replace"), float_hook=float)
+    except SYNTAX_ERRORS:
+        problems.add("args that cannot be read", where)
+        return spec()
+    if isinstance(value, dict):
+        return _tidied(value, spec, problems, where)
+    if value is not None:
+        problems.add("args that are no object", where)
+    return spec()
+
+
+def _tidied(value: dict[str, Any], spec: type[Any], problems: Problems, where: str) -> Any:
+    known = {}
+    for field in msgspec.structs.fields(spec):
+        if field.encode_name in value:
+            tidy = _TIDY[field.type](value[field.encode_name])
+            if tidy is None and value[field.encode_name] is not None:
+                problems.add(f"unusable '{field.encode_name}'", where)
+            elif tidy is not None:
+                known[field.name] = tidy
+    return spec(**known)
+
+
+def _integer(value: Any) -> int | None:
+    try:
+        return None if isinstance(value, bool) else int(value, 0) if isinstance(value, str) else int(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+_TIDY: Final[dict[Any, Callable[[Any], Any]]] = {
+    _Int: _integer,
+    _Float: _number,
+    str | None: lambda value: None if value is None else text_of(value),
+    msgspec.Raw: lambda value: None if value is None else msgspec.Raw(msgspec.json.encode(value)),
+}
+
+
+def integers(decoded: Sequence[Any], field: str) -> tuple[Ints, int]:
+    """Column `field` as int64 with `MISSING`; and how many values do not fit into 64 bits."""
+    get = attrgetter(field)
+    try:
+        return np.fromiter(map(get, decoded), np.int64, len(decoded)), 0
+    except (TypeError, OverflowError):  # a null, or beyond 64 bits
+        values = [get(one) for one in decoded]
+    fits = [MISSING if v is None or not -_MAX_INT <= v <= _MAX_INT else v for v in values]
+    too_large = sum(v is not None and abs(v) > _MAX_INT and v != MISSING for v in values)
+    return np.array(fits, np.int64), too_large
+
+
+def numbers(decoded: Sequence[Any], field: str) -> NDArray[np.float64]:
+    """Column `field` as float64, NaN where missing."""
+    values = map(attrgetter(field), decoded)
+    return np.array([_NAN if v is None else v for v in values], np.float64)
+
+
+def compact_json(raw: bytes) -> str | None:
+    """A JSON value without spaces; None for nothing, null and an empty list, which say nothing."""
+    try:
+        text = msgspec.json.format(raw, indent=-1).decode() if raw else "null"
+        msgspec.json.decode(text)
+    except SYNTAX_ERRORS:
+        return None
+    return None if text in ("null", '""') else text

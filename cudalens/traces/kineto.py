@@ -1,0 +1,138 @@
+"""Reads Chrome trace JSON, as Kineto (torch.profiler) and others write it, into a Trace.
+
+Layouts of 2021 to 2026, from CUDA, ROCm, XPU and MTIA devices or none: complete events, begin and end pairs, asynchronous
+ranges, instants and metadata. Flows are not read: correlation ids say the same and are always there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+
+from cudalens.errors import TraceFormatError
+from cudalens.frames import Trace, build_events, build_memory
+from cudalens.traces.about import run_info
+from cudalens.traces.allocations import Allocations
+from cudalens.traces.columns import EventColumns
+from cudalens.traces.lanes import Labels, resolve_lanes
+from cudalens.traces.pairs import PHASES as PAIR_PHASES
+from cudalens.traces.pairs import Pairs
+from cudalens.traces.problems import Problems
+from cudalens.traces.records import MAX_NS, MISSING, Batch, Ints, Record
+from cudalens.traces.source import Source
+from cudalens.traces.stream import EventStream
+
+_FLOWS: Final = frozenset("stf")
+_IGNORED: Final = frozenset({*_FLOWS, *"CNODPvVRc(),", "X"})
+_INSTANTS: Final = frozenset("iIn")
+
+
+def read_chrome(path: str | os.PathLike[str], file: BinaryIO, on_progress: Callable[[int], object] | None) -> Trace:
+    """The Trace in `file`, a Chrome trace in JSON, plain or gzip.
+
+    Raises:
+        TraceFormatError: It holds no trace, or nothing of it can be used.
+    """
+    began = time.perf_counter()
+    reader = _Reader(path, Source(file, on_progress))
+    reader.read()
+    return reader.to_trace(began)
+
+
+class _Reader:
+    def __init__(self, path: str | os.PathLike[str], source: Source) -> None:
+        self._path = path
+        self._source = source
+        self._problems = Problems()
+        self._stream = EventStream(path, source, self._problems)
+        self._columns = EventColumns(self._problems)
+        self._allocations = Allocations(self._problems)
+        self._pairs = Pairs(self._problems)
+        self._labels = Labels(self._problems)
+
+    def read(self) -> None:
+        for batch in self._stream.batches():
+            first = self._stream.num_entries - len(batch.records)
+            self._take(batch, f"events {first} to {self._stream.num_entries - 1}")
+
+    def _take(self, batch: Batch, where: str) -> None:
+        phases = [record.ph for record in batch.records]
+        complete = [i for i, ph in enumerate(phases) if ph == "X"]
+        self._take_complete(batch, np.array(complete, np.int64), where)
+        if len(complete) < len(phases):
+            for i, ph in enumerate(phases):
+                if ph not in _IGNORED:
+                    self._take_other(batch.records[i], int(batch.ts[i]), ph, where)
+
+    def _take_complete(self, batch: Batch, at: Ints, where: str) -> None:
+        if len(at) and (batch.ts[at] == MISSING).any():
+            lost = batch.ts[at] == MISSING
+            self._problems.add("event without ts", where, int(lost.sum()))
+            at = at[~lost]
+        if len(at):
+            dur = self._checked(batch.dur[at], where)
+            self._columns.add([batch.records[i] for i in at.tolist()], batch.ts[at], dur, where)
+
+    def _checked(self, dur: Ints, where: str) -> Ints:
+        if int(dur.min()) >= 0:
+            return dur
+        unknown = dur == MISSING
+        if unknown.any():
+            self._problems.add("event without dur", where, int(unknown.sum()))
+        if (negative := int(((dur < 0) & ~unknown).sum())) > 0:
+            self._problems.add("negative dur", where, negative)
+        return np.maximum(dur, 0)
+
+    def _take_other(self, record: Record, ts: int, ph: str, where: str) -> None:
+        if ph == "M":
+            self._labels.add(record, where)
+        elif ph not in _INSTANTS and ph not in PAIR_PHASES:
+            self._problems.add(f"unknown phase {ph[:8]!r}" if ph else "event without ph", where)
+        elif ts == MISSING:
+            self._problems.add("event without ts", where)
+        elif ph in PAIR_PHASES:
+            self._pairs.add(record, ts)
+        elif not self._allocations.take(record, ts, where):
+            self._columns.add([record], np.array([ts]), np.zeros(1, np.int64), where, is_instant=True)
+
+    def to_trace(self, began: float) -> Trace:
+        num_plain = self._columns.num_rows
+        num_async = self._pairs.add_to(self._columns)
+        self._refuse_useless()
+        columns = resolve_lanes(self._columns, self._labels, self._problems)
+        async_mask = np.arange(len(columns["ts"])) >= len(columns["ts"]) - num_async
+        assert num_plain + num_async <= len(columns["ts"])
+        base = self._shift(columns)
+        events = build_events(columns, async_mask=async_mask if num_async else None)
+        del columns
+        memory = build_memory(self._allocations.to_columns(base), events)
+        stacks = self._columns.stacks.to_frame()
+        info = run_info(Path(self._path), self._stream, events, self._problems)
+        return Trace(info.replace(build_s=time.perf_counter() - began), events=events, memory=memory, stacks=stacks)
+
+    def _refuse_useless(self) -> None:
+        """Nothing usable in a damaged file is an error; an empty list of events is an empty Trace."""
+        if self._columns.num_rows or len(self._allocations) or not len(self._problems):
+            return
+        raise TraceFormatError(
+            self._path,
+            position=f"byte {self._source.num_bytes}",
+            found=f"no usable event among {self._stream.num_entries} entries; first damage: {self._problems.first()}",
+            expected="a list of trace events (objects with 'ph' and 'ts')",
+        )
+
+    def _shift(self, columns: dict[str, Any]) -> int:
+        """Put `columns` on the epoch clock where the file names its base; returns what was added, ns."""
+        base = self._stream.metadata.get("baseTimeNanoseconds", 0)
+        if isinstance(base, str) and base.isascii() and base.isdigit() and len(base) < 20:
+            base = int(base)
+        if not isinstance(base, int) or isinstance(base, bool) or not 0 <= base < MAX_NS:
+            self._problems.add("unusable 'baseTimeNanoseconds'", "after the events")
+            return 0
+        columns["ts"] += base
+        return base

@@ -1,0 +1,80 @@
+"""`load`: one door for every file that cudalens reads, told apart by their content, never by their name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from cudalens.errors import TraceFormatError
+from cudalens.frames import Trace
+from cudalens.traces.kineto import read_chrome
+from cudalens.traces.source import GZIP_MAGIC
+
+_PROGRESS_FROM_BYTES: Final = 50 << 20
+_READABLE: Final = "a saved Trace (.cudalens), or Chrome trace JSON (torch.profiler's export), plain or gzip"
+_OTHERS: Final = (
+    (b"SQLite format 3\0", "an SQLite file (an nsys or nvprof export, perhaps)"),
+    (b"\x80", "a Python pickle (a torch memory snapshot, perhaps)"),
+    (b"\x28\xb5\x2f\xfd", "zstd-compressed data"),
+    (b"BZh", "bzip2-compressed data"),
+    (b"\xfd7zXZ\0", "xz-compressed data"),
+    (b"\x04\x22\x4d\x18", "lz4-compressed data"),
+    (b"\x7fELF", "a program (ELF)"),
+    (b"PAR1", "a Parquet file"),
+    (b"\xff\xfe", "UTF-16 text"),
+    (b"\xfe\xff", "UTF-16 text"),
+    (b"<", "HTML or XML"),
+    (b"\x0a", "a Perfetto protocol buffer trace, perhaps"),
+)
+
+
+def load(path: str | os.PathLike[str]) -> Trace:
+    """Read a trace from `path`.
+
+    Reads files that `Trace.save` wrote, and Chrome trace JSON (plain or gzip) as torch.profiler and Kineto write it for
+    CUDA, ROCm and other devices. Which one it is, is told from the content. A progress bar shows for large files.
+
+    Returns:
+        The Trace. Damage that could be survived is counted in ``trace.info.problems``.
+
+    Raises:
+        TraceFormatError: The file cannot be read, is no trace, or holds nothing usable; says where and what was found.
+    """
+    path = Path(path)
+    try:
+        with open(path, "rb") as file:
+            head = file.read(64)
+            file.seek(0)
+            if head.startswith(b"PK\x03\x04") or head.startswith(b"PK\x05\x06"):
+                return Trace.load(path)
+            _refuse_foreign(path, head)
+            with _progress(path, file) as on_progress:
+                return read_chrome(path, file, on_progress)
+    except OSError as error:
+        found = error.strerror or str(error)
+        raise TraceFormatError(path, found=found, expected=f"a readable file: {_READABLE}") from error
+
+
+def _refuse_foreign(path: Path, head: bytes) -> None:
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
+    if head.startswith(GZIP_MAGIC) or text[:1] in (b"{", b"["):
+        return
+    if not text:
+        raise TraceFormatError(path, position="byte 0", found="an empty file", expected=_READABLE)
+    what = next((what for magic, what in _OTHERS if head.startswith(magic)), f"data that begin with {head[:16]!r}")
+    raise TraceFormatError(path, position="byte 0", found=what, expected=_READABLE)
+
+
+@contextmanager
+def _progress(path: Path, file: BinaryIO) -> Iterator[Callable[[int], object] | None]:
+    size = os.fstat(file.fileno()).st_size
+    if size < _PROGRESS_FROM_BYTES:
+        yield None
+        return
+    from tqdm.auto import tqdm  # notebook-aware, and not cheap to import
+
+    with tqdm(total=size, unit="B", unit_scale=True, desc=f"reading {path.name}", delay=0.5, leave=False) as bar:
+        yield bar.update

@@ -1,0 +1,108 @@
+"""Bytes of a file, plain or gzip, read in pieces; a damaged gzip yields all that can be had of it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import BinaryIO, Final
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+PIECE: Final = 1 << 20
+_SLICE: Final = 1 << 16
+_GZIP: Final = 31  # zlib's window bits for a gzip header and trailer
+
+
+class Source:
+    """Reads a file from its start, in pieces of about a megabyte, inflating gzip on the way.
+
+    Attributes:
+        damage: What is wrong with the compressed data, in words, once it was met; None while nothing was.
+        num_bytes: Bytes of (inflated) data handed out so far.
+    """
+
+    def __init__(self, file: BinaryIO, on_progress: Callable[[int], object] | None = None) -> None:
+        self._file = file
+        self._progress = on_progress or (lambda _: None)
+        self.damage: str | None = None
+        self.num_bytes = 0
+        self.is_gzip = file.read(2) == GZIP_MAGIC
+        file.seek(0)
+        self._inflater = _Inflater(self._compressed) if self.is_gzip else None
+
+    def read(self) -> bytes:
+        """The next piece; empty at the end of what can be read."""
+        if self._inflater is None:
+            piece = self._compressed(PIECE)
+        else:
+            piece = self._inflater.read()
+            self.damage = self._inflater.damage
+        self.num_bytes += len(piece)
+        return piece
+
+    def _compressed(self, size: int) -> bytes:
+        data = self._file.read(size)
+        self._progress(len(data))
+        return data
+
+
+class _Inflater:
+    """Inflates gzip members one after the other. After damage, hands out what came before it, then nothing."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self._zlib = zlib.decompressobj(_GZIP)
+        self._pending = b""
+        self._num_members = 0
+        self._done = False
+        self.damage: str | None = None
+
+    def read(self) -> bytes:
+        out: list[bytes] = []
+        size = 0
+        while size < PIECE and not self._done:
+            out.append(self._step())
+            size += len(out[-1])
+        return b"".join(out)
+
+    def _step(self) -> bytes:
+        data = self._pending or self._read(_SLICE)
+        if self._zlib.eof:
+            return self._next_member(data)
+        if not data:
+            self._stop("the gzip data stop before their end")
+            return b""
+        safe = self._zlib.copy()
+        try:
+            inflated = self._zlib.decompress(data, PIECE)
+        except zlib.error as error:
+            self._stop(f"the gzip data are damaged ({error})")
+            return _salvage(safe, data)
+        self._pending = self._zlib.unused_data if self._zlib.eof else self._zlib.unconsumed_tail
+        self._num_members += self._zlib.eof
+        return inflated
+
+    def _next_member(self, data: bytes) -> bytes:
+        data = data.lstrip(b"\0")  # tapes and some writers pad with zeros
+        if data.startswith(GZIP_MAGIC[: len(data)]) and data:
+            self._zlib, self._pending = zlib.decompressobj(_GZIP), data
+        elif data:
+            self._stop("something that is no gzip follows the gzip data")
+        else:
+            self._pending = b""
+            self._done = not (data := self._read(_SLICE))
+            self._pending = data
+        return b""
+
+    def _stop(self, damage: str) -> None:
+        self.damage, self._done = damage, True
+
+
+def _salvage(inflater: zlib._Decompress, data: bytes) -> bytes:
+    """What `inflater` yields of `data` before it meets the damage."""
+    out: list[bytes] = []
+    try:
+        for i in range(0, len(data), 64):
+            out.append(inflater.decompress(data[i : i + 64]))  # noqa: PERF401 - keep what came before the error
+    except zlib.error:
+        pass
+    return b"".join(out)

@@ -73,7 +73,9 @@ def many_events(num: int, seed: int = 0) -> Trace:
     rng = np.random.default_rng(seed)
     shape = _step_shape(rng)
     per_step = sum(len(part["depth"]) for part in shape) + sum(int(part["launches"].sum()) for part in shape)
-    columns: dict[str, list[np.ndarray]] = {key: [] for key in ("ts", "dur", "name", "cat", "device", "stream", "tid", "cid")}
+    columns: dict[str, list[np.ndarray]] = {
+        key: [] for key in ("ts", "dur", "name", "cat", "device", "stream", "tid", "cid")
+    }
     clock, cid, free = 0, 1, np.zeros(3, np.int64)
     for _ in range(max(1, round(num / per_step))):
         ends = []
@@ -91,8 +93,16 @@ def many_events(num: int, seed: int = 0) -> Trace:
     return _trace({key: np.concatenate(parts) for key, parts in columns.items()})
 
 
-NAMES = [f"aten::op_{k}" for k in range(240)] + ["cudaLaunchKernel", "cudaMemcpyAsync", "ProfilerStep#1", "autograd::engine"]
-KERNELS = [f"void at::native::kernel_{k}<float, {k % 7}>(int, float*)" for k in range(120)] + ["ncclDevKernel_AllReduce", "Memcpy HtoD"]
+NAMES = [f"aten::op_{k}" for k in range(240)] + [
+    "cudaLaunchKernel",
+    "cudaMemcpyAsync",
+    "ProfilerStep#1",
+    "autograd::engine",
+]
+KERNELS = [f"void at::native::kernel_{k}<float, {k % 7}>(int, float*)" for k in range(120)] + [
+    "ncclDevKernel_AllReduce",
+    "Memcpy HtoD",
+]
 
 
 def _step_shape(rng: np.random.Generator) -> list[dict[str, np.ndarray]]:
@@ -101,7 +111,9 @@ def _step_shape(rng: np.random.Generator) -> list[dict[str, np.ndarray]]:
     for num, top in ((5200, 242), (3900, 243)):
         depth = np.zeros(num, np.int64)
         for i in range(1, num):
-            depth[i] = 1 + max(0, min(depth[i - 1] + rng.choice([0, 1, -1, -2, -3], p=[0.36, 0.33, 0.17, 0.08, 0.06]), 11))
+            depth[i] = 1 + max(
+                0, min(depth[i - 1] + rng.choice([0, 1, -1, -2, -3], p=[0.36, 0.33, 0.17, 0.08, 0.06]), 11)
+            )
         leaf = np.append(depth[1:] <= depth[:-1], True)
         launches = leaf & (rng.random(num) < 0.3)
         name = np.where(launches, 240 + (rng.random(num) < 0.08), rng.zipf(1.4, num) % 240)

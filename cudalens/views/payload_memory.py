@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.views.payload_codec import PayloadWriter
-from cudalens.views.payload_order import Ints
+from cudalens.views.payload_order import Ints, since
 
 MAX_POINTS: Final = 60_000
 """More allocator actions than this are thinned to the lowest and highest allocation of each stretch of time."""
@@ -28,7 +28,7 @@ def add_memory(writer: PayloadWriter, memory: pd.DataFrame, t0: int, place: Ints
     kept = _thinned(memory, device, len(labels))
     frame, num = memory.iloc[kept], len(memory)
     action, actions = pd.factorize(frame["action"].astype(object).fillna("unknown"))
-    writer.add_ints("mem.ts", np.diff(frame["ts"].to_numpy() - t0, prepend=0))
+    writer.add_ints("mem.ts", np.diff(since(frame["ts"].to_numpy(), t0), prepend=0))
     writer.add_ints("mem.device", device[kept])
     writer.add_ints("mem.action", action)
     writer.add_ints("mem.bytes", frame["num_bytes"].to_numpy())

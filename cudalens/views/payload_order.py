@@ -33,16 +33,22 @@ class Times(NamedTuple):
 
 
 def clipped_times(events: pd.DataFrame) -> tuple[int, Ints, Ints, int]:
-    """Origin, start from it and duration of each row, ns, and how many rows had to be clipped to 104 days."""
+    """Origin, start from it and duration of each row, ns, and how many rows had to be clipped to 52 days."""
     ts, dur = events["ts"].to_numpy(), events["dur"].to_numpy()
     if not len(ts):
         return 0, ts, dur, 0
     low, high = int(ts.min()), int(ts.max())
     origin = low if high - low < EXACT // 2 else int(np.partition(ts, len(ts) // 2)[len(ts) // 2]) - EXACT // 4
-    # Clip before subtracting: the difference of two int64 may not fit in one.
-    start = np.clip(ts, max(origin, _MISSING), min(origin + EXACT // 2, 2**63 - 1)) - origin
+    start = np.maximum(since(ts, origin), 0)
     length = np.clip(dur, 0, EXACT // 2)
     return origin, start, length, int(((start + origin != ts) | (length != dur)).sum())
+
+
+def since(ts: Ints, origin: int) -> Ints:
+    """`ts` less `origin`, ns, clipped to 52 days either way."""
+    # Clip before subtracting: the difference of two int64 may not fit in one.
+    clipped: Ints = np.clip(ts, max(origin - EXACT // 2, _MISSING), min(origin + EXACT // 2, 2**63 - 1)) - origin
+    return clipped
 
 
 def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, Any]]]:

@@ -43,7 +43,7 @@ class Allocations:
 
     def to_columns(self, base: int) -> dict[str, Any]:
         """The raw columns of the memory frame; `base` ns are added to the times."""
-        decoded = decode_args(self._raw, MemoryArgs, self._problems, "memory events")
+        decoded, _ = decode_args(self._raw, MemoryArgs, self._problems, "memory events")
         values = {field: self._integers(decoded, field) for field in MemoryArgs.__struct_fields__}
         usable = (values["num_bytes"] != MISSING).nonzero()[0]
         if len(usable) < len(decoded):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from operator import attrgetter
 from typing import Any, Final
 
@@ -162,22 +163,28 @@ SPECS: Final[dict[Kind, type[msgspec.Struct]]] = {
     Kind.OTHER: _OtherArgs,
 }
 
-_DECODERS: dict[type[Any], msgspec.json.Decoder[Any]] = {}
 
-
+@cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    if kind not in _DECODERS:
-        _DECODERS[kind] = msgspec.json.Decoder(kind)
-    return _DECODERS[kind]
+    return msgspec.json.Decoder(kind)
 
 
-def decode_args(raw: Sequence[msgspec.Raw], spec: type[Any], problems: Problems, where: str) -> list[Any]:
-    """Each of `raw` as a `spec`; what does not fit is counted and left at its default."""
+def decode_args(
+    raw: Sequence[msgspec.Raw], spec: type[Any], problems: Problems, where: str
+) -> tuple[list[Any], frozenset[str]]:
+    """Each of `raw` as a `spec`, and the fields that any of them has; what does not fit is counted and left out."""
     joined = b"[" + b",".join(raw) + b"]"
+    # A field that no args name need not be gathered: most are rare, and looking for a text is cheap.
+    present = frozenset(name for name, quoted in _quoted_names(spec) if quoted in joined)
     try:
-        return list(_decoder(list[spec]).decode(joined))  # type: ignore[valid-type]
+        return _decoder(list[spec]).decode(joined), present  # type: ignore[valid-type]
     except SYNTAX_ERRORS:
-        return [_decode_one(bytes(one), spec, problems, where) for one in raw]
+        return [_decode_one(bytes(one), spec, problems, where) for one in raw], present
+
+
+@cache
+def _quoted_names(spec: type[Any]) -> tuple[tuple[str, bytes], ...]:
+    return tuple((f.name, f'"{f.encode_name}"'.encode()) for f in msgspec.structs.fields(spec))
 
 
 def _decode_one(raw: bytes, spec: type[Any], problems: Problems, where: str) -> Any:

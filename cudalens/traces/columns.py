@@ -16,8 +16,8 @@ from cudalens.traces.categories import TODAY, UNKNOWN, Kind, kind_of
 from cudalens.traces.problems import Problems
 from cudalens.traces.records import MISSING, Ints, Record, text_of
 
-_NAME, _CAT, _ARGS = attrgetter("name"), attrgetter("cat"), attrgetter("args")
-_LANE: Final = attrgetter("pid", "tid")
+_NAME: Final = attrgetter("name")
+_TRACK: Final = attrgetter("cat", "pid", "tid")
 _OLDER: Final = {
     "external_id": "old_external_id",
     "shapes": "old_shapes",
@@ -87,7 +87,8 @@ class EventColumns:
         self.stacks = StackTable()
         self.lanes = Codes()
         self._names, self._cats = Codes(), Codes()
-        self._cat_of = _Derived(lambda cat: self._cats[TODAY.get(cat, cat) if cat else UNKNOWN])
+        self._tracks = _Derived(self._new_track)
+        self._track_codes: list[tuple[int, int]] = []
         self._dense: dict[str, list[NDArray[Any]]] = {k: [] for k in ("ts", "dur", "instant", "name", "cat", "lane")}
         self._sparse: dict[str, Sparse] = {k: Sparse() for k in (*_INTEGERS, *_NUMBERS, *_JSON, *_TEXTS, "stack")}
         self._texts = {column: Codes() for column in (*_JSON, *_TEXTS)}
@@ -98,16 +99,23 @@ class EventColumns:
     def add(self, records: Sequence[Record], ts: Ints, dur: Ints, where: str, *, is_instant: bool = False) -> None:
         """Append a row per record."""
         n = len(records)
-        cats = np.fromiter(map(self._cat_of.__getitem__, map(_CAT, records)), np.int32, n)
+        # Category, process and thread together take few values: one look-up an event instead of three.
+        tracks = np.fromiter(map(self._tracks.__getitem__, map(_TRACK, records)), np.int64, n)
+        cats, lanes = np.array(self._track_codes, np.int32)[tracks].T
         dense = self._dense
         dense["ts"].append(ts)
         dense["dur"].append(dur)
         dense["instant"].append(np.full(n, is_instant))
         dense["name"].append(np.fromiter(map(self._names.__getitem__, map(_NAME, records)), np.int32, n))
         dense["cat"].append(cats)
-        dense["lane"].append(np.fromiter(map(self.lanes.__getitem__, map(_LANE, records)), np.int32, n))
+        dense["lane"].append(lanes)
         self._add_args([record.args for record in records], cats, where)
         self.num_rows += n
+
+    def _new_track(self, track: tuple[Any, Any, Any]) -> int:
+        cat, *lane = track
+        self._track_codes.append((self._cats[TODAY.get(cat, cat) if cat else UNKNOWN], self.lanes[tuple(lane)]))
+        return len(self._track_codes) - 1
 
     def _add_args(self, raw: list[Any], cats: NDArray[np.int32], where: str) -> None:
         names = list(self._cats)
@@ -118,12 +126,11 @@ class EventColumns:
             if kind in args_.SPECS:
                 at = np.flatnonzero(np.isin(cats, codes))
                 chosen = [raw[i] for i in at.tolist()]
-                self._add_group(decode_args(chosen, args_.SPECS[kind], self._problems, where), at, where)
+                decoded, present = decode_args(chosen, args_.SPECS[kind], self._problems, where)
+                self._add_group(decoded, present, at + self.num_rows, where)
 
-    def _add_group(self, decoded: list[Any], at: Ints, where: str) -> None:
-        fields = type(decoded[0]).__struct_fields__
-        rows = at + self.num_rows
-        for field in fields:
+    def _add_group(self, decoded: list[Any], fields: frozenset[str], rows: Ints, where: str) -> None:
+        for field in fields | {field for field, older in _OLDER.items() if older in fields}:
             if field in _INTEGERS:
                 self._add_integers(decoded, field, fields, rows, where)
             elif field in _NUMBERS:
@@ -136,8 +143,8 @@ class EventColumns:
                 self._add_codes(decoded, field, fields, rows, self._stack_code, None)
 
     def _add_integers(self, decoded: list[Any], field: str, fields: Any, rows: Ints, where: str) -> None:
-        values, too_large = integers(decoded, field)
-        if (older := _OLDER.get(field)) in fields:
+        values, too_large = integers(decoded, field if field in fields else _OLDER[field])
+        if (older := _OLDER.get(field)) in fields and field in fields:
             old, more = integers(decoded, str(older))
             values, too_large = np.where(values == MISSING, old, values), too_large + more
         if too_large:

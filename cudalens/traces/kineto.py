@@ -27,8 +27,8 @@ from cudalens.traces.records import MAX_NS, MISSING, Batch, Ints, Record
 from cudalens.traces.source import Source
 from cudalens.traces.stream import EventStream
 
-_FLOWS: Final = frozenset("stf")
-_IGNORED: Final = frozenset({*_FLOWS, *"CNODPvVRc(),", "X"})
+_IGNORED: Final = frozenset("CNODPvVRc(),")
+"""Counters, object life cycles, memory dumps and marks of Chrome's own: known, and no events of ours."""
 _INSTANTS: Final = frozenset("iIn")
 
 
@@ -57,26 +57,21 @@ class _Reader:
 
     def read(self) -> None:
         for batch in self._stream.batches():
-            first = self._stream.num_entries - len(batch.records)
-            self._take(batch, f"events {first} to {self._stream.num_entries - 1}")
+            first = self._stream.num_entries - batch.count
+            where = f"events {first} to {self._stream.num_entries - 1}"
+            self._take_complete(batch, where)
+            for record, ts in batch.others:
+                if record.ph not in _IGNORED:
+                    self._take_other(record, ts, record.ph, where)
 
-    def _take(self, batch: Batch, where: str) -> None:
-        phases = [record.ph for record in batch.records]
-        complete = [i for i, ph in enumerate(phases) if ph == "X"]
-        self._take_complete(batch, np.array(complete, np.int64), where)
-        if len(complete) < len(phases):
-            for i, ph in enumerate(phases):
-                if ph not in _IGNORED:
-                    self._take_other(batch.records[i], int(batch.ts[i]), ph, where)
-
-    def _take_complete(self, batch: Batch, at: Ints, where: str) -> None:
-        if len(at) and (batch.ts[at] == MISSING).any():
-            lost = batch.ts[at] == MISSING
-            self._problems.add("event without ts", where, int(lost.sum()))
-            at = at[~lost]
-        if len(at):
-            dur = self._checked(batch.dur[at], where)
-            self._columns.add([batch.records[i] for i in at.tolist()], batch.ts[at], dur, where)
+    def _take_complete(self, batch: Batch, where: str) -> None:
+        records, ts, dur = batch.records, batch.ts, batch.dur
+        if len(ts) and int(ts.min()) == MISSING:
+            at = np.flatnonzero(ts != MISSING)
+            self._problems.add("event without ts", where, len(ts) - len(at))
+            records, ts, dur = [records[i] for i in at.tolist()], ts[at], dur[at]
+        if records:
+            self._columns.add(records, ts, self._checked(dur, where), where)
 
     def _checked(self, dur: Ints, where: str) -> Ints:
         if int(dur.min()) >= 0:

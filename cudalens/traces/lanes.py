@@ -31,7 +31,7 @@ class Labels:
 
     def add(self, record: Record, where: str) -> None:
         if record.name == "thread_name":
-            (args,) = decode_args([record.args], LabelArgs, self._problems, where)
+            ((args,), _) = decode_args([record.args], LabelArgs, self._problems, where)
             if args.name:
                 self._threads[number(record.pid), number(record.tid)] = args.name.strip()
 

@@ -59,11 +59,21 @@ class _AnyRecord(msgspec.Struct):
 
 
 class Batch(NamedTuple):
-    """Records with their times in nanoseconds; `MISSING` where a record has none."""
+    """What a slice of the file holds.
 
+    Attributes:
+        count: Entries in it.
+        records: The complete events (phase X) among them.
+        ts: Their starts, ns; `MISSING` where an entry has none.
+        dur: Their durations, ns; `MISSING` where an entry has none.
+        others: Entries of another phase, flows left out, each with its ts.
+    """
+
+    count: int
     records: list[Record]
     ts: Ints
     dur: Ints
+    others: list[tuple[Record, int]]
 
 
 class _Ns(int):
@@ -91,6 +101,7 @@ _FAST: Final = msgspec.json.Decoder(list[Record])
 _LENIENT: Final = msgspec.json.Decoder(list[_AnyRecord], float_hook=exact_ns)
 _LENIENT_ONE: Final = msgspec.json.Decoder(_AnyRecord, float_hook=exact_ns)
 _TS, _DUR = attrgetter("ts"), attrgetter("dur")
+_SKIPPED: Final = frozenset({"X", "s", "t", "f"})
 
 SYNTAX_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding a slice raises where it is cut wrongly, or is not JSON throughout."""
@@ -157,14 +168,17 @@ class RecordDecoder:
         return _AnyRecord(**known | {"args": msgspec.Raw(args)})
 
     def _tidied(self, found: list[_AnyRecord], first: int) -> Batch:
-        ts, dur = np.empty(len(found), np.int64), np.empty(len(found), np.int64)
-        records = []
+        records, times, others = [], [], []
         for i, record in enumerate(found):
-            ts[i], dur[i] = to_ns(record.ts), to_ns(record.dur)
-            if dur[i] == MISSING and record.dur is not None:
-                self._problems.add("unusable dur", f"event {first + i}")
-            records.append(_tidy(record))
-        return Batch(records, ts, dur)
+            if record.ph == "X":
+                records.append(_tidy(record))
+                times.append((to_ns(record.ts), dur := to_ns(record.dur)))
+                if dur == MISSING and record.dur is not None:
+                    self._problems.add("unusable dur", f"event {first + i}")
+            elif not isinstance(record.ph, str) or record.ph not in _SKIPPED:
+                others.append((_tidy(record), to_ns(record.ts)))
+        ts, dur_ = np.array(times, np.int64).reshape(-1, 2).T
+        return Batch(len(found), records, ts, dur_, others)
 
 
 def _finite(text: str) -> float | None:
@@ -172,12 +186,17 @@ def _finite(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _fast_batch(records: list[Record]) -> Batch | None:
-    """`records` with nanoseconds, or None where doubles are too coarse to tell them."""
+def _fast_batch(found: list[Record]) -> Batch | None:
+    """`found` with nanoseconds, or None where doubles are too coarse to tell them."""
+    records = [record for record in found if record.ph == "X"]
+    rest = [record for record in found if record.ph not in _SKIPPED] if len(records) < len(found) else []
     n = len(records)
     ts = microseconds_to_ns(np.fromiter(map(_TS, records), np.float64, n))
     dur = microseconds_to_ns(np.fromiter(map(_DUR, records), np.float64, n))
-    return None if ts is None or dur is None else Batch(records, ts, dur)
+    other_ts = microseconds_to_ns(np.fromiter(map(_TS, rest), np.float64, len(rest)))
+    if ts is None or dur is None or other_ts is None:
+        return None
+    return Batch(len(found), records, ts, dur, list(zip(rest, other_ts.tolist(), strict=True)))
 
 
 def microseconds_to_ns(us: NDArray[np.float64]) -> Ints | None:

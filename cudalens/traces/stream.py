@@ -142,7 +142,7 @@ class EventStream:
             batch = self._decoder.decode(b"[" + self._buffer[:end] + b"]", self.num_entries)
         except SYNTAX_ERRORS:
             return None
-        self.num_entries += len(batch.records)
+        self.num_entries += batch.count
         return batch
 
     def _scanned(self, is_end: bool) -> Iterator[Batch]:

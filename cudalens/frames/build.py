@@ -91,6 +91,8 @@ def innermost_event(events: pd.DataFrame, ts: Ints, pid: Any, tid: Any) -> Ints:
 
     The instants are put into the call tree as zero-length events, so that one definition serves both.
     """
+    if not len(ts):
+        return np.empty(0, np.int64)
     host = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
     rows = np.flatnonzero(host)
     start = np.concatenate([events["ts"].to_numpy()[rows], ts])

@@ -66,7 +66,8 @@ def folded(events: pd.DataFrame) -> Bools:
 
 
 def _parents(events: pd.DataFrame) -> Ints:
-    return events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    parent: Ints = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    return parent
 
 
 def _step_names(names: pd.Categorical) -> tuple[Ints, list[str]]:
@@ -120,10 +121,11 @@ def _chosen(rows: Any, n: int) -> Bools:
     if rows.dtype == bool:
         if len(rows) != n:
             raise ValueError(f"rows is a mask of length {len(rows)}, expected one value per event: {n}")
-        return rows
-    mask = np.zeros(n, bool)
-    mask[rows.astype(np.int64)] = True
-    return mask
+        chosen: Bools = rows
+        return chosen
+    chosen = np.zeros(n, bool)
+    chosen[rows.astype(np.int64)] = True
+    return chosen
 
 
 def is_device(events: pd.DataFrame) -> Bools:
@@ -224,7 +226,8 @@ def _shares(out: pd.DataFrame) -> NDArray[np.float64]:
     weight = np.where(counted, out["self_ns"].to_numpy(), 0).astype(np.float64)
     side = out["is_device"].to_numpy().astype(np.int64)
     whole = np.bincount(side, weights=weight, minlength=2)[side]
-    return 100.0 * np.divide(weight, whole, out=np.zeros_like(weight), where=whole > 0)
+    shares: NDArray[np.float64] = 100.0 * np.divide(weight, whole, out=np.zeros_like(weight), where=whole > 0)
+    return shares
 
 
 def _known_sums(group: Ints, values: Any, n: int) -> Any:

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 
 from cudalens.frames import GPU_CATEGORIES, RUNTIME_CATEGORIES, Problem, build_events, build_memory, is_category
-from cudalens.profiler import allocations, columns
+from cudalens.profiler import allocations, ancestry, columns, launches
 from cudalens.profiler.kineto import KinetoSession
 from cudalens.profiler.options import ProfilerOptions
 
@@ -75,8 +75,11 @@ def build_frames(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> dict
     """
     with _no_garbage_collection():
         found = columns.read(raw, options, uses_cuda=uses_cuda)
+        if uses_cuda:
+            found.columns |= launches.launch_columns(raw, found.columns)
         events = build_events(found.columns, async_mask=found.is_async)
         frames = {"events": events}
+        frames |= ancestry.python_columns(events, options, found.thread_numbers)
         raw_memory = allocations.memory_columns(found.memory)
         if raw_memory is not None:
             frames["memory"] = build_memory(raw_memory, events)

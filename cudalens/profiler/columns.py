@@ -6,8 +6,9 @@ Every getter is read once over all events with ``map``, in C; whatever a run can
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Final
 
 import msgspec
@@ -37,6 +38,14 @@ HIDDEN_NAMES: Final = frozenset(
 """What torch.profiler leaves out of its own events."""
 
 
+_CHUNK: Final = 1024
+"""Events whose getters are all read before the next are touched, so that they stay in the processor's cache."""
+
+_INTS: Final = ("start_ns", "duration_ns", "device_resource_id", "correlation_id", "sequence_nr")
+_THREADS: Final = ("start_thread_id", "end_thread_id")
+_FLAGS: Final = ("is_async", "is_hidden_event")
+
+
 @dataclass
 class Read:
     """What was read of one run.
@@ -44,16 +53,22 @@ class Read:
     Attributes:
         columns: Raw columns of the events, for `frames.build_events`; each of shape (n,).
         is_async: True for rows that began and ended on different threads, shape (n,); None where there are none.
-        is_backward: True for rows that are a backward function of autograd, shape (n,); None where there are none.
-        thread_key: torch's own number of the thread that a row began on, shape (n,).
+        thread_numbers: torch's own number of each host thread, by tid; ``fwd_tid`` is such a number.
         memory: The raw events of the allocator, one per action.
     """
 
     columns: dict[str, Any]
     is_async: Bools | None
-    is_backward: Bools | None
-    thread_key: Ints
+    thread_numbers: dict[int, int]
     memory: list[Any] = field(default_factory=list)
+
+
+class Codes(dict[Any, int]):
+    """Numbers values in order of appearance; ``codes[value]`` is the number, given on first sight."""
+
+    def __missing__(self, value: Any) -> int:
+        self[value] = number = len(self)
+        return number
 
 
 class EventReader:
@@ -71,18 +86,41 @@ class EventReader:
         """Whether this build of torch has the getter."""
         return hasattr(self._kind, getter)
 
-    def values(self, getter: str, of: Sequence[Any] | None = None) -> Iterable[Any]:
+    def values(self, getter: str) -> Iterable[Any]:
         """The getter of each event, lazily."""
-        return map(getattr(self._kind, getter), self.events if of is None else of) if self._kind else ()
+        return map(getattr(self._kind, getter), self.events) if self._kind else ()
 
-    def ints(self, getter: str, of: Sequence[Any] | None = None) -> Ints:
+    def ints(self, getter: str) -> Ints:
         """The getter of each event as int64."""
-        chosen = self.events if of is None else of
-        return np.fromiter(self.values(getter, chosen), np.int64, len(chosen))
+        return np.fromiter(self.values(getter), np.int64, len(self.events))
 
-    def bools(self, getter: str) -> Bools:
-        """The getter of each event as bool."""
-        return np.fromiter(self.values(getter), bool, len(self.events))
+    def scan(
+        self, numbers: Iterable[str], texts: Mapping[str, Callable[[Any], Hashable] | None], dtype: type = np.int64
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, tuple[NDArray[np.int32], list[Any]]]]:
+        """Many getters of all events, read a chunk of events at a time.
+
+        Args:
+            numbers: Getters of integers; those that this build lacks are left out.
+            texts: Getters whose values repeat, each with what makes them hashable (None: they are).
+            dtype: Of the integers.
+
+        Returns:
+            Each number getter's values, shape (n,); each text getter's codes, shape (n,), and distinct values.
+        """
+        n = len(self.events)
+        ints: dict[str, NDArray[Any]] = {name: np.empty(n, dtype) for name in numbers if self.has(name)}
+        codes = {name: (np.empty(n, np.int32), Codes()) for name in texts if self.has(name)}
+        for begin in range(0, n, _CHUNK):
+            chunk = self.events[begin : begin + _CHUNK]
+            here = slice(begin, begin + len(chunk))
+            for name, out in ints.items():
+                out[here] = np.fromiter(map(getattr(self._kind, name), chunk), dtype, len(chunk))
+            for name, (out, known) in codes.items():
+                values = map(getattr(self._kind, name), chunk)
+                hashable = texts[name]
+                keys = values if hashable is None else map(hashable, values)
+                out[here] = np.fromiter(map(known.__getitem__, keys), np.int32, len(chunk))
+        return ints, {name: (out, list(known)) for name, (out, known) in codes.items()}
 
 
 def read(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> Read:
@@ -93,49 +131,106 @@ def read(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> Read:
         options: What the run recorded.
         uses_cuda: Whether it recorded GPU work.
     """
-    name_codes, names, events, memory = _shown(raw.events())
+    events = raw.events()
     reader = EventReader(events)
-    cat = _categories(reader, name_codes, names)
+    ints, texts = reader.scan(_numbers(options, uses_cuda), _texts(reader, options))
+    name_codes, names = texts.pop("name", (np.empty(0, np.int32), []))
+    shown, of_memory = _shown(ints, name_codes, names)
+    memory = [events[i] for i in np.flatnonzero(of_memory)]
+    if not shown.all():
+        ints = {name: values[shown] for name, values in ints.items()}
+        texts = {name: (codes[shown], values) for name, (codes, values) in texts.items()}
+        name_codes, events = name_codes[shown], list(compress(events, shown))
+    name_codes, names = _distinct(name_codes, list(map(kineto.demangled, names)))
+    columns = _columns(ints, texts, name_codes, names, options, uses_cuda=uses_cuda)
+    columns |= _autograd(ints, events)
+    threads = _thread_numbers(ints) if options.traces_python else {}
+    return Read(columns, _async(ints), threads, memory)
+
+
+def _numbers(options: ProfilerOptions, uses_cuda: bool) -> list[str]:
+    return [
+        *(_INTS + _THREADS + _FLAGS),
+        *(("device_index", "linked_correlation_id") if uses_cuda else ()),
+        *(("flops",) if options.flops else ()),
+    ]
+
+
+def _texts(reader: EventReader, options: ProfilerOptions) -> dict[str, Callable[[Any], Hashable] | None]:
+    """Getters of text: the category's sources where the build does not tell it itself, JSON for what are lists."""
+    texts: dict[str, Callable[[Any], Hashable] | None] = {"name": None}
+    if reader.has("activity_type"):
+        texts["activity_type"] = None
+    else:
+        texts |= {"device_type": str, "is_user_annotation": None, "is_python_function": None}
+    if options.shapes or options.flops:
+        to_json = msgspec.json.Encoder().encode
+        texts[_shapes_getter(reader)] = to_json
+        texts["dtypes"] = to_json
+    return texts
+
+
+def _shapes_getter(reader: EventReader) -> str:
+    return "structured_input_shapes" if reader.has("structured_input_shapes") else "shapes"
+
+
+def _columns(
+    ints: dict[str, Ints],
+    texts: dict[str, tuple[NDArray[np.int32], list[Any]]],
+    name_codes: NDArray[np.int32],
+    names: list[str],
+    options: ProfilerOptions,
+    *,
+    uses_cuda: bool,
+) -> dict[str, Any]:
+    cat = _categories(texts, name_codes, names)
     on_device = is_category(cat, GPU_CATEGORIES) if uses_cuda else None
     columns = {
-        "ts": reader.ints("start_ns"),
-        "dur": reader.ints("duration_ns"),
+        "ts": ints.get("start_ns", np.empty(0, np.int64)),
+        "dur": ints.get("duration_ns", np.empty(0, np.int64)),
         "name": categorical(name_codes, names),
         "cat": cat,
     }
-    columns |= _places(reader, on_device)
-    columns |= _ids(reader, cat, uses_cuda=uses_cuda)
-    is_backward, autograd = _autograd(reader)
-    columns |= autograd
-    columns |= _inputs(reader, cat, options)
-    first_thread = reader.ints("start_thread_id")
-    is_async = first_thread != reader.ints("end_thread_id")
-    if reader.has("is_async"):
-        is_async |= reader.bools("is_async")
-    return Read(columns, is_async if is_async.any() else None, is_backward, first_thread, memory)
+    if not len(name_codes):
+        return columns
+    columns |= _places(ints, on_device) | _ids(ints, cat, uses_cuda=uses_cuda)
+    for getter, column in (("structured_input_shapes", "shapes"), ("shapes", "shapes"), ("dtypes", "dtypes")):
+        if getter in texts:
+            columns[column] = _json_texts(*texts[getter])
+    if options.flops:
+        columns["flops"] = nullable(ints["flops"], ints["flops"] <= 0)
+    return columns
+
+
+def _shown(ints: dict[str, Ints], codes: NDArray[np.int32], names: list[str]) -> tuple[Bools, Bools]:
+    """Which events torch shows as well, and which are the allocator's."""
+    of_memory = np.array([name in (MEMORY_NAME, OOM_NAME) for name in names], bool)[codes]
+    hidden = np.array([name in HIDDEN_NAMES for name in names], bool)[codes]
+    if "is_hidden_event" in ints:
+        hidden |= ints["is_hidden_event"] != 0
+    return ~(of_memory | hidden), of_memory & ~hidden
+
+
+def _async(ints: dict[str, Ints]) -> Bools | None:
+    if "start_thread_id" not in ints:
+        return None
+    is_async = ints["start_thread_id"] != ints["end_thread_id"]
+    if "is_async" in ints:
+        is_async |= ints["is_async"] != 0
+    return is_async if is_async.any() else None
+
+
+def _thread_numbers(ints: dict[str, Ints]) -> dict[int, int]:
+    """The number that torch gave each host thread, by tid."""
+    pairs = pd.DataFrame({"tid": ints["device_resource_id"], "number": ints["start_thread_id"]}).drop_duplicates("tid")
+    return dict(zip(pairs["tid"].tolist(), pairs["number"].tolist(), strict=True))
 
 
 def factorized(values: Iterable[Any]) -> tuple[NDArray[np.int32], list[Any]]:
     """Codes into the distinct `values` in order of appearance, and those values."""
-    seen: dict[Any, int] = {}
-    add = seen.setdefault
-    codes = np.array([add(value, len(seen)) for value in values], np.int32)
-    return codes, list(seen)
-
-
-def _shown(events: list[Any]) -> tuple[NDArray[np.int32], list[str], list[Any], list[Any]]:
-    """Name codes, names and events that torch shows as well, and apart from them the allocator's events."""
-    reader = EventReader(events)
-    codes, names = factorized(reader.values("name"))
-    of_memory = np.isin(codes, [i for i, name in enumerate(names) if name in (MEMORY_NAME, OOM_NAME)])
-    drop = of_memory | np.isin(codes, [i for i, name in enumerate(names) if name in HIDDEN_NAMES])
-    if events and reader.has("is_hidden_event"):
-        drop |= reader.bools("is_hidden_event")
-    memory = [events[i] for i in np.flatnonzero(of_memory)]
-    if drop.any():
-        events = [events[i] for i in np.flatnonzero(~drop)]
-        codes = codes[~drop]
-    return *_distinct(codes, list(map(kineto.demangled, names))), events, memory
+    known = Codes()
+    codes = np.array([known[value] for value in values], np.int32)
+    return codes, list(known)
 
 
 def _distinct(codes: NDArray[np.int32], names: list[str]) -> tuple[NDArray[np.int32], list[str]]:
@@ -147,22 +242,35 @@ def _distinct(codes: NDArray[np.int32], names: list[str]) -> tuple[NDArray[np.in
     return new[codes], distinct
 
 
-def _categories(reader: EventReader, name_codes: NDArray[np.int32], names: list[str]) -> pd.Categorical:
+_DERIVED: Final = [
+    *("cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver"),
+    *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync"),
+]
+
+
+def _categories(
+    texts: dict[str, tuple[NDArray[np.int32], list[Any]]], name_codes: NDArray[np.int32], names: list[str]
+) -> pd.Categorical:
     """Kineto's category of each event: by torch's word, or derived where this build does not tell."""
-    if reader.has("activity_type"):
-        return categorical(*factorized(reader.values("activity_type")))
-    on_host = np.fromiter((str(t).endswith(".CPU") for t in reader.values("device_type")), bool, len(reader.events))
-    user = reader.bools("is_user_annotation") if reader.has("is_user_annotation") else np.zeros(len(on_host), bool)
-    python = reader.bools("is_python_function") if reader.has("is_python_function") else np.zeros(len(on_host), bool)
-    known = ["cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy"]
-    known += ["gpu_memset", "gpu_user_annotation", "cuda_sync"]
-    host = np.array([known.index(_host_category(name)) for name in names], np.int32)[name_codes]
-    device = np.array([known.index(_device_category(name)) for name in names], np.int32)[name_codes]
-    codes = np.where(on_host, host, device)
-    codes[on_host & user] = known.index("user_annotation")
-    codes[~on_host & user] = known.index("gpu_user_annotation")
-    codes[on_host & python] = known.index("python_function")
-    return categorical(codes, known)
+    if "activity_type" in texts:
+        return categorical(*texts["activity_type"])
+    if not len(name_codes):
+        return categorical(name_codes, [])
+    codes, types = texts["device_type"]
+    on_host = np.array([t.endswith(".CPU") for t in types], bool)[codes]
+    host = np.array([_DERIVED.index(_host_category(name)) for name in names], np.int32)[name_codes]
+    device = np.array([_DERIVED.index(_device_category(name)) for name in names], np.int32)[name_codes]
+    derived = np.where(on_host, host, device)
+    for getter, there, here in (
+        ("is_user_annotation", "gpu_user_annotation", "user_annotation"),
+        ("is_python_function", "python_function", "python_function"),
+    ):
+        if getter in texts:
+            codes, values = texts[getter]
+            marked = np.array(values, bool)[codes]
+            derived[marked & on_host] = _DERIVED.index(here)
+            derived[marked & ~on_host] = _DERIVED.index(there)
+    return categorical(derived, _DERIVED)
 
 
 def _host_category(name: str) -> str:
@@ -179,14 +287,14 @@ def _device_category(name: str) -> str:
     return "cuda_sync" if name in ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event") else "kernel"
 
 
-def _places(reader: EventReader, on_device: Bools | None) -> dict[str, Any]:
+def _places(ints: dict[str, Ints], on_device: Bools | None) -> dict[str, Any]:
     """Where each event ran: thread of this process, or device and stream."""
-    resource = reader.ints("device_resource_id")
+    resource = ints["device_resource_id"]
     nowhere = np.zeros(len(resource), bool)
     pid = np.full(len(resource), os.getpid(), np.int64)
     if on_device is None or not on_device.any():
         return {"pid": nullable(pid, nowhere), "tid": nullable(resource, nowhere.copy())}
-    index = reader.ints("device_index").astype(np.int32)
+    index = ints["device_index"].astype(np.int32)
     on_host = ~on_device
     return {
         "device": nullable(np.where(on_host, np.int32(0), index), on_host),
@@ -196,60 +304,35 @@ def _places(reader: EventReader, on_device: Bools | None) -> dict[str, Any]:
     }
 
 
-def _ids(reader: EventReader, cat: pd.Categorical, *, uses_cuda: bool) -> dict[str, Any]:
+def _ids(ints: dict[str, Ints], cat: pd.Categorical, *, uses_cuda: bool) -> dict[str, Any]:
     """CUPTI's correlation ids of GPU work and its launching calls; external ids, by which both name their op."""
-    own = reader.ints("correlation_id")
+    own = ints["correlation_id"]
     if not uses_cuda:
         return {"external_id": nullable(own, own <= 0)}
     of_cupti = is_category(cat, [*GPU_CATEGORIES, *RUNTIME_CATEGORIES])
-    external = np.where(of_cupti, reader.ints("linked_correlation_id"), own)
+    external = np.where(of_cupti, ints["linked_correlation_id"], own)
     return {
         "correlation_id": nullable(own, ~of_cupti | (own <= 0)),
         "external_id": nullable(external, external <= 0),
     }
 
 
-def _autograd(reader: EventReader) -> tuple[Bools | None, dict[str, Any]]:
-    """Sequence numbers, and for backward functions the thread of the forward op."""
-    sequence = reader.ints("sequence_nr")
-    rows = np.flatnonzero(sequence >= 0)
-    if not len(rows):
-        return None, {}
-    chosen = [reader.events[i] for i in rows]
+def _autograd(ints: dict[str, Ints], events: list[Any]) -> dict[str, Any]:
+    """Sequence numbers, and for backward functions torch's number of the thread of the forward op."""
+    sequence = ints.get("sequence_nr", np.empty(0, np.int64))
+    known = sequence >= 0
+    if not known.any():
+        return {}
     forward = np.zeros(len(sequence), np.int64)
-    forward[rows] = reader.ints("fwd_thread_id", chosen)
-    is_backward = np.zeros(len(sequence), bool)
-    is_backward[rows] = reader.ints("scope", chosen) == 1
-    return is_backward if is_backward.any() else None, {
-        "sequence_nr": nullable(np.maximum(sequence, 0), sequence < 0),
+    forward[known] = EventReader(list(compress(events, known))).ints("fwd_thread_id")
+    return {
+        "sequence_nr": nullable(np.where(known, sequence, 0), ~known),
         "fwd_tid": nullable(forward, forward <= 0),
     }
 
 
-def _inputs(reader: EventReader, cat: pd.Categorical, options: ProfilerOptions) -> dict[str, Any]:
-    """Shapes, dtypes and flops of the operators, where the run recorded them."""
-    columns: dict[str, Any] = {}
-    if options.shapes or options.flops:
-        rows = np.flatnonzero(is_category(cat, ["cpu_op"]))
-        chosen = [reader.events[i] for i in rows]
-        getter = "structured_input_shapes" if reader.has("structured_input_shapes") else "shapes"
-        columns["shapes"] = _json_texts(reader.values(getter, chosen), rows, len(cat))
-        columns["dtypes"] = _json_texts(reader.values("dtypes", chosen), rows, len(cat))
-    if options.flops:
-        flops = reader.ints("flops")
-        columns["flops"] = nullable(flops, flops <= 0)
-    return columns
-
-
-def _json_texts(values: Iterable[Any], rows: Ints, n: int) -> pd.Categorical:
-    """Lists as JSON text, missing where the list is empty (an op without inputs, or nothing was recorded)."""
-    encode: Callable[[Any], bytes] = msgspec.json.Encoder().encode
-    codes, texts = factorized(map(encode, values))
-    spread = np.full(n, -1, np.int32)
-    spread[rows] = codes
-    if b"[]" in texts:
-        empty = texts.index(b"[]")
-        spread[spread == empty] = -1
-        spread[spread > empty] -= 1
-        texts.remove(b"[]")
-    return categorical(spread, [text.decode() for text in texts])
+def _json_texts(codes: NDArray[np.int32], texts: list[bytes]) -> pd.Categorical:
+    """JSON text, missing where the list is empty (an op without inputs, or nothing was recorded)."""
+    new = np.array([-1 if text == b"[]" else 0 for text in texts], np.int32)
+    new[new == 0] = np.arange((new == 0).sum())
+    return categorical(new[codes], [text.decode() for text in texts if text != b"[]"])

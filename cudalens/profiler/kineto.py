@@ -5,9 +5,10 @@ Known to work with torch 2.9 to 2.13. A Kineto session belongs to the whole proc
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from contextlib import suppress
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import torch
@@ -16,7 +17,11 @@ from torch.autograd import profiler as torch_profiler
 from cudalens.errors import ProfilerBusyError, ProfilerError
 from cudalens.profiler.options import ProfilerOptions
 
-_log: Final = logging.getLogger(__name__)
+_LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
+_SILENT: Final = "6"  # above USDT, Kineto's highest
+
+_gate: Final = threading.Lock()
+"""Held while a session starts, so that two threads cannot both find the profiler free."""
 
 
 def is_busy() -> bool:
@@ -40,7 +45,7 @@ class KinetoSession:
 
     def __init__(self, options: ProfilerOptions) -> None:
         self.uses_cuda = not options.cpu_only and has_cuda()
-        self._profile = torch_profiler.profile(
+        self._profile: Any = torch_profiler.profile(
             use_cpu=True,
             use_device="cuda" if self.uses_cuda else None,
             record_shapes=options.shapes,
@@ -58,13 +63,18 @@ class KinetoSession:
             ProfilerBusyError: Another torch profiler is running; it goes on undisturbed.
             ProfilerError: torch refused to start.
         """
+        with _gate:
+            self._start()
+
+    def _start(self) -> None:
         if is_busy():
             raise ProfilerBusyError(
                 "another torch profiler is running in this process (a torch.profiler block, emit_nvtx, or a profile on "
                 "another thread); it goes on undisturbed. Leave its block first, or profile inside it with that tool."
             )
         try:
-            self._profile.__enter__()
+            with _quiet_kineto():
+                self._profile.__enter__()
         except BaseException as error:
             _switch_off()
             if isinstance(error, (RuntimeError, AssertionError)):
@@ -96,13 +106,33 @@ class KinetoSession:
         return self._profile
 
 
+@contextmanager
+def _quiet_kineto() -> Iterator[None]:
+    """Keep Kineto from printing a line into the user's output at every start and stop of a profiler.
+
+    Kineto reads its log level from the environment once, at the first start in a process; the variable is there for no
+    longer than that. A level that the user has set is left alone. What Kineto's errors would have told (no CUPTI), the
+    run info tells.
+    """
+    if _LOG_LEVEL in os.environ:
+        yield
+        return
+    os.environ[_LOG_LEVEL] = _SILENT
+    try:
+        yield
+    finally:
+        os.environ.pop(_LOG_LEVEL, None)
+
+
 def _switch_off() -> None:
     """Leave no profiler behind, whatever state an interrupted start or stop left."""
-    if getattr(torch.autograd, "_profiler_enabled", bool)():
+    edge: Any = torch.autograd
+    if getattr(edge, "_profiler_enabled", bool)():
         with suppress(RuntimeError):
-            torch.autograd._disable_profiler()
-    if hasattr(torch_profiler, "_run_on_profiler_stop"):
-        torch_profiler._run_on_profiler_stop()
+            edge._disable_profiler()
+    mark: Callable[[], None] | None = getattr(torch_profiler, "_run_on_profiler_stop", None)
+    if mark is not None:
+        mark()
 
 
 def demangled(name: str) -> str:

@@ -11,7 +11,7 @@ from cudalens.frames.build import STEP_PREFIX
 
 def open_range(name: str) -> Any:
     """Begin a range that shows as a user annotation; give it to `close_range`."""
-    range_ = record_function(name)
+    range_: Any = record_function(name)
     range_.__enter__()
     return range_
 

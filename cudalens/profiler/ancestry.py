@@ -1,0 +1,158 @@
+"""What rows of Python functions tell the rows beneath them: the call stack, and the nn.Modules that were running."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.frames import StackTable, categorical, is_category, nullable
+from cudalens.profiler.options import ProfilerOptions
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+MODULE_PREFIX: Final = "nn.Module: "
+
+
+class Chains:
+    """The chain of marked ancestors of each row, itself included; equal chains have equal ids.
+
+    Attributes:
+        of_row: Id of the chain of each row, -1 for an empty one, shape (n,).
+        above: Id of each chain without its innermost member, -1 for none.
+        label: The innermost member of each chain.
+    """
+
+    def __init__(self, parent: Ints, depth: NDArray[np.int32], marked: Bools, labels: Ints) -> None:
+        """Walk down the call tree, one generation at a time.
+
+        Args:
+            parent: Row of the parent or -1, shape (n,).
+            depth: Number of ancestors, shape (n,).
+            marked: Rows that count as members, shape (n,).
+            labels: What a member is known by, shape (n,).
+        """
+        self.of_row: Ints = np.full(len(parent), -1, np.int64)
+        self.above: list[int] = []
+        self.label: list[int] = []
+        self._ids: dict[tuple[int, int], int] = {}
+        rows = np.argsort(depth, kind="stable")
+        levels = depth[rows]
+        for level in np.split(rows, np.flatnonzero(np.diff(levels)) + 1):
+            up = np.where(parent[level] >= 0, self.of_row[parent[level]], -1)
+            self.of_row[level] = up
+            members = marked[level]
+            self.of_row[level[members]] = self._extended(up[members], labels[level[members]])
+
+    def _extended(self, above: Ints, labels: Ints) -> Ints:
+        pairs, codes = np.unique(np.stack([above, labels], axis=1), axis=0, return_inverse=True)
+        ids = np.array([self._id(int(up), int(label)) for up, label in pairs], np.int64)
+        extended: Ints = ids[codes.reshape(-1)] if len(ids) else above
+        return extended
+
+    def _id(self, above: int, label: int) -> int:
+        known = self._ids.setdefault((above, label), len(self.label))
+        if known == len(self.label):
+            self.above.append(above)
+            self.label.append(label)
+        return known
+
+    def members(self, chain: int) -> list[int]:
+        """Labels of a chain, innermost first."""
+        found = []
+        while chain >= 0:
+            found.append(self.label[chain])
+            chain = self.above[chain]
+        return found
+
+
+def python_columns(
+    events: pd.DataFrame, options: ProfilerOptions, thread_numbers: dict[int, int]
+) -> dict[str, pd.DataFrame]:
+    """Fill in the ``stack`` and ``module`` columns of `events` from its rows of Python functions.
+
+    A backward function and all beneath it get the stack and the modules of the forward op that it belongs to (same
+    sequence number, on the thread that the backward function names); device work gets those of the call that launched
+    it.
+
+    Args:
+        events: The complete events frame; its two columns are replaced.
+        options: What the run recorded.
+        thread_numbers: torch's number of each thread by tid.
+
+    Returns:
+        The ``stacks`` frame, where stacks were asked for, else nothing.
+    """
+    if not options.traces_python or not len(events):
+        return {}
+    parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    depth, names = events["depth"].to_numpy(), events["name"].array
+    is_python = is_category(events["cat"].array, ("python_function",))
+    source = _source_rows(events, parent, depth, thread_numbers)
+    if options.modules:
+        of_module = np.append([name.startswith(MODULE_PREFIX) for name in names.categories], False)
+        marked = is_python & of_module.astype(bool)[names.codes]
+        chains = Chains(parent, depth, marked, names.codes.astype(np.int64))
+        events["module"] = _paths(chains, _from(source, chains.of_row), names.categories)
+    if not options.stacks:
+        return {}
+    chains = Chains(parent, depth, is_python, names.codes.astype(np.int64))
+    # A Python function's own stack is its place in the tree.
+    of_row = np.where(is_python, -1, _from(source, chains.of_row))
+    events["stack"], stacks = _stacks(chains, of_row, names.categories)
+    return {"stacks": stacks}
+
+
+def _from(source: Ints, chain: Ints) -> Ints:
+    found: Ints = np.where(source >= 0, chain[source], -1)
+    return found
+
+
+def _source_rows(events: pd.DataFrame, parent: Ints, depth: NDArray[np.int32], thread_numbers: dict[int, int]) -> Ints:
+    """The row whose ancestors speak for each row: itself, the forward op of a backward one, the launch of device work.
+
+    -1 where there should be another row and none was recorded.
+    """
+    forward_thread = events["fwd_tid"].to_numpy(dtype=np.int64, na_value=-1)
+    sequence = events["sequence_nr"].to_numpy(dtype=np.int64, na_value=-1)
+    n = len(events)
+    nearest = Chains(parent, depth, forward_thread >= 0, np.arange(n, dtype=np.int64))
+    backward = nearest.of_row >= 0
+    source: Ints = np.arange(n, dtype=np.int64)
+    above = np.array(nearest.label, np.int64)[nearest.of_row[backward]] if backward.any() else source[:0]
+    candidates = np.flatnonzero(~backward & (sequence >= 0))
+    tid = events["tid"].to_numpy(dtype=np.int64, na_value=-1)[candidates]
+    number = pd.Series(tid).map(thread_numbers).fillna(-1).to_numpy(dtype=np.int64)
+    first: dict[tuple[int, int], int] = {}
+    for key, row in zip(zip(sequence[candidates].tolist(), number.tolist(), strict=True), candidates, strict=True):
+        first.setdefault(key, int(row))
+    wanted = zip(sequence[above].tolist(), forward_thread[above].tolist(), strict=True)
+    source[backward] = np.array([first.get(key, -1) for key in wanted], np.int64)
+    launch = events["launch"].to_numpy(dtype=np.int64, na_value=-1)
+    source[launch >= 0] = source[launch[launch >= 0]]
+    return source
+
+
+def _paths(chains: Chains, of_row: Ints, categories: pd.Index) -> pd.Categorical:
+    """Chains of modules as text, outermost first, joined by dots."""
+    used = np.unique(of_row[of_row >= 0])
+    codes = np.full(len(chains.label) + 1, -1, np.int32)
+    codes[used] = np.arange(len(used), dtype=np.int32)
+    texts = [
+        ".".join(categories[label].removeprefix(MODULE_PREFIX) for label in reversed(chains.members(int(chain))))
+        for chain in used
+    ]
+    return categorical(codes[of_row], texts)
+
+
+def _stacks(chains: Chains, of_row: Ints, categories: pd.Index) -> tuple[pd.arrays.IntegerArray, pd.DataFrame]:
+    table = StackTable()
+    ids = np.full(len(chains.label) + 1, -1, np.int64)
+    for chain in np.unique(of_row[of_row >= 0]):
+        ids[chain] = table.add([categories[label] for label in chains.members(int(chain))])
+    stack = ids[of_row]
+    stack[of_row < 0] = -1
+    return nullable(np.where(stack < 0, 0, stack), stack < 0), table.to_frame()

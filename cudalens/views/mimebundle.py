@@ -20,11 +20,11 @@ from cudalens.views.svg import timeline_svg
 WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
 MAX_HTML_BYTES: Final = 200_000
 
-# An output that follows a picture and holds a widget's error (text, and no element) is hidden. JupyterLab keeps style
-# sheets of trusted notebooks only; it shows no widget view, so no error, in others.
+# A widget's error is an output with text and no element in it. JupyterLab keeps style sheets of trusted notebooks only;
+# in others it shows no widget view, so no error.
 _STYLE: Final = (
-    "<style>.jp-OutputArea-child:has([data-cudalens-static]) + .jp-OutputArea-child:has("
-    "> .jp-OutputArea-output.jupyter-widgets:not(:has(*))) { display: none }"
+    "<style>.jp-OutputArea-child:has([data-cudalens-static]) + .jp-OutputArea-child"
+    " > .jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none }"
     ".cudalens-static table td, .cudalens-static table th { text-align: right; padding: 2px 10px; white-space: nowrap }"
     ".cudalens-static table td:first-child, .cudalens-static table th:first-child "
     "{ text-align: left; font-family: monospace }</style>"

@@ -17,8 +17,8 @@ _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
 _MAX_NOTES: Final = 8
 
 _TOP: Final = 10
-_NAME_WIDTH: Final = 44
-_HTML_NAME_WIDTH: Final = 100
+_NAME_WIDTH: Final = 34
+_HTML_NAME_WIDTH: Final = 56
 _VERDICT_NAME_WIDTH: Final = 48
 
 
@@ -48,7 +48,7 @@ def notes(info: RunInfo) -> list[str]:
     lines = []
     if info.status != "ok":
         lines.append(f"The profiled code {_STATUS[info.status]}{f': {info.error}' if info.error else ''}")
-    lines += [f"{units.count(p.count)} × {p.kind} (first: {p.where})" for p in info.problems[:_MAX_NOTES]]
+    lines += [f"{units.count(p.count)}x {p.kind} (first: {p.where})" for p in info.problems[:_MAX_NOTES]]
     if len(info.problems) > _MAX_NOTES:
         lines.append(f"and {len(info.problems) - _MAX_NOTES} other kinds of damage")
     return [units.shorten(line, 300) for line in lines]
@@ -86,7 +86,9 @@ class SummaryText:
     def html_parts(self) -> tuple[str, str]:
         """Verdict with notes, and the table, as HTML; every foreign text escaped. It needs no style sheet."""
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
-        head = f"<p><strong>{escape(self.verdict)}</strong></p>" + (f"<ul>{notes}</ul>" if notes else "")
+        answer, _, support = self.verdict.partition("; ")
+        line = f"<strong>{escape(answer)}</strong>{escape(f'; {support}' if support else '')}"
+        head = f"<p>{line}</p>" + (f"<ul>{notes}</ul>" if notes else "")
         if not self.rows:
             return head, ""
         titles = "".join(f"<th>{escape(title)}</th>" for title in COLUMNS)
@@ -116,7 +118,7 @@ def _cell(text: str) -> str:
 
 
 def _top_rows(trace: Trace) -> tuple[tuple[str, ...], ...]:
-    """The largest costs of the side that matters: the device's where there is any, with the host's largest after."""
+    """The largest costs by name; the device's first, where there are any, then the host's."""
     averages = key_averages(trace)
     device = averages[averages["is_device"]]
     host = averages[~averages["is_device"]]
@@ -133,7 +135,7 @@ def _row_texts(row: dict[Any, Any]) -> tuple[str, ...]:
         units.duration(row["total_ns"]),
         units.duration(row["self_ns"]),
         units.duration(row["mean_ns"]) + spread,
-        units.percent(row["share_pct"]),
+        f"{units.percent(row['share_pct'])} {'GPU' if row['is_device'] else 'CPU'}",
     )
 
 
@@ -156,6 +158,7 @@ def _verdict(info: RunInfo, result: Summary, *, badge: bool) -> str:
         _busy(result),
         _largest(result),
         _work(result),
+        *_steps(result),
         *_memory(result),
         *_overhead(info),
         *_outcome(info),
@@ -188,6 +191,13 @@ def _work(result: Summary) -> str:
     return ", ".join(units.plural(number, noun) for number, noun in counted if number)
 
 
+def _steps(result: Summary) -> list[str]:
+    if not result.num_steps or result.step_mean_ns is None:
+        return []
+    spread = "" if result.step_std_ns is None else f" ± {units.duration(result.step_std_ns)}"
+    return [f"{units.plural(result.num_steps, 'step')} of {units.duration(result.step_mean_ns)}{spread}"]
+
+
 def _memory(result: Summary) -> list[str]:
     peaks = result.peak_memory_bytes or {}
     return [f"peak memory {', '.join(f'{units.size(peak)} ({kind})' for kind, peak in peaks.items())}"] if peaks else []
@@ -202,7 +212,7 @@ def _overhead(info: RunInfo) -> list[str]:
     if not known:
         return []
     listed = ", ".join(f"{what} {units.duration(1e9 * seconds)}" for seconds, what in known)
-    return [f"profiling cost {units.duration(1e9 * sum(s for s, _ in known))} more ({listed})"]
+    return [f"profiling cost {units.duration(1e9 * sum(seconds for seconds, _ in known))} more ({listed})"]
 
 
 def _outcome(info: RunInfo) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Final
 
 _TIMES: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-_UNKNOWN: Final = "–"
+_UNKNOWN: Final = "-"
 
 
 def duration(ns: float | None) -> str:

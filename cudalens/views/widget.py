@@ -67,13 +67,16 @@ class TimelineWidget(anywidget.AnyWidget):
 
     def _ipython_display_(self) -> None:
         """Two outputs: the picture that the notebook keeps, then this view, which hides it while it shows."""
-        from IPython.display import display
+        from IPython.display import publish_display_data
 
         if not mimebundle.is_live():
             raise NotImplementedError
         self._picture = self.model_id
-        display(mimebundle.static_bundle(self.trace, self.model_id), raw=True)
-        display({"text/plain": "", mimebundle.WIDGET_VIEW: self.view_json()}, raw=True)
+        for bundle in (
+            mimebundle.static_bundle(self.trace, self.model_id),
+            {"text/plain": "", mimebundle.WIDGET_VIEW: self.view_json()},
+        ):
+            publish_display_data(bundle)  # type: ignore[no-untyped-call]
 
     @traitlets.observe("_selection")
     def _selected(self, change: Any) -> None:

@@ -29,6 +29,8 @@ export function createApp(root, source) {
     get data() { return app.data; },
     panels: app.panels,
     selection: app.store,
+    // What is said in the timeline's place until it is there.
+    say: (text) => { app.parts.status.textContent = text; },
     setTheme: (theme) => setAppTheme(app, theme),
     destroy: () => destroyApp(app),
   };
@@ -37,7 +39,7 @@ export function createApp(root, source) {
 function buildSkeleton(app) {
   const { facts } = app.source;
   const parts = {
-    verdict: uiElement("p", { class: "cl-verdict", role: "status" }, facts.verdict),
+    verdict: uiElement("p", { class: "cl-verdict" }, ...verdictParts(facts.verdict)),
     bar: uiElement("div", { class: "cl-bar", hidden: true }),
     timeline: uiElement("div", { class: "cl-timeline" }),
     details: uiElement("section", { class: "cl-panel cl-details", "aria-label": "Details of the selected event" }),
@@ -57,6 +59,12 @@ function buildSkeleton(app) {
   return parts;
 }
 
+// The answer stands out; what supports it follows in plain weight.
+function verdictParts(verdict) {
+  const at = verdict.indexOf("; ");
+  return at < 0 ? [uiElement("strong", {}, verdict)] : [uiElement("strong", {}, verdict.slice(0, at)), verdict.slice(at)];
+}
+
 function noteList(notes = []) {
   if (!notes.length) return [];
   return [uiElement("ul", { class: "cl-notes" }, ...notes.map((note) => uiElement("li", {}, note)))];
@@ -73,8 +81,7 @@ async function startApp(app) {
     onSelect: (selection) => app.store.set(selection, "timeline"),
   });
   app.store.subscribe((selection, origin) => applySelection(app, selection, origin));
-  renderDetails(parts.details, app.data, null);
-  parts.table.hidden = parts.details.hidden = parts.memory.hidden = false;
+  parts.table.hidden = parts.memory.hidden = false;
   watchWidth(app);
   await nextPaint();
   root.dataset.state = "painted";
@@ -166,7 +173,7 @@ function applySelection(app, selection, origin) {
   }
   if (origin !== "memory") memory?.setRange(selection.range);
   updateTable(app, selection, origin);
-  renderDetails(app.parts.details, app.data, selection.event);
+  showDetails(app, selection.event);
   showBar(app, selection);
   app.source.onSelect?.(outward(app.data, selection));
 }
@@ -177,6 +184,12 @@ function updateTable(app, selection, origin) {
   if (!table) return;
   if (origin !== "table") table.update(selectedMask(app.data, { ...selection, names: null }));
   table.choose(selection.names);
+}
+
+function showDetails(app, event) {
+  const { details } = app.parts;
+  details.hidden = event === null;
+  renderDetails(details, app.data, event);
 }
 
 // The selection in terms that hold outside of this page: rows of trace.events, and names as text.

@@ -49,14 +49,15 @@ function detailText(key, value) {
   return typeof value === "number" ? uiCount(value) : String(value);
 }
 
+// Shows event `event` (an index, or null for none) in `host`.
 export function renderDetails(host, data, event) {
   if (event === null) {
-    host.replaceChildren(uiElement("p", { class: "cl-hint" }, "Click an event for its details."));
+    host.replaceChildren();
     return;
   }
   const list = uiElement("dl", { class: "cl-facts" });
   for (const [term, text] of eventFacts(data, event)) {
-    list.append(uiElement("dt", {}, term), uiElement("dd", { title: text }, text));
+    list.append(uiElement("dt", {}, term), uiElement("dd", {}, text));
   }
   host.replaceChildren(uiElement("h3", { class: "cl-event" }, data.header.names[data.name[event]]), list);
 }

@@ -1,11 +1,11 @@
 // The operator and kernel table: DataTables, in a shadow root, so that neither its style sheet nor the page's reaches
 // the other. Rows are costs by name over the current selection; clicking one selects that name everywhere.
 
-import { aggregate } from "./aggregate.js";
+import { aggregate, costBasis } from "./aggregate.js";
 import { uiCount, uiDuration, uiElement, uiEscape, uiPercent } from "./ui.js";
 
 const TABLE_STYLE = `
-:host { display: block; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit; }
+:host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit; }
 :host([hidden]) { display: none; }
 div.dt-container { background: transparent; color: inherit; font-size: 13px; }
 div.dt-container div.dt-layout-row { margin: 6px 0; gap: 8px; }
@@ -17,6 +17,7 @@ div.dt-container .dt-paging .dt-paging-button { padding: 2px 8px; border-radius:
 div.dt-container .dt-paging .dt-paging-button:hover, div.dt-container .dt-paging .dt-paging-button.current { background: var(--cl-hover) !important; color: inherit !important; border-color: var(--cl-line) !important; box-shadow: none; }
 div.dt-container .dt-paging .dt-paging-button.disabled { opacity: 0.4; background: transparent !important; }
 table.dataTable { width: 100% !important; border-collapse: collapse !important; font-variant-numeric: tabular-nums; table-layout: auto; }
+table.dataTable > thead > tr > th .dt-column-header { gap: 4px; }
 table.dataTable > thead > tr > th { border-bottom: 1px solid var(--cl-line) !important; padding: 6px 10px; font-weight: 600; font-size: 12px; color: var(--cl-muted); white-space: nowrap; text-align: left; }
 table.dataTable > thead > tr > th.number, table.dataTable > tbody > tr > td.number { text-align: right; }
 table.dataTable > tbody > tr > td { border-top: 1px solid var(--cl-line-soft); padding: 4px 10px; white-space: nowrap; box-shadow: none !important; color: inherit; }
@@ -26,7 +27,7 @@ table.dataTable > tbody > tr:hover > td { background: var(--cl-hover); }
 table.dataTable > tbody > tr.chosen > td { background: var(--cl-chosen); }
 table.dataTable > tbody > tr.chosen > td:first-child { box-shadow: inset 3px 0 0 var(--cl-accent) !important; }
 table.dataTable > tbody > tr > td.dt-empty { text-align: center; color: var(--cl-muted); padding: 18px; cursor: default; }
-td .name { display: inline-block; max-width: clamp(14em, 42cqw, 60em); overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; font-family: var(--cl-mono); font-size: 12px; }
+td .name { display: inline-block; max-width: clamp(12em, calc(100cqw - 700px), 70em); overflow: hidden; text-overflow: ellipsis; vertical-align: bottom; font-family: var(--cl-mono); font-size: 12px; }
 td .kind { color: var(--cl-muted); font-size: 12px; }
 td .spread { color: var(--cl-muted); }
 td .bar { display: inline-block; width: 56px; height: 8px; margin-right: 8px; border-radius: 2px; background: var(--cl-line-soft); vertical-align: middle; overflow: hidden; text-align: left; }
@@ -45,7 +46,7 @@ const showTime = (key) => (_, type, row) => (type === "display" ? uiDuration(row
 
 function showMean(_, type, row) {
   if (type !== "display") return row.mean;
-  const spread = row.count > 1 ? ` <span class="spread">± ${uiDuration(row.std)}</span>` : "";
+  const spread = row.std !== null ? ` <span class="spread">± ${uiDuration(row.std)}</span>` : "";
   return `${uiDuration(row.mean)}${spread}`;
 }
 
@@ -86,11 +87,12 @@ export function createTable(host, data, { library, styleSheet, theme, onNames })
   shadow.replaceChildren(uiElement("style", {}, styleSheet), uiElement("style", {}, TABLE_STYLE), element);
   const DataTable = library.default;
   DataTable.ext.errMode = "throw";
+  const basis = costBasis(data);
   let rows = [];
   let chosen = new Set();
 
   const mark = (node, row) => {
-    const isChosen = chosen.has(row.id);
+    const isChosen = row.ids.some((id) => chosen.has(id));
     node.classList.toggle("chosen", isChosen);
     node.setAttribute("aria-selected", String(isChosen));
     node.tabIndex = 0;
@@ -116,11 +118,14 @@ export function createTable(host, data, { library, styleSheet, theme, onNames })
     const node = event.composedPath().find((n) => n.tagName === "TR" && n.parentNode?.tagName === "TBODY");
     const row = node && table.row(node).data();
     if (!row) return;
-    const isAlone = chosen.size === 1 && chosen.has(row.id);
+    const isIn = row.ids.every((id) => chosen.has(id));
+    const isAlone = isIn && chosen.size === row.ids.length;
     const many = event.ctrlKey || event.metaKey || event.shiftKey;
-    const next = many ? new Set(chosen) : new Set();
-    if (many && next.has(row.id)) next.delete(row.id);
-    else if (many || !isAlone) next.add(row.id);
+    const next = new Set(many ? chosen : []);
+    for (const id of row.ids) {
+      if (many && isIn) next.delete(id);
+      else if (many || !isAlone) next.add(id);
+    }
     onNames(next.size ? next : null);
   };
   element.addEventListener("click", toggle);
@@ -133,7 +138,7 @@ export function createTable(host, data, { library, styleSheet, theme, onNames })
 
   const api = {
     update(mask) {
-      rows = aggregate(data, mask);
+      rows = aggregate(data, basis, mask);
       table.clear().rows.add(rows).draw();
     },
     choose(names) {

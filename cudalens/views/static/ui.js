@@ -23,7 +23,7 @@ function uiDigits(value) {
 }
 
 export function uiDuration(ns) {
-  if (ns === null || ns === undefined || Number.isNaN(ns)) return "–";
+  if (ns === null || ns === undefined || Number.isNaN(ns)) return "-";
   if (ns < 0) return `-${uiDuration(-ns)}`;
   if (ns >= 119.5e9) {
     const seconds = Math.round(ns / 1e9);
@@ -36,7 +36,7 @@ export function uiDuration(ns) {
 }
 
 export function uiSize(bytes) {
-  if (bytes === null || bytes === undefined || Number.isNaN(bytes)) return "–";
+  if (bytes === null || bytes === undefined || Number.isNaN(bytes)) return "-";
   if (bytes < 0) return `-${uiSize(-bytes)}`;
   for (const [scale, unit] of [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"]]) {
     if (bytes >= 0.9995 * scale) return `${uiDigits(bytes / scale)} ${unit}`;
@@ -45,7 +45,7 @@ export function uiSize(bytes) {
 }
 
 export function uiPercent(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (value === null || value === undefined || Number.isNaN(value)) return "-";
   if (value > 0 && value < 0.1) return "<0.1 %";
   return value < 9.95 ? `${value.toFixed(1)} %` : `${value.toFixed(0)} %`;
 }

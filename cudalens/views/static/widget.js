@@ -39,13 +39,13 @@ function asBytes(buffer) {
     : new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
 }
 
-// The saved picture that stands in for this widget where no kernel lives; hidden while the live view shows.
-function staticPictures(id) {
+// The saved pictures that stand in for this widget where no kernel lives; hidden while the live view shows.
+function findPictures(id) {
   return id ? [...document.querySelectorAll(`[data-cudalens-static="${CSS.escape(id)}"]`)] : [];
 }
 
 function hidePictures(id, isHidden) {
-  for (const picture of staticPictures(id)) {
+  for (const picture of findPictures(id)) {
     const output = picture.closest(".jp-OutputArea-child") ?? picture;
     output.style.display = isHidden ? "none" : "";
   }
@@ -58,23 +58,26 @@ function render({ model, el }) {
   const errors = uiElement("div", { class: "cudalens cl-callback-errors", role: "alert" });
   el.classList.add("cudalens-live");
   el.replaceChildren(root, errors);
+  // Until the kernel answers (it may be busy, or gone), the saved picture is the better thing to look at.
+  root.hidden = findPictures(picture).length > 0;
+  const reveal = () => {
+    root.hidden = false;
+    hidePictures(picture, true);
+  };
 
   const app = createApp(root, {
     facts: model.get("_facts"),
     versions: model.get("_versions"),
     payload: () => link.ask("payload"),
     asset: (name) => link.ask(name),
-    onData: () => hidePictures(picture, true),
+    onData: reveal,
+    onFail: () => (root.hidden = false),
     onSelect(selection) {
       model.set("_selection", selection);
       model.save_changes();
     },
   });
-  // Until the kernel answers, the saved picture is the better thing to look at.
-  const status = root.querySelector(".cl-status");
-  const patience = setTimeout(() => {
-    if (status?.isConnected) status.textContent = "Waiting for the kernel, which is busy or gone…";
-  }, PATIENCE_MS);
+  const patience = setTimeout(() => app.say("Waiting for the kernel, which is busy or gone…"), PATIENCE_MS);
 
   const showErrors = () => {
     errors.dataset.theme = root.dataset.theme;

@@ -1,0 +1,121 @@
+"""A real JupyterLab for the tests: its own port, token and settings, and notebooks made on the fly.
+
+Loaded by `tests/browser/test_lab.py`; the browser itself comes from the folder's conftest.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+from collections import deque
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+
+TIMEOUT_MS = 30_000
+
+
+class Lab:
+    """A running JupyterLab server that serves the notebooks in `folder`."""
+
+    def __init__(self, url: str, token: str, folder: Path) -> None:
+        self.url = url
+        self.token = token
+        self.folder = folder
+
+    def write_notebook(self, name: str, *cells: str) -> Path:
+        """A notebook of code cells, saved as `name` in the served folder."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        path = self.folder / name
+        nbformat.write(notebook, path)
+        return path
+
+    def open(self, page, name: str):
+        """Open the notebook `name` in `page` and wait for its panel."""
+        page.goto(f"{self.url}/lab/tree/{name}?reset&token={self.token}")
+        page.wait_for_selector(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell", timeout=TIMEOUT_MS)
+        page.wait_for_function(
+            "() => window.jupyterapp?.commands?.hasCommand('notebook:run-all-cells')", timeout=TIMEOUT_MS
+        )
+
+    def run_all(self, page) -> None:
+        """Run all cells of the open notebook; wait until the kernel has answered each."""
+        self.wait_for_kernel(page)
+        page.evaluate("() => void window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        page.wait_for_function(_ALL_RAN, timeout=TIMEOUT_MS)
+
+    def wait_for_kernel(self, page) -> None:
+        """Wait until the notebook's kernel is idle."""
+        page.wait_for_function(_KERNEL_IS_IDLE, timeout=TIMEOUT_MS)
+
+    def command(self, page, name: str) -> None:
+        """Execute the JupyterLab command `name`."""
+        page.evaluate("name => void window.jupyterapp.commands.execute(name)", name)
+
+
+_KERNEL_IS_IDLE = """() => {
+  const kernel = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
+  return kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
+}"""
+
+_ALL_RAN = """() => {
+  const prompts = [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map((node) => node.textContent.trim());
+  return prompts.length > 0 && prompts.every((text) => /^\\[\\d+\\]:$/.test(text));
+}"""
+
+
+@contextmanager
+def running_lab(folder: Path, settings: Path):
+    """Start JupyterLab on `folder` with empty settings in `settings`; stop it at the end."""
+    token, port = secrets.token_hex(16), _free_port()
+    env = os.environ | {
+        "JUPYTER_CONFIG_DIR": str(settings / "config"),
+        "JUPYTER_DATA_DIR": str(settings / "data"),
+        "JUPYTER_RUNTIME_DIR": str(settings / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(settings / "lab"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(settings / "workspaces"),
+        "IPYTHONDIR": str(settings / "ipython"),
+    }
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--expose-app-in-browser", "--allow-root"),
+        *(f"--ServerApp.token={token}", f"--ServerApp.port={port}", "--ServerApp.port_retries=0"),
+        *(
+            f"--ServerApp.root_dir={folder}",
+            "--LabApp.news_url=None",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        ),
+    ]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    log: deque[str] = deque(maxlen=200)
+    try:
+        _wait_until_serving(process, log)
+        yield Lab(f"http://127.0.0.1:{port}", token, folder)
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_serving(process: subprocess.Popen[str], log: deque[str]) -> None:
+    for line in process.stderr:
+        log.append(line)
+        if "is running at" in line:
+            # The rest must be read as well, or the server blocks on a full pipe.
+            threading.Thread(target=lambda: log.extend(process.stderr), daemon=True).start()
+            return
+    raise RuntimeError("JupyterLab did not start:\n" + "".join(log))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

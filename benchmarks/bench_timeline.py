@@ -1,8 +1,8 @@
 """A million events in the timeline: packing, first paint, and how smoothly it pans and zooms in headless Chromium.
 
-Run ``python benchmarks/bench_timeline.py [--events N]``; the figures go to ``benchmarks/results/timeline.json``. What must
-hold: median frame at most 17 ms and worst 33 ms, 5 ms of the median script; first paint within 1 s of live data and 2 s
-of compressed data; at most 3.2 bytes an event, so that a report of a million events stays under 5 MB.
+Run ``python benchmarks/bench_timeline.py [--events N]``; the figures go to ``benchmarks/results/timeline.json``. What
+must hold: median frame at most 17 ms and worst 33 ms, 5 ms of the median script; first paint within 1 s of live data
+and 2 s of compressed data; at most 3.2 bytes an event, so that a report of a million events stays under 5 MB.
 """
 
 from __future__ import annotations
@@ -57,7 +57,11 @@ window.drive = async (frames) => {
     const deltaX = isZoom ? 0 : (k % 120 < 60 ? 40 : -40);
     canvas.dispatchEvent(new WheelEvent("wheel", { deltaY, deltaX: 0, ctrlKey: isZoom, bubbles: true, cancelable: true,
       clientX: box.left + box.width * 0.6, clientY: box.top + 200 }));
-    if (!isZoom) { const [a, b] = timeline.getView(); const by = (b - a) * deltaX / 1000; timeline.zoomTo(a + by, b + by); }
+    if (!isZoom) {
+      const [a, b] = timeline.getView();
+      const by = ((b - a) * deltaX) / 1000;
+      timeline.zoomTo(a + by, b + by);
+    }
     const now = await new Promise(requestAnimationFrame);
     gaps.push(now - last);
     last = now;
@@ -106,7 +110,7 @@ KERNELS = [f"void at::native::kernel_{k}<float, {k % 7}>(int, float*)" for k in 
 
 
 def _step_shape(rng: np.random.Generator) -> list[dict[str, np.ndarray]]:
-    """The two call trees of a step, one a thread: depth, name, whether the event launches, typical gap and tail in ns."""
+    """The two call trees of a step, one a thread: depth, name, launches or not, typical gap and tail in ns."""
     shape = []
     for num, top in ((5200, 242), (3900, 243)):
         depth = np.zeros(num, np.int64)

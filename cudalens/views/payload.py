@@ -57,7 +57,7 @@ def pack(
     kind, facts = _add_kinds(writer, events, order)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    launch = _launches(events, order, place)
+    launch = payload_order.places(events["launch"], order)
     _add_launches(writer, launch, kind)
     _add_flags(writer, events, order, launch, payload_order.Times(start[order], dur[order], lane[order]))
     _add_rows(writer, order, start[order], dur[order])
@@ -122,15 +122,6 @@ def _add_kinds(writer: PayloadWriter, events: pd.DataFrame, order: Ints) -> tupl
     cats = ["", *(str(c) for c in cat.categories)]
     steps = [k for k, used in enumerate(used_names) if texts[used].startswith(STEP_PREFIX)]
     return kind, {"cats": [cut(cats[k], 100) for k in used_cats], "step_names": steps}
-
-
-def _launches(events: pd.DataFrame, order: Ints, place: Ints) -> Ints:
-    """For each row in the payload's order the place of its launch, -1 where there is none."""
-    launch = events["launch"].array.to_numpy(dtype=np.int64, na_value=-1)[order]
-    known = (launch >= 0) & (launch < len(place))
-    found = np.full(len(launch), -1, np.int64)
-    found[known] = place[launch[known]]
-    return found
 
 
 def _add_launches(writer: PayloadWriter, launch: Ints, kind: Ints) -> None:

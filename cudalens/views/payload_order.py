@@ -158,20 +158,32 @@ def nesting(start: Ints, dur: Ints, lane: Ints) -> tuple[Ints, Ints, Ints]:
 def derived_self(events: pd.DataFrame, order: Ints, times: Times) -> tuple[NDArray[np.bool_], Ints]:
     """Which rows stand outside of the host's call trees, and the self time of each row, ns; both in payload order.
 
-    Rows of a device stand outside as well, but are not marked: their lane says so. Host rows that the frame keeps out
-    of a tree for a reason that does not travel (they started and ended on different threads) are found by comparing.
+    Rows of a device stand outside as well, but are not marked: their lane says so. Some host rows are kept out for a
+    reason that does not travel (they started and ended on different threads). They are roots without children; where
+    the tree without them differs from the frame's, all such rows are set apart, which changes nothing for the others.
     """
     is_host = events["device"].isna().to_numpy()[order]
     odd = events["is_instant"].to_numpy() | is_category(events["cat"].array, {"Trace", "overhead"})
     outside = is_host & odd[order]
-    is_root = events["parent"].isna().to_numpy()[order]
-    for _ in range(2):
+    wanted = places(events["parent"], order)
+    parent = tree.parents(times.start, times.dur, np.where(is_host & ~outside, times.lane, -1))
+    if (parent != wanted).any():
+        is_alone = wanted < 0
+        is_alone[wanted[wanted >= 0]] = False
+        outside |= is_host & is_alone
         parent = tree.parents(times.start, times.dur, np.where(is_host & ~outside, times.lane, -1))
-        stray = (parent >= 0) & is_root
-        if not stray.any():
-            break
-        outside |= stray
     return outside, tree.self_durations(times.dur, parent)
+
+
+def places(rows: pd.Series, order: Ints) -> Ints:
+    """The payload's places of the frame's rows that a column of the frame names, in payload order; -1 for none."""
+    named = rows.array.to_numpy(dtype=np.int64, na_value=-1)[order]
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    known = (named >= 0) & (named < len(place))
+    found = np.full(len(named), -1, np.int64)
+    found[known] = place[named[known]]
+    return found
 
 
 def derived_order(start: Ints, dur: Ints) -> Ints:

@@ -150,7 +150,7 @@ def test_what_is_packed_can_be_read_back_exactly(trace, compress):
 
 
 def self_times(header, columns, times):
-    """Self time as the page derives it: by nearest earlier event of the lane that ends no earlier and after the start."""
+    """Self time as the page derives it: of each event, its children are taken off."""
     own, row = [dur for _, dur in times], 0
     for lane in header["lanes"]:
         members = [i for i in range(row, row + lane["count"]) if not columns["flags"][i] & FLAG_OUTSIDE]
@@ -224,7 +224,7 @@ def detailed():
     n = 3000
     stacks = StackTable()
     ids = [stacks.add([f"file.py({k}): f{k}", "main.py(1): <module>"]) for k in range(500)]
-    rng = np.random.default_rng(1)
+    ids_64 = np.random.default_rng(1).integers(-(2**63), 2**63 - 1, n).tolist()
     events = build_events(
         {
             "ts": np.arange(n) * 100,
@@ -233,10 +233,7 @@ def detailed():
             "cat": pd.Categorical(["cpu_op"] * n),
             "shapes": pd.Categorical([None if k % 3 else f"[[{k % 7}, 2]]" for k in range(n)]),
             "stack": pd.array([ids[k % 500] for k in range(n)], dtype="Int64"),
-            "external_id": pd.array(
-                [None if k % 5 == 0 else int(v) for k, v in enumerate(rng.integers(-(2**63), 2**63 - 1, n))],
-                dtype="Int64",
-            ),
+            "external_id": pd.array([None if k % 5 == 0 else v for k, v in enumerate(ids_64)], dtype="Int64"),
             "occupancy_pct": pd.array([None if k % 2 else 12.5 for k in range(n)], dtype="Float32"),
         }
     )

@@ -50,7 +50,8 @@ def build_events(columns: Mapping[str, Any], *, async_mask: NDArray[np.bool_] | 
         columns: At least ``ts``, ``dur``, ``name``, ``cat``; each an array of the catalog's dtype, length n, in any
             order of rows. What is absent is missing. ``parent``, ``depth``, ``self_dur``, ``launch`` and ``step`` are
             always computed here.
-        async_mask: True for host rows that started and ended on different threads: they take no place in a tree.
+        async_mask: True for host rows that started and ended on different threads: they take no place in a tree, and
+            have no self time, since no thread was busy with them throughout.
 
     Returns:
         The frame, rows sorted by (ts, longest first), with the catalog's columns and dtypes.
@@ -160,10 +161,13 @@ def _links(arrays: Mapping[str, Any], async_mask: NDArray[np.bool_] | None) -> d
     lane = _host_lanes(arrays, async_mask)
     parent = tree.parents(ts, dur, lane)
     launch = _launches(arrays)
+    self_dur = tree.self_durations(dur, parent)
+    if async_mask is not None:
+        self_dur[async_mask] = 0
     return {
         "parent": _as_rows(parent),
         "depth": tree.depths(parent),
-        "self_dur": tree.self_durations(dur, parent),
+        "self_dur": self_dur,
         "launch": _as_rows(launch),
         "step": _steps(arrays, launch),
     }

@@ -4,32 +4,54 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
-from cudalens.profiler.columns import OOM_NAME, EventReader, factorized
+from cudalens.profiler.columns import MEMORY_NAME, OOM_NAME, EventReader, factorized
+
+Ints = NDArray[np.int64]
+
+_KINETO_CATEGORY: Final = "cpu_instant_event"
 
 
-def memory_columns(events: Sequence[Any]) -> dict[str, Any] | None:
+class _Facts(
+    msgspec.Struct,
+    rename={"num_bytes": "Bytes", "addr": "Addr", "allocated": "Total Allocated", "reserved": "Total Reserved"},
+):
+    """What Kineto tells of an allocator action beside its time."""
+
+    num_bytes: int
+    addr: int
+    allocated: int
+    reserved: int
+
+
+def memory_columns(raw: Any, events: Sequence[Any]) -> dict[str, Any] | None:
     """Columns for `frames.build_memory`, one row per allocation, release or refusal; None without any.
 
-    ``allocated_bytes`` is the running sum of what the block itself allocated and released on that device: 0 at the
-    start of the block, negative where it released more than it allocated.
+    Totals are torch's where the build tells them: on a CUDA device what its allocator holds, on the host what the
+    block itself holds (torch leaves out the release of what was allocated before). Elsewhere ``allocated_bytes`` is
+    the running sum of the block's own actions on that device, negative where it released more than it allocated.
+
+    Args:
+        raw: torch's `_ProfilerResult`.
+        events: Its events of the allocator.
     """
     if not events:
         return None
     reader = EventReader(events)
-    ts = reader.ints("start_ns")
-    order = np.argsort(ts, kind="stable")
+    ts, tid = reader.ints("start_ns"), reader.ints("device_resource_id")
+    order = np.lexsort((tid, ts))
     signed = reader.ints("nbytes")[order]
     refused = np.fromiter((name == OOM_NAME for name in reader.values("name")), bool, len(ts))[order]
     kinds, types = factorized(str(t).rpartition(".")[2].lower() for t in reader.values("device_type"))
     kinds = kinds[order]
     device = reader.ints("device_index").astype(np.int32)[order]
     on_host = device < 0
-    tid = reader.ints("device_resource_id")[order]
     everywhere = np.zeros(len(ts), bool)
     return {
         "ts": ts[order],
@@ -37,14 +59,21 @@ def memory_columns(events: Sequence[Any]) -> dict[str, Any] | None:
         "device_type": categorical(kinds, types),
         "device": nullable(np.where(on_host, np.int32(0), device), on_host),
         "num_bytes": np.abs(signed),
-        "allocated_bytes": nullable(_running(signed, kinds, device, refused), refused),
+        "allocated_bytes": nullable(running_totals(signed, kinds, device, refused), refused),
         "pid": nullable(np.full(len(ts), os.getpid(), np.int64), everywhere),
-        "tid": nullable(tid, everywhere.copy()),
-    }
+        "tid": nullable(tid[order], everywhere.copy()),
+    } | _told(raw, ts[order], tid[order], signed, on_host, refused)
 
 
-def _running(signed: Any, kinds: Any, device: Any, refused: Any) -> Any:
-    """Running sum of `signed` per (kind, device), in the order given."""
+def running_totals(signed: Ints, kinds: NDArray[Any], device: NDArray[Any], refused: NDArray[np.bool_]) -> Ints:
+    """Running sum of `signed` bytes per device (of a kind), in the order given; what was refused adds nothing.
+
+    Args:
+        signed: Bytes, negative for a release, shape (n,).
+        kinds: Number of the device type, shape (n,).
+        device: Device index, shape (n,).
+        refused: True for actions that failed, shape (n,).
+    """
     total = np.zeros(len(signed), np.int64)
     counted = np.where(refused, 0, signed)
     lanes = kinds.astype(np.int64) * (1 << 32) + device
@@ -52,3 +81,31 @@ def _running(signed: Any, kinds: Any, device: Any, refused: Any) -> Any:
         at = lanes == lane
         total[at] = np.cumsum(counted[at])
     return total
+
+
+def _told(
+    raw: Any, ts: Ints, tid: Ints, signed: Ints, on_host: NDArray[np.bool_], refused: NDArray[np.bool_]
+) -> dict[str, Any]:
+    """Addresses and totals by torch's word; nothing where this build tells none, or not of the same rows."""
+    if not hasattr(raw, "trace_activities") or refused.any():
+        return {}
+    decode = msgspec.json.Decoder(_Facts).decode
+    try:
+        found = [
+            (activity.timestamp(), activity.resource_id(), decode(f"{{{activity.metadata_json()}}}"))
+            for activity in raw.trace_activities()
+            if activity.type() == _KINETO_CATEGORY and activity.name() == MEMORY_NAME
+        ]
+    except msgspec.MsgspecError:
+        return {}
+    found.sort(key=lambda item: item[:2])
+    keys = [(at, thread, facts.num_bytes) for at, thread, facts in found]
+    if keys != list(zip(ts.tolist(), tid.tolist(), signed.tolist(), strict=True)):
+        return {}
+    facts = [fact for *_, fact in found]
+    reserved = np.array([fact.reserved for fact in facts], np.int64)
+    return {
+        "addr": nullable(np.array([fact.addr for fact in facts], np.uint64), np.zeros(len(facts), bool)),
+        "allocated_bytes": nullable(np.array([f.allocated for f in facts], np.int64), np.zeros(len(facts), bool)),
+        "reserved_bytes": nullable(reserved, on_host.copy()),
+    }

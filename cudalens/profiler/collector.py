@@ -80,7 +80,7 @@ def build_frames(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> dict
         events = build_events(found.columns, async_mask=found.is_async)
         frames = {"events": events}
         frames |= ancestry.python_columns(events, options, found.thread_numbers)
-        raw_memory = allocations.memory_columns(found.memory)
+        raw_memory = allocations.memory_columns(raw, found.memory)
         if raw_memory is not None:
             frames["memory"] = build_memory(raw_memory, events)
     return frames

@@ -26,6 +26,8 @@ _VERSIONS: Final = {
     "torch_version": "torch",
     "pytorch_version": "torch",
 }
+VERSION_KEYS: Final = {name: key for key, name in reversed(_VERSIONS.items())}
+"""Kineto's key for each of the versions that we know."""
 _KINETO_KEYS: Final = frozenset({"schemaVersion", "deviceProperties", "computeProperties", "baseTimeNanoseconds"})
 _KINETO_CATEGORIES: Final = frozenset({"cpu_op", "kernel", "cuda_runtime", "cuda_driver", "python_function"})
 _SUFFIXES: Final = (".gz", ".json", ".trace", ".pt")

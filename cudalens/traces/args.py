@@ -175,16 +175,25 @@ def decode_args(
     """Each of `raw` as a `spec`, and the fields that any of them has; what does not fit is counted and left out."""
     joined = b"[" + b",".join(raw) + b"]"
     # A field that no args name need not be gathered: most are rare, and looking for a text is cheap.
-    present = frozenset(name for name, quoted in _quoted_names(spec) if quoted in joined)
+    present = frozenset(name for quoted, names in _quoted_names(spec) if quoted in joined for name in names)
     try:
         return _decoder(list[spec]).decode(joined), present  # type: ignore[valid-type]
     except SYNTAX_ERRORS:
         return [_decode_one(bytes(one), spec, problems, where) for one in raw], present
 
 
+_NEEDLES: Final = {"flops": b'lops"', "old_flops": b'lops"', "graph_id": b'"graph ', "graph_node_id": b'"graph '}
+"""Fields that share one search."""
+
+
 @cache
-def _quoted_names(spec: type[Any]) -> tuple[tuple[str, bytes], ...]:
-    return tuple((f.name, f'"{f.encode_name}"'.encode()) for f in msgspec.structs.fields(spec))
+def _quoted_names(spec: type[Any]) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+    """What to search for, and the fields that may be there where it is found."""
+    fields_of: dict[bytes, tuple[str, ...]] = {}
+    for field in msgspec.structs.fields(spec):
+        needle = _NEEDLES.get(field.name, f'"{field.encode_name}"'.encode())
+        fields_of[needle] = (*fields_of.get(needle, ()), field.name)
+    return tuple(fields_of.items())
 
 
 def _decode_one(raw: bytes, spec: type[Any], problems: Problems, where: str) -> Any:

@@ -6,7 +6,7 @@ import { THEME_SHADES, themeGroup, themeHash } from "./theme.js";
 
 const LOD_FANOUT = 16;
 const LOD_MAX_ROWS = 512;
-const LOD_FAINTEST = 64;
+const LOD_FAINTEST = 88;
 
 // Row of every event within its lane: beneath all that contain it, and beside nothing that runs at the same time. Rows
 // beyond LOD_MAX_ROWS are not drawn (65535). A zero-length event takes up no time.

@@ -48,7 +48,8 @@ export function createTimeline(root, data, options = {}) {
 function createState(data, options) {
   const rows = assignRows(data);
   const tone = assignTones(data);
-  const whole = fitWindow(timelineExtent(data));
+  // Marks of the profiler itself may stand far from all work.
+  const whole = fitWindow(timelineExtent(data, ["Trace", "overhead"]));
   const tl = {
     data, options, rows, tone, whole, extent: timelineExtent(data), view: [...whole], index: gatherRows(data, rows, tone),
     launches: launchIndex(data), collapsed: new Set(), steps: stepRanges(data), chosen: null, names: null, search: null,
@@ -99,7 +100,7 @@ function measure(tl) {
   stage.style.height = `${Math.max(height, Math.ceil(tl.layout.total + TL_HEAD))}px`;
   const { size } = tl;
   if (size.width !== width || size.height !== height || size.ratio !== ratio) {
-    tl.size = { width, height, ratio, gutter: Math.round(Math.min(170, Math.max(60, width * 0.2))) };
+    tl.size = { width, height, ratio, gutter: Math.round(Math.min(170, Math.max(132, width * 0.2), width * 0.35)) };
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     canvas.style.width = `${width}px`;
@@ -260,6 +261,7 @@ function createActions(tl) {
       glideTo(tl, isEnd ? [tl.extent[1] + edge - span, tl.extent[1] + edge] : [tl.extent[0] - edge, tl.extent[0] - edge + span]);
     },
     hover: (x, y, isPlot) => {
+      tl.pointerX = isPlot ? x : null;
       const found = isPlot ? eventUnder(x, y) : -1;
       const next = found < 0 ? null : found;
       if (next !== null) showTip(tl.dom, tipLines(tl, next), x + tl.dom.frame.offsetLeft, y + tl.dom.frame.offsetTop);
@@ -352,7 +354,7 @@ function nextMatch(tl, by) {
 // W A S D move while they are held, at a speed that does not depend on the frame rate; one step where motion is unwanted.
 function holdKey(tl, act, key) {
   const step = (z, p, share) => {
-    if (z) act.zoom(Math.exp(-z * 2.2 * share), tl.hover === null ? null : tl.pointerX ?? null);
+    if (z) act.zoom(Math.exp(-z * 2.2 * share), tl.pointerX ?? null);
     if (p) act.pan(p * 900 * share);
   };
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) {

@@ -29,6 +29,7 @@ const TL_STYLE = `
 .cltl-tip b { display: block; font-weight: 600; }
 .cltl-tip[hidden] { display: none; }
 .cltl-hint { color: var(--tl-muted); padding: 4px 2px 0; font-size: 11.5px; }
+.cltl-hint span { white-space: nowrap; margin-right: 8px; }
 .cltl-hint kbd { font: inherit; border: 1px solid var(--tl-line); border-radius: 4px; padding: 0 4px; }
 .cltl-spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 `;
@@ -77,7 +78,7 @@ export function buildTimelineDom(root) {
   dom.tools = uiElement("div", { class: "cltl-tools", role: "toolbar", "aria-label": "Timeline" },
     group(dom.search, dom.previous, dom.next, dom.matches), group(dom.zoomOut, dom.zoomIn, dom.fit), dom.legend);
   const hint = uiElement("div", { class: "cltl-hint", "aria-hidden": "true" });
-  TL_KEYS.forEach(([key, what], k) => hint.append(k ? " · " : "", uiElement("kbd", {}, key), ` ${what}`));
+  for (const [key, what] of TL_KEYS) hint.append(uiElement("span", {}, uiElement("kbd", {}, key), ` ${what}`), " ");
   dom.host = uiElement("div", { class: "cltl", role: "group", "aria-label": "Stream timeline" },
     dom.tools, dom.frame, hint, dom.tip, dom.spoken, dom.help);
   root.append(dom.host);

@@ -6,7 +6,7 @@ import { THEME_SHADES, TIMELINE_THEME, themeTones } from "./theme.js";
 import { paintArrows } from "./timeline_arrows.js";
 import { eventBox, frameOf } from "./timeline_frame.js";
 import { paintOverview } from "./timeline_overview.js";
-import { TL_HEAD, TL_OVERVIEW, TL_ROW, TL_RULER, blockLabel, rulerTicks } from "./timeline_view.js";
+import { TL_HEAD, TL_OVERVIEW, TL_ROW, TL_RULER, blockLabel, rulerTicks, shortLabel } from "./timeline_view.js";
 import { uiDuration } from "./ui.js";
 
 const TL_FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
@@ -17,7 +17,7 @@ export function createPainter(canvas, data) {
   const strip = document.createElement("canvas");
   return {
     canvas, strip, context: canvas.getContext("2d", { alpha: false }), stripContext: strip.getContext("2d"),
-    widths: new Float32Array(data.header.names.length).fill(NaN), labels: new Array(data.header.names.length), image: null,
+    labels: new Array(data.header.names.length), image: null,
   };
 }
 
@@ -136,15 +136,17 @@ function paintTexts(g, tl, frame, texts) {
 
 // The label of a name, cut to `room` px; "" where not even a few letters fit.
 function fittedText(g, tl, name, room) {
-  const { widths, labels } = tl.painter;
-  if (labels[name] === undefined) {
-    labels[name] = blockLabel(tl.data.header.names[name]);
-    widths[name] = g.measureText(labels[name]).width;
-  }
-  const label = labels[name];
-  if (widths[name] <= room) return label;
-  const letters = Math.floor((label.length * room) / widths[name]) - 1;
-  return letters < 2 ? "" : `${label.slice(0, letters)}…`;
+  const label = (tl.painter.labels[name] ??= measuredLabel(g, tl.data.header.names[name]));
+  if (label.width <= room) return label.text;
+  if (label.shortWidth <= room) return label.short;
+  const letters = Math.floor((label.short.length * room) / label.shortWidth) - 1;
+  return letters < 2 ? "" : `${label.short.slice(0, letters)}…`;
+}
+
+function measuredLabel(g, name) {
+  const text = blockLabel(name);
+  const short = shortLabel(text);
+  return { text, short, width: g.measureText(text).width, shortWidth: g.measureText(short).width };
 }
 
 // Outlines of the event under the pointer, of the one in focus and of the selected one.
@@ -170,6 +172,7 @@ function paintRange(g, tl, { x, width }) {
   const { gutter, height } = tl.size;
   const clip = (value) => Math.min(Math.max(value, gutter), gutter + width);
   const [left, right] = tl.range.map((t) => clip(x(t)));
+  if (right <= gutter || left >= gutter + width) return;
   g.fillStyle = tl.colors.accent;
   g.globalAlpha = tl.colors.rangeAlpha;
   g.fillRect(left, TL_OVERVIEW, right - left, height - TL_OVERVIEW);
@@ -191,7 +194,7 @@ function paintRuler(g, tl, { x, t0, t1, width }) {
     g.fillStyle = tl.colors.muted;
     if (at + 60 < tl.size.width) g.fillText(text, at + 4, TL_OVERVIEW + TL_RULER / 2);
   }
-  if (tl.range !== null) paintRangeText(g, tl, x, width);
+  if (tl.range !== null && tl.range[1] > t0 && tl.range[0] < t1) paintRangeText(g, tl, x, width);
 }
 
 function paintRangeText(g, tl, x, width) {

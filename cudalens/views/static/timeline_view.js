@@ -9,16 +9,19 @@ export const TL_HEAD = TL_RULER + TL_OVERVIEW;
 const TL_LANE_PAD = 4;
 const TL_SHORTEST = 20;
 
-// First start and last end of all events, ns; at least 1 ns apart.
-export function timelineExtent(data) {
+// First start and last end of the events, ns; at least 1 ns apart. `skip` tells by category which ones do not count.
+export function timelineExtent(data, skip = []) {
   let low = Infinity;
   let high = -Infinity;
+  const isOut = data.header.cats.map((cat) => skip.includes(cat));
   for (let i = 0; i < data.n; i++) {
+    if (isOut[data.cat[i]]) continue;
     if (data.start[i] < low) low = data.start[i];
     const end = data.start[i] + data.dur[i];
     if (end > high) high = end;
   }
-  return data.n ? [low, Math.max(high, low + 1)] : [0, 1000];
+  if (low === Infinity) return skip.length ? timelineExtent(data) : [0, 1000];
+  return [low, Math.max(high, low + 1)];
 }
 
 // The window [t0, t1] brought into bounds: not shorter than TL_SHORTEST ns, not longer than the trace and its margins.
@@ -54,8 +57,7 @@ export function rulerTicks(t0, t1, width, gap = 110) {
 function tickText(t, step) {
   const [scale, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([k]) => Math.abs(t) >= k) ?? [1, "ns"];
   const decimals = Math.max(0, Math.ceil(Math.log10(scale / step) - 1e-9));
-  const text = (t / scale).toFixed(decimals);
-  return t === 0 ? "0" : `${decimals ? text : text} ${unit}`;
+  return t === 0 ? "0" : `${(t / scale).toFixed(decimals)} ${unit}`;
 }
 
 // Where each lane stands below the ruler, px: tops[l], how many rows of it show, and the sum of all.
@@ -109,4 +111,9 @@ export function spokenEvent(data, i) {
 export function blockLabel(name) {
   const short = name.slice(0, 300).replace(/^void /, "").replaceAll("(anonymous namespace)::", "").replaceAll("at::native::", "");
   return short || name.slice(0, 300);
+}
+
+// The part of a label that tells it from its neighbours, for blocks too narrow for all of it.
+export function shortLabel(label) {
+  return label.replace(/^(aten|prims|c10d|autograd::engine::evaluate_function): ?:?|^nn\.Module: |^.{1,200}?\(\d+\): /, "") || label;
 }

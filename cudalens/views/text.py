@@ -114,7 +114,11 @@ KINDS: Final = {
 
 def _cell(text: str) -> str:
     short = units.shorten(text, _HTML_NAME_WIDTH)
-    return f"<td>{escape(short)}</td>" if short == text else f'<td title="{escape(text[:1000])}">{escape(short)}</td>'
+    return (
+        f"<td>{escape(short)}</td>"
+        if short == text
+        else f'<td title="{escape(units.shorten(text, 1000))}">{escape(short)}</td>'
+    )
 
 
 def _top_rows(trace: Trace) -> tuple[tuple[str, ...], ...]:

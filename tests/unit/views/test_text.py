@@ -1,0 +1,108 @@
+from html.parser import HTMLParser
+
+import pytest
+import sample_traces
+from sample_traces import cpu_trace, gpu_trace
+
+from cudalens.analysis import key_averages
+from cudalens.frames import Problem, RunInfo, Trace
+from cudalens.views import text
+
+
+def test_verdict_says_the_answer_first_then_cost_work_memory_overhead():
+    line = text.verdict(gpu_trace())
+    answer, *support = line.split("; ")
+    assert answer == "3.00 ms, GPU busy 45 %"
+    assert support[0].startswith("most in ampere_sgemm_128x64_tn (89 % of GPU time)")
+    assert support[1] == "9 launches, 6 kernels, 9 CPU ops"
+    assert support[2] == "3 steps of 900 µs ± 0 ns"
+    assert support[3] == "peak memory 4.00 MiB (cuda)"
+    assert support[4] == "profiling cost 62.0 ms more (start 20.0 ms, stop 30.0 ms, frames 12.0 ms)"
+
+
+def test_verdict_without_a_device_speaks_of_the_cpu():
+    line = text.verdict(cpu_trace())
+    assert line.startswith("2.00 ms, CPU ops busy 65 %; most in aten::addmm (62 % of CPU self time); 3 CPU ops")
+    assert "GPU" not in line
+    assert "launch" not in line
+
+
+def test_verdict_of_a_file_claims_no_overhead():
+    assert "profiling cost" not in text.verdict(gpu_trace(source="file:chrome"))
+
+
+def test_verdict_marks_simulated_times():
+    assert text.verdict(gpu_trace(source="virtual:h100")).startswith("[simulated: h100] 3.00 ms")
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [("raised", "the code raised"), ("interrupted", "the code was interrupted")]
+)
+def test_verdict_says_how_the_code_ended(status, said):
+    assert text.verdict(gpu_trace(status=status)).endswith(said)
+
+
+def test_verdict_counts_the_damage():
+    problems = (Problem("event without ts", 2, "event 17"), Problem("negative dur", 1, "event 3"))
+    assert text.verdict(gpu_trace(problems=problems)).endswith("3 problems in the data")
+
+
+def test_verdict_of_nothing_is_a_sentence():
+    assert text.verdict(Trace(RunInfo(name="empty", source="cpu"))) == "0 ns; no operator or kernel was recorded"
+
+
+def test_verdict_is_one_line_whatever_the_names():
+    assert "\n" not in text.verdict(gpu_trace(kernel="a\nb\r\nc\u2028d"))
+
+
+def test_summary_prints_aligned_within_100_columns():
+    shown = str(text.summary(gpu_trace()))
+    verdict, empty, head, rule, *rows = shown.split("\n")
+    assert verdict == text.verdict(gpu_trace())
+    assert empty == ""
+    assert all(len(line) <= 100 for line in (head, rule, *rows))
+    end = head.index("count") + len("count")
+    assert [row[:end].split()[-1] for row in rows] == [row[2] for row in text.summary(gpu_trace()).rows]
+
+
+def test_summary_rows_are_the_largest_of_each_side():
+    trace = gpu_trace()
+    averages = key_averages(trace)
+    rows = text.summary(trace).rows
+    device = averages[averages["is_device"]]
+    assert [row[0] for row in rows[: len(device)]] == list(device["name"])
+    assert [row[-1].split()[-1] for row in rows[: len(device)]] == ["GPU"] * len(device)
+    host = averages[~averages["is_device"]].head(5)
+    assert [row[0] for row in rows[len(device) :]] == list(host["name"])
+
+
+def test_summary_repr_is_its_text():
+    summary = text.summary(cpu_trace())
+    assert repr(summary) == str(summary)
+
+
+def test_summary_lists_what_went_wrong():
+    shown = str(
+        text.summary(gpu_trace(status="raised", error="ValueError: no", problems=(Problem("NaN dur", 4, "event 2"),)))
+    )
+    assert "  ! The profiled code raised: ValueError: no" in shown
+    assert "  ! 4x NaN dur (first: event 2)" in shown
+
+
+class Elements(HTMLParser):
+    """Names of the elements and attributes in a document."""
+
+    def __init__(self, markup):
+        super().__init__()
+        self.elements, self.attributes = set(), set()
+        self.feed(markup)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+
+
+def test_html_of_hostile_texts_holds_only_our_elements():
+    found = Elements(text.summary(sample_traces.hostile_trace())._repr_html_())
+    assert found.elements <= {"div", "p", "strong", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"}
+    assert found.attributes <= {"class", "title"}

@@ -1,0 +1,139 @@
+import gzip
+
+import comm
+import ipywidgets
+import pytest
+from sample_traces import gpu_trace
+
+from cudalens.views import assets, payload
+
+
+class RecordingComm(comm.base_comm.BaseComm):
+    """A comm that keeps what is sent instead of sending it."""
+
+    def __init__(self, *args, **kwargs):
+        self.sent = []
+        super().__init__(*args, **kwargs)
+
+    def publish_msg(self, msg_type, data=None, metadata=None, buffers=None, **keys):
+        self.sent.append((msg_type, data, buffers))
+
+
+def instances():
+    return ipywidgets.widgets.widget._instances
+
+
+@pytest.fixture(autouse=True)
+def no_comm_is_left_open(monkeypatch):
+    """Every widget that a test makes is closed again, and with it its comm."""
+    monkeypatch.setattr(comm, "create_comm", RecordingComm)
+    before = set(instances())
+    yield
+    left = set(instances()) - before
+    assert not left, f"comms left open: {left}"
+
+
+@pytest.fixture
+def trace():
+    return gpu_trace()
+
+
+@pytest.fixture
+def widget(trace):
+    widget = trace.timeline()
+    yield widget
+    widget.close()
+    widget.layout.close()
+
+
+def ask(widget, want):
+    """Ask as the page does; returns the answer's content and buffers."""
+    widget._handle_custom_msg({"kind": "request", "id": "q1", "want": want}, [])
+    _, data, buffers = widget.comm.sent[-1]
+    assert data["method"] == "custom"
+    return data["content"], buffers
+
+
+def test_state_holds_no_columns(widget):
+    state = widget.get_state()
+    assert not any(isinstance(value, (bytes, memoryview)) for value in state.values())
+    assert state["_facts"]["verdict"].startswith("3.00 ms, GPU busy")
+
+
+def test_the_payload_comes_on_request(widget, trace):
+    content, buffers = ask(widget, "payload")
+    assert content == {"id": "q1"}
+    assert bytes(buffers[0]) == payload.pack(trace, compress=False)
+
+
+@pytest.mark.parametrize("name", assets.LIBRARIES)
+def test_libraries_come_on_request(widget, name):
+    _, buffers = ask(widget, name)
+    assert len(gzip.decompress(buffers[0])) > 50_000
+
+
+def test_an_unknown_request_is_answered_with_an_error(widget):
+    content, buffers = ask(widget, "/etc/passwd")
+    assert content == {"id": "q1", "error": "KeyError: '/etc/passwd'"}
+    assert not buffers
+
+
+def test_other_messages_are_not_answered(widget):
+    before = len(widget.comm.sent)
+    widget._handle_custom_msg({"kind": "hello"}, [])
+    widget._handle_custom_msg("text", [])
+    assert len(widget.comm.sent) == before
+
+
+def test_a_selection_in_the_page_reaches_the_trace(widget, trace):
+    widget.set_state({"_selection": {"range": None, "event": None, "names": ["aten::copy_"]}})
+    assert set(trace.selection["name"].astype(str)) == {"aten::copy_"}
+    assert widget.selection.equals(trace.selection)
+    widget.set_state({"_selection": {"range": None, "event": None, "names": None}})
+    assert len(trace.selection) == len(trace)
+
+
+def test_a_new_widget_starts_with_nothing_selected(widget, trace):
+    widget.set_state({"_selection": {"names": ["aten::copy_"]}})
+    other = trace.timeline()
+    assert len(trace.selection) == len(trace)
+    other.close()
+    other.layout.close()
+
+
+def test_callbacks_get_the_rows(trace):
+    seen = []
+    widget = trace.timeline(on_select=seen.append)
+    widget.on_select(lambda rows: seen.append(len(rows)))
+    widget.set_state({"_selection": {"names": ["aten::copy_"]}})
+    assert [len(seen[0]), seen[1]] == [3, 3]
+    widget.close()
+    widget.layout.close()
+
+
+def test_errors_of_callbacks_are_kept_for_the_page(widget):
+    def fail(rows):
+        raise ValueError("no such thing")
+
+    widget.on_select(fail)
+    for name in "abcde":
+        widget.set_state({"_selection": {"names": [name]}})
+    assert len(widget._errors) == 3
+    assert all("ValueError: no such thing" in error for error in widget._errors)
+
+
+def test_a_selection_of_the_wrong_form_is_ignored(widget, trace):
+    widget.set_state({"_selection": {"range": "x", "event": "y", "names": 3}})
+    assert len(trace.selection) == len(trace)
+
+
+def test_repr_is_cheap(widget):
+    assert repr(widget) == "<cudalens timeline of 'cell-3'>"
+
+
+def test_closing_closes_the_comm(trace):
+    widget = trace.timeline()
+    opened = widget.comm
+    widget.close()
+    widget.layout.close()
+    assert opened.sent[-1][0] == "comm_close"

@@ -13,7 +13,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PID, BASE_NS = 25286, 1711964646000000000
-OPS = ("linear", "addmm", "layer_norm", "gelu", "softmax", "bmm", "add_", "mul", "copy_", "embedding", "dropout", "view")
+OPS = (
+    "linear",
+    "addmm",
+    "layer_norm",
+    "gelu",
+    "softmax",
+    "bmm",
+    "add_",
+    "mul",
+    "copy_",
+    "embedding",
+    "dropout",
+    "view",
+)
 HEAD = """
 {
   "schemaVersion": 1,
@@ -127,8 +140,12 @@ def _operator(i: int, at: int, rng: random.Random) -> str:
     common = {"pid": PID, "id": i, "corr": 60_000 + i}
     line = rng.randrange(900)
     parts = [
-        PYTHON.format(name=f"torch/nn/modules/{name}.py({line}): forward", ts=_us(at), dur=_us(host), parent=i - 1, **common),
-        PYTHON.format(name=f"<built-in method {name} of type object>", ts=_us(at + 300), dur=_us(host - 900), parent=i, **common),
+        PYTHON.format(
+            name=f"torch/nn/modules/{name}.py({line}): forward", ts=_us(at), dur=_us(host), parent=i - 1, **common
+        ),
+        PYTHON.format(
+            name=f"<built-in method {name} of type object>", ts=_us(at + 300), dur=_us(host - 900), parent=i, **common
+        ),
         OP.format(name=name, ts=_us(at + 700), dur=_us(host - 2_000), a=a, b=b, **common),
         OP.format(name=f"_{name}_impl", ts=_us(at + 1_100), dur=_us(host - 4_000), a=b, b=a, **common),
     ]
@@ -138,7 +155,12 @@ def _operator(i: int, at: int, rng: random.Random) -> str:
     if is_copy:
         parts.append(COPY.format(ts=_us(kernel), dur=_us(device), bytes=a * b * 4, **common))
     else:
-        facts = {"v": rng.choice((2, 4)), "op": name.title(), "n": rng.randrange(1, 4), "regs": rng.choice((16, 32, 40))}
+        facts = {
+            "v": rng.choice((2, 4)),
+            "op": name.title(),
+            "n": rng.randrange(1, 4),
+            "regs": rng.choice((16, 32, 40)),
+        }
         load = {"bps": a / 132, "wps": a / 33, "grid": a, "occ": rng.randrange(100)}
         parts.append(KERNEL.format(ts=_us(kernel), dur=_us(device), **facts, **load, **common))
     parts.append(FLOW_END.format(ts=_us(kernel), **common))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.intervals import Intervals, intersect, length, subtract, unite, union
+from cudalens.analysis.intervals import Intervals, intersect, length, subtract, union, unite
 from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
 
 _COMM: Final = re.compile(r"^nccl.*Kernel", re.DOTALL)
@@ -32,10 +32,10 @@ FIELDS: Final = (
 def device_time(trace: Trace) -> pd.Series:
     """How the devices of `trace` spent their time, exact in integer nanoseconds.
 
-    Device work is every kernel, copy (``gpu_memcpy``) and set (``gpu_memset``); annotations, synchronisations and overhead
-    are not work. Of the kernels, *comm* are those named ``^nccl.*Kernel`` (NCCL's and RCCL's), *comp* all others; *mem* is
-    copies and sets. The time of a set of work is the length of the union of its intervals, over all streams and devices of
-    the trace together, so that work side by side counts once:
+    Device work is every kernel, copy (``gpu_memcpy``) and set (``gpu_memset``); annotations, synchronisations and
+    overhead are not work. Of the kernels, *comm* are those named ``^nccl.*Kernel`` (NCCL's and RCCL's), *comp* all
+    others; *mem* is copies and sets. The time of a set of work is the length of the union of its intervals, over all
+    streams and devices of the trace together, so that work side by side counts once:
 
     - ``span_ns``: from the first start to the last end of device work.
     - ``busy_ns``: time of all work. ``idle_ns``: ``span_ns`` less ``busy_ns``.

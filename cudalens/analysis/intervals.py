@@ -1,7 +1,7 @@
 """Sets of half-open intervals [start, end) on the integer nanosecond line, vectorised and exact.
 
-A set is a pair of int64 arrays ``(start, end)``. `union` makes it canonical: sorted, not touching, none empty. The other
-functions take canonical sets and give canonical sets.
+A set is a pair of int64 arrays ``(start, end)``. `union` makes it canonical: sorted, not touching, none empty. The
+other functions take canonical sets and give canonical sets.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def run_info(path: Path, stream: EventStream, events: pd.DataFrame, problems: Pr
         source="file:kineto" if is_kineto else "file:chrome",
         started_ns=int(timed["ts"].min()) if len(timed) else None,
         ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
-        options={"file_events": stream.num_entries} | {flag: bool(meta[flag]) for flag in _FLAGS if flag in meta},
+        options={"file_events": stream.num_entries, **{flag: bool(meta[flag]) for flag in _FLAGS if flag in meta}},
         versions={name: text_of(meta[key]) for key, name in _VERSIONS.items() if _is_plain(meta.get(key))},
         devices=_devices(meta),
         host=next((text_of(meta[key]) for key in ("host_name", "hostname") if _is_plain(meta.get(key))), None),

@@ -17,9 +17,12 @@ from cudalens.traces.records import MISSING, Ints, Record
 _ACTIONS: Final = ("alloc", "free_completed", "oom")
 _NAMES: Final = {"[memory]": 0, "[OutOfMemory]": 2}
 # c10::DeviceType, in its order.
-DEVICE_TYPES: Final = (
-    "cpu cuda mkldnn opengl opencl ideep hip fpga maia xla vulkan metal xpu mps meta hpu ve lazy ipu mtia privateuseone"
-).split()
+# fmt: off
+DEVICE_TYPES: Final = [
+    "cpu", "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip", "fpga", "maia", "xla", "vulkan", "metal", "xpu", "mps",
+    "meta", "hpu", "ve", "lazy", "ipu", "mtia", "privateuseone",
+]
+# fmt: on
 
 
 class Allocations:
@@ -58,7 +61,9 @@ class Allocations:
             "ts": np.array([ts + base for ts, *_ in facts], np.int64),
             "action": categorical(np.where((action == 0) & (signed < 0), 1, action).astype(np.int32), [*_ACTIONS]),
             "device_type": categorical(np.where(known, columns["device_type"], -1).astype(np.int32), DEVICE_TYPES),
-            "device": nullable(*_some(columns["device"], (columns["device"] >= 0) & (columns["device"] < 1 << 31), np.int32)),
+            "device": nullable(
+                *_some(columns["device"], (columns["device"] >= 0) & (columns["device"] < 1 << 31), np.int32)
+            ),
             "addr": nullable(*_some(columns["addr"], columns["addr"] != MISSING, np.uint64)),
             "num_bytes": np.abs(signed),
             "allocated_bytes": nullable(*_some(columns["allocated_bytes"], columns["allocated_bytes"] != MISSING)),

@@ -164,20 +164,24 @@ SPECS: Final[dict[Kind, type[msgspec.Struct]]] = {
 }
 
 
+# Numbers beyond a double's range become infinite, and are then found unusable one by one.
+_LAX: Final = msgspec.json.Decoder(float_hook=float)
+
+
 @cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind)
 
 
 def decode_args(
-    raw: Sequence[msgspec.Raw], spec: type[Any], problems: Problems, where: str
+    raw: Sequence[msgspec.Raw], spec: Any, problems: Problems, where: str
 ) -> tuple[list[Any], frozenset[str]]:
     """Each of `raw` as a `spec`, and the fields that any of them has; what does not fit is counted and left out."""
     joined = b"[" + b",".join(raw) + b"]"
     # A field that no args name need not be gathered: most are rare, and looking for a text is cheap.
     present = frozenset(name for quoted, names in _quoted_names(spec) if quoted in joined for name in names)
     try:
-        return _decoder(list[spec]).decode(joined), present  # type: ignore[valid-type]
+        return _decoder(list[spec]).decode(joined), present
     except SYNTAX_ERRORS:
         return [_decode_one(bytes(one), spec, problems, where) for one in raw], present
 
@@ -187,7 +191,7 @@ _NEEDLES: Final = {"flops": b'lops"', "old_flops": b'lops"', "graph_id": b'"grap
 
 
 @cache
-def _quoted_names(spec: type[Any]) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+def _quoted_names(spec: Any) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
     """What to search for, and the fields that may be there where it is found."""
     fields_of: dict[bytes, tuple[str, ...]] = {}
     for field in msgspec.structs.fields(spec):
@@ -196,13 +200,13 @@ def _quoted_names(spec: type[Any]) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
     return tuple(fields_of.items())
 
 
-def _decode_one(raw: bytes, spec: type[Any], problems: Problems, where: str) -> Any:
+def _decode_one(raw: bytes, spec: Any, problems: Problems, where: str) -> Any:
     try:
         return _decoder(spec).decode(raw)
     except SYNTAX_ERRORS:
         pass
     try:
-        value = msgspec.json.decode(raw.decode("utf-8", "replace"), float_hook=float)
+        value = _LAX.decode(raw.decode("utf-8", "replace"))
     except SYNTAX_ERRORS:
         problems.add("args that cannot be read", where)
         return spec()

@@ -41,8 +41,10 @@ _PLAIN: Final = frozenset({"python_function", "overhead", "Trace", "cpu_instant_
 
 
 def kind_of(cat: str) -> Kind:
-    """The kind of a category by today's name. An argument alone never makes an event device work: host calls have
-    ``stream`` arguments too."""
+    """The kind of a category by today's name.
+
+    An argument alone never makes an event device work: host calls have ``stream`` arguments too.
+    """
     if cat in _DEVICE:
         return Kind.DEVICE
     if cat in _OPS:

@@ -1,4 +1,4 @@
-"""Writes a Trace as Chrome trace JSON in Kineto's layout, for Perfetto, chrome://tracing and every tool that reads those.
+"""Writes a Trace as Chrome trace JSON in Kineto's layout, for Perfetto, chrome://tracing and their like.
 
 Times are microseconds with three decimals after a base of whole seconds, so that a double holds each nanosecond
 exactly. Rows are turned into typed records column by column and encoded in slices, so that memory stays bounded.
@@ -197,8 +197,8 @@ class _Writer:
         ts = self._us(part["ts"].to_numpy() - self.base)
         dur = _with_none(self._us(part["dur"].to_numpy()), instant)
         names, cats = (self._texts[column](part[column].array) for column in ("name", "cat"))
-        phases = np.where(instant, "i", "X").tolist()
-        scope = np.where(instant, "t", None).tolist() if instant.any() else repeat(None)
+        phases = ["i" if is_point else "X" for is_point in instant.tolist()]
+        scope = ["t" if is_point else None for is_point in instant.tolist()]
         yield list(map(_Complete, phases, names, ts, cats, dur, pid, tid, scope, args.tolist()))
         yield self._flows(part, ts, pid, tid)
 
@@ -232,9 +232,8 @@ class _Writer:
     def _values(self, name: str, array: Any) -> list[Any]:
         if name in self._texts:
             return self._texts[name](array)
-        if name == "stack":
-            return [None if stack is None else self._stacks.get(stack) for stack in _objects(array).tolist()]
-        return _objects(array).tolist()
+        values = list(_objects(array))
+        return values if name != "stack" else [None if key is None else self._stacks.get(key) for key in values]
 
     def _flows(self, part: pd.DataFrame, ts: list[Any], pid: list[Any], tid: list[Any]) -> list[Any]:
         """Both ends of the arrow from each launch to its device work in `part`."""
@@ -288,7 +287,7 @@ def _text_of(array: pd.Categorical, is_json: bool) -> Callable[[pd.Categorical],
     texts = np.empty(len(array.categories) + 1, object)
     texts[:-1] = [_raw_json(text) if is_json else text for text in array.categories]
     texts[-1] = None
-    return lambda rows: texts[rows.codes].tolist()
+    return lambda rows: list(texts[rows.codes])
 
 
 def _raw_json(text: str) -> Any:

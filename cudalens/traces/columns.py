@@ -25,9 +25,19 @@ _OLDER: Final = {
     "occupancy_pct": "old_occupancy_pct",
 }
 _INTEGERS: Final = (
-    "device stream correlation external_id sequence_nr fwd_tid graph_id graph_node_id num_bytes flops registers"
-    " shared_memory_bytes"
-).split()
+    "device",
+    "stream",
+    "correlation",
+    "external_id",
+    "sequence_nr",
+    "fwd_tid",
+    "graph_id",
+    "graph_node_id",
+    "num_bytes",
+    "flops",
+    "registers",
+    "shared_memory_bytes",
+)
 _NUMBERS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
 _JSON: Final = ("shapes", "dtypes", "grid", "block_dim")
 _TEXTS: Final = ("module", "collective", "process_group")
@@ -62,6 +72,7 @@ class Sparse:
         self._values: list[NDArray[Any]] = []
 
     def add(self, rows: Ints, values: NDArray[Any]) -> None:
+        """Keep `values` for `rows`."""
         if len(rows):
             self._rows.append(rows)
             self._values.append(values)
@@ -162,9 +173,7 @@ class EventColumns:
             narrow = values.astype(np.float32)
         self._sparse[field].add(*_where(np.isfinite(narrow), rows, narrow))
 
-    def _add_codes(
-        self, decoded: list[Any], field: str, fields: Any, rows: Ints, codes: _Derived, key: Any
-    ) -> None:
+    def _add_codes(self, decoded: list[Any], field: str, fields: Any, rows: Ints, codes: _Derived, key: Any) -> None:
         for name in (_OLDER.get(field), field):
             if name in fields:
                 found = map(attrgetter(str(name)), decoded)
@@ -183,8 +192,11 @@ class EventColumns:
         return lambda text: self._texts[column][text] if text else MISSING
 
     def to_columns(self) -> dict[str, Any]:
-        """The columns by their name in the catalog, besides ``lane`` (int32 codes into `lanes`) and the device's
-        ``device`` and ``stream`` (int64, `MISSING` where the args name none)."""
+        """The columns by their name in the catalog.
+
+        Besides: ``lane`` (int32 codes into `lanes`), and ``device`` and ``stream`` as the args have them (int64,
+        `MISSING` where they name none).
+        """
         n = self.num_rows
         dense = {key: _joined(parts) for key, parts in self._dense.items()}
         columns: dict[str, Any] = {"ts": dense["ts"], "dur": dense["dur"], "is_instant": dense["instant"].astype(bool)}

@@ -1,7 +1,7 @@
 """Reads Chrome trace JSON, as Kineto (torch.profiler) and others write it, into a Trace.
 
-Layouts of 2021 to 2026, from CUDA, ROCm, XPU and MTIA devices or none: complete events, begin and end pairs, asynchronous
-ranges, instants and metadata. Flows are not read: correlation ids say the same and are always there.
+Layouts of 2021 to 2026, from CUDA, ROCm, XPU and MTIA devices or none: complete events, begin and end pairs,
+asynchronous ranges, instants and metadata. Flows are not read: correlation ids say the same, and more surely.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Reader:
 
     def read(self) -> None:
         for batch in self._stream.batches():
-            first = self._stream.num_entries - batch.count
+            first = self._stream.num_entries - batch.num_entries
             where = f"events {first} to {self._stream.num_entries - 1}"
             self._take_complete(batch, where)
             for record, ts in batch.others:

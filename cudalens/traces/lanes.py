@@ -30,6 +30,7 @@ class Labels:
         self._threads: dict[Key, str] = {}
 
     def add(self, record: Record, where: str) -> None:
+        """Learn from one metadata entry."""
         if record.name == "thread_name":
             ((args,), _) = decode_args([record.args], LabelArgs, self._problems, where)
             if args.name:
@@ -123,7 +124,9 @@ def _threads(keys: list[Key], lane: NDArray[np.int32], labels: Labels, on_host: 
     for i, column in enumerate(("pid", "tid")):
         values = [number(key[i]) for key in keys]
         known = _take([isinstance(value, int) for value in values], lane).astype(bool)
-        columns[column] = _nullable_where(_take([v if isinstance(v, int) else 0 for v in values], lane), known & on_host)
+        columns[column] = _nullable_where(
+            _take([v if isinstance(v, int) else 0 for v in values], lane), known & on_host
+        )
     texts = [labels.thread(pid, tid) for pid, tid in keys]
     unique = list(dict.fromkeys(text for text in texts if text is not None))
     code_of = {text: code for code, text in enumerate(unique)}

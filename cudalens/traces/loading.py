@@ -48,7 +48,7 @@ def load(path: str | os.PathLike[str]) -> Trace:
         with open(path, "rb") as file:
             head = file.read(64)
             file.seek(0)
-            if head.startswith(b"PK\x03\x04") or head.startswith(b"PK\x05\x06"):
+            if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
                 return Trace.load(path)
             _refuse_foreign(path, head)
             with _progress(path, file) as on_progress:

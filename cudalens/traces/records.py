@@ -62,14 +62,14 @@ class Batch(NamedTuple):
     """What a slice of the file holds.
 
     Attributes:
-        count: Entries in it.
+        num_entries: Entries in it, of every phase.
         records: The complete events (phase X) among them.
         ts: Their starts, ns; `MISSING` where an entry has none.
         dur: Their durations, ns; `MISSING` where an entry has none.
         others: Entries of another phase, flows left out, each with its ts.
     """
 
-    count: int
+    num_entries: int
     records: list[Record]
     ts: Ints
     dur: Ints
@@ -200,7 +200,7 @@ def _fast_batch(found: list[Record]) -> Batch | None:
 
 
 def microseconds_to_ns(us: NDArray[np.float64]) -> Ints | None:
-    """Exact nanoseconds of microseconds with up to three decimals, NaN as `MISSING`; None where they cannot be exact."""
+    """Exact nanoseconds of microseconds with three decimals, NaN as `MISSING`; None where doubles are too coarse."""
     whole = np.floor(us)
     part = us - whole
     size = np.abs(us)

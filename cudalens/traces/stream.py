@@ -60,9 +60,9 @@ class EventStream:
         while self._at_events:
             piece = self._source.read()
             self._buffer += piece
-            if piece and (batch := self._fast_slice()) is not None:
-                yield batch
-            elif (batch := self._last_slice()) is not None:
+            batch = self._fast_slice() if piece else None
+            batch = self._last_slice() if batch is None else batch
+            if batch is not None:
                 yield batch
             elif piece and len(self._buffer) < _BORDER_WINDOW:
                 continue
@@ -142,7 +142,7 @@ class EventStream:
             batch = self._decoder.decode(b"[" + self._buffer[:end] + b"]", self.num_entries)
         except SYNTAX_ERRORS:
             return None
-        self.num_entries += batch.count
+        self.num_entries += batch.num_entries
         return batch
 
     def _scanned(self, is_end: bool) -> Iterator[Batch]:
@@ -180,7 +180,9 @@ class EventStream:
         try:
             found = msgspec.json.decode(b"{" + _without_nan(tail.removeprefix(b",")))
         except SYNTAX_ERRORS:
-            self._problems.add("the file stops before its end" if not tail.endswith(b"}") else "broken JSON", self._where())
+            self._problems.add(
+                "the file stops before its end" if not tail.endswith(b"}") else "broken JSON", self._where()
+            )
             return None
         if "traceEvents" in found:
             self._problems.add("a second list of events, ignored", self._where())

@@ -10,6 +10,7 @@ import itertools
 import signal
 import threading
 import time
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
 from types import FrameType, TracebackType
@@ -429,7 +430,9 @@ class _Call:
 def _outcome(error: BaseException | None) -> tuple[Literal["ok", "raised", "interrupted"], str | None]:
     if error is None:
         return "ok", None
-    status: Literal["raised", "interrupted"] = "interrupted" if isinstance(error, KeyboardInterrupt) else "raised"
+    # An ipykernel interrupts a cell that awaits by cancelling it.
+    is_interrupt = isinstance(error, KeyboardInterrupt | CancelledError)
+    status: Literal["raised", "interrupted"] = "interrupted" if is_interrupt else "raised"
     text = str(error).strip().partition("\n")[0]
     return status, f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -1,4 +1,5 @@
 from html.parser import HTMLParser
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -103,10 +104,10 @@ def run_notebook(*cells):
 
 
 def test_in_a_live_kernel_a_trace_shows_a_picture_and_then_its_widget():
-    setup = f"import sys; sys.path.insert(0, {str(__file__.rpartition('/')[0])!r})\nfrom sample_traces import gpu_trace\ntrace = gpu_trace()"
-    notebook = run_notebook(
-        setup, "trace", "trace.timeline()", "sorted(trace._repr_mimebundle_())", "None; print(repr(trace))"
-    )
+    folder = str(Path(__file__).parent)
+    setup = f"import sys; sys.path.insert(0, {folder!r})\nfrom sample_traces import gpu_trace\ntrace = gpu_trace()"
+    bundle = "sorted(trace._repr_mimebundle_())"
+    notebook = run_notebook(setup, "trace", "trace.timeline()", bundle, "print(repr(trace))")
     for cell in notebook.cells[1:3]:
         picture, widget = (output["data"] for output in cell.outputs)
         assert set(picture) == {"text/plain", "text/html"}

@@ -1,0 +1,153 @@
+"""The widget in a real JupyterLab: it paints, its selection reaches Python, and a saved notebook keeps the picture."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "unit" / "views")]
+
+from lab import running_lab
+
+pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (the extra 'lab')")
+
+SETUP = f"import sys; sys.path.insert(0, {sys.path[1]!r})\nfrom sample_traces import gpu_trace\ntrace = gpu_trace()"
+LIVE = ".cudalens-live .cudalens[data-state=ready]"
+PICTURE = "[data-cudalens-static] svg"
+OPEN_COMMS = "import comm; print('open comms:', len(comm.get_comm_manager().comms))"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    root = tmp_path_factory.mktemp("lab")
+    (root / "notebooks").mkdir()
+    with running_lab(root / "notebooks", root / "settings") as lab:
+        yield lab
+
+
+@pytest.fixture
+def page(browser):
+    """A page of its own, watched for exceptions; JupyterLab's own console is not ours to judge."""
+    context = browser.new_context(viewport={"width": 1300, "height": 1400})
+    faults = []
+    context.on("weberror", lambda error: faults.append(str(error.error)))
+    yield context.new_page()
+    context.close()
+    assert not faults, faults
+
+
+def outputs_text(page, cell):
+    return page.locator(".jp-CodeCell").nth(cell).locator(".jp-OutputArea-output").all_inner_texts()
+
+
+def run_cell_again(lab, page, cell):
+    """Run one cell once more and wait for its new number."""
+    prompt = page.locator(".jp-CodeCell").nth(cell).locator(".jp-InputPrompt")
+    before = prompt.inner_text()
+    page.locator(".jp-CodeCell").nth(cell).locator(".cm-content").click()
+    lab.command(page, "notebook:run-cell")
+    page.wait_for_function(
+        """([cell, before]) => {
+          const text = document.querySelectorAll('.jp-CodeCell')[cell].querySelector('.jp-InputPrompt').textContent;
+          return text !== before && /\\d/.test(text);
+        }""",
+        arg=[cell, before],
+    )
+
+
+def save(lab, page):
+    lab.command(page, "docmanager:save")
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget.context.model.dirty === false")
+
+
+@pytest.fixture
+def live(lab, page):
+    lab.write_notebook(
+        "live.ipynb", SETUP, "trace", "print(len(trace.selection), set(trace.selection['name'].astype(str)))"
+    )
+    lab.open(page, "live.ipynb")
+    lab.run_all(page)
+    page.wait_for_selector(LIVE)
+    return page
+
+
+def test_the_widget_paints_and_hides_the_picture(live):
+    assert live.locator(".cudalens-live .cl-verdict strong").inner_text() == "3.00 ms, GPU busy 45 %"
+    assert live.locator(".cudalens-live .cl-timeline canvas").first.is_visible()
+    assert live.locator(".cudalens-live .cl-table-host tbody tr").count() == 7
+    assert live.locator(".cudalens-live .cl-plot svg.main-svg").count() > 0
+    assert live.locator(PICTURE).is_hidden()
+
+
+def test_a_selection_in_the_page_is_the_selection_in_python(live, lab):
+    assert outputs_text(live, 2)[-1].startswith("30 ")
+    live.locator(".cudalens-live .cl-table-host tbody tr", has_text="aten::copy_").click()
+    assert live.locator(".cl-bar-count").inner_text() == "3 events of 30 selected"
+    run_cell_again(lab, live, 2)
+    assert outputs_text(live, 2) == ["3 {'aten::copy_'}\n"] or outputs_text(live, 2)[-1].strip() == "3 {'aten::copy_'}"
+    live.locator(".cudalens-live .cl-clear").click()
+    run_cell_again(lab, live, 2)
+    assert outputs_text(live, 2)[-1].startswith("30 ")
+
+
+def test_the_theme_follows_jupyterlab(live):
+    live.evaluate(
+        "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' }).then(() => null)"
+    )
+    live.wait_for_selector(".cudalens-live .cudalens[data-theme=dark]")
+    assert live.locator(".cl-table-host.dark").count() == 1
+    live.evaluate(
+        "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' }).then(() => null)"
+    )
+    live.wait_for_selector(".cudalens-live .cudalens[data-theme=light]")
+
+
+def test_a_saved_notebook_without_its_kernel_shows_the_picture_and_no_error(live, lab, page):
+    save(lab, page)
+    saved = json.loads((lab.folder / "live.ipynb").read_text())
+    assert [set(output["data"]) for output in saved["cells"][1]["outputs"]] == [
+        {"text/plain", "text/html"},
+        {"text/plain", "application/vnd.jupyter.widget-view+json"},
+    ]
+    assert len(json.dumps(saved)) < 250_000
+    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+    lab.open(page, "live.ipynb")
+    page.wait_for_function("() => document.body.textContent.includes('model not found')")
+    assert page.locator(PICTURE).is_visible()
+    assert page.get_by_text("model not found").is_hidden()
+    assert page.locator("[data-cudalens-static] strong").inner_text() == "3.00 ms, GPU busy 45 %"
+
+
+def test_closing_gives_the_picture_back_and_leaves_no_comm(lab, page):
+    lab.write_notebook(
+        "close.ipynb",
+        SETUP + "\n" + OPEN_COMMS,
+        "widget = trace.timeline()\nwidget",
+        "widget.close(); widget.layout.close()\n" + OPEN_COMMS,
+    )
+    lab.open(page, "close.ipynb")
+    lab.wait_for_kernel(page)
+    for cell in (0, 1):
+        page.locator(".jp-CodeCell").nth(cell).locator(".cm-content").click()
+        lab.command(page, "notebook:run-cell")
+    page.wait_for_selector(LIVE)
+    assert page.locator(PICTURE).is_hidden()
+    run_cell_again(lab, page, 2)
+    page.wait_for_selector(PICTURE, state="visible")
+    assert page.locator(LIVE).count() == 0
+    assert outputs_text(page, 2)[-1] == outputs_text(page, 0)[-1]
+
+
+def test_errors_of_callbacks_show_under_the_widget(lab, page):
+    lab.write_notebook(
+        "errors.ipynb",
+        SETUP,
+        "def fail(rows):\n    raise ValueError(f'no {len(rows)}')\ntrace.timeline(on_select=fail)",
+    )
+    lab.open(page, "errors.ipynb")
+    lab.run_all(page)
+    page.wait_for_selector(LIVE)
+    page.locator(".cudalens-live .cl-table-host tbody tr", has_text="aten::copy_").click()
+    page.wait_for_selector(".cl-traceback")
+    assert "ValueError: no 3" in page.locator(".cl-traceback").inner_text()

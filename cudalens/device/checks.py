@@ -58,7 +58,7 @@ def _cpu(torch: Any) -> Check:
     try:
         count = _recorded(torch, "cpu")
     except Exception as error:
-        return Check(name, False, f"torch.profiler failed: {error}")
+        return Check(name, False, f"torch.profiler could not be tried: {error}")
     return Check(name, count > 0, "tried" if count else "torch.profiler recorded no operator")
 
 
@@ -69,7 +69,7 @@ def _gpu(torch: Any) -> Check:
     try:
         count = _recorded(torch, "cuda")
     except Exception as error:
-        return Check(name, False, f"torch.profiler failed: {error}")
+        return Check(name, False, f"torch.profiler could not be tried: {error}")
     if count:
         return Check(name, True, f"tried on {torch.cuda.get_device_name()}")
     return Check(name, False, _no_kernel())
@@ -77,6 +77,8 @@ def _gpu(torch: Any) -> Check:
 
 def _recorded(torch: Any, device: str) -> int:
     """How many operators (``cpu``) or kernels (``cuda``) of a small computation torch.profiler records."""
+    if getattr(torch.autograd, "_profiler_enabled", bool)():  # a second one would end the first
+        raise RuntimeError("another profiler is running in this process; it goes on undisturbed")
     activities = [torch.profiler.ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(torch.profiler.ProfilerActivity.CUDA)

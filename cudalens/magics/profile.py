@@ -38,11 +38,13 @@ class CudaprofileMagics(Magics):
         return self._line(line) if cell is None else self._cell(line, cell)
 
     def _line(self, line: str) -> None:
+        words = line.split(maxsplit=1)
+        if not words:
+            print(_LINE_USAGE)  # noqa: T201
+            return
         from cudalens.session import runs
 
-        match line.split(maxsplit=1):
-            case []:
-                print(_LINE_USAGE)  # noqa: T201
+        match words:
             case ["list"]:
                 print(runs)  # noqa: T201
             case ["show", name] if name in runs:
@@ -61,9 +63,12 @@ class CudaprofileMagics(Magics):
         """Run `cell` as IPython would, where somebody calls the magic as a function; returns its value.
 
         Raises:
+            UsageError: The cell is empty, or an option is wrong.
             SyntaxError: The cell is not Python; it awaits, which only a cell can that IPython itself runs.
         """
         __tracebackhide__ = True
+        if not cell.strip():
+            raise UsageError(f"{MAGIC} is a cell magic, but the cell body is empty.")
         shell = self._user_shell
         text = shell.transform_cell(f"{MAGIC} {line}\n{cell}")  # type: ignore[no-untyped-call]
         name = shell.compile.cache(text, execution_count(shell))

@@ -1,0 +1,88 @@
+"""The quickstart runs for real, and its demo script does what it says."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import cudalens
+
+ROOT = Path(__file__).parents[2]
+DEMO, QUICKSTART = ROOT / "notebooks" / "run_demo.py", ROOT / "notebooks" / "quickstart.ipynb"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    command = [sys.executable, DEMO, "--out", folder]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder.parent), folder
+
+
+def test_the_demo_succeeds_quietly(demo):
+    done, folder = demo
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "CPU ops busy" in done.stdout or "busy" in done.stdout
+    assert str(folder / "report.html") in done.stdout
+
+
+def test_it_leaves_what_it_says(demo):
+    _, folder = demo
+    assert {path.name for path in folder.iterdir()} == {
+        "quickstart.ipynb",
+        "report.html",
+        "steps.cudalens",
+        "kernel.log",
+    }
+    trace = cudalens.load(folder / "steps.cudalens")
+    assert trace.info.num_steps == 5
+    assert "<html" in (folder / "report.html").read_text()[:200]
+
+
+def test_every_cell_ran_and_the_profiled_ones_show_a_picture(demo):
+    notebook = nbformat.read(demo[1] / "quickstart.ipynb", as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
+    for cell in code:
+        if cell.source.startswith("%%cudaprofile") and " -q" not in cell.source.splitlines()[0]:
+            assert any("<svg" in output.get("data", {}).get("text/html", "") for output in cell.outputs)
+    assert "widgets" not in notebook.metadata
+
+
+def test_the_demo_tells_when_a_cell_fails(tmp_path):
+    notebook = nbformat.read(QUICKSTART, as_version=4)
+    notebook.cells = [nbformat.v4.new_code_cell("raise ValueError('on purpose')")]
+    nbformat.write(notebook, tmp_path / "quickstart.ipynb")
+    script = tmp_path / "run_demo.py"
+    script.write_text(DEMO.read_text())
+    done = subprocess.run([sys.executable, script, "--out", tmp_path / "out"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "on purpose" in done.stderr
+
+
+class TestCommitted:
+    """What stands in the repository: small, clean, and of no machine in particular."""
+
+    @pytest.fixture
+    def notebook(self):
+        return nbformat.read(QUICKSTART, as_version=4)
+
+    def test_it_is_valid_and_small(self, notebook):
+        nbformat.validate(notebook)
+        assert QUICKSTART.stat().st_size < 300_000
+
+    def test_it_carries_nothing_of_the_machine(self, notebook):
+        text = QUICKSTART.read_text()
+        assert "widget-view" not in text
+        assert "widgets" not in notebook.metadata
+        assert not re.search(r"/(home|root|work|tmp|Users)/", text)
+        assert not [
+            output for cell in notebook.cells for output in cell.get("outputs", ()) if output.get("name") == "stderr"
+        ]
+
+    def test_it_says_what_it_does_before_it_does_it(self, notebook):
+        assert notebook.cells[0].cell_type == "markdown"
+        assert notebook.cells[0].source.startswith("# ")

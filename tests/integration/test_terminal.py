@@ -1,0 +1,46 @@
+"""A session in the terminal's IPython, as somebody without a notebook sees it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SESSION = """\
+import torch
+%load_ext cudalens
+%%cudaprofile hello
+x = torch.ones(3)
+x.sum().item()
+
+
+%%cudaprofile
+1 / 0
+
+
+%cudaprofile list
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=nocolor"]
+    environment = {**os.environ, "IPYTHONDIR": str(home), "HOME": str(home)}
+    done = subprocess.run(command, input=SESSION, capture_output=True, text=True, env=environment, cwd=home)
+    assert done.returncode == 0
+    return done.stdout
+
+
+def test_value_and_summary_in_order(said):
+    value, summary = said.index("Out[3]: 3.0"), said.index("aten::sum")
+    assert value < summary
+
+
+def test_the_error_points_into_the_cell(said):
+    assert "----> 2 1 / 0" in said
+    assert said.index("ZeroDivisionError: division by zero") > said.index("raised")
+
+
+def test_runs_are_listed(said):
+    assert "hello" in said[said.index("<cudalens.runs") :]

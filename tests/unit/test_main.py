@@ -1,0 +1,150 @@
+"""The `cudalens` command: what it prints, where, and with which exit code."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import cudalens
+from cudalens.__main__ import main
+
+FILES = ("run.cudalens", "run.json", "run.json.gz")
+
+
+@pytest.fixture(scope="module")
+def trace():
+    import torch
+
+    with cudalens.profile("a run", keep=False, shapes=True) as p:
+        torch.ones(8, 8) @ torch.ones(8, 8)
+    return p.trace
+
+
+@pytest.fixture(scope="module")
+def saved(trace, tmp_path_factory):
+    return trace.save(tmp_path_factory.mktemp("saved") / "run.cudalens")
+
+
+def shell(*arguments):
+    command = [sys.executable, "-m", "cudalens", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+class TestSummary:
+    def test_prints_what_the_trace_says(self, saved, trace, capsys):
+        assert main(["summary", str(saved)]) == 0
+        assert capsys.readouterr().out.rstrip() == str(trace.summary()).rstrip()
+
+    def test_into_a_pipe_that_closes(self, saved):
+        command = f"{sys.executable} -m cudalens summary {saved} | true"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True)
+        assert "Traceback" not in done.stderr
+
+
+class TestReport:
+    def test_writes_one_page(self, saved, tmp_path, capsys):
+        page = tmp_path / "page.html"
+        assert main(["report", str(saved), "-o", str(page), "--title", "The <b>title</b>"]) == 0
+        assert f"Wrote {page} (" in capsys.readouterr().out
+        assert "The &lt;b&gt;title&lt;/b&gt;" in page.read_text()
+        assert "The <b>title" not in page.read_text()
+
+    def test_needs_an_output(self, saved):
+        with pytest.raises(SystemExit) as stopped:
+            main(["report", str(saved)])
+        assert stopped.value.code == 2
+
+    def test_refuses_before_it_reads(self, tmp_path, capsys):
+        assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "no" / "page.html")]) == 1
+        assert "there is no folder" in capsys.readouterr().err
+
+
+class TestConvert:
+    @pytest.mark.parametrize("name", FILES)
+    def test_keeps_the_events(self, saved, trace, tmp_path, name):
+        assert main(["convert", str(saved), "-o", str(tmp_path / name)]) == 0
+        again = cudalens.load(tmp_path / name)
+        assert list(again.events["name"]) == list(trace.events["name"])
+        assert list(again.events["dur"]) == list(trace.events["dur"])
+
+    def test_an_unknown_suffix(self, saved, tmp_path, capsys):
+        assert main(["convert", str(saved), "-o", str(tmp_path / "run.xlsx")]) == 1
+        said = capsys.readouterr().err
+        assert "expected .cudalens, .json or .json.gz" in said
+        assert not list(tmp_path.iterdir())
+
+
+class TestRefusals:
+    @pytest.mark.parametrize("content", [None, b"", b"not a trace", b"{}"])
+    def test_one_line_on_stderr_and_exit_code_1(self, tmp_path, content):
+        path = tmp_path / "bad.json"
+        if content is not None:
+            path.write_bytes(content)
+        done = shell("summary", path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert len(done.stderr.splitlines()) == 1
+        assert done.stderr.startswith("cudalens: ")
+        assert "bad.json" in done.stderr
+
+    def test_a_folder(self, tmp_path):
+        done = shell("summary", tmp_path)
+        assert done.returncode == 1
+        assert len(done.stderr.splitlines()) == 1
+
+    @pytest.mark.parametrize("arguments", [[], ["bogus"], ["summary"], ["summary", "a", "b"], ["doctor", "--xml"]])
+    def test_wrong_usage_is_exit_code_2(self, arguments, capsys):
+        with pytest.raises(SystemExit) as stopped:
+            main(arguments)
+        assert stopped.value.code == 2
+        assert "usage: cudalens" in capsys.readouterr().err
+
+
+class TestAbout:
+    def test_version(self, capsys):
+        with pytest.raises(SystemExit) as stopped:
+            main(["--version"])
+        assert stopped.value.code == 0
+        assert capsys.readouterr().out == f"cudalens {cudalens.__version__}\n"
+
+    def test_help_lists_the_commands(self, capsys):
+        with pytest.raises(SystemExit):
+            main(["--help"])
+        said = capsys.readouterr().out
+        assert all(command in said for command in ("report", "summary", "convert", "doctor"))
+
+    def test_reading_a_trace_needs_no_torch(self, saved, tmp_path):
+        program = (
+            "import sys; from cudalens.__main__ import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
+        )
+        done = subprocess.run([sys.executable, "-c", program, "summary", str(saved)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+class TestDoctor:
+    def test_says_what_works_here(self, capsys):
+        assert main(["doctor"]) == 0
+        said = capsys.readouterr().out
+        assert "torch" in said
+        assert "yes  profile the CPU" in said
+        assert "profile the GPU" in said
+
+    def test_json(self, capsys):
+        import torch
+
+        assert main(["doctor", "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert facts["cudalens"] == cudalens.__version__
+        assert facts["versions"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
+        assert {"name": "profile the CPU", "works": True, "detail": "tried"} in facts["checks"]
+        assert len(facts["devices"]) == torch.cuda.device_count()
+
+    def test_without_a_torch_that_works(self, tmp_path, monkeypatch):
+        """A broken torch, as a missing CUDA library makes it, costs the doctor nothing but torch."""
+        (tmp_path / "torch").mkdir()
+        (tmp_path / "torch" / "__init__.py").write_text("raise OSError('libcudart.so.13: cannot open shared object')")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        done = shell("doctor")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "libcudart.so.13" in done.stdout
+        assert "yes  open and show recorded traces" in done.stdout

@@ -28,6 +28,7 @@ _ROW: Final = 9
 _GAP: Final = 7
 _AXIS: Final = 22
 _MAX_RUNS: Final = 3000
+_FEWEST_COLUMNS: Final = 60
 _LEVELS: Final = (0.35, 0.65, 1.0)
 
 
@@ -89,45 +90,45 @@ def _color_codes(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[str]]:
 
 
 def _runs(
-    row: NDArray[np.int64], start: NDArray[np.float64], dur: NDArray[np.float64], color: Any, num_rows: int
+    row: NDArray[np.int64],
+    start: NDArray[np.float64],
+    dur: NDArray[np.float64],
+    color: NDArray[np.int64],
+    num_rows: int,
 ) -> list[tuple[int, float, float, int, int]]:
-    """Joined pixels as (row, x, width, colour, level); pixels grow until there are few enough."""
+    """Joined pixels as (row, x, width, colour, level); pixels grow until there are few enough of them."""
+    order = np.argsort(dur, kind="stable")  # the longest event of a pixel is written last
+    row, start, dur, color = row[order], start[order], dur[order], color[order]
     columns = _PLOT
     while True:
-        found = _pixel_runs(row, start * columns, dur * columns, color, (num_rows, columns))
-        if len(found) <= _MAX_RUNS or columns < 60:
+        code = _pixels(row, start * columns, dur * columns, color, (num_rows, columns))
+        if columns < _FEWEST_COLUMNS or int((np.diff(code, axis=1) != 0).sum()) <= _MAX_RUNS:
             scale = _PLOT / columns
-            return [(r, x * scale, w * scale, c, level) for r, x, w, c, level in found[: 2 * _MAX_RUNS]]
+            return [(r, x * scale, w * scale, c, level) for r, x, w, c, level in _joined(code)]
         columns //= 2
 
 
-def _pixel_runs(
+def _pixels(
     row: NDArray[np.int64],
     x0: NDArray[np.float64],
     width: NDArray[np.float64],
     color: NDArray[np.int64],
     shape: tuple[int, int],
-) -> list[tuple[int, int, int, int, int]]:
+) -> NDArray[np.int64]:
+    """3 * colour + level of each pixel, -1 where nothing ran; shape (rows, columns). Events come shortest first."""
     num_rows, columns = shape
-    cells = num_rows * columns
+    owner = np.full(num_rows * columns, -1, np.int64)
     first = np.minimum(x0.astype(np.int64), columns - 1)
     last = np.minimum((x0 + width).astype(np.int64), columns - 1)
-    owner = np.full(cells, -1, np.int64)
-    for k in np.argsort(width, kind="stable")[-_long_from(width) :] if len(width) else ():
-        owner[row[k] * columns + first[k] : row[k] * columns + last[k] + 1] = color[k]
-    short = np.argsort(width, kind="stable")[: len(width) - _long_from(width)] if len(width) else np.array([], np.int64)
-    at = row[short] * columns + first[short]
-    free = owner[at] < 0
-    owner[at[free]] = color[short][free]  # ascending width: the longest of a pixel is written last
-    coverage = _coverage(row, x0, width, shape)
-    level = np.digitize(np.minimum(coverage, 1.0), (0.34, 0.67))
-    code = np.where(owner < 0, -1, owner * 3 + level).reshape(shape)
-    return _joined(code)
-
-
-def _long_from(width: NDArray[np.float64]) -> int:
-    """How many events are wider than a pixel; a row has room for few of them."""
-    return int((width > 1.0).sum())
+    num_short = int((width <= 1.0).sum())
+    short, wide = slice(num_short), slice(num_short, None)
+    owner[row[short] * columns + first[short]] = color[short]
+    covered = (last - first + 1)[wide]
+    spread = np.repeat(np.arange(num_short, len(width)), covered)
+    step = np.arange(len(spread)) - np.repeat(np.cumsum(covered) - covered, covered)
+    owner[row[spread] * columns + first[spread] + step] = color[spread]
+    level = np.digitize(np.minimum(_coverage(row, x0, width, shape), 1.0), (0.34, 0.67))
+    return np.where(owner < 0, -1, owner * 3 + level).reshape(shape)
 
 
 def _coverage(

@@ -10,15 +10,15 @@ export const TIMELINE_THEME = {
     {"key": "runtime", "label": "CUDA call", "color": "#e69f00", "cats": ["cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver", "mtia_runtime", "xpu_runtime"]},
     {"key": "op", "label": "CPU op", "color": "#56b4e9", "cats": ["cpu_op"]},
     {"key": "range", "label": "Range", "color": "#cc79a7", "cats": ["user_annotation", "gpu_user_annotation"]},
-    {"key": "python", "label": "Python", "color": "#a9b4c0", "cats": ["python_function"]},
+    {"key": "python", "label": "Python", "color": "#c0cad6", "cats": ["python_function"]},
     {"key": "sync", "label": "Sync, overhead", "color": "#0072b2", "cats": ["cuda_sync", "overhead"]},
-    {"key": "other", "label": "Other", "color": "#8f8f8f", "cats": []}
+    {"key": "other", "label": "Other", "color": "#6b6f76", "cats": []}
   ],
   "light": {
     "bg": "#ffffff", "gutter": "#f6f8fa", "text": "#1b1f24", "muted": "#59636e", "line": "#d0d7de", "lineSoft": "#eaeef2",
     "laneOdd": "#ffffff", "band": "#0072b2", "bandAlpha": 0.06, "accent": "#0b62c4", "rangeAlpha": 0.14, "arrow": "#6e3c00",
     "dim": "#d9dee4", "tip": "#1b1f24", "tipText": "#ffffff", "field": "#ffffff", "ink": "#000000",
-    "shades": [["#ffffff", 0.0], ["#ffffff", 0.14], ["#ffffff", 0.28], ["#000000", 0.07], ["#ffffff", 0.4]]
+    "shades": [["#ffffff", 0.0], ["#ffffff", 0.14], ["#ffffff", 0.22], ["#000000", 0.08], ["#ffffff", 0.32]]
   },
   "dark": {
     "bg": "#111418", "gutter": "#15191e", "text": "#e6e9ed", "muted": "#9aa5b1", "line": "#343b44", "lineSoft": "#242a31",

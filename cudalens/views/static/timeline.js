@@ -8,13 +8,16 @@ import { createPainter, legendEntries, paintFrame, usePalette } from "./timeline
 import { frameOf } from "./timeline_frame.js";
 import { heldMotion, listenToKeys, listenToPointer } from "./timeline_input.js";
 import { acrossLaunch, firstEvent, neighbour, searchNames, stepMatch } from "./timeline_nav.js";
-import { TL_HEAD, TL_ROW, clampWindow, fitWindow, layoutLanes, laneAtY, rowAtY, rowTop, spokenEvent, timelineExtent } from "./timeline_view.js";
+import {
+  TL_HEAD, TL_ROW, clampWindow, exactTime, fitWindow, laneAtY, layoutLanes, rowAtY, rowTop, spokenEvent, timelineExtent,
+} from "./timeline_view.js";
 import { uiCount, uiDuration, uiPlural } from "./ui.js";
 
 const TL_TALLEST = 460;
 const TL_LOWEST = 150;
 const TL_SLACK_PX = 3;
 const TL_FRAMES_KEPT = 2000;
+const TL_MOST_STEPS = 4000;
 
 /**
  * Builds the timeline inside `root`.
@@ -48,8 +51,7 @@ export function createTimeline(root, data, options = {}) {
 function createState(data, options) {
   const rows = assignRows(data);
   const tone = assignTones(data);
-  // Marks of the profiler itself may stand far from all work.
-  const whole = fitWindow(timelineExtent(data, ["Trace", "overhead"]));
+  const whole = fitWindow(timelineExtent(data, true));
   const tl = {
     data, options, rows, tone, whole, extent: timelineExtent(data), view: [...whole], index: gatherRows(data, rows, tone),
     launches: launchIndex(data), collapsed: new Set(), steps: stepRanges(data), chosen: null, names: null, search: null,
@@ -76,7 +78,8 @@ function stepRanges(data) {
       steps.push({ t0: data.start[i], t1: data.start[i] + data.dur[i], label: data.header.names[data.name[i]] });
     }
   }
-  return steps.sort((a, b) => a.t0 - b.t0);
+  // More bands than this would be a pattern, not a help.
+  return steps.length > TL_MOST_STEPS ? [] : steps.sort((a, b) => a.t0 - b.t0);
 }
 
 function setTimelineTheme(tl, mode) {
@@ -218,7 +221,7 @@ function tipLines(tl, i) {
   const lines = [names[data.name[i]].slice(0, 400) || "(no name)"];
   const self = lanes[data.lane[i]].kind === "host" && data.self[i] !== data.dur[i] ? `, self ${uiDuration(data.self[i])}` : "";
   lines.push(data.flags[i] & 1 ? "instant" : `${uiDuration(data.dur[i])}${self}`);
-  lines.push(`${cats[data.cat[i]] || "no category"} · at ${uiDuration(data.start[i])}`);
+  lines.push(`${cats[data.cat[i]] || "no category"} · at ${exactTime(data.start[i])}`);
   if (data.launch[i] >= 0) {
     const by = data.launch[i];
     lines.push(`launched by ${names[data.name[by]].slice(0, 100)}, ${uiDuration(data.start[i] - data.start[by])} earlier`);

@@ -40,13 +40,14 @@ export function paintArrows(g, tl, frame) {
 function fewInView(tl, frame) {
   const { index, data } = tl;
   const found = [];
+  let seen = 0;
   for (let l = frame.firstLane; l <= frame.lastLane; l++) {
     if (data.header.lanes[l].kind !== "device") continue;
     for (let row = 0; row < tl.layout.shown[l]; row++) {
       const r = index.laneRow[l] + row;
       for (let p = placeAt(index, r, frame.t0); p < index.first[r + 1] && index.s[p] < frame.t1; p++) {
-        if (data.launch[index.at[p]] < 0) continue;
-        if (found.push(index.at[p]) > TL_MOST_ARROWS) return [];
+        if (seen++ > 4 * TL_MOST_ARROWS) return [];
+        if (data.launch[index.at[p]] >= 0 && found.push(index.at[p]) > TL_MOST_ARROWS) return [];
       }
     }
   }

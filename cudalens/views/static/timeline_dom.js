@@ -22,7 +22,7 @@ const TL_STYLE = `
   resize: vertical; background: var(--tl-bg); overscroll-behavior-x: contain; scrollbar-width: thin; }
 .cltl-stage { position: relative; }
 .cltl-canvas { position: sticky; top: 0; left: 0; display: block; touch-action: pan-y; cursor: default; outline: none; }
-.cltl-frame:focus-within { outline: 2px solid var(--tl-accent); outline-offset: 1px; }
+.cltl-frame:has(.cltl-canvas:focus-visible) { outline: 2px solid var(--tl-accent); outline-offset: 1px; }
 .cltl :is(button, input):focus-visible { outline: 2px solid var(--tl-accent); outline-offset: 1px; }
 .cltl-tip { position: absolute; z-index: 5; max-width: min(440px, 90%); padding: 6px 9px; border-radius: 6px; pointer-events: none;
   background: var(--tl-tip); color: var(--tl-tip-text); box-shadow: 0 2px 8px #0005; overflow-wrap: anywhere; }

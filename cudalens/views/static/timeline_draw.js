@@ -139,21 +139,26 @@ function fittedText(g, tl, name, room) {
   const label = (tl.painter.labels[name] ??= measuredLabel(g, tl.data.header.names[name]));
   if (label.width <= room) return label.text;
   if (label.shortWidth <= room) return label.short;
-  const letters = Math.floor((label.short.length * room) / label.shortWidth) - 1;
+  let letters = Math.floor((label.short.length * room) / label.shortWidth);
+  while (letters >= 2 && cutWidth(g, label, letters) > room) letters--;
   return letters < 2 ? "" : `${label.short.slice(0, letters)}…`;
+}
+
+function cutWidth(g, label, letters) {
+  return (label.cuts[letters] ??= g.measureText(`${label.short.slice(0, letters)}…`).width);
 }
 
 function measuredLabel(g, name) {
   const text = blockLabel(name);
   const short = shortLabel(text);
-  return { text, short, width: g.measureText(text).width, shortWidth: g.measureText(short).width };
+  return { text, short, cuts: [], width: g.measureText(text).width, shortWidth: g.measureText(short).width };
 }
 
 // Outlines of the event under the pointer, of the one in focus and of the selected one.
 function paintMarks(g, tl, frame) {
   if (tl.hover !== null && tl.hover !== tl.selected) outline(g, tl, frame, tl.hover, tl.colors.text, 1);
   if (tl.selected !== null) outline(g, tl, frame, tl.selected, tl.colors.accent, 2.5);
-  if (tl.focused !== null && tl.hasFocus) outline(g, tl, frame, tl.focused, tl.colors.text, 2, [4, 2]);
+  if (tl.focused !== null && tl.focused !== tl.selected && tl.hasFocus) outline(g, tl, frame, tl.focused, tl.colors.text, 2, [4, 2]);
 }
 
 function outline(g, tl, frame, i, color, width, dash = []) {

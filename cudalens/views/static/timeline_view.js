@@ -9,18 +9,19 @@ export const TL_HEAD = TL_RULER + TL_OVERVIEW;
 const TL_LANE_PAD = 4;
 const TL_SHORTEST = 20;
 
-// First start and last end of the events, ns; at least 1 ns apart. `skip` tells by category which ones do not count.
-export function timelineExtent(data, skip = []) {
+// First start and last end of the events, ns; at least 1 ns apart. Where `isWork`, the profiler's own marks and instants do
+// not count: they may stand far from everything else.
+export function timelineExtent(data, isWork = false) {
   let low = Infinity;
   let high = -Infinity;
-  const isOut = data.header.cats.map((cat) => skip.includes(cat));
+  const isMark = data.header.cats.map((cat) => cat === "Trace" || cat === "overhead");
   for (let i = 0; i < data.n; i++) {
-    if (isOut[data.cat[i]]) continue;
+    if (isWork && (isMark[data.cat[i]] || data.flags[i] & 1)) continue;
     if (data.start[i] < low) low = data.start[i];
     const end = data.start[i] + data.dur[i];
     if (end > high) high = end;
   }
-  if (low === Infinity) return skip.length ? timelineExtent(data) : [0, 1000];
+  if (low === Infinity) return isWork ? timelineExtent(data) : [0, 1000];
   return [low, Math.max(high, low + 1)];
 }
 
@@ -58,6 +59,12 @@ function tickText(t, step) {
   const [scale, unit] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([k]) => Math.abs(t) >= k) ?? [1, "ns"];
   const decimals = Math.max(0, Math.ceil(Math.log10(scale / step) - 1e-9));
   return t === 0 ? "0" : `${(t / scale).toFixed(decimals)} ${unit}`;
+}
+
+// A moment to the nanosecond.
+export function exactTime(t) {
+  const [scale, unit, decimals] = [[1e9, "s", 9], [1e6, "ms", 6], [1e3, "µs", 3]].find(([k]) => Math.abs(t) >= k) ?? [1, "ns", 0];
+  return `${(t / scale).toFixed(decimals)} ${unit}`;
 }
 
 // Where each lane stands below the ruler, px: tops[l], how many rows of it show, and the sum of all.

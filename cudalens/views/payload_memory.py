@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.views.payload_codec import PayloadWriter
 from cudalens.views.payload_order import Ints, since
@@ -67,7 +66,7 @@ def _extremes(rows: Ints, values: Ints, stretches: int) -> Ints:
     edges = np.unique(np.linspace(0, len(rows), stretches + 1).astype(np.int64))[:-1]
     if not len(rows):
         return rows
-    stretch: NDArray[np.int64] = np.repeat(np.arange(len(edges)), np.diff(edges, append=len(rows)))
+    stretch = np.repeat(np.arange(len(edges)), np.diff(edges, append=len(rows)))
     order = np.lexsort((values, stretch))
     last = np.append(edges[1:], len(rows)) - 1
     return np.unique(np.concatenate([rows[edges], rows[order[edges]], rows[order[last]], rows[last]]))
@@ -80,4 +79,5 @@ def _steps(column: pd.Series, device: Ints) -> Ints:
     before = np.zeros(len(value), np.int64)
     same = device[order][1:] == device[order][:-1]
     before[order[1:][same]] = value[order[:-1][same]]
-    return value - before
+    steps: Ints = value - before
+    return steps

@@ -23,7 +23,7 @@ def theme() -> dict[str, Any]:
 
 
 def group_of(category: str, name: str = "") -> str:
-    """Key of the colour group of an event: by its Kineto category, and for kernels whether the name begins with nccl."""
+    """Key of the colour group of an event: by its Kineto category, and whether a kernel communicates."""
     for group in theme()["groups"]:
         if category in group["cats"]:
             is_comm = group["key"] == "kernel" and name.startswith(tuple(theme()["comm_prefixes"]))

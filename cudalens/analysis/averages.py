@@ -19,8 +19,9 @@ Bools = NDArray[np.bool_]
 STEP_NAME: Final = "ProfilerStep*"
 """The one name under which all steps are averaged, as torch does."""
 
-_UNCOUNTED: Final = ("Trace", "overhead")
-"""Categories that are about the recording itself; they are averaged, but take no share."""
+UNCOUNTED: Final = ("Trace", "overhead", "gpu_user_annotation")
+"""Categories that are about the recording itself, or mark a stretch of a stream whose kernels are counted already; they
+are averaged, but take no share."""
 
 
 def key_averages(trace: Trace, rows: Any = None) -> pd.DataFrame:
@@ -222,7 +223,7 @@ def _extremes(group: Ints, dur: Ints, n: int) -> tuple[Ints, Ints]:
 
 
 def _shares(out: pd.DataFrame) -> NDArray[np.float64]:
-    counted = ~out["cat"].isin(_UNCOUNTED).to_numpy()
+    counted = ~out["cat"].isin(UNCOUNTED).to_numpy()
     weight = np.where(counted, out["self_ns"].to_numpy(), 0).astype(np.float64)
     side = out["is_device"].to_numpy().astype(np.int64)
     whole = np.bincount(side, weights=weight, minlength=2)[side]

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import tree
-from cudalens.frames.build import is_category
+from cudalens.frames.build import STEP_PREFIX, is_category
 
 Ints = NDArray[np.int64]
 
@@ -52,7 +52,10 @@ def since(ts: Ints, origin: int) -> Ints:
 
 
 def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, Any]]]:
-    """Lane of each row, shape (n,), and what each lane is: device streams first, then threads, the busiest first."""
+    """Lane of each row, shape (n,), and what each lane is: device streams, then threads.
+
+    The thread that runs the profiler's steps stands before the others, then those with more events before the rest.
+    """
     is_device = events["device"].notna().to_numpy()
     has_tid = events["tid"].notna().to_numpy()
     label = np.where(has_tid | is_device, -1, events["thread"].cat.codes.to_numpy())
@@ -70,7 +73,9 @@ def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, 
         code = pd.factorize(code * max(len(uniques), 1) + codes)[0]
     firsts = np.full(int(code.max()) + 1 if len(code) else 0, len(code))
     np.minimum.at(firsts, code, np.arange(len(code)))
-    rank = _ranking(keys[:, firsts], np.bincount(code, minlength=len(firsts)))
+    weight = np.bincount(code, minlength=len(firsts))
+    weight[code[_is_step(events["name"].cat)]] += len(code)
+    rank = _ranking(keys[:, firsts], weight)
     place = np.empty(len(rank), np.int64)
     place[rank] = np.arange(len(rank))
     thread = _thread_labels(events, code, len(firsts))
@@ -78,10 +83,17 @@ def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, 
     return place[code], table
 
 
-def _ranking(keys: NDArray[Any], count: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Order of the lanes: devices by device and stream, then threads, the one with most events first."""
+def _is_step(name: Any) -> NDArray[np.bool_]:
+    """Rows that are steps of the profiler."""
+    known = np.array([*(str(c).startswith(STEP_PREFIX) for c in name.categories), False], bool)
+    hit: NDArray[np.bool_] = known[name.codes.to_numpy()]
+    return hit
+
+
+def _ranking(keys: NDArray[Any], weight: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Order of the lanes: devices by device and stream, then threads, the one of most weight first."""
     is_host = keys[0] == 1
-    work = np.where(is_host, -count, 0)
+    work = np.where(is_host, -weight, 0)
     return np.lexsort((keys[3], keys[2], keys[1], work, is_host))
 
 

@@ -103,7 +103,7 @@ function measure(tl) {
   stage.style.height = `${Math.max(height, Math.ceil(tl.layout.total + TL_HEAD))}px`;
   const { size } = tl;
   if (size.width !== width || size.height !== height || size.ratio !== ratio) {
-    tl.size = { width, height, ratio, gutter: Math.round(Math.min(170, Math.max(132, width * 0.2), width * 0.35)) };
+    tl.size = { width, height, ratio, gutter: Math.round(Math.min(188, Math.max(132, width * 0.2), width * 0.35)) };
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     canvas.style.width = `${width}px`;

@@ -169,28 +169,29 @@ def self_times(header, columns, times):
     return own
 
 
-def test_lanes_are_streams_first_then_threads_the_busiest_first():
+def test_lanes_are_streams_then_the_thread_with_the_steps_then_the_busiest():
     events = build_events(
         {
-            "ts": [0, 1, 2, 3, 4],
-            "dur": [1] * 5,
-            "name": pd.Categorical(["x"] * 5),
-            "cat": pd.Categorical(["cpu_op", "cpu_op", "cpu_op", "kernel", "kernel"]),
-            "device": pd.array([None, None, None, 1, 0], dtype="Int32"),
-            "stream": pd.array([None, None, None, 7, 9], dtype="Int64"),
-            "pid": pd.array([5, 5, 5, None, None], dtype="Int64"),
-            "tid": pd.array([2**60, 3, 3, None, None], dtype="Int64"),
-            "thread": pd.Categorical([None, "worker", "worker", None, None]),
+            "ts": [0, 1, 2, 3, 4, 5],
+            "dur": [1] * 6,
+            "name": pd.Categorical(["x", "x", "x", "x", "x", "ProfilerStep#1"]),
+            "cat": pd.Categorical(["cpu_op", "cpu_op", "cpu_op", "kernel", "kernel", "user_annotation"]),
+            "device": pd.array([None, None, None, 1, 0, None], dtype="Int32"),
+            "stream": pd.array([None, None, None, 7, 9, None], dtype="Int64"),
+            "pid": pd.array([5, 5, 5, None, None, 5], dtype="Int64"),
+            "tid": pd.array([2**60, 3, 3, None, None, 1], dtype="Int64"),
+            "thread": pd.Categorical([None, "worker", "worker", None, None, None]),
         }
     )
     header, _ = read(pack(Trace(INFO, events=events)))
     assert [lane["label"] for lane in header["lanes"]] == [
         "GPU 0 · stream 9",
         "GPU 1 · stream 7",
+        "thread 1",
         "worker 3",
         f"thread {2**60}",
     ]
-    assert header["lanes"][3]["tid"] == str(2**60), "JavaScript would round it"
+    assert header["lanes"][4]["tid"] == str(2**60), "JavaScript would round it"
 
 
 def test_times_that_doubles_cannot_hold_are_clipped_and_counted():

@@ -13,7 +13,7 @@ import time
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar
 
 from cudalens.errors import ProfilerError
@@ -254,6 +254,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         self._session: Session | None = None
         self._collector = ProfilerCollector(self._options)
         self._steps = ranges.StepTracker()
+        self._held = HeldInterrupts()
         self._status: Literal["ok", "raised", "interrupted"] = "ok"
         self._error: str | None = None
         self._trace: Trace | None = None
@@ -299,15 +300,15 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             self._range = ranges.open_range(self._name)
             return self
         session = Session([self._collector])
-        held = HeldInterrupts()
-        with held:
+        self._held.install()
+        try:
             session.start()
             self._session, self._thread, self._state = session, threading.get_ident(), "running"
             _active = self
-        try:
-            held.deliver()
+            self._held.deliver()
         except BaseException:
             self._end(session)
+            self._held.remove()
             raise
         return self
 
@@ -320,18 +321,19 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             return
         if self._session is None or self._state != "running":
             return
-        held = HeldInterrupts()
-        with held:
-            self._status, self._error = _outcome(error)
+        self._status, self._error = _outcome(error)
+        try:
             self._end(self._session)
-            if held.is_pending:
-                self._status, self._error = "interrupted", "KeyboardInterrupt"
+        finally:
+            self._held.remove()
+        if self._held.is_pending:
+            self._status, self._error = "interrupted", "KeyboardInterrupt"
         try:
             self._trace = self._build(self._session)
             if self._keep:
                 runs.add(self._trace)
         finally:
-            held.deliver()
+            self._held.deliver()
 
     def _end(self, session: Session) -> None:
         global _active
@@ -348,6 +350,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         """An interrupt in the few instructions between a block and its end must not leave a profiler running."""
         if getattr(self, "_state", None) == "running" and self._session is not None:
             self._end(self._session)
+            self._held.remove()
 
     def _build(self, session: Session) -> Trace:
         frames = session.frames()
@@ -437,35 +440,64 @@ def _outcome(error: BaseException | None) -> tuple[Literal["ok", "raised", "inte
     return status, f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_HOLDING: Final[set[CodeType]] = set()
+"""Code in which Ctrl-C waits."""
+
+
+def holds_interrupts(function: _Function) -> _Function:
+    """Mark `function`: while it runs under an installed `HeldInterrupts`, Ctrl-C waits, from its first instruction."""
+    _HOLDING.add(function.__code__)
+    return function
+
+
 class HeldInterrupts:
-    """Holds Ctrl-C back while a profiler is being turned on or off, so that none is left half on."""
+    """Holds Ctrl-C back while a profiler is being turned on or off, so that none is left on by half.
+
+    It is installed for the whole block: an interrupt that arrives as the block ends strikes the first instruction of
+    ``__exit__``, before any ``try`` in it. Everywhere but in functions marked by `holds_interrupts`, Ctrl-C does at
+    once what it did before. Python runs signal handlers on the main thread alone; elsewhere this does nothing.
+    """
 
     def __init__(self) -> None:
         self._came: tuple[int, FrameType | None] | None = None
-        self._handler: Any = None
+        self._before: Any = None
 
     @property
     def is_pending(self) -> bool:
-        """Whether an interrupt came meanwhile."""
+        """Whether an interrupt is waiting."""
         return self._came is not None
 
-    def __enter__(self) -> None:
-        # Python runs signal handlers on the main thread alone, so elsewhere there is nothing to hold back.
-        if threading.current_thread() is threading.main_thread():
-            handler = signal.getsignal(signal.SIGINT)
-            if callable(handler):
-                self._handler = handler
-                signal.signal(signal.SIGINT, self._hold)
+    def install(self) -> None:
+        """Begin to hold, where somebody handles Ctrl-C at all."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        before = signal.getsignal(signal.SIGINT)
+        if callable(before):
+            self._before = before
+            signal.signal(signal.SIGINT, self._handle)
 
-    def _hold(self, number: int, frame: FrameType | None) -> None:
-        self._came = (number, frame)
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        at = frame
+        while at is not None:
+            if at.f_code in _HOLDING:
+                self._came = (number, frame)
+                return
+            at = at.f_back
+        self._before(number, frame)
 
-    def __exit__(self, *exc: object) -> None:
-        if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
+    def remove(self) -> None:
+        """Handle Ctrl-C as before; a handler that the block has set itself stays."""
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == self._handle:
+            signal.signal(signal.SIGINT, self._before)
 
     def deliver(self) -> None:
-        """Do now what the interrupt asked for, if one came."""
+        """Do now what the waiting interrupt asked for, if there is one."""
         came, self._came = self._came, None
         if came is not None:
-            self._handler(*came)
+            self._before(*came)
+
+
+for _critical in (profile.__enter__, profile.__exit__, _Call.__enter__, _Call.__exit__):
+    holds_interrupts(_critical)

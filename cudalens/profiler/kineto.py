@@ -87,6 +87,9 @@ class KinetoSession:
         Raises:
             ProfilerError: The profiler was already off: somebody else ended it.
         """
+        if not getattr(torch.autograd, "_profiler_enabled", lambda: True)():
+            _switch_off()
+            raise ProfilerError("torch's profiler was ended inside the block, or is being stopped on another thread.")
         try:
             self._profile.__exit__(None, None, None)
         except RuntimeError as error:

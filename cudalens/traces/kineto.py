@@ -68,7 +68,7 @@ class _Reader:
         records, ts, dur = batch.records, batch.ts, batch.dur
         if len(ts) and int(ts.min()) == MISSING:
             at = np.flatnonzero(ts != MISSING)
-            self._problems.add("event without ts", where, len(ts) - len(at))
+            self._problems.add("event without a usable ts", where, len(ts) - len(at))
             records, ts, dur = [records[i] for i in at.tolist()], ts[at], dur[at]
         if records:
             self._columns.add(records, ts, self._checked(dur, where), where)
@@ -89,7 +89,7 @@ class _Reader:
         elif ph not in _INSTANTS and ph not in PAIR_PHASES:
             self._problems.add(f"unknown phase {ph[:8]!r}" if ph else "event without ph", where)
         elif ts == MISSING:
-            self._problems.add("event without ts", where)
+            self._problems.add("event without a usable ts", where)
         elif ph in PAIR_PHASES:
             self._pairs.add(record, ts)
         elif not self._allocations.take(record, ts, where):
@@ -126,7 +126,8 @@ class _Reader:
         base = self._stream.metadata.get("baseTimeNanoseconds", 0)
         if isinstance(base, str) and base.isascii() and base.isdigit() and len(base) < 20:
             base = int(base)
-        if not isinstance(base, int) or isinstance(base, bool) or not 0 <= base < MAX_NS:
+        latest = int(columns["ts"].max(initial=0))
+        if not isinstance(base, int) or isinstance(base, bool) or not 0 <= base < MAX_NS - latest:
             self._problems.add("unusable 'baseTimeNanoseconds'", "after the events")
             return 0
         columns["ts"] += base

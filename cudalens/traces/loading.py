@@ -13,6 +13,7 @@ from cudalens.frames import Trace
 from cudalens.traces.kineto import read_chrome
 from cudalens.traces.source import GZIP_MAGIC
 
+_HEAD: Final = 4096
 _PROGRESS_FROM_BYTES: Final = 50 << 20
 _READABLE: Final = "a saved Trace (.cudalens), or Chrome trace JSON (torch.profiler's export), plain or gzip"
 _OTHERS: Final = (
@@ -46,7 +47,7 @@ def load(path: str | os.PathLike[str]) -> Trace:
     path = Path(path)
     try:
         with open(path, "rb") as file:
-            head = file.read(64)
+            head = file.read(_HEAD)
             file.seek(0)
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
                 return Trace.load(path)
@@ -62,8 +63,10 @@ def _refuse_foreign(path: Path, head: bytes) -> None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     if head.startswith(GZIP_MAGIC) or text[:1] in (b"{", b"["):
         return
-    if not text:
+    if not text and len(head) < _HEAD:
         raise TraceFormatError(path, position="byte 0", found="an empty file", expected=_READABLE)
+    if not text:
+        return  # space alone so far: the reader will see
     what = next((what for magic, what in _OTHERS if head.startswith(magic)), f"data that begin with {head[:16]!r}")
     raise TraceFormatError(path, position="byte 0", found=what, expected=_READABLE)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 from operator import attrgetter
@@ -27,7 +28,9 @@ MISSING: Final = -(1 << 63)
 MAX_NS: Final = 1 << 62
 _EXACT_US: Final = float(1 << 43)
 """Below it a double holds a microsecond count with three decimals closely enough to tell nanoseconds apart."""
-_EXACT_INT: Final = float(1 << 53)
+_MAX_US: Final = float(MAX_NS // 1000)
+_DECIMAL_TS: Final = re.compile(rb'"ts"\s{0,64}:\s{0,64}-?\d+[.eE]')
+_DECIMAL_DUR: Final = re.compile(rb'"dur"\s{0,64}:\s{0,64}-?\d+[.eE]')
 _NAN: Final = math.nan
 _NO_ARGS: Final = msgspec.Raw(b"{}")
 
@@ -125,7 +128,7 @@ class RecordDecoder:
                 records = _FAST.decode(data)
             except msgspec.ValidationError:
                 return self._tidied(_LENIENT.decode(data), first)
-            if (batch := _fast_batch(records)) is not None:
+            if (batch := _fast_batch(records, data)) is not None:
                 return batch
             self._is_exact = True
         return self._tidied(_LENIENT.decode(data), first)
@@ -186,26 +189,31 @@ def _finite(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _fast_batch(found: list[Record]) -> Batch | None:
+def _fast_batch(found: list[Record], data: bytes) -> Batch | None:
     """`found` with nanoseconds, or None where doubles are too coarse to tell them."""
     records = [record for record in found if record.ph == "X"]
     rest = [record for record in found if record.ph not in _SKIPPED] if len(records) < len(found) else []
     n = len(records)
-    ts = microseconds_to_ns(np.fromiter(map(_TS, records), np.float64, n))
-    dur = microseconds_to_ns(np.fromiter(map(_DUR, records), np.float64, n))
-    other_ts = microseconds_to_ns(np.fromiter(map(_TS, rest), np.float64, len(rest)))
+    ts = microseconds_to_ns(np.fromiter(map(_TS, records), np.float64, n), _DECIMAL_TS, data)
+    dur = microseconds_to_ns(np.fromiter(map(_DUR, records), np.float64, n), _DECIMAL_DUR, data)
+    other_ts = microseconds_to_ns(np.fromiter(map(_TS, rest), np.float64, len(rest)), _DECIMAL_TS, data)
     if ts is None or dur is None or other_ts is None:
         return None
     return Batch(len(found), records, ts, dur, list(zip(rest, other_ts.tolist(), strict=True)))
 
 
-def microseconds_to_ns(us: NDArray[np.float64]) -> Ints | None:
-    """Exact nanoseconds of microseconds with three decimals, NaN as `MISSING`; None where doubles are too coarse."""
+def microseconds_to_ns(us: NDArray[np.float64], decimals: re.Pattern[bytes], data: bytes) -> Ints | None:
+    """Exact nanoseconds of microseconds with three decimals, NaN as `MISSING`.
+
+    Returns:
+        None where doubles are too coarse: large numbers that `decimals` finds written with a fraction in `data`, the
+        text that they come from. (A double of such a number may well look whole.)
+    """
+    size = np.abs(us)
+    if (size >= _EXACT_US).any() and ((size >= _MAX_US).any() or decimals.search(data)):
+        return None
     whole = np.floor(us)
     part = us - whole
-    size = np.abs(us)
-    if ((size >= _EXACT_INT) | ((size >= _EXACT_US) & (part != 0))).any():
-        return None
     unknown = np.isnan(us)
     if unknown.any():
         whole[unknown] = part[unknown] = 0

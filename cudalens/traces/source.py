@@ -101,8 +101,8 @@ def _salvage(inflater: zlib._Decompress, data: bytes) -> bytes:
     """What `inflater` yields of `data` before it meets the damage."""
     out: list[bytes] = []
     try:
-        for i in range(0, len(data), 64):
-            out.append(inflater.decompress(data[i : i + 64]))  # noqa: PERF401 - keep what came before the error
+        for i in range(len(data)):  # byte by byte: a call that fails takes its output with it
+            out.append(inflater.decompress(data[i : i + 1]))  # noqa: PERF401 - keep what came before the error
     except zlib.error:
         pass
     return b"".join(out)

@@ -71,7 +71,7 @@ class EventStream:
 
     def _read_head(self) -> bool:
         """Read up to the first entry; False where the list of entries is empty."""
-        self._fill(lambda data: len(data.lstrip(_SPACE)) > 4096)
+        self._fill(lambda data: len(data) > _MAX_AROUND or len(data.lstrip(_SPACE)) > 4096)
         self._drop(len(self._buffer) - len(self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)))
         if self._buffer.startswith(b"["):
             self.is_list = True
@@ -235,7 +235,7 @@ def scan(buffer: bytes) -> tuple[list[tuple[int, int]], int, bool]:
             if depth == 0:
                 spans.append((start, token.end()))
                 rest = token.end()
-    return spans, rest, False
+    return spans, start if depth else rest, False
 
 
 def _add_scalars(buffer: bytes, start: int, end: int, spans: list[tuple[int, int]]) -> None:

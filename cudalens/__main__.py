@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -140,6 +141,7 @@ def _stage(*names: str) -> Iterator[Callable[[], None]]:
 def _doctor(arguments: argparse.Namespace) -> None:
     from cudalens import device
 
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else torch's profiler announces itself on stderr
     torch, _ = device.torch_or_reason()
     facts = {
         "cudalens": cudalens.__version__,

@@ -92,8 +92,10 @@ class CellRun:
                 self._progress.close()
         if error is None:
             return False
-        self._show()  # what was recorded until then stands above the traceback
-        if not (self._options.no_raise_error and isinstance(error, Exception)):
+        goes_on = self._options.no_raise_error and isinstance(error, Exception)
+        if not (goes_on and self._options.output):  # then it is the value of the cell, and shown as such
+            self._show()  # what was recorded until then stands above the traceback
+        if not goes_on:
             return False
         self._shell.showtraceback((type(error), error, trail), tb_offset=0)
         return True
@@ -142,6 +144,11 @@ class CellRun:
         if not self._profile.is_nested:
             self.trace = self._profile.trace
             self._deliver(self.trace)
+        elif self._options.output or self._options.var or self._options.outputs:
+            _complain(
+                f"{MAGIC}: this run is a range of the run around it and has no Trace of its own; "
+                f"-o, -v, --html, --save and --chrome belong on the outer one."
+            )
 
     def _deliver(self, trace: Trace) -> None:
         if self._options.var:

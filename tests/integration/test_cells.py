@@ -243,6 +243,12 @@ class TestOtherMagics:
         product = events[events["name"] == "aten::matmul"].iloc[0]
         assert product["parent"] == row
 
+    def test_options_that_only_the_outer_run_can_keep(self, notebook, tmp_path):
+        notebook.run(f"%%cudaprofile outer\n%%cudaprofile inner --save {tmp_path / 'a'} -v t\n{WORK}")
+        assert "belong on the outer one" in notebook.capsys.readouterr().err
+        assert not (tmp_path / "a").exists()
+        assert "t" not in notebook.shell.user_ns
+
     def test_nested_inside_time(self, notebook):
         notebook.run(f"%%cudaprofile outer\n%%time\n%%cudaprofile inner\n{WORK}")
         assert list(cudalens.runs) == ["outer"]
@@ -331,6 +337,13 @@ class TestOptions:
         result = notebook.run(f"%%cudaprofile -o\n{cell}")
         assert result.result is cudalens.runs.last
         assert notebook.kinds() == ["out"]
+
+    def test_o_shows_the_trace_once_also_when_the_cell_fails(self, notebook):
+        result = notebook.run(f"%%cudaprofile -o --no-raise-error\n{WORK}1 / 0")
+        assert result.result is cudalens.runs.last
+        assert notebook.kinds() == ["error", "out"]
+        notebook.run(f"%%cudaprofile -o\n{WORK}1 / 0")
+        assert notebook.kinds() == ["display", "error"]
 
     def test_q_shows_nothing_of_ours(self, notebook, tmp_path):
         notebook.run(f"%%cudaprofile -q --save {tmp_path / 'a.cudalens'}\n{WORK}7")

@@ -129,6 +129,11 @@ class TestDoctor:
         assert "yes  profile the CPU" in said
         assert "profile the GPU" in said
 
+    def test_prints_nothing_but_the_answer(self):
+        done = shell("doctor", "--json")
+        assert done.stderr == ""
+        assert json.loads(done.stdout)["cudalens"]
+
     def test_json(self, capsys):
         import torch
 

@@ -16,13 +16,17 @@ _MAX_TEXT: Final = 2000
 SOURCES: Final = {"cuda": "recorded on a GPU", "cpu": "recorded on the CPU"}
 
 KEYS: Final = (
-    ("W / S, wheel", "zoom in and out"),
-    ("A / D, arrows, drag", "move"),
+    ("W / S, + / -, Ctrl + wheel", "zoom in and out; after a click, the wheel alone does too"),
+    ("A / D, drag, Home, End", "move through time"),
+    ("arrows", "step from event to event and between lanes"),
+    ("Enter, click", "select the event; in the table, select the name (with Ctrl, several)"),
+    ("Shift + drag, drag in the ruler or in the memory curve", "select a stretch of time"),
+    ("L", "go from a launch to its kernel, and back"),
+    ("Z, double click", "zoom to the event"),
     ("F", "show everything"),
-    ("/", "search by name"),
-    ("Enter, click", "select an event; a row of the table selects its name"),
-    ("Shift + drag, drag in the memory curve", "select a range of time"),
-    ("Esc", "clear the selection"),
+    ("/, then Enter or N", "search by name, go to the next match"),
+    ("C", "fold or unfold the lane"),
+    ("Esc", "let go of the selection"),
 )
 
 

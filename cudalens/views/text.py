@@ -9,6 +9,7 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis import key_averages, summarize
+from cudalens.analysis.averages import UNCOUNTED
 from cudalens.analysis.summary import Summary
 from cudalens.frames import RunInfo, Trace
 from cudalens.views import units
@@ -124,6 +125,7 @@ def _cell(text: str) -> str:
 def _top_rows(trace: Trace) -> tuple[tuple[str, ...], ...]:
     """The largest costs by name; the device's first, where there are any, then the host's."""
     averages = key_averages(trace)
+    averages = averages[~averages["cat"].isin(UNCOUNTED)]
     device = averages[averages["is_device"]]
     host = averages[~averages["is_device"]]
     shown = host.head(_TOP) if device.empty else pd.concat([device.head(_TOP // 2), host.head(_TOP // 2)])

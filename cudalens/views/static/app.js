@@ -13,7 +13,10 @@ import { decodePayload } from "./payload.js";
 import { createSelectionStore, selectedMask } from "./selection.js";
 import { createTable } from "./table.js";
 import { createTimeline } from "./timeline.js";
+import { fitWindow, timelineExtent } from "./timeline_view.js";
 import { uiCount, uiDuration, uiElement, uiPageTheme, uiPlural, uiWatchTheme } from "./ui.js";
+
+const FOLLOW_MS = 120;
 
 export function createApp(root, source) {
   const app = { root, source, store: createSelectionStore(), panels: {}, cleanups: [], isOpen: true };
@@ -79,6 +82,7 @@ async function startApp(app) {
   app.panels.timeline = createTimeline(parts.timeline, app.data, {
     theme: app.theme,
     onSelect: (selection) => app.store.set(selection, "timeline"),
+    onTime: (view) => followTimeline(app, [...view]),
   });
   app.store.subscribe((selection, origin) => applySelection(app, selection, origin));
   parts.table.hidden = parts.memory.hidden = false;
@@ -141,7 +145,7 @@ async function startMemory(app) {
   app.panels.memory = createMemory(host, series, {
     Plotly: library.default,
     theme: app.theme,
-    span: traceSpan(data, series),
+    view: data.n ? fitWindow(timelineExtent(data, true)) : seriesWindow(series),
     onRange: (range) => app.store.set({ range }, "memory"),
   });
   await app.panels.memory.ready;
@@ -157,11 +161,16 @@ function memorySeries(data) {
   }).filter((series) => series.ts.length);
 }
 
-function traceSpan(data, series) {
-  let end = 1;
-  for (let i = 0; i < data.n; i++) end = Math.max(end, data.start[i] + data.dur[i]);
-  for (const { ts } of series) end = Math.max(end, ts[ts.length - 1]);
-  return end;
+// First and last time of the curves, for a trace that holds no event.
+function seriesWindow(series) {
+  const ends = series.flatMap(({ ts }) => [ts[0], ts[ts.length - 1]]);
+  return [Math.min(...ends), Math.max(...ends) + 1];
+}
+
+// The memory curve shows the timeline's window, once that has come to rest: Plotly is no part of a pan's frames.
+function followTimeline(app, view) {
+  clearTimeout(app.following);
+  app.following = setTimeout(() => app.isOpen && app.panels.memory?.setView(view), FOLLOW_MS);
 }
 
 function applySelection(app, selection, origin) {
@@ -262,6 +271,7 @@ export function showAppError(app, error, what = "The live view cannot be shown")
 
 function destroyApp(app) {
   app.isOpen = false;
+  clearTimeout(app.following);
   for (const panel of Object.values(app.panels)) panel.destroy();
   for (const cleanup of app.cleanups.splice(0)) cleanup();
   app.root.replaceChildren();

@@ -28,6 +28,11 @@ export function thinCurve(ts, values) {
   return { ts: keep.map((i) => ts[i]), values: keep.map((i) => values[i]) };
 }
 
+// The plot begins below the timeline's canvas, right of its lane labels.
+function plotGutter(width) {
+  return Math.max(56, Math.round(Math.min(188, Math.max(132, width * 0.2), width * 0.35)) - 1);
+}
+
 function peakOf(series) {
   let at = 0;
   for (let i = 1; i < series.values.length; i++) if (series.values[i] > series.values[at]) at = i;
@@ -42,22 +47,30 @@ function scaleOf(largest, steps) {
 const BYTE_STEPS = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
 const TIME_STEPS = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
-// Draws `series` ([{label, ts, values}], ns and bytes) in `host`.
-// Returns {setRange(range), setTheme(theme), resize(), destroy()}.
-export function createMemory(host, series, { Plotly, theme, span, onRange }) {
-  const [timeScale, timeUnit] = scaleOf(span, TIME_STEPS);
+// The part of a curve that shows in the window [t0, t1], with one point on either side.
+function curveWithin({ ts, values }, [t0, t1]) {
+  let [from, to] = [0, ts.length];
+  while (from + 1 < ts.length && ts[from + 1] < t0) from += 1;
+  while (to - 2 > from && ts[to - 2] > t1) to -= 1;
+  return thinCurve(ts.subarray(from, to), values.subarray(from, to));
+}
+
+// Draws `series` ([{label, ts, values}], ns and bytes) over the window `view` ([t0, t1], ns) in `host`.
+// Returns {ready, setRange(range), setView(window), setTheme(theme), resize(), destroy()}.
+export function createMemory(host, series, { Plotly, theme, view, onRange }) {
+  const [timeScale, timeUnit] = scaleOf(view[1] - view[0], TIME_STEPS);
   const peaks = series.map(peakOf);
   const [byteScale, byteUnit] = scaleOf(Math.max(...peaks.map((peak) => peak.value), 1), BYTE_STEPS);
   const root = uiElement("div", { class: "cl-plot" });
   host.replaceChildren(root);
-  const thinned = series.map((s) => thinCurve(s.ts, s.values));
-  const shown = { theme, range: null };
+  const shown = { theme, range: null, view };
 
   const traces = () =>
-    thinned.map((curve, k) => {
+    series.map((one, k) => {
+      const curve = curveWithin(one, shown.view);
       const color = MEMORY_PALETTE[shown.theme].lines[k % 4];
       return {
-        type: "scatter", mode: "lines", name: series[k].label, x: curve.ts.map((t) => t / timeScale),
+        type: "scatter", mode: "lines", name: one.label, x: curve.ts.map((t) => t / timeScale),
         y: curve.values.map((v) => v / byteScale), line: { shape: "hv", width: 1.5, color },
         fill: series.length === 1 ? "tozeroy" : "none", fillcolor: withAlpha(color, MEMORY_PALETTE[shown.theme].fill),
         text: curve.values.map((v, i) => `${uiSize(v)} at ${uiDuration(curve.ts[i])}`), hoverinfo: "text+name",
@@ -68,16 +81,16 @@ export function createMemory(host, series, { Plotly, theme, span, onRange }) {
     const { text, grid, lines } = MEMORY_PALETTE[shown.theme];
     const axis = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, tickcolor: grid, fixedrange: true };
     return {
-      height: 200, margin: { l: 62, r: 16, t: 22, b: 34 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      height: 200, margin: { l: plotGutter(root.clientWidth), r: 1, t: 22, b: 34 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: text, size: 11, family: "inherit" }, dragmode: "select", selectdirection: "h",
       showlegend: series.length > 1, legend: { orientation: "h", x: 0, y: 1.18 }, hovermode: "closest",
       newselection: { line: { color: text, width: 1 } },
-      xaxis: { ...axis, range: [0, span / timeScale], ticksuffix: ` ${timeUnit}`, separatethousands: true },
+      xaxis: { ...axis, range: shown.view.map((t) => t / timeScale), ticksuffix: ` ${timeUnit}`, separatethousands: true },
       yaxis: { ...axis, rangemode: "tozero", ticksuffix: ` ${byteUnit}`, separatethousands: true },
       shapes: shown.range === null ? [] : [rangeShape(shown.range, lines[0], timeScale)],
       annotations: peaks.map((peak, k) => ({
         x: peak.ts / timeScale, y: peak.value / byteScale, text: `peak ${uiSize(peak.value)}`, showarrow: true,
-        arrowhead: 0, arrowwidth: 1, ax: peak.ts > span / 2 ? -44 : 44, ay: -10, bgcolor: "rgba(0,0,0,0)",
+        arrowhead: 0, arrowwidth: 1, ax: peak.ts > (shown.view[0] + shown.view[1]) / 2 ? -44 : 44, ay: -10, bgcolor: "rgba(0,0,0,0)",
         font: { color: lines[k % 4], size: 11 }, arrowcolor: lines[k % 4],
       })),
     };
@@ -87,7 +100,7 @@ export function createMemory(host, series, { Plotly, theme, span, onRange }) {
   const ready = Plotly.newPlot(root, traces(), layout(), config).then(() => {
     root.on("plotly_selected", (event) => {
       if (!event?.range) return;
-      const [a, b] = event.range.x.map((t) => Math.min(Math.max(t * timeScale, 0), span));
+      const [a, b] = event.range.x.map((t) => t * timeScale);
       onRange(a === b ? null : [Math.min(a, b), Math.max(a, b)]);
     });
     root.on("plotly_deselect", () => onRange(null));
@@ -101,11 +114,15 @@ export function createMemory(host, series, { Plotly, theme, span, onRange }) {
       shown.range = range;
       return redraw();
     },
+    setView(next) {
+      shown.view = next;
+      return redraw();
+    },
     setTheme(name) {
       shown.theme = name;
       return redraw();
     },
-    resize: () => ready.then(() => root.isConnected && root.clientWidth && Plotly.Plots.resize(root)),
+    resize: redraw,
     destroy: () => ready.then(() => Plotly.purge(root)),
   };
 }

@@ -16,6 +16,11 @@ div.dt-container .dt-search input { min-width: 14em; margin-left: 0; }
 div.dt-container .dt-paging .dt-paging-button { padding: 2px 8px; border-radius: 6px; border: 1px solid transparent !important; font: inherit; }
 div.dt-container .dt-paging .dt-paging-button:hover, div.dt-container .dt-paging .dt-paging-button.current { background: var(--cl-hover) !important; color: inherit !important; border-color: var(--cl-line) !important; box-shadow: none; }
 div.dt-container .dt-paging .dt-paging-button.disabled { opacity: 0.4; background: transparent !important; }
+div.sides { display: inline-flex; vertical-align: middle; border: 1px solid var(--cl-line); border-radius: 6px; overflow: hidden; }
+div.sides button { border: 0; background: none; color: inherit; font: inherit; font-size: 12px; padding: 3px 12px; cursor: pointer; }
+div.sides button + button { border-left: 1px solid var(--cl-line); }
+div.sides button[aria-pressed="true"] { background: var(--cl-chosen); font-weight: 600; }
+div.dt-container .dt-info { display: inline-block; }
 table.dataTable { width: 100% !important; border-collapse: collapse !important; font-variant-numeric: tabular-nums; table-layout: auto; }
 table.dataTable > thead > tr > th .dt-column-header { gap: 4px; }
 table.dataTable > thead > tr > th { border-bottom: 1px solid var(--cl-line) !important; padding: 6px 10px; font-weight: 600; font-size: 12px; color: var(--cl-muted); white-space: nowrap; text-align: left; }
@@ -77,7 +82,8 @@ const TABLE_COLUMNS = [
   { title: "Share of self", data: "share", className: "number", render: showShare },
 ].map((column) => ({ ...column, searchable: column.data === "name" || column.data === "cat", orderSequence: ["desc", "asc"] }));
 
-const TABLE_SELF = TABLE_COLUMNS.findIndex((column) => column.data === "self");
+const TABLE_SHARE = TABLE_COLUMNS.findIndex((column) => column.data === "share");
+const TABLE_SIDES = [["All", null], ["GPU", 1], ["CPU", 0]];
 
 // Builds the table in `host`. `library` is itables' DataTables module, `styleSheet` its CSS text.
 // Returns {update(mask, names), choose(names), setTheme(theme), rows(), destroy()}.
@@ -88,8 +94,24 @@ export function createTable(host, data, { library, styleSheet, theme, onNames })
   const DataTable = library.default;
   DataTable.ext.errMode = "throw";
   const basis = costBasis(data);
+  const hasBoth = new Set(basis.device).size > 1;
   let rows = [];
+  let side = null;
   let chosen = new Set();
+
+  const fill = () => table.clear().rows.add(rows.filter((row) => side === null || row.side === side)).draw();
+  function sideButtons() {
+    const group = uiElement("div", { class: "sides", role: "group", "aria-label": "Where the time went" });
+    for (const [label, value] of TABLE_SIDES) {
+      const press = () => {
+        side = value;
+        for (const button of group.children) button.setAttribute("aria-pressed", String(button.textContent === label));
+        fill();
+      };
+      group.append(uiElement("button", { type: "button", "aria-pressed": String(value === side), onclick: press }, label));
+    }
+    return group;
+  }
 
   const mark = (node, row) => {
     const isChosen = row.ids.some((id) => chosen.has(id));
@@ -100,10 +122,10 @@ export function createTable(host, data, { library, styleSheet, theme, onNames })
   const table = new DataTable(element, {
     columns: TABLE_COLUMNS,
     data: rows,
-    order: [[TABLE_SELF, "desc"]],
+    order: [[TABLE_SHARE, "desc"]],
     pageLength: 10,
     lengthMenu: [10, 25, 50, 100, { label: "all", value: -1 }],
-    layout: { topStart: "info", topEnd: "search", bottomStart: "pageLength", bottomEnd: "paging" },
+    layout: { topStart: hasBoth ? [sideButtons, "info"] : "info", topEnd: "search", bottomStart: "pageLength", bottomEnd: "paging" },
     language: {
       search: "", searchPlaceholder: "Filter names", info: "_START_–_END_ of _TOTAL_ names", infoEmpty: "no names",
       infoFiltered: "(of _MAX_)", lengthMenu: "_MENU_ a page", emptyTable: "Nothing is selected here",
@@ -139,7 +161,7 @@ export function createTable(host, data, { library, styleSheet, theme, onNames })
   const api = {
     update(mask) {
       rows = aggregate(data, basis, mask);
-      table.clear().rows.add(rows).draw();
+      fill();
     },
     choose(names) {
       chosen = names ?? new Set();

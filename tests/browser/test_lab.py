@@ -151,3 +151,20 @@ def test_errors_of_callbacks_show_under_the_widget(lab, page):
     page.locator(".cudalens-live .cl-table-host tbody tr", has_text="aten::copy_").click()
     page.wait_for_selector(".cl-traceback")
     assert "ValueError: no 3" in page.locator(".cl-traceback").inner_text()
+
+
+def test_keys_in_the_timeline_are_not_the_notebooks(live):
+    """In JupyterLab's command mode A inserts a cell, D twice deletes one, X cuts it, Z undoes."""
+    canvas = live.locator(".cudalens-live .cltl-canvas")
+    canvas.click(position={"x": 400, "y": 120})
+    for key in "ddaxbcvzwsf":
+        live.keyboard.press(key)
+        assert live.locator(".jp-Cell").count() == 3, key
+    assert live.evaluate("document.activeElement.classList.contains('cltl-canvas')")
+    live.keyboard.press("Escape")
+    live.keyboard.press("Enter")
+    assert live.locator(".cudalens-live .cltl-spoken[aria-live]").text_content() != ""
+    live.keyboard.press("/")
+    live.keyboard.type("add")
+    assert live.locator(".cudalens-live .cltl-search").input_value() == "add"
+    assert live.locator(".jp-Cell").count() == 3

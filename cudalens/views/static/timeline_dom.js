@@ -79,6 +79,10 @@ export function buildTimelineDom(root) {
     group(dom.search, dom.previous, dom.next, dom.matches), group(dom.zoomOut, dom.zoomIn, dom.fit), dom.legend);
   const hint = uiElement("div", { class: "cltl-hint", "aria-hidden": "true" });
   for (const [key, what] of TL_KEYS) hint.append(uiElement("span", {}, uiElement("kbd", {}, key), ` ${what}`), " ");
+  // JupyterLab must not take our keys for its own: A would insert a cell, X cut one. It looks at the focused element first.
+  for (const node of Object.values(dom)) {
+    if (/^(canvas|input|button)$/i.test(node.tagName)) node.setAttribute("data-lm-suppress-shortcuts", "true");
+  }
   dom.host = uiElement("div", { class: "cltl", role: "group", "aria-label": "Stream timeline" },
     dom.tools, dom.frame, hint, dom.tip, dom.spoken, dom.help);
   root.append(dom.host);

@@ -35,7 +35,6 @@ class Kind(Enum):
     OTHER = "a category that we do not know: its args decide"
 
 
-_DEVICE: Final = GPU_CATEGORIES | {"mtia_ccp_events"}
 _OPS: Final = frozenset({"cpu_op", "user_annotation"})
 _PLAIN: Final = frozenset({"python_function", "overhead", "Trace", "cpu_instant_event"})
 
@@ -45,7 +44,7 @@ def kind_of(cat: str) -> Kind:
 
     An argument alone never makes an event device work: host calls have ``stream`` arguments too.
     """
-    if cat in _DEVICE:
+    if cat in GPU_CATEGORIES:
         return Kind.DEVICE
     if cat in _OPS:
         return Kind.OP

@@ -138,8 +138,8 @@ JSON = st.recursive(
     max_leaves=6,
 )
 ARG_NAMES = (
-    "External id,correlation,stream,device,Input Dims,Input type,Call stack,grid,bytes,Bytes,Device Type,Device Id,Addr,"
-    "name,registers per thread,blocks per SM,Collective name,flops"
+    "External id,correlation,stream,device,Input Dims,Input type,Call stack,grid,bytes,Bytes,Device Type,Device Id,Addr"
+    ",name,registers per thread,blocks per SM,Collective name,flops"
 )
 ARGS = st.dictionaries(st.sampled_from(ARG_NAMES.split(",")), JSON, max_size=5)
 FIELDS = {

@@ -172,6 +172,7 @@ def test_mtia_rows_stand_on_their_device(tmp_path):
     assert column(trace, "device") == [None, 1]
     assert column(trace, "stream") == [None, 4]
     assert column(trace, "correlation_id") == [9, 9]
+    assert column(trace, "launch") == [None, 0]
 
 
 def test_autograd_profiler_before_kineto(tmp_path):

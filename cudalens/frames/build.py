@@ -18,13 +18,23 @@ from cudalens.frames.catalog import Column, columns_of, missing_array
 
 Ints = NDArray[np.int64]
 
-GPU_CATEGORIES: Final = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync"})
+GPU_CATEGORIES: Final = frozenset(
+    {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "mtia_ccp_events"}
+)
 """Categories whose rows stand on a device stream. Only the first three are GPU activities."""
 
 GPU_ACTIVITIES: Final = ("kernel", "gpu_memcpy", "gpu_memset")
 """Categories of work that a GPU did; annotations, syncs and overhead are not work."""
 
-RUNTIME_CATEGORIES: Final = ("cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver")
+RUNTIME_CATEGORIES: Final = (
+    "cuda_runtime",
+    "cuda_driver",
+    "xpu_runtime",
+    "xpu_driver",
+    "mtia_runtime",
+    "privateuse1_runtime",
+    "privateuse1_driver",
+)
 """Categories of the host calls that launch device work."""
 
 STEP_PREFIX: Final = "ProfilerStep#"

@@ -199,7 +199,7 @@ def _progress_bar(options: Options) -> Any:
 
     total = options.warmup + (options.repeat or 1)
     # Drawn only for long work, and rarely: drawing falls into the steps that are measured.
-    return tqdm(total=total, desc=MAGIC, unit="run", leave=False, delay=1.0, mininterval=0.5)
+    return tqdm(total=total, desc=MAGIC, unit="run", leave=False, delay=1.0, mininterval=0.5, disable=options.quiet)
 
 
 def display(shell: InteractiveShell, thing: Any) -> None:

@@ -191,9 +191,11 @@ def test_a_silent_request_shows_nothing_but_is_profiled(kernel):
 def test_steps_show_progress_only_when_long(kernel):
     kernel.run("%%cudaprofile --repeat 3\ntorch.ones(3)")
     assert kernel.printed("stderr") == ""
+    kernel.run("%%cudaprofile --repeat 40\ntime.sleep(0.06)")
+    texts = [c["data"].get("text/plain", "") for kind, c in kernel.messages if kind == "display_data"]
+    assert "%%cudaprofile: " in "".join(texts) + kernel.printed("stderr")
     kernel.run("%%cudaprofile -q --repeat 40\ntime.sleep(0.06)")
-    shows = [c for kind, c in kernel.messages if kind in ("display_data", "update_display_data")]
-    assert shows or "%%cudaprofile" in kernel.printed("stderr")
+    assert not [kind for kind, _ in kernel.messages if kind in ("display_data", "stream")]
 
 
 def test_no_message_is_left_over(kernel):

@@ -48,8 +48,8 @@ def memory_columns(raw: Any, events: Sequence[Any]) -> dict[str, Any] | None:
     order = np.lexsort((tid, ts))
     signed = reader.ints("nbytes")[order]
     refused = np.fromiter((name == OOM_NAME for name in reader.values("name")), bool, len(ts))[order]
-    kinds, types = factorized(str(t).rpartition(".")[2].lower() for t in reader.values("device_type"))
-    kinds = kinds[order]
+    kinds, seen = factorized(reader.values("device_type"))
+    kinds, types = kinds[order], [str(kind).rpartition(".")[2].lower() for kind in seen]
     device = reader.ints("device_index").astype(np.int32)[order]
     on_host = device < 0
     everywhere = np.zeros(len(ts), bool)

@@ -80,7 +80,10 @@ def launch_columns(raw: Any, columns: dict[str, Any]) -> dict[str, Any]:
     rows = np.flatnonzero(is_category(columns["cat"], GPU_CATEGORIES))
     if not len(rows):
         return {}
-    facts = _from_activities(raw) if hasattr(raw, "trace_activities") else _from_saved(raw)
+    try:
+        facts = _from_activities(raw) if hasattr(raw, "trace_activities") else _from_saved(raw)
+    except (msgspec.MsgspecError, OSError):
+        return {}  # a build that writes other types, or no room for its file: the run itself is not lost for that
     correlation = columns["correlation_id"].to_numpy(dtype=np.int64, na_value=0)[rows]
     order = np.lexsort((columns["ts"][rows], correlation))
     if len(facts) != len(rows) or [key for key, _ in facts] != correlation[order].tolist():

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from cudalens.profiler.columns import _DERIVED, _categories
+from cudalens.profiler.launches import Facts, _SavedTrace, fact_columns
+
+# As Kineto writes the arguments of a kernel, a copy, and a collective, by its own keys.
+KERNEL = (
+    '{"queued": 0, "device": 0, "context": 1, "stream": 7, "correlation": 12, "registers per thread": 32, '
+    '"shared memory": 1024, "blocks per SM": 0.5, "warps per SM": 2.0, "grid": [66,1,1], "block": [128,1,1], '
+    '"est. achieved occupancy %": 3, "graph node id": 0}'
+)
+COPY = '{"device": 0, "stream": 7, "correlation": 13, "bytes": 4096, "memory bandwidth (GB/s)": 1.5}'
+COLLECTIVE = '{"Collective name": "allreduce", "Process Group Name": "0", "graph id": 3, "graph node id": 9}'
+
+
+def test_facts_by_kinetos_keys_land_in_their_columns():
+    facts = [msgspec.json.decode(text, type=Facts) for text in (KERNEL, COPY, COLLECTIVE)]
+    columns = fact_columns(facts, np.array([4, 1, 2]), 6)
+    assert [fact.correlation for fact in facts] == [12, 13, None]
+
+    def known(name):
+        column = columns[name]
+        return {row: column[row] for row in np.flatnonzero(~np.asarray(column.isna())).tolist()}
+
+    assert known("registers") == {4: 32}
+    assert known("shared_memory_bytes") == {4: 1024}
+    assert known("blocks_per_sm") == {4: 0.5}
+    assert known("occupancy_pct") == {4: 3.0}
+    assert known("grid") == {4: "[66,1,1]"}
+    assert known("block_dim") == {4: "[128,1,1]"}
+    assert known("num_bytes") == {1: 4096}
+    assert known("collective") == {2: "allreduce"}
+    assert known("process_group") == {2: "0"}
+    assert known("graph_id") == {2: 3}
+    assert known("graph_node_id") == {2: 9}  # and 0, Kineto's word for "no graph", is missing
+    assert {str(columns[name].dtype) for name in ("registers", "num_bytes", "blocks_per_sm")} == {
+        "Int32",
+        "Int64",
+        "Float32",
+    }
+
+
+def test_saved_json_decodes_beside_rows_of_other_kinds():
+    named = '{"ph": "M", "args": {"name": "python"}}'
+    text = f'{{"traceEvents": [{named}, {{"cat": "kernel", "ts": 1.5, "args": {KERNEL}}}]}}'
+    saved = msgspec.json.decode(text, type=_SavedTrace).traceEvents
+    assert [event.cat for event in saved] == [None, "kernel"]
+    assert saved[1].args.registers == 32
+
+
+@pytest.mark.parametrize(
+    ("name", "device_type", "expected"),
+    [
+        ("aten::add", "DeviceType.CPU", "cpu_op"),
+        ("cudaLaunchKernel", "DeviceType.CPU", "cuda_runtime"),
+        ("hipLaunchKernel", "DeviceType.CPU", "cuda_runtime"),
+        ("cuLaunchKernelEx", "DeviceType.CPU", "cuda_driver"),
+        ("custom_op", "DeviceType.CPU", "cpu_op"),
+        ("cudagraph::replay", "DeviceType.CPU", "cpu_op"),
+        ("void gemm<float>()", "DeviceType.CUDA", "kernel"),
+        ("Memcpy HtoD (Pinned -> Device)", "DeviceType.CUDA", "gpu_memcpy"),
+        ("Memset (Device)", "DeviceType.CUDA", "gpu_memset"),
+        ("Stream Sync", "DeviceType.CUDA", "cuda_sync"),
+    ],
+)
+def test_categories_are_derived_where_torch_does_not_tell_them(name, device_type, expected):
+    one = np.zeros(1, np.int32)
+    assert _categories({"device_type": (one, [device_type])}, one, [name]).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("device_type", "expected"), [("DeviceType.CPU", "user_annotation"), ("DeviceType.CUDA", "gpu_user_annotation")]
+)
+def test_annotations_are_known_by_their_mark(device_type, expected):
+    one = np.zeros(1, np.int32)
+    texts = {"device_type": (one, [device_type]), "is_user_annotation": (one, [True])}
+    assert _categories(texts, one, ["mine"]).tolist() == [expected]
+    assert expected in _DERIVED

@@ -387,9 +387,7 @@ def test_arrows_lead_from_the_launch_to_its_kernel(timeline):
 
 
 def test_setters_do_not_call_back(timeline):
-    timeline.js(
-        "() => { tl.setRange(1000, 2000); tl.select(1); tl.setNames(new Set([0])); tl.setRange(null); }"
-    )
+    timeline.js("() => { tl.setRange(1000, 2000); tl.select(1); tl.setNames(new Set([0])); tl.setRange(null); }")
     timeline.settle()
     assert timeline.calls() == []
 

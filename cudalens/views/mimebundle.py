@@ -25,9 +25,7 @@ MAX_HTML_BYTES: Final = 200_000
 _STYLE: Final = (
     "<style>.jp-OutputArea-child:has([data-cudalens-static]) + .jp-OutputArea-child"
     " > .jp-OutputArea-output.jupyter-widgets:not(:has(*)) { display: none }"
-    ".cudalens-static table td, .cudalens-static table th { text-align: right; padding: 2px 10px; white-space: nowrap }"
-    ".cudalens-static table td:first-child, .cudalens-static table th:first-child "
-    "{ text-align: left; font-family: monospace }</style>"
+    ".cudalens-static td:first-child { font-family: monospace }</style>"
 )
 
 

@@ -92,11 +92,12 @@ class SummaryText:
         head = f"<p>{line}</p>" + (f"<ul>{notes}</ul>" if notes else "")
         if not self.rows:
             return head, ""
-        titles = "".join(f"<th>{escape(title)}</th>" for title in COLUMNS)
-        body = "".join(f"<tr>{''.join(_cell(text) for text in row)}</tr>" for row in self.rows)
+        titles = "".join(f"<th{_align(k)}>{escape(title)}</th>" for k, title in enumerate(COLUMNS))
+        body = "".join(f"<tr>{''.join(_cell(text, k) for k, text in enumerate(row))}</tr>" for row in self.rows)
         return head, f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
 
 
+_NUM_TEXTS: Final = 2
 COLUMNS: Final = ("name", "kind", "count", "total", "self", "mean ± sd", "share")
 
 KINDS: Final = {
@@ -113,13 +114,15 @@ KINDS: Final = {
 }
 
 
-def _cell(text: str) -> str:
+def _align(column: int) -> str:
+    """Texts to the left; written into the element, since some front ends strip style sheets."""
+    return f' style="text-align:{"left" if column < _NUM_TEXTS else "right"};white-space:nowrap"'
+
+
+def _cell(text: str, column: int) -> str:
     short = units.shorten(text, _HTML_NAME_WIDTH)
-    return (
-        f"<td>{escape(short)}</td>"
-        if short == text
-        else f'<td title="{escape(units.shorten(text, 1000))}">{escape(short)}</td>'
-    )
+    title = "" if short == text else f' title="{escape(units.shorten(text, 1000))}"'
+    return f"<td{_align(column)}{title}>{escape(short)}</td>"
 
 
 def _top_rows(trace: Trace) -> tuple[tuple[str, ...], ...]:
@@ -151,7 +154,7 @@ def _aligned(rows: tuple[tuple[str, ...], ...]) -> list[str]:
     widths = [max(len(row[k]) for row in short) for k in range(len(COLUMNS))]
     lines = [
         "  ".join(
-            t.ljust(w) if k < 2 else t.rjust(w) for k, (t, w) in enumerate(zip(row, widths, strict=True))
+            t.ljust(w) if k < _NUM_TEXTS else t.rjust(w) for k, (t, w) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in short
     ]

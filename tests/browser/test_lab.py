@@ -1,18 +1,16 @@
 """The widget in a real JupyterLab: it paints, its selection reaches Python, and a saved notebook keeps the picture."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "unit" / "views")]
-
 from lab import running_lab
+
+SAMPLES = str(Path(__file__).parents[1] / "unit" / "views")
 
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (the extra 'lab')")
 
-SETUP = f"import sys; sys.path.insert(0, {sys.path[1]!r})\nfrom sample_traces import gpu_trace\ntrace = gpu_trace()"
+SETUP = f"import sys; sys.path.insert(0, {SAMPLES!r})\nfrom sample_traces import gpu_trace\ntrace = gpu_trace()"
 LIVE = ".cudalens-live .cudalens[data-state=ready]"
 PICTURE = "[data-cudalens-static] svg"
 OPEN_COMMS = "import comm; print('open comms:', len(comm.get_comm_manager().comms))"
@@ -92,14 +90,15 @@ def test_a_selection_in_the_page_is_the_selection_in_python(live, lab):
 
 
 def test_the_theme_follows_jupyterlab(live):
-    live.evaluate(
-        "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Dark' }).then(() => null)"
-    )
+    def use(theme):
+        live.evaluate(
+            "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme }).then(() => null)", theme
+        )
+
+    use("JupyterLab Dark")
     live.wait_for_selector(".cudalens-live .cudalens[data-theme=dark]")
     assert live.locator(".cl-table-host.dark").count() == 1
-    live.evaluate(
-        "() => window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' }).then(() => null)"
-    )
+    use("JupyterLab Light")
     live.wait_for_selector(".cudalens-live .cudalens[data-theme=light]")
 
 

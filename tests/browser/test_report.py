@@ -1,4 +1,4 @@
-"""The offline report in a real browser: nothing is fetched, hostile text stays text, the panels follow one selection."""
+"""The offline report in a real browser: nothing is fetched, hostile text stays text, one selection links the panels."""
 
 import sys
 from pathlib import Path
@@ -10,12 +10,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 
 from sample_traces import gpu_trace, hostile_trace
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-
 from cudalens.analysis import key_averages
 from cudalens.report import to_html
 from cudalens.views import selection as selection_module
 from cudalens.views import units
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 READY = ".cudalens[data-state=ready]"
 

@@ -63,7 +63,7 @@ export function createMemory(host, series, { Plotly, theme, view, onRange }) {
   const [byteScale, byteUnit] = scaleOf(Math.max(...peaks.map((peak) => peak.value), 1), BYTE_STEPS);
   const root = uiElement("div", { class: "cl-plot" });
   host.replaceChildren(root);
-  const shown = { theme, range: null, view };
+  const shown = { theme, range: null, view, width: 0 };
 
   const traces = () =>
     series.map((one, k) => {
@@ -78,10 +78,12 @@ export function createMemory(host, series, { Plotly, theme, view, onRange }) {
     });
 
   const layout = () => {
+    // JupyterLab hides the page while it changes its theme: the width is then the one before.
+    shown.width = root.clientWidth || shown.width;
     const { text, grid, lines } = MEMORY_PALETTE[shown.theme];
     const axis = { gridcolor: grid, zerolinecolor: grid, linecolor: grid, tickcolor: grid, fixedrange: true };
     return {
-      height: 200, margin: { l: plotGutter(root.clientWidth), r: 1, t: 22, b: 34 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      height: 200, margin: { l: plotGutter(shown.width), r: 1, t: 22, b: 34 }, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: { color: text, size: 11, family: "inherit" }, dragmode: "select", selectdirection: "h",
       showlegend: series.length > 1, legend: { orientation: "h", x: 0, y: 1.18 }, hovermode: "closest",
       newselection: { line: { color: text, width: 1 } },
@@ -122,7 +124,8 @@ export function createMemory(host, series, { Plotly, theme, view, onRange }) {
       shown.theme = name;
       return redraw();
     },
-    resize: redraw,
+    // A width in the layout would be kept; the size is taken anew from the page.
+    resize: () => redraw().then(() => root.isConnected && root.clientWidth && Plotly.Plots.resize(root)),
     destroy: () => ready.then(() => Plotly.purge(root)),
   };
 }

@@ -83,6 +83,8 @@ const TABLE_COLUMNS = [
 ].map((column) => ({ ...column, searchable: column.data === "name" || column.data === "cat", orderSequence: ["desc", "asc"] }));
 
 const TABLE_SHARE = TABLE_COLUMNS.findIndex((column) => column.data === "share");
+const TABLE_NARROW = 720;
+const TABLE_OPTIONAL = ["cat", "min", "max"].map((key) => TABLE_COLUMNS.findIndex((column) => column.data === key));
 const TABLE_SIDES = [["All", null], ["GPU", 1], ["CPU", 0]];
 
 // Builds the table in `host`. `library` is itables' DataTables module, `styleSheet` its CSS text.
@@ -170,7 +172,11 @@ export function createTable(host, data, { library, styleSheet, theme, onNames })
       });
     },
     setTheme: (name) => host.classList.toggle("dark", name === "dark"),
-    setWidth: (width) => host.setAttribute("data-view", width < 640 ? "narrow" : "wide"),
+    // Where there is little room, what the other columns tell as well gives way.
+    setWidth(width) {
+      host.setAttribute("data-view", width < TABLE_NARROW ? "narrow" : "wide");
+      table.columns(TABLE_OPTIONAL).visible(width >= TABLE_NARROW);
+    },
     rows: () => rows,
     destroy() {
       table.destroy();

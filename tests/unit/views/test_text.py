@@ -105,4 +105,4 @@ class Elements(HTMLParser):
 def test_html_of_hostile_texts_holds_only_our_elements():
     found = Elements(text.summary(sample_traces.hostile_trace())._repr_html_())
     assert found.elements <= {"div", "p", "strong", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"}
-    assert found.attributes <= {"class", "title"}
+    assert found.attributes <= {"class", "title", "style"}

@@ -31,7 +31,11 @@ export function paintArrows(g, tl, frame) {
     if (i !== null) for (const work of launchesOf(tl, i)) strong.add(work);
   }
   g.globalAlpha = 0.45;
-  for (const i of fewInView(tl, frame)) if (!strong.has(i)) paintArrow(g, tl, frame, i, 1);
+  for (const i of fewInView(tl, frame)) {
+    // Arrows from far outside would run together into a smear.
+    const from = tl.data.start[tl.data.launch[i]];
+    if (!strong.has(i) && from >= frame.t0 && from <= frame.t1) paintArrow(g, tl, frame, i, 1);
+  }
   g.globalAlpha = 1;
   for (const i of strong) paintArrow(g, tl, frame, i, 1.8);
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Final
 
-from cudalens import __version__
 from cudalens.frames import DeviceInfo, RunInfo, Trace
 from cudalens.views import units
 
@@ -44,7 +44,7 @@ def facts_of(trace: Trace) -> list[tuple[str, str]]:
         ("Events", units.count(len(trace))),
         ("Options", ", ".join(f"{key}={value}" for key, value in sorted(info.options.items()))),
         ("Versions", ", ".join(f"{key} {value}" for key, value in sorted(info.versions.items()))),
-        ("Report by", f"cudalens {__version__}"),
+        ("Report by", f"cudalens {version('cudalens')}"),
     ]
     return [(term, text[:_MAX_TEXT]) for term, text in facts if text]
 

@@ -2,7 +2,7 @@
 
     python benchmarks/bench_overhead.py [--rounds 15] [--events 20000]
 
-Per option set, medians over runs that take turns: wall time of the block itself (what the user's code is slowed by), the
+Per option set, medians over runs that take turns: wall time of the block (what the user's code is slowed by), the
 processor time of its thread (the same without what other programs take), and the whole ``with`` statement (reported
 only: ours builds frames at its end, torch builds its events when asked).
 """

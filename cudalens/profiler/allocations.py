@@ -33,9 +33,9 @@ class _Facts(
 def memory_columns(raw: Any, events: Sequence[Any]) -> dict[str, Any] | None:
     """Columns for `frames.build_memory`, one row per allocation, release or refusal; None without any.
 
-    Totals are torch's where the build tells them: on a CUDA device what its allocator holds, on the host what the
-    block itself holds (torch leaves out the release of what was allocated before). Elsewhere ``allocated_bytes`` is
-    the running sum of the block's own actions on that device, negative where it released more than it allocated.
+    Totals of a CUDA device are what its allocator holds, where the build tells them. On the host, and elsewhere,
+    ``allocated_bytes`` is the running sum of the block's own actions: 0 before the first, negative where it released
+    more than it allocated. (torch's own total of the host counts whatever any profiler of the process ever saw.)
 
     Args:
         raw: torch's `_ProfilerResult`.
@@ -53,16 +53,17 @@ def memory_columns(raw: Any, events: Sequence[Any]) -> dict[str, Any] | None:
     device = reader.ints("device_index").astype(np.int32)[order]
     on_host = device < 0
     everywhere = np.zeros(len(ts), bool)
+    totals = running_totals(signed, kinds, device, refused)
     return {
         "ts": ts[order],
         "action": categorical(np.where(refused, 2, np.where(signed < 0, 1, 0)), ["alloc", "free_completed", "oom"]),
         "device_type": categorical(kinds, types),
         "device": nullable(np.where(on_host, np.int32(0), device), on_host),
         "num_bytes": np.abs(signed),
-        "allocated_bytes": nullable(running_totals(signed, kinds, device, refused), refused),
+        "allocated_bytes": nullable(totals, refused),
         "pid": nullable(np.full(len(ts), os.getpid(), np.int64), everywhere),
         "tid": nullable(tid[order], everywhere.copy()),
-    } | _told(raw, ts[order], tid[order], signed, on_host, refused)
+    } | _told(raw, ts[order], tid[order], signed, totals, on_host, refused)
 
 
 def running_totals(signed: Ints, kinds: NDArray[Any], device: NDArray[Any], refused: NDArray[np.bool_]) -> Ints:
@@ -84,7 +85,13 @@ def running_totals(signed: Ints, kinds: NDArray[Any], device: NDArray[Any], refu
 
 
 def _told(
-    raw: Any, ts: Ints, tid: Ints, signed: Ints, on_host: NDArray[np.bool_], refused: NDArray[np.bool_]
+    raw: Any,
+    ts: Ints,
+    tid: Ints,
+    signed: Ints,
+    totals: Ints,
+    on_host: NDArray[np.bool_],
+    refused: NDArray[np.bool_],
 ) -> dict[str, Any]:
     """Addresses and totals by torch's word; nothing where this build tells none, or not of the same rows."""
     if not hasattr(raw, "trace_activities") or refused.any():
@@ -104,8 +111,9 @@ def _told(
         return {}
     facts = [fact for *_, fact in found]
     reserved = np.array([fact.reserved for fact in facts], np.int64)
+    allocated = np.where(on_host, totals, np.array([fact.allocated for fact in facts], np.int64))
     return {
         "addr": nullable(np.array([fact.addr for fact in facts], np.uint64), np.zeros(len(facts), bool)),
-        "allocated_bytes": nullable(np.array([f.allocated for f in facts], np.int64), np.zeros(len(facts), bool)),
+        "allocated_bytes": nullable(allocated, np.zeros(len(facts), bool)),
         "reserved_bytes": nullable(reserved, on_host.copy()),
     }

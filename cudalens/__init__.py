@@ -17,6 +17,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cudalens._version import __version__
 from cudalens.errors import (
     CudalensError,
     OutputError,
@@ -31,12 +32,11 @@ from cudalens.errors import (
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cudalens import analysis
+    import cudalens.analysis as analysis
     from cudalens.frames import Trace
     from cudalens.session import profile, runs
     from cudalens.traces import load
 
-__version__ = "0.1.0"
 
 __all__ = [
     "CudalensError",
@@ -48,6 +48,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "TraceFormatError",
+    "__version__",
     "analysis",
     "load",
     "profile",

@@ -76,7 +76,7 @@ EVENTS: Final = (
         names="events",
     ),
     Column("depth", "int32", "", "number of ancestors; 0 for a root and for device work"),
-    Column("self_dur", "int64", "ns", "dur less the dur of the children; dur for device work; 0 for asynchronous ranges"),
+    Column("self_dur", "int64", "ns", "dur less that of the children; dur for device work; 0 for asynchronous ranges"),
     Column(
         "launch",
         "Int64",

@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 
+from cudalens._version import __version__
 from cudalens.frames import DeviceInfo
 
 
 def versions() -> dict[str, str]:
     """Versions of what made the run."""
-    import cudalens
-
     known: dict[str, str | None] = {
-        "cudalens": cudalens.__version__,
+        "cudalens": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "cuda_runtime": torch.version.cuda,

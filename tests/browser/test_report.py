@@ -279,6 +279,16 @@ def test_the_theme_follows_the_browser_and_the_button(open_report):
     assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(17, 20, 24)"
 
 
+def test_paper_is_light(open_report, offline_page):
+    offline_page.emulate_media(color_scheme="dark")
+    page = open_report(gpu_trace())
+    assert page.locator("#cudalens-app").get_attribute("data-theme") == "dark"
+    page.emulate_media(color_scheme="dark", media="print")
+    page.wait_for_selector("#cudalens-app[data-theme=light]")
+    page.emulate_media(color_scheme="dark", media="screen")
+    page.wait_for_selector("#cudalens-app[data-theme=dark]")
+
+
 @pytest.mark.parametrize("width", [360, 800, 1500])
 def test_the_page_never_scrolls_sideways(open_report, offline_page, width):
     offline_page.set_viewport_size({"width": width, "height": 800})

@@ -38,7 +38,7 @@ td .spread { color: var(--cl-muted); }
 td .bar { display: inline-block; width: 56px; height: 8px; margin-right: 8px; border-radius: 2px; background: var(--cl-line-soft); vertical-align: middle; overflow: hidden; text-align: left; }
 td .bar i { display: block; height: 100%; background: var(--cl-accent); }
 :host([data-view="narrow"]) td .bar { display: none; }
-@media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } table.dataTable > tbody > tr > td { white-space: normal; } }
+@media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
 `;
 
 const KIND_LABELS = {

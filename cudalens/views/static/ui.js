@@ -58,8 +58,9 @@ export function uiPlural(number, noun) {
   return `${uiCount(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-// "dark" or "light": JupyterLab and VS Code say it on <body>, other pages through the browser's preference.
+// "dark" or "light"; paper is light. JupyterLab and VS Code say it on <body>, other pages through the browser's preference.
 export function uiPageTheme() {
+  if (matchMedia("print").matches) return "light";
   const body = document.body.dataset;
   if ("jpThemeLight" in body) return body.jpThemeLight === "false" ? "dark" : "light";
   if ("vscodeThemeKind" in body) return body.vscodeThemeKind.includes("light") ? "light" : "dark";
@@ -79,10 +80,10 @@ export function uiWatchTheme(onChange) {
   const filter = { attributes: true, attributeFilter: ["data-jp-theme-light", "data-vscode-theme-kind", "data-theme"] };
   observer.observe(document.body, filter);
   observer.observe(document.documentElement, filter);
-  const query = matchMedia("(prefers-color-scheme: dark)");
-  query.addEventListener("change", check);
+  const queries = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("print")];
+  for (const query of queries) query.addEventListener("change", check);
   return () => {
     observer.disconnect();
-    query.removeEventListener("change", check);
+    for (const query of queries) query.removeEventListener("change", check);
   };
 }

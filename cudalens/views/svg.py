@@ -206,9 +206,8 @@ def _axis(span: int, bottom: int) -> list[str]:
         x = _LABEL + _PLOT * k * step / span
         anchor = "end" if x > WIDTH - 40 else "middle" if k else "start"
         lines.append(f'<path d="M{x:.1f} 0V{bottom}" stroke="currentColor" stroke-opacity=".15" fill="none"/>')
-        lines.append(
-            f'<text x="{x:.1f}" y="{bottom + 13}" text-anchor="{anchor}" opacity=".7">{units.duration(k * step) if k else 0}</text>'
-        )
+        when = units.duration(k * step) if k else "0"
+        lines.append(f'<text x="{x:.1f}" y="{bottom + 13}" text-anchor="{anchor}" opacity=".7">{when}</text>')
     return lines
 
 

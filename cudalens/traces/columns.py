@@ -135,7 +135,9 @@ class EventColumns:
             kinds.setdefault(kind_of(names[code]), []).append(code)
         for kind, codes in kinds.items():
             if kind in args_.SPECS:
-                at = np.flatnonzero(np.isin(cats, codes))
+                is_kind = np.zeros(len(names), bool)
+                is_kind[codes] = True
+                at = np.flatnonzero(is_kind[cats])
                 chosen = [raw[i] for i in at.tolist()]
                 decoded, present = decode_args(chosen, args_.SPECS[kind], self._problems, where)
                 self._add_group(decoded, present, at + self.num_rows, where)

@@ -6,9 +6,11 @@ Every getter is read once over all events with ``map``, in C; whatever a run can
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -293,7 +295,8 @@ def _places(ints: dict[str, Ints], on_device: Bools | None) -> dict[str, Any]:
     nowhere = np.zeros(len(resource), bool)
     pid = np.full(len(resource), os.getpid(), np.int64)
     if on_device is None or not on_device.any():
-        return {"pid": nullable(pid, nowhere), "tid": nullable(resource, nowhere.copy())}
+        tid = nullable(resource, nowhere.copy())
+        return {"pid": nullable(pid, nowhere), "tid": tid, "thread": _thread_labels(resource, nowhere)}
     index = ints["device_index"].astype(np.int32)
     on_host = ~on_device
     return {
@@ -301,7 +304,31 @@ def _places(ints: dict[str, Ints], on_device: Bools | None) -> dict[str, Any]:
         "stream": nullable(resource, on_host.copy()),
         "pid": nullable(pid, on_device),
         "tid": nullable(resource.copy(), on_device.copy()),
+        "thread": _thread_labels(resource, on_device),
     }
+
+
+def _thread_labels(tids: Ints, on_device: Bools) -> pd.Categorical:
+    """The name of each host row's thread, missing for threads that are gone or have none of their own."""
+    codes, distinct = pd.factorize(np.where(on_device, -1, tids))
+    labels = {i: label for i, tid in enumerate(distinct) if (label := _thread_name(int(tid)))}
+    of_label, texts = factorized(labels.values())
+    spread = np.full(len(distinct), -1, np.int32)
+    spread[list(labels)] = of_label
+    return categorical(spread[codes], texts)
+
+
+def _thread_name(tid: int) -> str | None:
+    """Python's name of a thread, else the one that it gave the system (autograd's are ``pt_autograd_0`` and so on)."""
+    for thread in threading.enumerate():
+        if thread.native_id == tid:
+            return thread.name
+    task = Path("/proc/self/task")
+    try:
+        name = (task / str(tid) / "comm").read_text().strip()
+        return name if name != (task / str(os.getpid()) / "comm").read_text().strip() else None
+    except OSError:
+        return None
 
 
 def _ids(ints: dict[str, Ints], cat: pd.Categorical, *, uses_cuda: bool) -> dict[str, Any]:

@@ -126,7 +126,6 @@ async function startTable(app) {
     theme: app.theme,
     onNames: (names) => app.store.set({ names }, "table"),
   });
-  app.panels.table.setWidth(app.root.clientWidth);
   updateTable(app, app.store.get(), "start");
 }
 
@@ -246,7 +245,6 @@ function watchWidth(app) {
   const observer = new ResizeObserver(() => {
     if (app.root.clientWidth === width) return;
     width = app.root.clientWidth;
-    app.panels.table?.setWidth(width);
     app.panels.memory?.resize();
   });
   observer.observe(app.root);

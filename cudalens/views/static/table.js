@@ -38,6 +38,7 @@ td .spread { color: var(--cl-muted); }
 td .bar { display: inline-block; width: 56px; height: 8px; margin-right: 8px; border-radius: 2px; background: var(--cl-line-soft); vertical-align: middle; overflow: hidden; text-align: left; }
 td .bar i { display: block; height: 100%; background: var(--cl-accent); }
 :host([data-view="narrow"]) td .bar { display: none; }
+:host([data-view="narrow"]) td .name { max-width: clamp(11em, calc(100cqw - 560px), 70em); }
 @media print { div.dt-layout-row:not(.dt-layout-table) { display: none !important; } }
 `;
 
@@ -83,8 +84,10 @@ const TABLE_COLUMNS = [
 ].map((column) => ({ ...column, searchable: column.data === "name" || column.data === "cat", orderSequence: ["desc", "asc"] }));
 
 const TABLE_SHARE = TABLE_COLUMNS.findIndex((column) => column.data === "share");
-const TABLE_NARROW = 720;
-const TABLE_OPTIONAL = ["cat", "min", "max"].map((key) => TABLE_COLUMNS.findIndex((column) => column.data === key));
+// Below these widths, in CSS pixels, columns give way: first the kind (and the bars), then the extremes.
+const TABLE_YIELDS = [[840, ["cat"]], [660, ["min", "max"]]].map(([width, keys]) => [
+  width, keys.map((key) => TABLE_COLUMNS.findIndex((column) => column.data === key)),
+]);
 const TABLE_SIDES = [["All", null], ["GPU", 1], ["CPU", 0]];
 
 // Builds the table in `host`. `library` is itables' DataTables module, `styleSheet` its CSS text.
@@ -172,17 +175,25 @@ export function createTable(host, data, { library, styleSheet, theme, onNames })
       });
     },
     setTheme: (name) => host.classList.toggle("dark", name === "dark"),
-    // Where there is little room, what the other columns tell as well gives way.
-    setWidth(width) {
-      host.setAttribute("data-view", width < TABLE_NARROW ? "narrow" : "wide");
-      table.columns(TABLE_OPTIONAL).visible(width >= TABLE_NARROW);
-    },
     rows: () => rows,
     destroy() {
+      observer.disconnect();
       table.destroy();
       shadow.replaceChildren();
     },
   };
+  // Where there is little room, what the other columns tell as well gives way.
+  const fit = () => {
+    const width = host.clientWidth;
+    if (width === 0 || width === fitted) return;
+    fitted = width;
+    host.setAttribute("data-view", width < TABLE_YIELDS[0][0] ? "narrow" : "wide");
+    for (const [least, columns] of TABLE_YIELDS) table.columns(columns).visible(width >= least);
+  };
+  let fitted = 0;
+  const observer = new ResizeObserver(fit);
+  observer.observe(host);
+  fit();
   api.setTheme(theme);
   return api;
 }

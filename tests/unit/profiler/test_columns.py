@@ -192,3 +192,11 @@ def test_reader_of_nothing():
     ints, texts = EventReader([]).scan(["start_ns"], {"name": None})
     assert not ints
     assert not texts
+
+
+def test_a_host_row_carries_the_name_of_its_thread():
+    frames, _ = recorded(mlp_training, ProfilerOptions(cpu_only=True))
+    events = frames["events"]
+    here = events["tid"] == threading.get_native_id()
+    assert here.any()
+    assert set(events.loc[here, "thread"]) == {threading.current_thread().name}

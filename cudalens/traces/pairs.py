@@ -12,6 +12,7 @@ from cudalens.traces.records import Record
 
 _SYNC: Final = frozenset("BE")
 _OPENS: Final = frozenset("BbS")
+_LEGACY: Final = frozenset("SF")
 PHASES: Final = frozenset("BEbeSFTp")
 """The phases that `Pairs` takes; T and p are steps within an asynchronous range, which tell no interval."""
 
@@ -40,28 +41,43 @@ class Pairs:
 
     def _match(self, found: list[tuple[int, Record]], events: EventColumns) -> None:
         found.sort(key=lambda pair: pair[0])
-        open_: dict[object, list[tuple[int, Record]]] = {}
-        closed: list[tuple[int, int, Record]] = []
-        for ts, record in found:
+        open_: dict[object, list[int]] = {}
+        closed: dict[int, int] = {}  # where each begin stands in `found`, and its length
+        for at, (ts, record) in enumerate(found):
             stack = open_.setdefault(_key(record), [])
             if record.ph in _OPENS:
-                stack.append((ts, record))
+                stack.append(at)
             elif stack:
-                began, opener = stack.pop()
-                closed.append((began, ts - began, opener))
+                began = stack.pop(_opened_by(stack, record, found))
+                closed[began] = ts - found[began][0]
             else:
                 self._problems.add("end without a begin", f"'{record.name[:60]}' at {ts} ns")
-        left = [pair for stack in open_.values() for pair in stack]
+        left = [at for stack in open_.values() for at in stack]
         if left:
-            last = found[-1][0]
-            self._problems.add("begin without an end, ended with the trace", f"'{left[0][1].name[:60]}'", len(left))
-            closed += [(began, last - began, opener) for began, opener in left]
+            first = found[left[0]][1].name[:60]
+            self._problems.add("begin without an end, ended with the trace", f"'{first}'", len(left))
+            closed |= {at: found[-1][0] - found[at][0] for at in left}
         if closed:
-            ts_, dur, records = zip(*closed, strict=True)
+            # In order of their begins: of ranges with the same two ends, the one that began first is the outer one.
+            ts_, dur, records = zip(*((found[at][0], closed[at], found[at][1]) for at in sorted(closed)), strict=True)
             events.add(records, np.array(ts_, np.int64), np.array(dur, np.int64), "begin and end pairs")
 
 
 def _key(record: Record) -> object:
+    """What the begin and the end of one range have in common."""
     if record.ph in _SYNC:
         return record.pid, record.tid
-    return record.cat, record.id, record.name if record.id is None else None
+    shared, local = record.id, None
+    if record.id2:
+        shared, local = record.id2.get("global", shared), record.id2.get("local")
+    process = record.pid if local is not None else None
+    is_named = record.ph in _LEGACY or (shared is None and local is None)
+    return record.cat, record.scope, shared, local, process, record.name if is_named else None
+
+
+def _opened_by(stack: list[int], end: Record, found: list[tuple[int, Record]]) -> int:
+    """Which of the open begins `end` closes: the innermost; on an asynchronous track the innermost of its name."""
+    if end.ph not in _SYNC and end.name:
+        named = (i for i in range(len(stack) - 1, -1, -1) if found[stack[i]][1].name == end.name)
+        return next(named, -1)
+    return -1

@@ -47,6 +47,8 @@ class Record(msgspec.Struct, gc=False):
     dur: float = _NAN
     args: msgspec.Raw = _NO_ARGS
     id: int | str | None = None
+    id2: dict[str, int | str] | None = None
+    scope: str | None = None
 
 
 class _AnyRecord(msgspec.Struct):
@@ -59,6 +61,8 @@ class _AnyRecord(msgspec.Struct):
     dur: Any = None
     args: msgspec.Raw = _NO_ARGS
     id: Any = None
+    id2: Any = None
+    scope: Any = None
 
 
 class Batch(NamedTuple):
@@ -250,6 +254,8 @@ def _tidy(record: _AnyRecord) -> Record:
         tid=_key(record.tid),
         args=record.args,
         id=_key(record.id),
+        id2={key: _key(value) for key, value in record.id2.items()} if isinstance(record.id2, dict) else None,
+        scope=None if record.scope is None else text_of(record.scope),
     )
 
 

@@ -304,3 +304,35 @@ def test_kernel_facts_and_operator_facts(tmp_path):
     assert (first.sequence_nr, first.fwd_tid, first["dtypes"], first.flops) == (5, 1, '["long int","Scalar"]', 99)
     assert (first["module"], first.process_group) == ("Net.fc", "0")
     assert trace.stacks[["file", "line", "function"]].values.tolist() == [["a.py", 3, "f"], ["b.py", 9, "g"]]
+
+
+def _mark(ph, ts, name="r", **more):
+    return {"ph": ph, "ts": ts, "name": name, "pid": 1, "tid": 2, "cat": "c"} | more
+
+
+def test_pairs_with_the_same_two_ends_nest_in_the_order_of_their_begins(tmp_path):
+    events = [_mark("B", 1, "outer"), _mark("B", 1, "inner"), _mark("E", 5), _mark("E", 5)]
+    trace = load_events(tmp_path, events)
+    assert column(trace, "name") == ["outer", "inner"]
+    assert column(trace, "parent") == [None, 0]
+    assert column(trace, "self_dur") == [0, 4000]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"id2": {"local": "0x1"}}, {"id2": {"local": "0x2"}}),
+        ({"id2": {"local": 1}}, {"id2": {"local": 1}, "pid": 5}),
+        ({"id2": {"global": 1.0}}, {"id2": {"global": 2.0}}),
+        ({"id": 1, "scope": "a"}, {"id": 1, "scope": "b"}),
+        ({"id": 1}, {"id": 1, "name": "s"}),
+        ({"id": 1}, {"id": 2}),
+    ],
+)
+@pytest.mark.parametrize("phases", ["be", "SF"])
+def test_asynchronous_ranges_side_by_side_are_told_apart(tmp_path, one, other, phases):
+    begin, end = phases
+    events = [_mark(begin, 1, **one), _mark(begin, 2, **other), _mark(end, 10, **one), _mark(end, 30, **other)]
+    trace = load_events(tmp_path, events)
+    assert column(trace, "dur") == [9000, 28_000]
+    assert trace.info.problems == ()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.averages import key_averages
+from cudalens.analysis.averages import STEP_NAME, key_averages
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX, is_category
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class Summary:
         device_busy_ns: Time in which any device was at work (union of its activities); None without device work.
         device_busy_by_device: The same for each device index.
         host_busy_ns: Time in which any thread was in an operator (union of the outermost operators); None without any.
-        top: The largest self times by name: of device work where there is any, else of the host; largest first.
+        top: The largest self times by name: of device work where there is any, else of the host; largest first. Ranges
+            of profiler steps are left out: they say when, not what.
         num_events: Rows of the events frame.
         num_ops: Operators (category cpu_op).
         num_kernels: GPU kernels.
@@ -164,7 +165,8 @@ def _host_busy(events: pd.DataFrame) -> int | None:
 
 
 def _top(averages: pd.DataFrame) -> tuple[TopCost, ...]:
-    costs = averages[~averages["cat"].isin(_NOT_COSTS) & (averages["self_ns"] > 0)]
+    counts = ~averages["cat"].isin(_NOT_COSTS) & (averages["name"].astype(str) != STEP_NAME)
+    costs = averages[counts & (averages["self_ns"] > 0)]
     on_device = costs["is_device"] & costs["cat"].isin(GPU_ACTIVITIES)
     costs = costs[on_device] if on_device.any() else costs[~costs["is_device"]]
     chosen = costs.head(_NUM_TOP)

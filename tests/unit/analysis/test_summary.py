@@ -98,6 +98,17 @@ def test_steps_and_problems():
     assert not summary.is_simulated
 
 
+def test_a_step_is_no_cost():
+    rows = [
+        {"ts": 0, "dur": 1000, "name": "ProfilerStep#0", "cat": "user_annotation"},
+        {"ts": 10, "dur": 30, "name": "aten::mm"},
+        {"ts": 50, "dur": 60, "name": "forward", "cat": "user_annotation"},
+    ]
+    summary = summarize(make_trace(rows))
+    assert [cost.name for cost in summary.top] == ["forward", "aten::mm"]
+    assert summary.top[1].share_pct == pytest.approx(3.0)
+
+
 def test_peak_memory_by_device_type():
     events = make_events([])
     known = np.zeros(4, bool)

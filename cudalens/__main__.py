@@ -54,13 +54,11 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="COMMAND")
 
     report = _verb(verbs, "report", _report, "write one offline HTML file that shows a trace")
-    report.add_argument("-o", "--output", metavar="FILE", type=Path, required=True, help="the HTML file to write")
+    report.add_argument("-o", "--output", metavar="FILE", required=True, help="the HTML file to write")
     report.add_argument("--title", help="title of the page (default: the name of the run)")
     _verb(verbs, "summary", _summary, "print the verdict and the largest costs")
     convert = _verb(verbs, "convert", _convert, "write a trace in another format")
-    convert.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, required=True, help="ends in .cudalens, .json or .json.gz"
-    )
+    convert.add_argument("-o", "--output", metavar="FILE", required=True, help="ends in .cudalens, .json or .json.gz")
     doctor = verbs.add_parser("doctor", help="say what works here, what does not, and why")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
@@ -75,12 +73,12 @@ def _verb(verbs: Any, name: str, run: Callable[[argparse.Namespace], None], help
 
 
 def _report(arguments: argparse.Namespace) -> None:
-    _check(arguments.output)
+    output = _checked(arguments.output)
     options = {} if arguments.title is None else {"title": arguments.title}
     with _stage("reading", "writing") as advance:
         trace = _load(arguments.trace)
         advance()
-        _wrote(trace.to_html(arguments.output, **options))
+        _wrote(trace.to_html(output, **options))
 
 
 def _summary(arguments: argparse.Namespace) -> None:
@@ -88,12 +86,12 @@ def _summary(arguments: argparse.Namespace) -> None:
 
 
 def _convert(arguments: argparse.Namespace) -> None:
-    _check(arguments.output)
-    write = _writer(arguments.output)
+    output = _checked(arguments.output)
+    write = _writer(output)
     with _stage("reading", "writing") as advance:
         trace = _load(arguments.trace)
         advance()
-        _wrote(write(trace, arguments.output))
+        _wrote(write(trace, output))
 
 
 def _writer(path: Path) -> Callable[[Trace, Path], Path]:
@@ -110,10 +108,10 @@ def _load(path: Path) -> Trace:
     return trace
 
 
-def _check(path: Path) -> None:
+def _checked(path: str) -> Path:
     from cudalens.frames.files import check_target
 
-    check_target(path)
+    return check_target(path)
 
 
 def _wrote(path: Path) -> None:

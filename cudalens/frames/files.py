@@ -7,9 +7,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from cudalens.errors import OutputError
+
+_SEPARATORS: Final = tuple(filter(None, (os.sep, os.altsep)))
 
 
 @contextmanager
@@ -45,7 +47,7 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         OutputError: It cannot.
     """
     target = Path(path)
-    if target.is_dir():
+    if target.is_dir() or os.fspath(path).endswith(_SEPARATORS):  # a Path forgets the separator at its end
         raise OutputError(f"cannot write {target}: it is a folder; give a file name in it.")
     if not target.parent.is_dir():
         raise OutputError(f"cannot write {target}: there is no folder {target.parent}; create it first.")

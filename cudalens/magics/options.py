@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import keyword
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,6 +98,8 @@ def _count(least: int) -> Callable[[str], int]:
 def _path(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("a file name is empty")
+    if text.endswith(os.sep):  # a Path forgets it
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder; give a file name in it")
     return Path(text).expanduser()
 
 

@@ -433,6 +433,7 @@ class TestRefusals:
             ("--warmup -1", "'-1' is not a whole number of at least 0"),
             ("--repeat 1.5", "'1.5' is not a whole number"),
             ("--html ''", "a file name is empty"),
+            ("--html new/", "'new/' is a folder; give a file name in it"),
             ("--html 'a", "a quote is not closed"),
             ("--html a --save a", "two outputs go to the same file a"),
         ],

@@ -59,6 +59,10 @@ class TestReport:
         assert main(["report", str(tmp_path / "none"), "-o", str(tmp_path / "no" / "page.html")]) == 1
         assert "there is no folder" in capsys.readouterr().err
 
+    def test_an_output_that_ends_like_a_folder(self, saved, tmp_path, capsys):
+        assert main(["report", str(saved), "-o", f"{tmp_path}/pages/"]) == 1
+        assert "it is a folder" in capsys.readouterr().err
+
 
 class TestConvert:
     @pytest.mark.parametrize("name", FILES)

@@ -197,6 +197,12 @@ def test_a_folder_that_is_not_there_is_not_made(gpu_trace, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+def test_a_path_that_ends_like_a_folder_is_one(gpu_trace, tmp_path):
+    with pytest.raises(OutputError, match="it is a folder"):
+        gpu_trace.save(f"{tmp_path}/run/")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_failed_save_leaves_the_old_file_and_no_other(gpu_trace, saved, monkeypatch):
     before = saved.read_bytes()
 

@@ -95,8 +95,8 @@ def devices(torch: Any) -> tuple[DeviceInfo, ...]:
 def _device(index: int, properties: Any) -> DeviceInfo:
     return DeviceInfo(
         index=index,
-        name=properties.name,
+        name=str(properties.name),
         capability=f"{properties.major}.{properties.minor}",
-        total_memory_bytes=properties.total_memory,
-        num_sms=properties.multi_processor_count,
+        total_memory_bytes=int(properties.total_memory),
+        num_sms=int(properties.multi_processor_count),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Any
 
 import torch
 
+from cudalens import device
 from cudalens._version import __version__
 from cudalens.frames import DeviceInfo
 
@@ -26,19 +26,7 @@ def versions() -> dict[str, str]:
 
 def devices(*, uses_cuda: bool) -> tuple[DeviceInfo, ...]:
     """The CUDA devices that this process sees; none where the run leaves them alone."""
-    if not uses_cuda:
-        return ()
-    return tuple(_device(i, torch.cuda.get_device_properties(i)) for i in range(torch.cuda.device_count()))
-
-
-def _device(index: int, properties: Any) -> DeviceInfo:
-    return DeviceInfo(
-        index=index,
-        name=str(properties.name),
-        capability=f"{properties.major}.{properties.minor}",
-        total_memory_bytes=int(properties.total_memory),
-        num_sms=int(properties.multi_processor_count),
-    )
+    return device.devices(torch) if uses_cuda else ()
 
 
 def host() -> str:

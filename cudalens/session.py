@@ -128,7 +128,10 @@ class Session:
 
 
 class Runs:
-    """The Traces of this process by name, oldest first. A name used again replaces its Trace and moves to the end."""
+    """The Traces of this process by name, oldest first. A name used again replaces its Trace and moves to the end.
+
+    Every run stays in memory until ``del runs[name]`` or ``runs.clear()``; ``profile(keep=False)`` adds none.
+    """
 
     def __init__(self) -> None:
         self._traces: dict[str, Trace] = {}

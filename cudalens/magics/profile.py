@@ -33,6 +33,7 @@ class CudaprofileMagics(Magics):
         ``await``, and other magics in it. What was recorded is shown below, and is kept in ``cudalens.runs``.
 
         As a line, ``%cudaprofile list`` lists the runs of this session and ``%cudaprofile show NAME`` shows one again.
+        Runs stay in memory until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``.
         """
         __tracebackhide__ = True
         return self._line(line) if cell is None else self._cell(line, cell)

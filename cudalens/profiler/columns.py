@@ -46,6 +46,10 @@ _CHUNK: Final = 1024
 _INTS: Final = ("start_ns", "duration_ns", "device_resource_id", "correlation_id", "sequence_nr")
 _THREADS: Final = ("start_thread_id", "end_thread_id")
 _FLAGS: Final = ("is_async", "is_hidden_event")
+_UNSIGNED: Final = frozenset({*_THREADS, "fwd_thread_id"})
+"""64 bits without a sign: torch gives all ones to the Python frames of threads that it did not record."""
+
+_OTHER_THREADS: Final = "other Python threads"
 
 
 @dataclass
@@ -94,7 +98,7 @@ class EventReader:
 
     def ints(self, getter: str) -> Ints:
         """The getter of each event as int64."""
-        return np.fromiter(self.values(getter), np.int64, len(self.events))
+        return _numbers_of(getter, self.values(getter), np.int64, len(self.events))
 
     def scan(
         self, numbers: Iterable[str], texts: Mapping[str, Callable[[Any], Hashable] | None], dtype: type = np.int64
@@ -116,13 +120,20 @@ class EventReader:
             chunk = self.events[begin : begin + _CHUNK]
             here = slice(begin, begin + len(chunk))
             for name, out in ints.items():
-                out[here] = np.fromiter(map(getattr(self._kind, name), chunk), dtype, len(chunk))
+                out[here] = _numbers_of(name, map(getattr(self._kind, name), chunk), dtype, len(chunk))
             for name, (out, known) in codes.items():
                 values = map(getattr(self._kind, name), chunk)
                 hashable = texts[name]
                 keys = values if hashable is None else map(hashable, values)
                 out[here] = np.fromiter(map(known.__getitem__, keys), np.int32, len(chunk))
         return ints, {name: (out, list(known)) for name, (out, known) in codes.items()}
+
+
+def _numbers_of(getter: str, values: Iterable[Any], dtype: type, count: int) -> NDArray[Any]:
+    """The values of one getter; all ones, the number of a thread that torch does not know, become -1."""
+    if getter in _UNSIGNED:
+        return np.fromiter(values, np.uint64, count).view(np.int64)
+    return np.fromiter(values, dtype, count)
 
 
 def read(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> Read:
@@ -292,30 +303,31 @@ def _device_category(name: str) -> str:
 def _places(ints: dict[str, Ints], on_device: Bools | None) -> dict[str, Any]:
     """Where each event ran: thread of this process, or device and stream."""
     resource = ints["device_resource_id"]
-    nowhere = np.zeros(len(resource), bool)
+    unknown = ints.get("start_thread_id", resource) == -1
     pid = np.full(len(resource), os.getpid(), np.int64)
     if on_device is None or not on_device.any():
-        tid = nullable(resource, nowhere.copy())
-        return {"pid": nullable(pid, nowhere), "tid": tid, "thread": _thread_labels(resource, nowhere)}
+        nowhere = np.zeros(len(resource), bool)
+        labels = _thread_labels(resource, unknown, nowhere)
+        return {"pid": nullable(pid, nowhere), "tid": nullable(resource, unknown), "thread": labels}
     index = ints["device_index"].astype(np.int32)
     on_host = ~on_device
     return {
         "device": nullable(np.where(on_host, np.int32(0), index), on_host),
         "stream": nullable(resource, on_host.copy()),
         "pid": nullable(pid, on_device),
-        "tid": nullable(resource.copy(), on_device.copy()),
-        "thread": _thread_labels(resource, on_device),
+        "tid": nullable(resource.copy(), on_device | unknown),
+        "thread": _thread_labels(resource, unknown, on_device),
     }
 
 
-def _thread_labels(tids: Ints, on_device: Bools) -> pd.Categorical:
+def _thread_labels(tids: Ints, unknown: Bools, on_device: Bools) -> pd.Categorical:
     """The name of each host row's thread, missing for threads that are gone or have none of their own."""
-    codes, distinct = pd.factorize(np.where(on_device, -1, tids))
+    codes, distinct = pd.factorize(np.where(on_device | unknown, -1, tids))
     labels = {i: label for i, tid in enumerate(distinct) if (label := _thread_name(int(tid)))}
-    of_label, texts = factorized(labels.values())
+    of_label, texts = factorized([*labels.values(), _OTHER_THREADS])
     spread = np.full(len(distinct), -1, np.int32)
-    spread[list(labels)] = of_label
-    return categorical(spread[codes], texts)
+    spread[list(labels)] = of_label[:-1]
+    return categorical(np.where(unknown & ~on_device, of_label[-1], spread[codes]), texts)
 
 
 def _thread_name(tid: int) -> str | None:

@@ -200,3 +200,22 @@ def test_a_host_row_carries_the_name_of_its_thread():
     here = events["tid"] == threading.get_native_id()
     assert here.any()
     assert set(events.loc[here, "thread"]) == {threading.current_thread().name}
+
+
+def test_python_frames_of_threads_that_torch_does_not_know_stand_apart():
+    release = threading.Event()
+    others = [threading.Thread(target=release.wait) for _ in range(2)]
+    for other in others:
+        other.start()
+    try:
+        frames, _ = recorded(mlp_training, ProfilerOptions(stacks=True, cpu_only=True))
+    finally:
+        release.set()
+        for other in others:
+            other.join()
+    events = check_frame("events", frames["events"])
+    elsewhere = events[events["tid"].isna()]
+    assert set(elsewhere["thread"]) == {"other Python threads"}
+    assert set(elsewhere["cat"]) == {"python_function"}
+    assert elsewhere["name"].str.contains("wait").any()
+    assert (events.loc[events["cat"] == "cpu_op", "tid"] == threading.get_native_id()).all()

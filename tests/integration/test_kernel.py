@@ -84,6 +84,19 @@ def test_value_then_trace(kernel):
     assert kernel.printed("stderr") == ""
 
 
+def test_every_option_at_once_among_the_kernels_own_threads(kernel):
+    options = "--memory --shapes --stacks --modules --flops"
+    kernel.run(
+        f"%%cudaprofile everything {options}\nlayer = torch.nn.Linear(8, 8)\nlayer(torch.ones(4, 8)).sum().backward()"
+    )
+    assert kernel.shown() == ["trace"]
+    kernel.run(
+        "import cudalens\ntrace = cudalens.runs['everything']\nops = trace.events[trace.events['name'] == 'aten::addmm']\n"
+        "print(ops[['shapes', 'flops', 'module', 'stack']].notna().all(axis=None), len(trace.memory) > 0)"
+    )
+    assert kernel.printed("stdout") == "True True\n"
+
+
 def test_a_live_widget_is_offered(kernel):
     kernel.run(f"%%cudaprofile\n{WORK}")
     views = [c for kind, c in kernel.messages if "application/vnd.jupyter.widget-view+json" in c.get("data", {})]

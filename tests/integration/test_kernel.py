@@ -91,7 +91,8 @@ def test_every_option_at_once_among_the_kernels_own_threads(kernel):
     )
     assert kernel.shown() == ["trace"]
     kernel.run(
-        "import cudalens\ntrace = cudalens.runs['everything']\nops = trace.events[trace.events['name'] == 'aten::addmm']\n"
+        "import cudalens\ntrace = cudalens.runs['everything']\n"
+        "ops = trace.events[trace.events['name'] == 'aten::addmm']\n"
         "print(ops[['shapes', 'flops', 'module', 'stack']].notna().all(axis=None), len(trace.memory) > 0)"
     )
     assert kernel.printed("stdout") == "True True\n"

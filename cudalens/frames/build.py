@@ -32,6 +32,9 @@ RUNTIME_CATEGORIES: Final = (
     "xpu_runtime",
     "xpu_driver",
     "mtia_runtime",
+    "hip_runtime",
+    "hip_driver",
+    "glow_runtime",
     "privateuse1_runtime",
     "privateuse1_driver",
 )
@@ -206,16 +209,20 @@ def _host_lanes(arrays: Mapping[str, Any], async_mask: NDArray[np.bool_] | None)
 def _launches(arrays: Mapping[str, Any]) -> Ints:
     """Row of the runtime or driver call with the same correlation id, for each device row; -1 where there is none.
 
-    The first call in time wins where a driver call repeats the runtime call's id.
+    The first call in time wins where a driver call repeats the runtime call's id. Tools write 0 where they know no id:
+    several calls of id 0 launched nothing that could be told.
     """
     cid = arrays["correlation_id"]
     known = ~np.asarray(cid.isna())
-    calls = np.flatnonzero(known & is_category(arrays["cat"], RUNTIME_CATEGORIES))
+    ids = _filled(cid)
+    is_call = is_category(arrays["cat"], RUNTIME_CATEGORIES)
+    if np.count_nonzero(is_call & (ids == 0)) > 1:
+        known &= ids != 0
+    calls = np.flatnonzero(known & is_call)
     work = np.flatnonzero(known & is_category(arrays["cat"], GPU_CATEGORIES))
     launch = np.full(len(known), -1, np.int64)
     if not len(calls) or not len(work):
         return launch
-    ids = _filled(cid)
     by_id = calls[np.argsort(ids[calls], kind="stable")]
     at = np.searchsorted(ids[by_id], ids[work])
     found = at < len(by_id)

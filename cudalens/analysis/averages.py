@@ -19,9 +19,9 @@ Bools = NDArray[np.bool_]
 STEP_NAME: Final = "ProfilerStep*"
 """The one name under which all steps are averaged, as torch does."""
 
-UNCOUNTED: Final = ("Trace", "overhead", "gpu_user_annotation")
-"""Categories that are about the recording itself, or mark a stretch of a stream whose kernels are counted already; they
-are averaged, but take no share."""
+UNCOUNTED: Final = ("Trace", "overhead", "gpu_user_annotation", "cuda_sync")
+"""Categories that are about the recording itself, mark a stretch of a stream whose kernels are counted already, or wait
+for a stream without work of their own; they are averaged, but take no share."""
 
 
 def key_averages(trace: Trace, rows: Any = None) -> pd.DataFrame:

@@ -5,7 +5,7 @@
 import { PAYLOAD_FLAGS } from "./payload.js";
 
 export const STEP_NAME = "ProfilerStep*";
-const UNCOUNTED_CATS = new Set(["Trace", "overhead", "gpu_user_annotation"]);
+const UNCOUNTED_CATS = new Set(["Trace", "overhead", "gpu_user_annotation", "cuda_sync"]);
 
 // What every aggregation of `data` needs, computed once: self time after folding, and the group of each name.
 export function costBasis(data) {

@@ -233,3 +233,12 @@ def test_largest_first():
     rows = [{"ts": 100 * i, "dur": 1 + (7 * i) % 11, "name": f"op{i % 6}"} for i in range(40)]
     values = key_averages(make_trace(rows))["self_ns"].tolist()
     assert all(a >= b for a, b in pairwise(values))
+
+
+def test_waiting_for_a_stream_takes_no_share_of_the_device():
+    rows = [
+        {"ts": 0, "dur": 30, "name": "gemm", "cat": "kernel", "device": 0},
+        {"ts": 0, "dur": 970, "name": "Stream Sync", "cat": "cuda_sync", "device": 0},
+    ]
+    averages = key_averages(make_trace(rows)).set_index("name")
+    assert averages["share_pct"].to_dict() == {"gemm": 100.0, "Stream Sync": 0.0}

@@ -54,6 +54,7 @@ class _Reader:
         self._allocations = Allocations(self._problems)
         self._pairs = Pairs(self._problems)
         self._labels = Labels(self._problems)
+        self._num_empty = 0
 
     def read(self) -> None:
         for batch in self._stream.batches():
@@ -61,8 +62,15 @@ class _Reader:
             where = f"events {first} to {self._stream.num_entries - 1}"
             self._take_complete(batch, where)
             for record, ts in batch.others:
-                if record.ph not in _IGNORED:
+                if record.ph not in _IGNORED and not self._is_filler(record, ts):
                     self._take_other(record, ts, record.ph, where)
+
+    def _is_filler(self, record: Record, ts: int) -> bool:
+        """Whether `record` is the one empty object with which XLA and TensorFlow end their lists."""
+        if record.ph or record.name or ts != MISSING or record.pid is not None or bytes(record.args) != b"{}":
+            return False
+        self._num_empty += 1
+        return self._num_empty == 1
 
     def _take_complete(self, batch: Batch, where: str) -> None:
         records, ts, dur = batch.records, batch.ts, batch.dur

@@ -47,7 +47,7 @@ class Record(msgspec.Struct, gc=False):
     dur: float = _NAN
     args: msgspec.Raw = _NO_ARGS
     id: int | str | None = None
-    id2: dict[str, int | str] | None = None
+    id2: dict[str, int | str | None] | None = None
     scope: str | None = None
 
 

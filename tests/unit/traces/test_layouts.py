@@ -336,3 +336,24 @@ def test_asynchronous_ranges_side_by_side_are_told_apart(tmp_path, one, other, p
     trace = load_events(tmp_path, events)
     assert column(trace, "dur") == [9000, 28_000]
     assert trace.info.problems == ()
+
+
+def test_the_empty_object_at_the_end_of_a_list_is_no_damage(tmp_path):
+    """XLA and TensorFlow end their lists with one, to have no comma too many."""
+    assert load_events(tmp_path, [op(1, 2), {}]).info.problems == ()
+    assert problems(load_events(tmp_path, [op(1, 2), {}, {}])) == {"event without ph": 1}
+    assert problems(load_events(tmp_path, [op(1, 2), {"ts": 3}])) == {"event without ph": 1}
+
+
+@pytest.mark.parametrize("cat", ["cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "mtia_runtime"])
+def test_launches_of_every_runtime(tmp_path, cat):
+    events = [op(1, 1, "launch", cat=cat, correlation=5), kernel(8, 4, correlation=5)]
+    assert column(load_events(tmp_path, events), "launch") == [None, 0]
+
+
+def test_a_correlation_of_zero_that_many_calls_bear_is_no_link(tmp_path):
+    events = [launch(1, 1, 0, "cudaGetDevice"), launch(2, 1, 0, "cudaMalloc"), launch(3, 1, 4)]
+    trace = load_events(tmp_path, [*events, kernel(8, 4, correlation=0), kernel(20, 4, correlation=4)])
+    assert column(trace, "launch") == [None, None, None, None, 2]
+    alone = load_events(tmp_path, [launch(1, 1, 0), kernel(8, 4, correlation=0)])
+    assert column(alone, "launch") == [None, 0]

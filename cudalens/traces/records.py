@@ -31,6 +31,10 @@ _EXACT_US: Final = float(1 << 43)
 _MAX_US: Final = float(MAX_NS // 1000)
 _DECIMAL_TS: Final = re.compile(rb'"ts"\s{0,64}:\s{0,64}-?\d+[.eE]')
 _DECIMAL_DUR: Final = re.compile(rb'"dur"\s{0,64}:\s{0,64}-?\d+[.eE]')
+NOT_FINITE: Final = re.compile(
+    rb'("[^"\\]*(?:\\.[^"\\]*)*")|-?\bInfinity\b|\bNaN\b|-?\bnan\b(?:\(ind\))?|-?\binf\b', re.DOTALL
+)
+"""A string (group 1), or a number that JSON has no word for, as Python or C++ prints it."""
 _NAN: Final = math.nan
 _NO_ARGS: Final = msgspec.Raw(b"{}")
 
@@ -159,7 +163,8 @@ class RecordDecoder:
 
     def _repaired(self, entry: bytes, where: str) -> _AnyRecord | None:
         """An entry with bad UTF-8, control characters, lone surrogates or NaN, as Python's laxer reader has it."""
-        text = entry.decode("utf-8", "replace")
+        tame = NOT_FINITE.sub(lambda m: m[1] or b"NaN", entry)
+        text = tame.decode("utf-8", "replace")
         try:
             value = json.loads(text, strict=False, parse_float=exact_ns, parse_constant=lambda _: _Unusable())
             plain = json.loads(text, strict=False, parse_float=_finite, parse_constant=lambda _: None)

@@ -17,7 +17,7 @@ import msgspec
 
 from cudalens.errors import TraceFormatError
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import SYNTAX_ERRORS, Batch, RecordDecoder
+from cudalens.traces.records import NOT_FINITE, SYNTAX_ERRORS, Batch, RecordDecoder
 from cudalens.traces.source import Source
 
 _BORDER: Final = re.compile(rb'\}\s{0,64},\s{0,64}(?=\{\s{0,64}"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tdur|tts)")')
@@ -257,7 +257,7 @@ def describe(value: Any) -> tuple[str, str | None]:
 
 
 def _without_nan(text: bytes) -> bytes:
-    """`text` with NaN and Infinity outside of strings as null; only looked for where they occur at all."""
-    if b"NaN" not in text and b"Infinity" not in text:
+    """`text` with NaN, Infinity and C's nan and inf outside of strings as null; only looked for where there are any."""
+    if not any(word in text for word in (b"NaN", b"Infinity", b"nan", b"inf")):
         return text
-    return re.sub(rb'("[^"\\]*(?:\\.[^"\\]*)*")|-?\bInfinity\b|\bNaN\b', lambda m: m[1] or b"null", text)
+    return NOT_FINITE.sub(lambda m: m[1] or b"null", text)

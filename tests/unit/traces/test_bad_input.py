@@ -272,3 +272,16 @@ def test_damage_in_one_slice_leaves_the_others_alone(tmp_path):
     (problem,) = trace.info.problems
     assert problem.kind == "event that is not JSON"
     assert problem.where.startswith("event 15000, byte ")
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "nan", "-nan", "inf", "-inf", "-nan(ind)"])
+def test_numbers_that_json_has_no_word_for_cost_no_event(tmp_path, word):
+    """C++ prints them as nan and inf: "blocks per SM" of a device without known multiprocessors, say."""
+    args = f'{{"device": 0, "stream": 7, "blocks per SM": {word}, "registers per thread": 40}}'
+    entry = f'{{"ph": "X", "cat": "kernel", "name": "a nan, inf", "ts": 5, "dur": 1, "args": {args}}}'
+    text = one_more(entry.encode()).replace(b"{", f'{{"x": [{word}], '.encode(), 1)[:-1] + f', "y": {word}}}'.encode()
+    trace = load_bytes(tmp_path, text)
+    assert column(trace, "name")[-1] == "a nan, inf"
+    assert column(trace, "registers")[-1] == 40
+    assert column(trace, "blocks_per_sm")[-1] is None
+    assert problems(trace) == {"event that is not strict JSON": 1}

@@ -129,7 +129,8 @@ class CellRun:
         try:
             self._profile.__exit__(kind, error, trail)
         except CudalensError as failure:
-            if error is None:
+            # The cell itself went well, so it ends well, unless somebody goes on with the Trace that is not there.
+            if error is None and self._is_trace_wanted:
                 raise _brief(failure) from None
             _complain(f"{MAGIC}: {failure}")
         except KeyboardInterrupt:  # it came while the profiler was being turned off
@@ -139,12 +140,17 @@ class CellRun:
         else:
             self._take()
 
+    @property
+    def _is_trace_wanted(self) -> bool:
+        """Whether the user asked for the Trace by name or as a file, and not only to look at."""
+        return bool(self._options.output or self._options.var or self._options.outputs)
+
     def _take(self) -> None:
         assert self._profile is not None
         if not self._profile.is_nested:
             self.trace = self._profile.trace
             self._deliver(self.trace)
-        elif self._options.output or self._options.var or self._options.outputs:
+        elif self._is_trace_wanted:
             _complain(
                 f"{MAGIC}: this run is a range of the run around it and has no Trace of its own; "
                 f"-o, -v, --html, --save and --chrome belong on the outer one."

@@ -182,6 +182,20 @@ class TestErrors:
         assert "ran" not in notebook.shell.user_ns
         assert any(event.name == "aten::ones" for event in foreign.events())
 
+    CELL_OF_ANOTHER_PROFILER = (
+        "with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):\n    torch.ones(3)\n1 + 1"
+    )
+
+    def test_a_cell_that_profiles_itself_ends_well_and_says_why_there_is_no_trace(self, notebook):
+        result = notebook.run(f"%%cudaprofile\n{self.CELL_OF_ANOTHER_PROFILER}")
+        assert result.success
+        assert notebook.kinds() == ["out"]
+        assert "was ended inside the block" in notebook.capsys.readouterr().err
+
+    def test_a_cell_that_profiles_itself_fails_where_its_trace_was_asked_for(self, notebook):
+        result = notebook.run(f"%%cudaprofile -v trace\n{self.CELL_OF_ANOTHER_PROFILER}")
+        assert isinstance(result.error_in_exec, cudalens.ProfilerError)
+
 
 class TestAwait:
     def test_await_works_at_the_top(self, notebook):

@@ -90,7 +90,8 @@ class KinetoSession:
         if not getattr(torch.autograd, "_profiler_enabled", lambda: True)():
             _switch_off()
             raise ProfilerError(
-                "torch's profiler was ended inside the block (by a torch.profiler of its own?), or is being stopped on another thread."
+                "torch's profiler was ended inside the block (by a torch.profiler of its own?), "
+                "or is being stopped on another thread."
             )
         try:
             self._profile.__exit__(None, None, None)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
 import torch
 
 from cudalens.frames import GPU_CATEGORIES, RUNTIME_CATEGORIES, Problem, build_events, build_memory, is_category
+from cudalens.frames.garbage import no_garbage_collection
 from cudalens.profiler import allocations, ancestry, columns, launches
 from cudalens.profiler.kineto import KinetoSession
 from cudalens.profiler.options import ProfilerOptions
@@ -73,7 +71,7 @@ def build_frames(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> dict
         options: What the run recorded.
         uses_cuda: Whether GPU work was recorded.
     """
-    with _no_garbage_collection():
+    with no_garbage_collection():
         found = columns.read(raw, options, uses_cuda=uses_cuda)
         if uses_cuda:
             found.columns |= launches.launch_columns(raw, found.columns)
@@ -84,18 +82,6 @@ def build_frames(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> dict
         if raw_memory is not None:
             frames["memory"] = build_memory(raw_memory, events)
     return frames
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Keep the collector from walking a million fresh objects again and again; they hold no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _missing(events: pd.DataFrame) -> tuple[Problem, ...]:

@@ -10,6 +10,7 @@ from typing import BinaryIO, Final
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
+from cudalens.frames.garbage import no_garbage_collection
 from cudalens.traces.kineto import read_chrome
 from cudalens.traces.source import GZIP_MAGIC
 
@@ -52,7 +53,7 @@ def load(path: str | os.PathLike[str]) -> Trace:
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
                 return Trace.load(path)
             _refuse_foreign(path, head)
-            with _progress(path, file) as on_progress:
+            with _progress(path, file) as on_progress, no_garbage_collection():
                 return read_chrome(path, file, on_progress)
     except OSError as error:
         found = error.strerror or str(error)

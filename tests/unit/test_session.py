@@ -16,8 +16,9 @@ from torch.autograd import profiler as torch_profiler
 
 import cudalens
 from cudalens import ProfilerBusyError, ProfilerError, profile, runs
+from cudalens._interrupts import HeldInterrupts, holds_interrupts
 from cudalens.frames import empty_frame
-from cudalens.session import HeldInterrupts, Runs, Session, holds_interrupts
+from cudalens.session import Runs, Session
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,67 @@
+"""Ctrl-C at an instant at which it must wait: while a profiler is being turned on or off."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any, Final, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+_HOLDING: Final[set[CodeType]] = set()
+"""Code in which Ctrl-C waits."""
+
+
+def holds_interrupts(function: _Function) -> _Function:
+    """Mark `function`: while it runs under an installed `HeldInterrupts`, Ctrl-C waits, from its first instruction."""
+    _HOLDING.add(function.__code__)
+    return function
+
+
+class HeldInterrupts:
+    """Holds Ctrl-C back while a profiler is being turned on or off, so that none is left on by half.
+
+    It is installed for the whole block: an interrupt that arrives as the block ends strikes the first instruction of
+    ``__exit__``, before any ``try`` in it. Everywhere but in functions marked by `holds_interrupts`, Ctrl-C does at
+    once what it did before. Python runs signal handlers on the main thread alone; elsewhere this does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._came: tuple[int, FrameType | None] | None = None
+        self._before: Any = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether an interrupt is waiting."""
+        return self._came is not None
+
+    def install(self) -> None:
+        """Begin to hold, where somebody handles Ctrl-C at all."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        before = signal.getsignal(signal.SIGINT)
+        if callable(before):
+            self._before = before
+            signal.signal(signal.SIGINT, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        at = frame
+        while at is not None:
+            if at.f_code in _HOLDING:
+                self._came = (number, frame)
+                return
+            at = at.f_back
+        self._before(number, frame)
+
+    def remove(self) -> None:
+        """Handle Ctrl-C as before; a handler that the block has set itself stays."""
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == self._handle:
+            signal.signal(signal.SIGINT, self._before)
+
+    def deliver(self) -> None:
+        """Do now what the waiting interrupt asked for, if there is one."""
+        came, self._came = self._came, None
+        if came is not None:
+            self._before(*came)

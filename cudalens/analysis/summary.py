@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis.averages import STEP_NAME, key_averages
+from cudalens.analysis.intervals import length, union
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX, is_category
 
 if TYPE_CHECKING:
@@ -121,17 +122,6 @@ def summarize(trace: Trace) -> Summary:
     )
 
 
-def covered_ns(start: Ints, end: Ints) -> int:
-    """Length of the union of the intervals [start, end), ns. Shapes (n,), any order."""
-    order = np.argsort(start, kind="stable")
-    start, end = start[order], end[order]
-    if not len(start):
-        return 0
-    reached = np.maximum.accumulate(end)
-    begin = np.maximum(start, np.concatenate([start[:1], reached[:-1]]))
-    return int(np.maximum(end - begin, 0).sum())
-
-
 def _wall(trace: Trace) -> int:
     info, events = trace.info, trace.events
     if info.started_ns is not None and info.ended_ns is not None:
@@ -150,8 +140,8 @@ def _device_busy(events: pd.DataFrame) -> tuple[int | None, dict[int, int]]:
     start = events["ts"].to_numpy()[rows]
     end = start + events["dur"].to_numpy()[rows]
     device = events["device"].array[rows].to_numpy(dtype=np.int64, na_value=-1)
-    each = {int(d): covered_ns(start[device == d], end[device == d]) for d in np.unique(device) if d >= 0}
-    return covered_ns(start, end), each
+    each = {int(d): length(union(start[device == d], end[device == d])) for d in np.unique(device) if d >= 0}
+    return length(union(start, end)), each
 
 
 def _host_busy(events: pd.DataFrame) -> int | None:
@@ -161,7 +151,7 @@ def _host_busy(events: pd.DataFrame) -> int | None:
     if not len(rows):
         return None
     start = events["ts"].to_numpy()[rows]
-    return covered_ns(start, start + events["dur"].to_numpy()[rows])
+    return length(union(start, start + events["dur"].to_numpy()[rows]))
 
 
 def _top(averages: pd.DataFrame) -> tuple[TopCost, ...]:

@@ -87,11 +87,25 @@ EVENTS: Final = (
     ),
     Column("step", "Int64", "", "profiler step", "outside any step", "ProfilerStep#N"),
     Column("num_bytes", "Int64", "bytes", "moved by a copy, set by a memset", "not a copy", "args.bytes"),
-    Column("flops", "Int64", "", "floating-point operations by torch's formulas", "no formula or not asked for"),
+    Column(
+        "flops",
+        "Int64",
+        "",
+        "floating-point operations by torch's formulas",
+        "no formula or not asked for",
+        "args.Flops",
+    ),
     Column("shapes", "category", "", "input shapes as JSON text", "not recorded", "args.Input Dims"),
     Column("dtypes", "category", "", "input dtypes as JSON text", "not recorded", "args.Input type"),
     Column("stack", "Int64", "", "id in the stack table", "not recorded", "args.Call stack", "stacks"),
-    Column("module", "category", "", "path of nn.Modules that were running", "none, or not recorded", "nn.Module: …"),
+    Column(
+        "module",
+        "category",
+        "",
+        "path of nn.Modules that were running",
+        "none, or not recorded",
+        "args.Module Hierarchy, nn.Module: …",
+    ),
     Column("grid", "category", "", "launch grid, as [x,y,z]", "not a kernel", "args.grid"),
     Column("block_dim", "category", "", "thread block, as [x,y,z]", "not a kernel", "args.block"),
     Column("registers", "Int32", "", "registers per thread", "not a kernel", "args.registers per thread"),
@@ -135,6 +149,12 @@ STACKS: Final = (
 )
 
 FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {"events": EVENTS, "memory": MEMORY, "stacks": STACKS}
+
+
+KINETO_ARGS: Final[Mapping[str, str]] = {
+    c.name: c.source.removeprefix("args.").split(", ")[0] for c in EVENTS if c.source.startswith("args.")
+}
+"""Columns of the events that a Kineto trace carries in ``args``, and its names for them; for readers and writers."""
 
 
 def columns_of(frame: str) -> tuple[Column, ...]:

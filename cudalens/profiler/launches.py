@@ -12,24 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, categorical, is_category, nullable
+from cudalens.frames.catalog import KINETO_ARGS
 from cudalens.profiler.columns import factorized
 
 Ints = NDArray[np.int64]
 
 
-class Facts(msgspec.Struct, rename={
-    "graph_id": "graph id",
-    "graph_node_id": "graph node id",
-    "num_bytes": "bytes",
-    "block_dim": "block",
-    "registers": "registers per thread",
-    "shared_memory_bytes": "shared memory",
-    "blocks_per_sm": "blocks per SM",
-    "warps_per_sm": "warps per SM",
-    "occupancy_pct": "est. achieved occupancy %",
-    "collective": "Collective name",
-    "process_group": "Process Group Name",
-}):  # fmt: skip
+class Facts(msgspec.Struct, rename=KINETO_ARGS):
     """What Kineto tells of one row of device work; None where it does not."""
 
     correlation: int | None = None

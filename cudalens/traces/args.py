@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from cudalens.frames.catalog import KINETO_ARGS
 from cudalens.traces.categories import Kind
 from cudalens.traces.problems import Problems
 from cudalens.traces.records import MISSING, SYNTAX_ERRORS, Ints, text_of
@@ -20,9 +21,17 @@ _Float = float | None
 _NAN: Final = float("nan")
 _UNSET: Final = msgspec.Raw(b"")
 _MAX_INT: Final = (1 << 63) - 1
+_NAMES: Final = {
+    **KINETO_ARGS,
+    "old_external_id": "external id",
+    "old_shapes": "Input dims",
+    "old_flops": "flops",
+    "old_occupancy_pct": "theoretical occupancy %",
+}
+"""Kineto's names for the fields of the structs below; those called old are of earlier layouts."""
 
 
-class _CallArgs(msgspec.Struct, gc=False, rename={"external_id": "External id", "old_external_id": "external id"}):
+class _CallArgs(msgspec.Struct, gc=False, rename=_NAMES):
     external_id: _Int = MISSING
     old_external_id: _Int = MISSING
     correlation: _Int = MISSING
@@ -31,20 +40,7 @@ class _CallArgs(msgspec.Struct, gc=False, rename={"external_id": "External id", 
 class _OpArgs(
     msgspec.Struct,
     gc=False,
-    rename={
-        "external_id": "External id",
-        "sequence_nr": "Sequence number",
-        "fwd_tid": "Fwd thread id",
-        "shapes": "Input Dims",
-        "old_shapes": "Input dims",
-        "dtypes": "Input type",
-        "flops": "Flops",
-        "old_flops": "flops",
-        "stack": "Call stack",
-        "module": "Module Hierarchy",
-        "collective": "Collective name",
-        "process_group": "Process Group Name",
-    },
+    rename=_NAMES,
 ):
     external_id: _Int = MISSING
     sequence_nr: _Int = MISSING
@@ -63,22 +59,7 @@ class _OpArgs(
 class _DeviceArgs(
     msgspec.Struct,
     gc=False,
-    rename={
-        "external_id": "External id",
-        "old_external_id": "external id",
-        "graph_id": "graph id",
-        "graph_node_id": "graph node id",
-        "num_bytes": "bytes",
-        "registers": "registers per thread",
-        "shared_memory_bytes": "shared memory",
-        "blocks_per_sm": "blocks per SM",
-        "warps_per_sm": "warps per SM",
-        "occupancy_pct": "est. achieved occupancy %",
-        "old_occupancy_pct": "theoretical occupancy %",
-        "block_dim": "block",
-        "collective": "Collective name",
-        "process_group": "Process Group Name",
-    },
+    rename=_NAMES,
 ):
     device: _Int = MISSING
     stream: _Int = MISSING
@@ -132,22 +113,7 @@ class LabelArgs(msgspec.Struct, gc=False):
 class _OtherArgs(
     _OpArgs,
     gc=False,
-    rename={
-        "external_id": "External id",
-        "sequence_nr": "Sequence number",
-        "fwd_tid": "Fwd thread id",
-        "shapes": "Input Dims",
-        "old_shapes": "Input dims",
-        "dtypes": "Input type",
-        "flops": "Flops",
-        "old_flops": "flops",
-        "stack": "Call stack",
-        "module": "Module Hierarchy",
-        "collective": "Collective name",
-        "process_group": "Process Group Name",
-        "old_external_id": "external id",
-        "num_bytes": "bytes",
-    },
+    rename=_NAMES,
 ):
     device: _Int = MISSING
     stream: _Int = MISSING

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import RunInfo, Trace, atomic_write
+from cudalens.frames.catalog import KINETO_ARGS
 from cudalens.traces.about import VERSION_KEYS
 from cudalens.traces.allocations import DEVICE_TYPES
 from cudalens.traces.records import Ints
@@ -31,32 +32,6 @@ GZIP_LEVEL: Final = 1
 _ROWS: Final = 20_000
 _SECOND: Final = 1_000_000_000
 _EXACT_US: Final = 1 << 43
-_KEYS: Final = {
-    "device": "device",
-    "stream": "stream",
-    "correlation_id": "correlation",
-    "external_id": "External id",
-    "sequence_nr": "Sequence number",
-    "fwd_tid": "Fwd thread id",
-    "graph_id": "graph id",
-    "graph_node_id": "graph node id",
-    "num_bytes": "bytes",
-    "flops": "Flops",
-    "shapes": "Input Dims",
-    "dtypes": "Input type",
-    "stack": "Call stack",
-    "module": "Module Hierarchy",
-    "grid": "grid",
-    "block_dim": "block",
-    "registers": "registers per thread",
-    "shared_memory_bytes": "shared memory",
-    "blocks_per_sm": "blocks per SM",
-    "warps_per_sm": "warps per SM",
-    "occupancy_pct": "est. achieved occupancy %",
-    "collective": "Collective name",
-    "process_group": "Process Group Name",
-}
-"""Columns that travel in ``args``, and Kineto's names for them."""
 _JSON: Final = frozenset({"shapes", "dtypes", "grid", "block_dim"})
 _ENCODER: Final = msgspec.json.Encoder()
 
@@ -217,7 +192,7 @@ class _Writer:
 
     def _args(self, part: pd.DataFrame) -> Any:
         columns = {}
-        for name in _KEYS:
+        for name in KINETO_ARGS:
             array = part[name].array
             missing = array.codes < 0 if isinstance(array, pd.Categorical) else np.asarray(array.isna())
             if not missing.all():
@@ -321,7 +296,7 @@ _STRUCTS: dict[tuple[str, ...], type[Any]] = {}
 def _args_struct(columns: tuple[str, ...]) -> type[Any]:
     """A record of just these columns: encoding one costs by the number of its fields."""
     if columns not in _STRUCTS:
-        rename = {name: _KEYS[name] for name in columns}
+        rename = {name: KINETO_ARGS[name] for name in columns}
         fields: list[Any] = [(name, Any, None) for name in columns]
         _STRUCTS[columns] = msgspec.defstruct("_Args", fields, rename=rename, omit_defaults=True, gc=False)
     return _STRUCTS[columns]

@@ -4,14 +4,14 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_averages import GPU_ROWS, make_events, make_trace
 
 from cudalens.analysis import key_averages, summarize
-from cudalens.analysis.summary import covered_ns
-from cudalens.frames import Problem, RunInfo, Trace, build_memory, categorical, nullable
+from cudalens.frames import Problem, RunInfo, Trace, build_events, build_memory, categorical, nullable
 
 RECORDED = Path(__file__).parents[4] / "shared" / "recorded"
 
@@ -133,10 +133,17 @@ def test_empty_trace():
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)), max_size=12))
-def test_covered_equals_counting_each_nanosecond(pairs):
-    start = np.array([a for a, _ in pairs], np.int64)
-    end = start + np.array([d for _, d in pairs], np.int64)
-    assert covered_ns(start, end) == len({t for a, b in zip(start, end, strict=True) for t in range(a, b)})
+def test_host_busy_counts_each_nanosecond_once(pairs):
+    events = build_events(
+        {
+            "ts": [ts for ts, _ in pairs],
+            "dur": [dur for _, dur in pairs],
+            "name": pd.Categorical(["op"] * len(pairs)),
+            "cat": pd.Categorical(["cpu_op"] * len(pairs)),
+        }
+    )
+    busy = summarize(Trace(RunInfo(name="t", source="cpu"), events=events)).host_busy_ns
+    assert busy == (len({t for ts, dur in pairs for t in range(ts, ts + dur)}) if pairs else None)
 
 
 def recorded_files():

@@ -27,6 +27,7 @@ from cudalens.errors import (
     SchemaError,
     TraceError,
     TraceFormatError,
+    VirtualDeviceError,
 )
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "TraceFormatError",
+    "VirtualDeviceError",
     "__version__",
     "analysis",
     "load",

@@ -8,6 +8,7 @@ One root, so that ``except cudalens.CudalensError`` catches every refusal of our
     │   └── SchemaError         a frame does not fit the column catalog (also a ValueError)
     ├── OutputError             a file that we were asked to write cannot be written (also an OSError)
     ├── RecordError             a recorded program cannot be judged (also a ValueError)
+    ├── VirtualDeviceError      a virtual CUDA device cannot be or do this (also a RuntimeError)
     └── ProfilerError           a profile cannot start, or cannot be read (also a RuntimeError)
         └── ProfilerBusyError   another profiler is active on this thread or holds CUPTI
 
@@ -65,6 +66,10 @@ class OutputError(CudalensError, OSError):
 
 class RecordError(CudalensError, ValueError):
     """A recorded program cannot be judged: an op is unknown, incomplete, or touches memory that is not there."""
+
+
+class VirtualDeviceError(CudalensError, RuntimeError):
+    """A virtual CUDA device cannot be made, or was asked for what it does not model."""
 
 
 class ProfilerError(CudalensError, RuntimeError):

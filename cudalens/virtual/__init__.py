@@ -1,0 +1,18 @@
+"""The virtual CUDA device: unchanged ``device="cuda"`` code on a machine without a GPU.
+
+::
+
+    with cudalens.virtual.device("h100"):
+        x = torch.randn(1024, 1024, device="cuda")
+        ...
+
+Values are real (CPU tensors hold them); streams, events, memory and time are modelled. Nothing about a real GPU was
+measured: whatever shows such times says "simulated".
+"""
+
+from __future__ import annotations
+
+from cudalens.virtual.context import active, device
+from cudalens.virtual.specs import SPECS, DeviceSpec, register
+
+__all__ = ["SPECS", "DeviceSpec", "active", "device", "register"]

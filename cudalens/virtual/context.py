@@ -1,0 +1,103 @@
+"""``with cudalens.virtual.device("h100"):`` - what is put in place, and put back."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Any
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.allocator import parse_conf
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.specs import DeviceSpec, parse_device
+
+_active: device | None = None
+
+
+class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
+    """Virtual CUDA devices for a block of code (or, with `enable` and `disable`, for a while).
+
+    Inside, PyTorch code for ``device="cuda"`` runs with real values on CPU tensors while streams, events,
+    synchronisation, the caching allocator, graph capture and time are modelled.
+
+    Args:
+        spec: A name from `cudalens.virtual.SPECS`, with a number of devices where wanted (``"h100x4"``), or a
+            `DeviceSpec`.
+        alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF; by default what the environment says.
+
+    Attributes:
+        spec: What the devices are.
+        num_devices: How many.
+        gpus: Their state; None outside of the block.
+
+    Raises:
+        VirtualDeviceError: The name is unknown; or, on entry, another virtual device is active.
+    """
+
+    def __init__(self, spec: str | DeviceSpec = "h100", *, alloc_conf: str | None = None) -> None:
+        self.spec, self.num_devices = parse_device(spec)
+        self._alloc_conf = alloc_conf
+        self.gpus: Gpus | None = None
+        self._patches = Patches()
+        self._modes: list[Any] = []
+
+    def __enter__(self) -> device:
+        self.enable()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        self.disable()
+
+    def enable(self) -> None:
+        """Put the virtual devices in place.
+
+        Raises:
+            VirtualDeviceError: A virtual device is active already.
+        """
+        global _active
+        if _active is not None:
+            raise VirtualDeviceError(
+                f"a virtual {_active.spec.key} is active already; virtual devices do not nest. Leave its block "
+                "(in a notebook: %cudadevice off) first, or ask for several at once: cudalens.virtual.device('h100x2')."
+            )
+        conf = self._alloc_conf
+        if conf is None:
+            conf = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
+        self.gpus = Gpus(self.spec, self.num_devices, parse_conf(conf))
+        _active = self
+        try:
+            self._install(self.gpus)
+        except BaseException:
+            self.disable()
+            raise
+
+    def disable(self) -> None:
+        """Put everything back; nothing where it is not active."""
+        global _active
+        if _active is not self or self.gpus is None:
+            return
+        try:
+            while self._modes:
+                self._modes.pop().__exit__(None, None, None)
+        finally:
+            self.gpus.close()
+            self.gpus, _active = None, None
+            self._patches.restore()
+
+    def _install(self, gpus: Gpus) -> None:
+        from cudalens.virtual import parts
+
+        for install in parts.INSTALL:
+            install(self._patches, gpus)
+        for make in parts.MODES:
+            mode = make(gpus)
+            mode.__enter__()
+            self._modes.append(mode)
+
+
+def active() -> device | None:
+    """The virtual device that is in place, or None."""
+    return _active

@@ -1,0 +1,155 @@
+"""Moving values between the host and virtual devices: what is copied, by which engine, and who waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from cudalens.virtual import cost
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.machine import CudaEvent, Device, Direction, Stream, Work
+from cudalens.virtual.residency import is_pinned, residence_of
+
+
+def to_device(
+    gpus: Gpus,
+    tensor: torch.Tensor,
+    target: Device | None,
+    *,
+    dtype: torch.dtype | None = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format = torch.preserve_format,
+) -> torch.Tensor:
+    """A copy of `tensor` on another device (None: the host), known to autograd.
+
+    The gradient goes back to where the tensor came from.
+    """
+    where = torch.device("cpu") if target is None else gpus.torch_devices[target.index]
+    if tensor.requires_grad and torch.is_grad_enabled():
+        moved: torch.Tensor = ToCopy.apply(gpus, tensor, where, dtype, non_blocking, memory_format)  # type: ignore[no-untyped-call]
+        return moved
+    return _to_copy(tensor, where, dtype, non_blocking, memory_format)
+
+
+def _to_copy(
+    tensor: torch.Tensor,
+    where: torch.device,
+    dtype: torch.dtype | None,
+    non_blocking: bool,
+    memory_format: torch.memory_format,
+) -> torch.Tensor:
+    copied: torch.Tensor = torch.ops.aten._to_copy.default(
+        tensor, dtype=dtype, device=where, non_blocking=non_blocking, memory_format=memory_format
+    )
+    return copied
+
+
+class ToCopy(torch.autograd.Function):
+    """A copy across devices. torch's own node would send the gradient to the CPU device that it sees."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        gpus: Gpus,
+        tensor: torch.Tensor,
+        where: torch.device,
+        dtype: torch.dtype | None,
+        non_blocking: bool,
+        memory_format: torch.memory_format,
+    ) -> torch.Tensor:
+        """Copy `tensor` to `where`."""
+        residence = residence_of(tensor)
+        ctx.source = residence.device if residence is not None else None
+        ctx.gpus, ctx.dtype = gpus, tensor.dtype
+        return _to_copy(tensor, where, dtype, non_blocking, memory_format)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        """Copy the gradient back."""
+        (grad,) = grads
+        return None, to_device(ctx.gpus, grad, ctx.source, dtype=ctx.dtype), None, None, None, None
+
+
+def direction(source: Device | None, target: Device | None) -> Direction | None:
+    """Of a copy between two places; None between two places of the host."""
+    if source is None:
+        return None if target is None else "HtoD"
+    if target is None:
+        return "DtoH"
+    return "DtoD" if source is target else "PtoP"
+
+
+def run_copy(
+    gpus: Gpus,
+    target: torch.Tensor,
+    source: torch.Tensor,
+    places: tuple[Device | None, Device | None],
+    *,
+    non_blocking: bool,
+    op: str,
+) -> None:
+    """Model a copy whose values have been copied already.
+
+    The copy runs on the current stream of the source's device, or of the target's where the source is on the host. A
+    blocking copy to or from the host makes the host wait; one that touches pageable memory keeps the host for as
+    long as the driver stages it (CUDA Runtime API, "API synchronization behavior").
+
+    Args:
+        gpus: The virtual GPUs.
+        target: What was written.
+        source: What was read.
+        places: Devices of source and target; None is the host.
+        non_blocking: As the caller of torch said.
+        op: Name of the aten operator.
+    """
+    way = direction(*places)
+    if way is None:
+        return
+    host_side = source if way == "HtoD" else target
+    pinned = way in ("DtoD", "PtoP") or is_pinned(host_side)
+    num_bytes = target.numel() * target.element_size()
+    device = places[0] or places[1]
+    assert device is not None
+    stream = gpus.machine.current_stream(device)
+    if way == "PtoP":
+        _order(gpus, places[1], device)
+    work = Work(
+        "gpu_memcpy",
+        _name(way, pinned),
+        cost.copy_ns(gpus.spec, num_bytes, way, pinned),
+        num_bytes=num_bytes,
+        direction=way,
+        is_pinned=pinned,
+        op=op,
+    )
+    crosses_host = way in ("HtoD", "DtoH")
+    if crosses_host and not non_blocking:
+        gpus.check_sync()
+    stream.launch(work, "cudaMemcpyAsync")
+    if crosses_host and not non_blocking:
+        stream.synchronize()
+    elif crosses_host and not pinned and stream.capture is None:
+        gpus.machine.now_ns = max(gpus.machine.now_ns, stream.tail_ns)
+    if way == "PtoP":
+        _order(gpus, device, places[1])
+
+
+def _order(gpus: Gpus, before: Device | None, after: Device | None) -> None:
+    """torch brackets a copy between devices by events on both current streams (ATen/native/cuda/Copy.cu)."""
+    if before is None or after is None or before is after:
+        return
+    cuda_event = CudaEvent(gpus.machine)
+    gpus.machine.current_stream(before).record(cuda_event)
+    gpus.machine.current_stream(after).wait(cuda_event)
+    cuda_event.delete()
+
+
+def _name(way: Direction, pinned: bool) -> str:
+    host = "Pinned" if pinned else "Pageable"
+    return {
+        "HtoD": f"Memcpy HtoD ({host} -> Device)",
+        "DtoH": f"Memcpy DtoH (Device -> {host})",
+        "DtoD": "Memcpy DtoD (Device -> Device)",
+        "PtoP": "Memcpy PtoP (Device -> Device)",
+    }[way]

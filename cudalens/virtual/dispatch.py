@@ -1,0 +1,238 @@
+"""Every aten operator on a virtual device: where its arguments are, what it allocates, launches and waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cudalens.virtual import hosting, kernels, rng
+from cudalens.virtual.copies import run_copy
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.machine import Device
+from cudalens.virtual.mixing import adopt_or_raise
+from cudalens.virtual.plans import Plan, make_plan
+from cudalens.virtual.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin, residence_of
+
+_aten = torch.ops.aten
+_plans: dict[Any, Plan] = {}
+"""Plans live as long as the process: operators do."""
+
+
+class DispatchMode(TorchDispatchMode):
+    """Sees every aten operator below autograd, runs it on CPU tensors, and models what a GPU would do."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        super().__init__()
+        self._gpus, self._machine, self._target = gpus, gpus.machine, gpus.target
+        self._host_op_ns = gpus.spec.host_op_ns
+        self._special = {
+            _aten._to_copy.default: self._to_copy,
+            _aten.copy_.default: self._copy,
+            _aten._pin_memory.default: self._pin,
+            _aten.is_pinned.default: self._is_pinned,
+        }
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if kwargs is None:
+            kwargs = {}
+        self._machine.now_ns += self._host_op_ns
+        special = self._special.get(func)
+        if special is not None:
+            return special(func, args, kwargs)
+        plan = _plans.get(func)
+        if plan is None:
+            plan = _plans[func] = make_plan(func)
+        device, is_mixed = _locate(args)
+        if plan.makes:
+            return self._make(plan, func, args, kwargs, device)
+        if device is None:
+            return func(*args, **kwargs)
+        if is_mixed:
+            self._unmix(plan, func, args, device)
+        return self._run(plan, func, args, kwargs, device)
+
+    def _run(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
+        """An operator on the device: run for its values, then allocate, launch and wait as a GPU would."""
+        if plan.is_view:
+            return func(*args, **kwargs)
+        syncs = plan.syncs or (plan.indexes and _has_mask(args))
+        if syncs:
+            self._gpus.check_sync()
+        out = rng.run(self._gpus, device, func, args, kwargs) if plan.draws else func(*args, **kwargs)
+        if plan.resizes:
+            self._resettle(args, kwargs)
+        self._settle(out, device)
+        if plan.has_work:
+            kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
+        if syncs:
+            kernels.fetch(self._gpus, device, plan.name)
+        return out
+
+    def _settle(self, out: Any, device: Device) -> None:
+        """Give fresh storages among the results a block of the device."""
+        if isinstance(out, torch.Tensor):
+            if KEY not in out.untyped_storage().__dict__:
+                self._gpus.settle(out, device)
+        elif isinstance(out, tuple | list):
+            for item in out:
+                self._settle(item, device)
+
+    def _resettle(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A storage that grew or shrank in place takes another block."""
+        for tensor in (*args, *kwargs.values()):
+            residence = residence_of(tensor) if isinstance(tensor, torch.Tensor) else None
+            if residence is not None and residence.num_bytes != tensor.untyped_storage().nbytes():
+                self._gpus.settle(tensor, residence.device)
+
+    def _make(
+        self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Device | None
+    ) -> Any:
+        """A factory: its result goes where the call says, else where its model lives."""
+        named, device = kwargs.get("device"), own
+        if named is not None and named.type not in ("cpu", "cuda"):
+            return func(*args, **kwargs)
+        if named is not None and named.type == "cuda":
+            device = self._gpus.devices[self._gpus.device_index(named) or 0]
+        elif named is not None and self._target.is_named:
+            device = self._target.device
+        kwargs = {**kwargs, "device": _CPU if named is not None else None}
+        return self._make_on_host(func, args, kwargs) if device is None else self._make_on(device, plan, func, args, kwargs)
+
+    def _make_on(self, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kwargs.get("pin_memory"):
+            raise RuntimeError("Only dense CPU tensors can be pinned")
+        like = hosting.likeness(func, args, kwargs)
+        # The block comes first where it may not fit: the host should not write what the device cannot hold.
+        block = None if like is None else self._gpus.reserve(device, like.untyped_storage().nbytes())
+        out = None if like is None else hosting.blank(func, like)
+        if out is None:
+            out = rng.make(self._gpus, device, func, args, kwargs)
+        self._gpus.settle(out, device, block=block)
+        if plan.has_work:
+            kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
+        return out
+
+    def _make_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        pinned = kwargs.get("pin_memory")
+        out = func(*args, **{**kwargs, "pin_memory": None} if pinned else kwargs)
+        if pinned:
+            pin(out)
+        if not self._target.is_factory and isinstance(out, torch.Tensor):
+            # Made inside torch's C++ for a tensor that it takes to be on the CPU; whoever it meets first tells.
+            out.untyped_storage().__dict__[ADOPT_KEY] = True
+        return out
+
+    def _unmix(self, plan: Plan, func: Any, args: tuple[Any, ...], device: Device) -> None:
+        """Not all tensors are on `device`: host numbers and indices may be, torch's own scratch joins, others may not.
+
+        Raises:
+            RuntimeError: Tensors of two devices meet; torch's own words.
+        """
+        for index in adopt_or_raise(self._gpus, plan, func, args, device):
+            run_copy(self._gpus, index, index, (None, device), non_blocking=False, op=plan.name)
+
+    def _to_copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``aten::_to_copy``: a copy of another device, dtype or layout."""
+        source = args[0]
+        place, residence = kwargs.get("device"), residence_of(source)
+        own = residence.device if residence is not None else None
+        if place is not None and place.type not in ("cpu", "cuda"):
+            return func(*args, **kwargs)
+        target = own if place is None else self._place(place, own)
+        kwargs = {**kwargs, "device": None if place is None else _CPU}
+        if target is None and own is None:
+            return func(*args, **kwargs)
+        out = self._copied(func, source, kwargs, own, target)
+        if target is not None:
+            self._gpus.settle(out, target)
+        if own is target:
+            kernels.launch(self._gpus, target, _plan(func), func, args, kwargs, out)
+        else:
+            non_blocking = bool(kwargs.get("non_blocking"))
+            run_copy(self._gpus, out, source, (own, target), non_blocking=non_blocking, op="aten::copy_")
+        return out
+
+    def _place(self, place: torch.device, own: Device | None) -> Device | None:
+        """Where a copy goes. C++ that says "cpu" means the device of the tensor at hand, unless the user named it."""
+        if place.type == "cuda":
+            return self._gpus.devices[self._gpus.device_index(place) or 0]
+        return None if self._target.is_named else own
+
+    def _copied(self, func: Any, source: torch.Tensor, kwargs: dict[str, Any], own: Device | None, target: Device | None) -> torch.Tensor:
+        pinned = target is None and own is not None and bool(kwargs.get("non_blocking"))
+        out: torch.Tensor = func(source, **{**kwargs, "non_blocking": False})
+        if pinned:
+            # As torch does: a non-blocking copy to the host lands in page-locked memory.
+            pin(out)
+        return out
+
+    def _copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``aten::copy_``: into memory that exists."""
+        target, source = args[0], args[1]
+        places = [residence_of(source), residence_of(target)]
+        devices = [residence.device if residence is not None else None for residence in places]
+        out = func(target, source)
+        if devices[0] is None and devices[1] is None:
+            return out
+        non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+        if devices[0] is devices[1] or (self._target.is_assigning and source.dim() == 0):
+            device = devices[1]
+            assert device is not None
+            kernels.launch(self._gpus, device, _plan(func), func, args, kwargs, out)
+        else:
+            run_copy(self._gpus, target, source, (devices[0], devices[1]), non_blocking=non_blocking, op="aten::copy_")
+        return out
+
+    def _pin(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if residence_of(args[0]) is not None:
+            raise RuntimeError(f"cannot pin '{args[0].type()}' only dense CPU tensors can be pinned")
+        pinned = args[0].clone()
+        pin(pinned)
+        return pinned
+
+    def _is_pinned(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return is_pinned(args[0])
+
+
+_CPU = torch.device("cpu")
+
+
+def _plan(func: Any) -> Plan:
+    plan = _plans.get(func)
+    if plan is None:
+        plan = _plans[func] = make_plan(func)
+    return plan
+
+
+def _locate(args: tuple[Any, ...]) -> tuple[Device | None, bool]:
+    """The device of the first tensor on one, and whether other tensors are elsewhere."""
+    device: Device | None = None
+    saw_host = False
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            try:
+                residence: Residence | None = arg.untyped_storage().__dict__.get(KEY)
+            except (RuntimeError, NotImplementedError):  # no storage: sparse, or a wrapper
+                continue
+            if residence is None or residence.gpus.is_closed:
+                saw_host = True
+            elif device is None:
+                device = residence.device
+            elif device is not residence.device:
+                saw_host = True
+        elif type(arg) is list or type(arg) is tuple:
+            inner, inner_host = _locate(arg)
+            saw_host = saw_host or inner_host or (inner is not None and device is not None and inner is not device)
+            device = device or inner
+    return device, saw_host and device is not None
+
+
+def _has_mask(args: tuple[Any, ...]) -> bool:
+    """Whether an index operator is given a boolean index, whose number of elements the host has to learn."""
+    for arg in args[1:2]:
+        for index in arg if isinstance(arg, list | tuple) else ():
+            if isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8):
+                return True
+    return False

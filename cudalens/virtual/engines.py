@@ -1,0 +1,84 @@
+"""Room on a device: when a piece of work can start, given what has been placed before it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+CAPACITY: Final = 1.0
+"""The whole engine; a kernel fills part of it, a copy engine runs one copy at a time."""
+
+_FULL: Final = 1e-9
+_MIN_SPANS: Final = 64
+_MAX_SPANS: Final = 2048
+
+
+class Engine:
+    """Places work in the order in which it was issued, as early as its stream and the engine's room allow.
+
+    Work that was placed is never moved: the model is a first-come-first-served engine without preemption, which is what
+    the hardware's work distributor comes close to for kernels of one priority.
+    """
+
+    __slots__ = ("_ends", "_floor_ns", "_last_ns", "_limit", "_rooms", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._rooms: list[float] = []
+        self._last_ns = 0
+        self._floor_ns = 0
+        self._limit = _MIN_SPANS
+
+    def place(self, ready_ns: int, duration_ns: int, room: float, now_ns: int) -> int:
+        """Take `room` for `duration_ns`, no earlier than `ready_ns`; returns the start, in ns.
+
+        Args:
+            ready_ns: When the stream and its events allow it.
+            duration_ns: How long it lasts.
+            room: The part of the engine that it fills, above 0, at most 1.
+            now_ns: The host's time: what ended before it can no longer stand in the way.
+        """
+        if ready_ns >= self._last_ns:
+            self._forget(now_ns if ready_ns > now_ns else ready_ns)
+            start = ready_ns
+        else:
+            start = self._first_fit(max(ready_ns, self._floor_ns), duration_ns, room)
+        self._insert(start, start + duration_ns, room)
+        return start
+
+    def _first_fit(self, ready_ns: int, duration_ns: int, room: float) -> int:
+        candidates = [ready_ns, *sorted(end for end in self._ends if end > ready_ns)]
+        return next(start for start in candidates if self._has_room(start, start + duration_ns, room))
+
+    def _has_room(self, start_ns: int, end_ns: int, room: float) -> bool:
+        first_after = bisect_right(self._starts, end_ns - 1)
+        used = sum(
+            taken
+            for end, taken in zip(self._ends[:first_after], self._rooms[:first_after], strict=True)
+            if end > start_ns
+        )
+        return used + room <= CAPACITY + _FULL
+
+    def _insert(self, start_ns: int, end_ns: int, room: float) -> None:
+        if self._starts and start_ns == self._ends[-1] and room == self._rooms[-1]:
+            self._ends[-1] = end_ns
+        else:
+            at = bisect_right(self._starts, start_ns)
+            self._starts.insert(at, start_ns)
+            self._ends.insert(at, end_ns)
+            self._rooms.insert(at, room)
+        self._last_ns = max(self._last_ns, end_ns)
+
+    def _forget(self, now_ns: int) -> None:
+        """Drop what has ended. Beyond a bound also the oldest plans: nothing may then start before they end."""
+        if len(self._ends) < self._limit:
+            return
+        kept = [i for i, end in enumerate(self._ends) if end > now_ns]
+        if len(kept) > _MAX_SPANS:
+            dropped, kept = kept[: len(kept) // 2], kept[len(kept) // 2 :]
+            self._floor_ns = max(self._floor_ns, *(self._ends[i] for i in dropped))
+        self._starts = [self._starts[i] for i in kept]
+        self._rooms = [self._rooms[i] for i in kept]
+        self._ends = [self._ends[i] for i in kept]
+        self._limit = max(_MIN_SPANS, 2 * len(kept))

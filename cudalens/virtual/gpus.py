@@ -1,0 +1,236 @@
+"""The assembled virtual GPUs: machine, allocators and what they do for a tensor."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
+from cudalens.virtual.machine import CudaEvent, Device, Machine, Stream, Work
+from cudalens.virtual.residency import KEY, Residence
+from cudalens.virtual.signals import GpuTraceSignals
+
+if TYPE_CHECKING:
+    from cudalens.virtual.specs import DeviceSpec
+
+_ADDRESSES: Final = 0x7F00_0000_0000
+_DEVICE_SPAN: Final = 1 << 40
+
+
+class Target(threading.local):
+    """Where the call that is under way on this thread puts its result.
+
+    Attributes:
+        is_named: The call named a device.
+        device: That virtual device; None for the host.
+        is_factory: The user called a factory: a host tensor made now was meant to be one.
+        is_assigning: ``x[...] = value`` is under way, whose Python numbers are written by a kernel.
+    """
+
+    is_named: bool = False
+    device: Device | None = None
+    is_factory: bool = False
+    is_assigning: bool = False
+
+
+class StreamFence:
+    """An event of the allocator's own on a stream."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self, machine: Machine, stream: Stream) -> None:
+        self._event = CudaEvent(machine)
+        stream.mark(self._event)
+
+    def is_done(self) -> bool:
+        """Whether what the stream held has ended by the host's time."""
+        return self._event.is_done()
+
+    def wait(self) -> None:
+        """Block the host until then."""
+        self._event.wait_done()
+
+
+class AllocatorHost:
+    """What the allocator of one device asks of the rest."""
+
+    def __init__(self, device: Device) -> None:
+        self._device, self._machine = device, device.machine
+        self.num_captures = 0
+
+    def fence(self, stream: int) -> StreamFence:
+        """Mark what the stream of that handle holds now."""
+        return StreamFence(self._machine, self._device.external_stream(stream))
+
+    def now_us(self) -> int:
+        """The virtual clock, microseconds."""
+        return self._machine.now_ns // 1000
+
+    def is_capturing(self) -> bool:
+        """Whether a capture is under way on the device."""
+        return self.num_captures > 0
+
+    def synchronize(self) -> None:
+        """Block the host until the device is done."""
+        self._device.drain()
+
+    def on_segment(self, action: str, address: int, num_bytes: int) -> None:
+        """The driver was asked for a segment, or given one back: that takes the host's time."""
+        spec = self._device.spec
+        name, cost = {
+            "segment_alloc": ("cudaMalloc", spec.malloc_ns),
+            "segment_map": ("cuMemMap", spec.malloc_ns),
+            "segment_free": ("cudaFree", spec.free_ns),
+            "segment_unmap": ("cuMemUnmap", spec.free_ns),
+        }[action]
+        self._machine._call(name, cost)
+
+
+class Gpus:
+    """The virtual GPUs of one `cudalens.virtual.device` block.
+
+    Attributes:
+        machine: Streams, events and time.
+        devices: The GPUs.
+        torch_devices: ``torch.device("cuda", index)`` of each.
+        is_closed: Whether the block has ended: what outlived it is a plain CPU tensor.
+        generators: Each device's default random generator.
+        target: What the call that is under way says about its result's place.
+        sync_debug_mode: 0 silent, 1 warn, 2 error, as torch.cuda.set_sync_debug_mode.
+    """
+
+    def __init__(self, spec: DeviceSpec, num_devices: int, conf: AllocatorConf) -> None:
+        self.spec = spec
+        self.machine = Machine(spec, num_devices, GpuTraceSignals())
+        self.devices = self.machine.devices
+        self.torch_devices = [torch.device("cuda", index) for index in range(num_devices)]
+        self.is_closed = False
+        self.target = Target()
+        self.sync_debug_mode = 0
+        self.generators = [torch.Generator().manual_seed(torch.initial_seed()) for _ in range(num_devices)]
+        self._lock = threading.Lock()
+        self._dead: deque[tuple[Device, Block]] = deque()
+        for device in self.devices:
+            device.allocator = CachingAllocator(
+                device.index,
+                spec.total_memory_bytes,
+                AllocatorHost(device),
+                conf=conf,
+                base_address=_ADDRESSES + device.index * _DEVICE_SPAN,
+                context_bytes=spec.context_bytes,
+                out_of_memory=torch.OutOfMemoryError,
+            )
+
+    def device_index(self, device: Any) -> int | None:
+        """The virtual GPU that a spelling of a device names; None for another kind of device.
+
+        Args:
+            device: ``"cuda"``, ``"cuda:1"``, a torch.device, an index, or None.
+
+        Raises:
+            RuntimeError: The index is beyond the devices; torch's own words.
+        """
+        if device is None:
+            return None
+        if isinstance(device, int):
+            index = device if device >= 0 else self.machine.current_device.index
+        else:
+            device = torch.device(device)
+            if device.type != "cuda":
+                return None
+            index = device.index if device.index is not None else self.machine.current_device.index
+        if index >= len(self.devices):
+            raise _invalid_ordinal()
+        return index
+
+    def settle(self, tensor: torch.Tensor, device: Device, *, block: Block | None = None) -> Residence:
+        """Give a tensor's storage its place on a device: `block`, or one from the pool of the current stream.
+
+        Raises:
+            torch.OutOfMemoryError: The virtual device is full; torch's own words.
+        """
+        storage: Any = tensor.untyped_storage()
+        num_bytes = storage.nbytes()
+        if block is None and num_bytes:
+            block = self.reserve(device, num_bytes)
+        residence = storage.__dict__[KEY] = Residence(self, device, block, num_bytes)
+        return residence
+
+    def reserve(self, device: Device, num_bytes: int) -> Block:
+        """A block from the pool of the device's current stream.
+
+        Raises:
+            torch.OutOfMemoryError: The virtual device is full; torch's own words.
+        """
+        stream = self.machine.current_stream(device)
+        with self._lock:
+            block: Block = device.allocator.malloc(num_bytes, stream.handle)
+        if self._dead:
+            self._bury()
+        self.machine.signals.memory_allocated(block.address)
+        return block
+
+    def release(self, device: Device, block: Block) -> None:
+        """Give a block back. Safe inside the garbage collector, which may run in the middle of an allocation."""
+        self._dead.append((device, block))
+        self._bury()
+
+    def _bury(self) -> None:
+        while self._dead and self._lock.acquire(blocking=False):
+            try:
+                device, block = self._dead.popleft()
+                self.machine.signals.memory_freed(block.address)
+                device.allocator.free(block)
+            except IndexError:  # another thread took the last one
+                return
+            finally:
+                self._lock.release()
+
+    def record_stream(self, device: Device, block: Block, stream: Stream) -> None:
+        """`stream` uses the block: it is not handed out again before what the stream holds when the block is freed."""
+        with self._lock:
+            device.allocator.record_stream(block, stream.handle)
+        if self._dead:
+            self._bury()
+
+    def stream_of(self, stream: Any) -> Stream:
+        """The stream behind torch's stream object."""
+        return self.devices[stream.device_index].stream(stream.stream_id)
+
+    def launch(self, device: Device, work: Work, call: str = "cudaLaunchKernel") -> None:
+        """Put work on the device's current stream."""
+        self.machine.current_stream(device).launch(work, call)
+
+    def check_sync(self) -> None:
+        """An implicit synchronisation is about to happen: what the sync debug mode says to it.
+
+        Raises:
+            RuntimeError: The sync debug mode is "error"; torch's own words.
+        """
+        if self.sync_debug_mode:
+            _report_sync(self.sync_debug_mode)
+
+    def close(self) -> None:
+        """The block ends."""
+        self.is_closed = True
+        self._dead.clear()
+
+
+def _report_sync(mode: int) -> None:
+    import warnings
+
+    message = "called a synchronizing CUDA operation"
+    if mode == 2:
+        raise RuntimeError(message)
+    warnings.warn(message, UserWarning, stacklevel=2)
+
+
+def _invalid_ordinal() -> Exception:
+    kind = getattr(torch, "AcceleratorError", RuntimeError)
+    try:
+        return kind("CUDA error: invalid device ordinal", 101)
+    except TypeError:
+        return RuntimeError("CUDA error: invalid device ordinal")

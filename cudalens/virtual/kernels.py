@@ -1,0 +1,69 @@
+"""What an operator launches: the size and time of its kernel, and the copy by which the host learns of a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from cudalens.virtual import cost
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.kernel_names import name_of
+from cudalens.virtual.machine import Device, Work
+from cudalens.virtual.plans import Plan
+
+_SCALAR_BYTES = 8
+
+
+def launch(
+    gpus: Gpus, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
+) -> None:
+    """Put one operator's kernel on the device's current stream. Operators on nothing launch nothing."""
+    num_elements, dtype = _extent(out, args)
+    if not num_elements:
+        return
+    flops, num_bytes, dtype_key = cost.op_cost(func, args, kwargs, out)
+    spec = gpus.spec
+    if plan.zeros:
+        work = Work("gpu_memset", "Memset (Device)", cost.memset_ns(spec, num_bytes), num_bytes=num_bytes, op=plan.name)
+        gpus.launch(device, work, "cudaMemsetAsync")
+        return
+    work = Work(
+        "kernel",
+        name_of(func, dtype),
+        cost.kernel_ns(spec, flops, num_bytes, dtype_key),
+        room=cost.room(spec, num_elements),
+        num_bytes=num_bytes,
+        flops=flops,
+        op=plan.name,
+    )
+    gpus.launch(device, work)
+
+
+def fetch(gpus: Gpus, device: Device, op: str) -> None:
+    """The host reads a scalar: a small copy to pageable memory, and a wait for the stream."""
+    stream = gpus.machine.current_stream(device)
+    work = Work(
+        "gpu_memcpy",
+        "Memcpy DtoH (Device -> Pageable)",
+        cost.copy_ns(gpus.spec, _SCALAR_BYTES, "DtoH", False),
+        num_bytes=_SCALAR_BYTES,
+        direction="DtoH",
+        op=op,
+    )
+    stream.launch(work, "cudaMemcpyAsync")
+    stream.synchronize()
+
+
+def _extent(out: Any, args: tuple[Any, ...]) -> tuple[int, torch.dtype | None]:
+    """Elements of the result (of the first argument, where the result is no tensor), and their dtype."""
+    if isinstance(out, torch.Tensor):
+        return out.numel(), out.dtype
+    for group in (out, args):
+        if isinstance(group, list | tuple):
+            for item in group:
+                if isinstance(item, torch.Tensor):
+                    return item.numel(), item.dtype
+                if isinstance(item, list | tuple) and item:
+                    return _extent(None, tuple(item))
+    return 0, None

@@ -1,0 +1,57 @@
+"""Tensors of two places in one operator: what torch allows, and what it says to the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.machine import Device
+from cudalens.virtual.plans import Plan
+from cudalens.virtual.residency import ADOPT_KEY, residence_of
+
+
+def adopt_or_raise(
+    gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], device: Device
+) -> list[torch.Tensor]:
+    """Judge the tensors that are not on `device`; returns the index tensors that are copied over from the host.
+
+    Raises:
+        RuntimeError: A tensor is on another device, and the operator does not take it; torch's own words.
+    """
+    to_bring: list[torch.Tensor] = []
+    for name, tensor in _named_tensors(func, args):
+        residence = residence_of(tensor)
+        if residence is None and tensor.untyped_storage().__dict__.pop(ADOPT_KEY, False):
+            gpus.settle(tensor, device)
+        elif residence is None and plan.indexes and name == "indices":
+            to_bring.append(tensor)
+        elif residence is None and tensor.dim() == 0 and plan.takes_numbers:
+            continue
+        elif residence is None or residence.device is not device:
+            raise RuntimeError(_message(plan, name, tensor, gpus.torch_devices[device.index]))
+    return to_bring
+
+
+def _named_tensors(func: Any, args: tuple[Any, ...]) -> list[tuple[str, torch.Tensor]]:
+    found: list[tuple[str, torch.Tensor]] = []
+    for argument, value in zip(func._schema.arguments, args, strict=False):
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(item, torch.Tensor) and item.layout is torch.strided:
+                found.append((argument.name, item))
+    return found
+
+
+def _message(plan: Plan, name: str, tensor: torch.Tensor, where: torch.device) -> str:
+    if plan.is_pointwise:
+        first, second = sorted((str(where), str(tensor.device)), key=lambda text: text == "cpu")
+        return (
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{first} and {second}!"
+        )
+    method = plan.name.partition("::")[2]
+    return (
+        f"Expected all tensors to be on the same device, but got {name} is on {tensor.device}, different from other "
+        f"tensors on {where} (when checking argument in method wrapper_CUDA_{method})"
+    )

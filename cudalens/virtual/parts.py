@@ -1,0 +1,24 @@
+"""What a virtual device is made of: every part installs itself, the modes are entered last.
+
+A part is a function of the patches that will be undone at the end, and of the GPUs. It replaces attributes through the
+patches alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from cudalens.virtual import legacy_types, storages, tensors
+from cudalens.virtual.dispatch import DispatchMode
+from cudalens.virtual.functions import FunctionMode
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+
+Part: TypeAlias = Callable[[Patches, Gpus], None]
+
+INSTALL: Final[Sequence[Part]] = (tensors.install, storages.install, legacy_types.install)
+"""In this order; undone in reverse."""
+
+MODES: Final[Sequence[Callable[[Gpus], Any]]] = (DispatchMode, FunctionMode)
+"""torch modes of the thread that entered the device, outermost first."""

@@ -1,0 +1,96 @@
+"""What is known of an aten operator before it is called: one plan per overload, made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+_NO_WORK: Final = frozenset(
+    "empty empty_like empty_strided new_empty new_empty_strided empty_permuted resize_ resize_as_ set_ set_data detach detach_ "
+    "alias lift lift_fresh is_same_size _version requires_grad_ record_stream is_pinned _has_compatible_shallow_copy_type "
+    "_reshape_alias _unsafe_view unsafe_split unsafe_chunk squeeze_ unsqueeze_ t_ transpose_ swapaxes_ as_strided_ sym_size sym_stride "
+    "sym_numel sym_storage_offset size stride numel dim is_contiguous".split()
+)
+"""Operators that launch nothing."""
+
+_SYNCS: Final = frozenset(
+    "_local_scalar_dense nonzero masked_select equal unique_dim unique_consecutive unique_dim_consecutive _unique _unique2 "
+    "bincount histc _assert_async_host is_nonzero linalg_eig linalg_eigvals _linalg_eigh "
+    "segment_reduce_check _masked_select_backward_host".split()
+)
+"""Operators whose result, or its size, the host has to wait for, on a CUDA device."""
+
+_RESIZING: Final = frozenset({"resize_", "resize_as_", "set_", "resize", "_resize_output_"})
+
+_INDEXING: Final = frozenset(
+    "index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put".split()
+)
+"""Operators that take index tensors of the host and copy them over."""
+
+
+_ITERATED: Final = frozenset("copy_ fill_ where masked_fill masked_fill_ sum mean add_ mul_ lerp lerp_".split())
+"""Operators of TensorIterator that torch does not tag as pointwise."""
+
+_TAKES_NUMBERS: Final = frozenset("masked_fill masked_fill_ index_put index_put_ _index_put_impl_ index_fill index_fill_ where".split())
+
+_ZEROING: Final = frozenset("zeros zeros_like zero_ new_zeros zero".split())
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an overload does.
+
+    Attributes:
+        name: As in ``aten::add``.
+        makes: It has a device argument: a factory.
+        draws: It has a generator argument.
+        is_view: Its results alias an argument and nothing is computed.
+        has_work: It launches a kernel.
+        syncs: The host waits for its result.
+        resizes: It may change the size of a storage that exists.
+        is_pointwise: It goes through TensorIterator, which has its own words for mixed devices.
+        takes_numbers: It takes 0-dim host tensors as numbers.
+        indexes: It indexes by tensors, which may be on the host; a boolean one makes the host wait for its count.
+        zeros: It fills with zeros, which the copy engine's memset does.
+    """
+
+    name: str
+    makes: bool
+    draws: bool
+    is_view: bool
+    has_work: bool
+    syncs: bool
+    resizes: bool
+    is_pointwise: bool
+    takes_numbers: bool
+    indexes: bool
+    zeros: bool
+
+
+def make_plan(func: Any) -> Plan:
+    """The plan of an operator overload, from its schema."""
+    schema = func._schema
+    short = schema.name.partition("::")[2]
+    arguments = {argument.name for argument in schema.arguments}
+    is_view = _is_view(schema) and short not in _RESIZING
+    is_pointwise = torch.Tag.pointwise in func.tags or short in _ITERATED
+    return Plan(
+        name=schema.name,
+        makes="device" in arguments,
+        draws="generator" in arguments,
+        is_view=is_view,
+        has_work=not is_view and short not in _NO_WORK,
+        syncs=short in _SYNCS or (short == "repeat_interleave" and "output_size" not in arguments),
+        resizes=short in _RESIZING or func._overloadname.endswith("out"),
+        is_pointwise=is_pointwise,
+        takes_numbers=is_pointwise or short in _TAKES_NUMBERS,
+        indexes=short in _INDEXING,
+        zeros=short in _ZEROING,
+    )
+
+
+def _is_view(schema: Any) -> bool:
+    """Whether every tensor that comes back aliases an argument that is not written."""
+    infos = [value.alias_info for value in schema.returns]
+    return bool(infos) and all(info is not None and not info.is_write for info in infos)

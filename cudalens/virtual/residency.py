@@ -1,0 +1,73 @@
+"""Which storage lives on which virtual device.
+
+Values stay in host memory, in the tensor's own CPU storage. That a storage belongs to a virtual GPU is an attribute of
+torch's storage object, which lives exactly as long as the storage does, so that its end is the block's end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+if TYPE_CHECKING:
+    from cudalens.virtual.allocator import Block
+    from cudalens.virtual.gpus import Gpus
+    from cudalens.virtual.machine import Device
+
+KEY: Final = "_cudalens_residence"
+PINNED_KEY: Final = "_cudalens_pinned"
+ADOPT_KEY: Final = "_cudalens_adopt"
+"""Marks a host tensor that torch made for itself; it joins the first device that it meets."""
+
+
+class Residence:
+    """A storage's place on a virtual device; gives its block back when the storage dies.
+
+    Attributes:
+        gpus: The virtual GPUs that it belongs to.
+        device: Which of them.
+        torch_device: The same, as torch writes it.
+        block: The allocator's block; None for an empty storage.
+        num_bytes: Size of the storage when the block was taken.
+    """
+
+    __slots__ = ("block", "device", "gpus", "num_bytes", "torch_device")
+
+    def __init__(self, gpus: Gpus, device: Device, block: Block | None, num_bytes: int) -> None:
+        self.gpus, self.device, self.block, self.num_bytes = gpus, device, block, num_bytes
+        self.torch_device = gpus.torch_devices[device.index]
+
+    @property
+    def address(self) -> int:
+        """Device pointer of the storage, 0 for an empty one."""
+        return self.block.address if self.block is not None else 0
+
+    def __del__(self) -> None:
+        block = self.block
+        if block is not None and not self.gpus.is_closed:
+            self.gpus.release(self.device, block)
+
+
+def residence_of(tensor: torch.Tensor) -> Residence | None:
+    """Where `tensor` lives; None for host memory, and for a tensor without storage (sparse, or a subclass)."""
+    try:
+        storage = tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):
+        return None
+    residence = storage.__dict__.get(KEY)
+    return residence if residence is not None and not residence.gpus.is_closed else None
+
+
+def is_pinned(tensor: torch.Tensor) -> bool:
+    """Whether `tensor` is in page-locked host memory, as far as the virtual device was told."""
+    try:
+        return PINNED_KEY in tensor.untyped_storage().__dict__
+    except (RuntimeError, NotImplementedError):
+        return False
+
+
+def pin(tensor: torch.Tensor) -> None:
+    """Declare a host tensor's storage page-locked."""
+    storage: Any = tensor.untyped_storage()
+    storage.__dict__[PINNED_KEY] = True

@@ -1,0 +1,39 @@
+"""Random numbers on a virtual device: each device has a generator of its own, as each GPU has."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.machine import Device
+
+_WITH_GENERATOR: Final[dict[Any, Any]] = {}
+"""Factory overloads without a generator argument, and the overload of the same packet that has one."""
+
+
+def run(gpus: Gpus, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a random operator with the device's generator, unless the caller gave one."""
+    if kwargs.get("generator") is not None:
+        return func(*args, **kwargs)
+    return func(*args, **{**kwargs, "generator": gpus.generators[device.index]})
+
+
+def make(gpus: Gpus, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a factory; one that draws numbers draws them from the device's generator."""
+    if kwargs.get("generator") is not None:
+        return func(*args, **kwargs)
+    drawing = _drawing(func)
+    if drawing is None:
+        return func(*args, **kwargs)
+    return drawing(*args, **{**kwargs, "generator": gpus.generators[device.index]})
+
+
+def _drawing(func: Any) -> Any:
+    """The overload with a generator that a random factory is a shorthand of; None for a factory that is not random."""
+    if func not in _WITH_GENERATOR:
+        packet, name = func.overloadpacket, func._overloadname
+        wanted = "generator" if name == "default" else f"{name}_generator"
+        _WITH_GENERATOR[func] = getattr(packet, wanted, None) if wanted in packet.overloads() else None
+    return _WITH_GENERATOR[func]

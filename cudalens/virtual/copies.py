@@ -29,19 +29,21 @@ def to_device(
     if tensor.requires_grad and torch.is_grad_enabled():
         moved: torch.Tensor = ToCopy.apply(gpus, tensor, where, dtype, non_blocking, memory_format)  # type: ignore[no-untyped-call]
         return moved
-    return _to_copy(tensor, where, dtype, non_blocking, memory_format)
+    return _to_copy(gpus, tensor, where, dtype, non_blocking, memory_format)
 
 
 def _to_copy(
+    gpus: Gpus,
     tensor: torch.Tensor,
     where: torch.device,
     dtype: torch.dtype | None,
     non_blocking: bool,
     memory_format: torch.memory_format,
 ) -> torch.Tensor:
-    copied: torch.Tensor = torch.ops.aten._to_copy.default(
-        tensor, dtype=dtype, device=where, non_blocking=non_blocking, memory_format=memory_format
-    )
+    with gpus.target.named():
+        copied: torch.Tensor = torch.ops.aten._to_copy.default(
+            tensor, dtype=dtype, device=where, non_blocking=non_blocking, memory_format=memory_format
+        )
     return copied
 
 
@@ -62,7 +64,7 @@ class ToCopy(torch.autograd.Function):
         residence = residence_of(tensor)
         ctx.source = residence.device if residence is not None else None
         ctx.gpus, ctx.dtype = gpus, tensor.dtype
-        return _to_copy(tensor, where, dtype, non_blocking, memory_format)
+        return _to_copy(gpus, tensor, where, dtype, non_blocking, memory_format)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:

@@ -55,13 +55,8 @@ class FunctionMode(TorchFunctionMode):
         if index is None and torch.device(device).type != "cpu":
             return func(*args, **{**kwargs, "device": device})
         place = None if index is None else self._gpus.devices[index]
-        target = self._target
-        before = target.is_named, target.device
-        target.is_named, target.device = True, place
-        try:
+        with self._target.named(place):
             out = func(*args, **{**kwargs, "device": _CPU})
-        finally:
-            target.is_named, target.device = before
         return self._settle(out, func, place) if isinstance(out, torch.Tensor) else out
 
     def _settle(self, out: torch.Tensor, func: Any, place: Device | None) -> torch.Tensor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -34,6 +36,16 @@ class Target(threading.local):
     device: Device | None = None
     is_factory: bool = False
     is_assigning: bool = False
+
+    @contextmanager
+    def named(self, device: Device | None = None) -> Iterator[None]:
+        """The call under way names `device`; None for the host."""
+        before = self.is_named, self.device
+        self.is_named, self.device = True, device
+        try:
+            yield
+        finally:
+            self.is_named, self.device = before
 
 
 class StreamFence:

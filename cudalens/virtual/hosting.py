@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import sys
 from math import prod
 from typing import Any, Final
 
@@ -12,6 +13,9 @@ LARGE_BYTES: Final = 64 << 20
 """From this size on a fresh tensor is a mapping of its own; below it malloc is as lazy."""
 
 _MAX_ITEM_BYTES: Final = 16
+_NO_RESERVE: Final[int] = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
+"""Python's mmap names it from 3.12 on; the number is Linux's (asm-generic/mman.h)."""
+
 _META: Final = torch.device("meta")
 _aten = torch.ops.aten
 _BLANK: Final = {
@@ -72,4 +76,4 @@ def _reserve(num_bytes: int) -> mmap.mmap:
     flags = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
     if not flags:
         return mmap.mmap(-1, num_bytes)
-    return mmap.mmap(-1, num_bytes, flags=flags | getattr(mmap, "MAP_NORESERVE", 0))
+    return mmap.mmap(-1, num_bytes, flags=flags | _NO_RESERVE)

@@ -1,0 +1,35 @@
+"""A model of PyTorch's caching allocator for CUDA memory: bookkeeping alone, no memory and no torch.
+
+::
+
+    allocator = CachingAllocator(0, total_bytes=80 << 30, host=machine, conf=parse_conf("max_split_size_mb:128"))
+    block = allocator.malloc(1000, stream=0)
+    allocator.free(block)
+
+The same program of mallocs, frees and stream uses gives the numbers, segments and actions that torch gives.
+"""
+
+from __future__ import annotations
+
+from cudalens.virtual.allocator.blocks import Block, Segment
+from cudalens.virtual.allocator.caching import CachingAllocator
+from cudalens.virtual.allocator.conf import AllocatorConf, conf_from_environment, parse_conf
+from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, Action, Fence, Host, PoolId
+from cudalens.virtual.allocator.snapshot import combine
+from cudalens.virtual.allocator.space import AddressSpace
+
+__all__ = [
+    "DEFAULT_POOL",
+    "Action",
+    "AddressSpace",
+    "AllocatorConf",
+    "Block",
+    "CachingAllocator",
+    "Fence",
+    "Host",
+    "PoolId",
+    "Segment",
+    "combine",
+    "conf_from_environment",
+    "parse_conf",
+]

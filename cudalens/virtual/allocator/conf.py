@@ -1,0 +1,273 @@
+"""The allocator's options, from the text of PYTORCH_CUDA_ALLOC_CONF.
+
+The text is read as ``c10::CachingAllocator::ConfigTokenizer`` reads it, word for word: options that torch takes in
+silence (a missing separator) are taken in silence, and what torch refuses is refused with torch's words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.allocator.sizes import MIB, UNLIMITED
+
+_DEFAULT_LARGE_SEGMENT = 20 * MIB
+_NO_ROUNDUP = (0,) * 16
+_MAX_REGISTER_THREADS = 128
+
+
+class AllocatorConf(NamedTuple):
+    """The options in force.
+
+    Attributes:
+        text: What they were read from.
+        max_split_size: Blocks of this many bytes and more are not split (2**64 - 1: all are).
+        max_non_split_rounding: By how many bytes such an unsplit block may exceed the request that it serves.
+        large_segment_size: Bytes of a segment that serves requests between 1 MiB and 10 MiB.
+        garbage_collection_threshold: Share of the allowed memory above which old cached blocks are freed (0: never).
+        roundup_power2_divisions: Per power of two from 1 MiB to 32 GiB, into how many parts it is cut (0: rounding to
+            512 bytes alone).
+        expandable_segments: Whether segments grow by mapped pages.
+        per_process_memory_fraction: Share of the device that may be reserved.
+        release_lock_on_cudamalloc: Kept for the snapshot's settings; cudaMalloc is modelled as one step.
+        graph_capture_record_stream_reuse: Kept for the snapshot's settings; only False can be modelled.
+        pinned_use_cuda_host_register: Kept for the snapshot's settings.
+        pinned_num_register_threads: Kept for the snapshot's settings.
+    """
+
+    text: str = ""
+    max_split_size: int = UNLIMITED
+    max_non_split_rounding: int = _DEFAULT_LARGE_SEGMENT
+    large_segment_size: int = _DEFAULT_LARGE_SEGMENT
+    garbage_collection_threshold: float = 0.0
+    roundup_power2_divisions: tuple[int, ...] = _NO_ROUNDUP
+    expandable_segments: bool = False
+    per_process_memory_fraction: float = 1.0
+    release_lock_on_cudamalloc: bool = False
+    graph_capture_record_stream_reuse: bool = False
+    pinned_use_cuda_host_register: bool = False
+    pinned_num_register_threads: int = 1
+
+
+class _Tokens:
+    """The words of the text: names, values, and the separators ``: , [ ]`` one by one; blanks are dropped."""
+
+    def __init__(self, text: str) -> None:
+        self.words: list[str] = re.findall(r"[,:\[\]]|[^,:\[\]]+", re.sub(r"\s", "", text))
+
+    def __getitem__(self, i: int) -> str:
+        if i >= len(self.words):
+            raise RuntimeError("Index out of bounds in ConfigTokenizer")
+        return self.words[i]
+
+    def unsigned(self, i: int) -> int:
+        match = re.match(r"[+-]?\d+", self[i])
+        if match is None:
+            raise ValueError("stoull")
+        value = int(match[0])
+        if abs(value) > UNLIMITED:
+            raise IndexError("stoull")
+        return value % (UNLIMITED + 1)
+
+    def real(self, i: int) -> float:
+        match = re.match(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", self[i])
+        if match is None:
+            raise ValueError("stod")
+        return float(match[0])
+
+    def truth(self, i: int) -> bool:
+        if self[i] not in ("True", "False"):
+            raise ValueError(f"Expected 'True' or 'False' at index {i} in ConfigTokenizer but got '{self[i]}'")
+        return self[i] == "True"
+
+
+_Values = dict[str, object]
+_Reader = Callable[[_Tokens, int, _Values], int]  # from the index of the value; returns the index of its last word
+
+
+def _at_least_a_segment(key: str, field: str) -> _Reader:
+    def read(tokens: _Tokens, i: int, values: _Values) -> int:
+        num_mib, least = tokens.unsigned(i), int(str(values["large_segment_size"])) // MIB
+        if num_mib < least:
+            raise ValueError(f"CachingAllocator option {key} too small, must be >= {least}")
+        values[field] = min(num_mib, UNLIMITED // MIB) * MIB
+        return i
+
+    return read
+
+
+def _large_segment(tokens: _Tokens, i: int, values: _Values) -> int:
+    num_mib = tokens.unsigned(i)
+    if num_mib <= 10:
+        raise ValueError("CachingAllocator option large_segment_size_mb must be > 10 MB")
+    values["large_segment_size"] = num_mib * MIB
+    return i
+
+
+def _gc_threshold(tokens: _Tokens, i: int, values: _Values) -> int:
+    value = tokens.real(i)
+    if not 0.0 < value < 1.0:
+        raise ValueError("garbage_collect_threshold is invalid, set it in (0.0, 1.0)")
+    values["garbage_collection_threshold"] = value
+    return i
+
+
+def _memory_fraction(tokens: _Tokens, i: int, values: _Values) -> int:
+    value = tokens.real(i)
+    if not 0.0 <= value <= 1.0:
+        raise ValueError("per_process_memory_fraction is invalid, set it in [0.0, 1.0]")
+    values["per_process_memory_fraction"] = value
+    return i
+
+
+def _is_power_of_two(value: int) -> bool:
+    return value > 0 and value & (value - 1) == 0
+
+
+def _roundup(tokens: _Tokens, i: int, values: _Values) -> int:
+    if tokens[i] == "[":
+        divisions, i = _roundup_list(tokens, i + 1)
+    else:
+        number = tokens.unsigned(i)
+        if not _is_power_of_two(number):
+            raise ValueError("For roundups, the divisions has to be power of 2 ")
+        divisions = [number] * 16
+    values["roundup_power2_divisions"] = tuple(divisions)
+    return i
+
+
+def _roundup_list(tokens: _Tokens, i: int) -> tuple[list[int], int]:
+    divisions, last, first = list(_NO_ROUNDUP), 0, True
+    while i < len(tokens.words) and tokens[i] != "]":
+        number = tokens.unsigned(i + 2)
+        if number and not _is_power_of_two(number):
+            raise ValueError("For roundups, the divisions has to be power of 2 or 0 to disable roundup ")
+        if tokens[i] == ">":
+            divisions[last + 1 :] = [number] * (15 - last)
+        else:
+            num_mib = tokens.unsigned(i)
+            if not _is_power_of_two(num_mib):
+                raise ValueError("For roundups, the intervals have to be power of 2 ")
+            last = min(num_mib.bit_length() - 1, 15)
+            if first:
+                divisions[:last] = [number] * last
+            divisions[last], first = number, False
+        i += 3
+        if tokens[i] != "]":
+            i += 1  # the comma
+    tokens[i]
+    return divisions, i
+
+
+def _flag(field: str) -> _Reader:
+    def read(tokens: _Tokens, i: int, values: _Values) -> int:
+        values[field] = tokens.truth(i)
+        return i
+
+    return read
+
+
+def _only_false(key: str) -> _Reader:
+    def read(tokens: _Tokens, i: int, values: _Values) -> int:
+        if tokens.truth(i):
+            raise VirtualDeviceError(
+                f"the allocator option {key}:True cannot be modelled by the virtual device; "
+                "leave it out of PYTORCH_CUDA_ALLOC_CONF, or run on a real GPU."
+            )
+        return i
+
+    return read
+
+
+def _unsigned_to_nothing(tokens: _Tokens, i: int, values: _Values) -> int:
+    tokens.unsigned(i)
+    return i
+
+
+def _register_threads(tokens: _Tokens, i: int, values: _Values) -> int:
+    number = tokens.unsigned(i)
+    if not _is_power_of_two(number):
+        raise ValueError(f"Number of register threads has to be power of 2, got {number}")
+    if number > _MAX_REGISTER_THREADS:
+        raise ValueError(
+            f"Number of register threads should be less than or equal to {_MAX_REGISTER_THREADS}, got {number}"
+        )
+    values["pinned_num_register_threads"] = number
+    return i
+
+
+def _backend(tokens: _Tokens, i: int, values: _Values) -> int:
+    if tokens[i] == "cudaMallocAsync":
+        raise VirtualDeviceError(
+            "PYTORCH_CUDA_ALLOC_CONF asks for backend:cudaMallocAsync, the allocator of the CUDA driver, which the "
+            "virtual device does not model; set backend:native (or leave backend out) before the device starts."
+        )
+    if tokens[i] != "native":
+        raise ValueError("Unknown allocator backend, options are native and cudaMallocAsync")
+    return i
+
+
+_READERS: dict[str, _Reader] = {
+    "max_split_size_mb": _at_least_a_segment("max_split_size_mb", "max_split_size"),
+    "max_non_split_rounding_mb": _at_least_a_segment("max_non_split_rounding_mb", "max_non_split_rounding"),
+    "large_segment_size_mb": _large_segment,
+    "garbage_collection_threshold": _gc_threshold,
+    "roundup_power2_divisions": _roundup,
+    "expandable_segments": _flag("expandable_segments"),
+    "per_process_memory_fraction": _memory_fraction,
+    "backend": _backend,
+    "release_lock_on_cudamalloc": _flag("release_lock_on_cudamalloc"),
+    "release_lock_on_hipmalloc": _flag("release_lock_on_cudamalloc"),
+    "graph_capture_record_stream_reuse": _only_false("graph_capture_record_stream_reuse"),
+    "throw_on_cudamalloc_oom": _only_false("throw_on_cudamalloc_oom"),
+    "pinned_use_cuda_host_register": _flag("pinned_use_cuda_host_register"),
+    "pinned_use_hip_host_register": _flag("pinned_use_cuda_host_register"),
+    "pinned_num_register_threads": _register_threads,
+    "pinned_reserve_segment_size_mb": _unsigned_to_nothing,
+    "pinned_max_round_threshold_mb": _unsigned_to_nothing,
+    "pinned_max_cached_size_mb": _unsigned_to_nothing,
+    "pinned_use_background_threads": _flag("_pinned_use_background_threads"),
+    "pinned_free_catch_all": _flag("_pinned_free_catch_all"),
+}
+
+
+def parse_conf(text: str, previous: AllocatorConf | None = None) -> AllocatorConf:
+    """Read options as ``torch._C._accelerator_setAllocatorSettings`` does.
+
+    Args:
+        text: ``"max_split_size_mb:128,expandable_segments:True"``.
+        previous: The options before, for a change at run time: torch then sets back the split, rounding and garbage
+            collection options and leaves the others as they were.
+
+    Raises:
+        ValueError: An option is unknown or its value is not allowed (torch's words).
+        RuntimeError: The text ends where a value was expected (torch's words).
+        VirtualDeviceError: The option is torch's, and the virtual device cannot model it.
+    """
+    before = previous if previous is not None else AllocatorConf()
+    values: _Values = before._asdict() | {
+        "text": text,
+        "max_split_size": UNLIMITED,
+        "max_non_split_rounding": None,
+        "garbage_collection_threshold": 0.0,
+        "roundup_power2_divisions": _NO_ROUNDUP,
+    }
+    _read_all(_Tokens(text), values)
+    if values["max_non_split_rounding"] is None:
+        values["max_non_split_rounding"] = values["large_segment_size"]
+    return AllocatorConf(**{field: values[field] for field in AllocatorConf._fields})  # type: ignore[arg-type]
+
+
+def _read_all(tokens: _Tokens, values: _Values) -> None:
+    i = 0
+    while i < len(tokens.words):
+        if tokens[i] not in _READERS:
+            raise ValueError(f"Unrecognized key '{tokens[i]}' in Accelerator allocator config.")
+        i = _READERS[tokens[i]](tokens, i + 2, values) + 2  # past the value and the comma
+
+
+def conf_from_environment(environ: Mapping[str, str]) -> AllocatorConf:
+    """The options that torch would take from the environment: PYTORCH_CUDA_ALLOC_CONF, else PYTORCH_ALLOC_CONF."""
+    return parse_conf(environ.get("PYTORCH_CUDA_ALLOC_CONF", environ.get("PYTORCH_ALLOC_CONF", "")))

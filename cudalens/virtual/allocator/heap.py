@@ -1,0 +1,282 @@
+"""Handing blocks out and taking them back: best fit, splitting, coalescing, and what happens when nothing fits.
+
+Not safe to enter twice; :class:`cudalens.virtual.allocator.caching.CachingAllocator` sees to that.
+"""
+
+from __future__ import annotations
+
+from cudalens.virtual.allocator import oom
+from cudalens.virtual.allocator.blocks import Block, BlockPool, PrivatePool
+from cudalens.virtual.allocator.books import Books
+from cudalens.virtual.allocator.conf import AllocatorConf
+from cudalens.virtual.allocator.history import StackLevel, gather
+from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, PoolId
+from cudalens.virtual.allocator.pending import PendingFrees
+from cudalens.virtual.allocator.pools import Pools
+from cudalens.virtual.allocator.reserve import Reserve
+from cudalens.virtual.allocator.sizes import EXBIBYTE, MIN_BLOCK, SMALL_LIMIT, UNLIMITED, round_size, segment_size
+
+_STATE, _ALL = int(StackLevel.STATE), int(StackLevel.ALL)
+
+
+class Heap:
+    """The allocator's own work.
+
+    Attributes:
+        pools: The free blocks.
+        reserve: The segments.
+        pending: The frees that wait.
+    """
+
+    def __init__(self, device: int, books: Books, reserve: Reserve) -> None:
+        self.device, self.reserve = device, reserve
+        self.pools = Pools()
+        self.pending = PendingFrees(books.host)
+        self._books, self._history, self._stats = books, books.history, books.stats
+        self._small, self._large = self.pools.small, self.pools.large
+        self._all_usage = books.stats.all.usage
+        self._usage = {True: books.stats.small.usage, False: books.stats.large.usage}
+        self.limit: int | None = None
+        self.use(books.conf)
+
+    def use(self, conf: AllocatorConf) -> None:
+        """Take other options from now on."""
+        self._books.conf = conf
+        self._divisions = conf.roundup_power2_divisions if max(conf.roundup_power2_divisions) > 1 else None
+        self._expandable, self._max_split = conf.expandable_segments, conf.max_split_size
+        self._rounding = conf.max_non_split_rounding
+        self._set_clock()
+
+    def set_limit(self, num_bytes: int | None) -> None:
+        """Reserve at most this much; None: as much as the device has."""
+        self.limit = num_bytes
+        self._set_clock()
+
+    def _set_clock(self) -> None:
+        self._collects = self.limit is not None and self._books.conf.garbage_collection_threshold > 0.0
+
+    def malloc(self, num_bytes: int, stream: int, stack: object) -> Block:
+        """A block for a request of at least one byte; raises :class:`Exhausted`."""
+        stack = gather(stack) if self._history.level >= _STATE else None
+        if not self.pending.is_empty:
+            self._process_pending(stack)
+        divisions = self._divisions
+        size = (num_bytes + 511) & -512 if divisions is None else round_size(num_bytes, divisions)
+        if self.pools.routes:
+            pool = self.pools.choose(size, stream)
+        else:
+            pool = self._small if size <= SMALL_LIMIT else self._large
+        block = self._take(pool, stream, size, self._expandable)
+        expandable = self._expandable
+        if block is None:
+            block = self._obtain(pool, stream, size, stack)
+            expandable = expandable and block.pool is pool
+        return self._hand_out(block, size, num_bytes, expandable, stack)
+
+    def _take(self, pool: BlockPool, stream: int, size: int, expandable: bool) -> Block | None:
+        if self._collects:
+            pool.num_searches += 1
+        return pool.take(stream, size, expandable, self._max_split, self._rounding)
+
+    def _hand_out(self, block: Block, size: int, num_bytes: int, expandable: bool, stack: object) -> Block:
+        pool = block.pool
+        rest = block.size - size
+        splits = rest >= MIN_BLOCK if pool.is_small or expandable else rest > SMALL_LIMIT and size < self._max_split
+        if splits and not pool.no_split:
+            block = self._split(block, size)
+        elif (block.prev is not None or block.next is not None) and not block.segment.page_size:
+            self._count_inactive(pool.is_small, -1, -block.size)
+        block.is_allocated = True
+        block.requested_size = num_bytes
+        block.stack = stack
+        history = self._history
+        if history.is_on or history.listeners:
+            self._books.record_block("alloc", block, num_bytes, stack)
+        size = block.size
+        self._all_usage.take(size, num_bytes)
+        self._usage[pool.is_small].take(size, num_bytes)
+        if size >= self._max_split:
+            self._stats.oversize_allocations.change(1)
+        return block
+
+    def _split(self, block: Block, size: int) -> Block:
+        was_split, pool = block.is_split, block.pool
+        front = block.cut_front(size)
+        pool.insert(block)
+        if not block.segment.page_size:  # free parts of expandable segments can go back, so they do not count
+            self._count_inactive(pool.is_small, 0 if was_split else 1, -size if was_split else block.size)
+        return front
+
+    def _count_inactive(self, small: bool, num_blocks: int, num_bytes: int) -> None:
+        stats = self._stats
+        for counters in (stats.all, stats.small if small else stats.large):
+            counters.inactive_split.change(num_blocks)
+            counters.inactive_split_bytes.change(num_bytes)
+
+    def free(self, block: Block, stack: object) -> None:
+        """Take a block back, now or when the other streams that used it have passed."""
+        stack = gather(stack) if self._history.level >= _ALL else None
+        block.is_allocated = False
+        size = block.size
+        self._all_usage.drop(size)
+        self._usage[block.pool.is_small].drop(size)
+        history = self._history
+        if history.is_on or history.listeners:
+            self._books.record_block(
+                "free_requested", block, block.requested_size, block.stack if stack is None else stack
+            )
+        if size >= self._max_split:
+            self._stats.oversize_allocations.change(-1)
+        if block.uses:
+            self.pending.add(block)
+        else:
+            self._retire(block, stack)
+
+    def _retire(self, block: Block, stack: object) -> None:
+        """Put a block among the free ones, as one with its free neighbours."""
+        history = self._history
+        requested, size, pool = block.requested_size, block.size, block.pool
+        if history.is_on or history.listeners:
+            self._books.record_block("free_completed", block, requested, block.stack if stack is None else stack)
+        block.stack = None
+        num_blocks = num_bytes = 0
+        if block.prev is not None or block.next is not None:
+            for neighbour in (block.prev, block.next):
+                taken_in = block.absorb(neighbour)
+                if taken_in:
+                    num_blocks -= 1
+                    num_bytes -= taken_in
+            if block.prev is not None or block.next is not None:
+                num_blocks += 1
+                num_bytes += block.size
+            if not block.segment.page_size:
+                self._count_inactive(pool.is_small, num_blocks, num_bytes)
+        pool.insert(block)
+        self._all_usage.retire(size, requested)
+        self._usage[pool.is_small].retire(size, requested)
+
+    def _process_pending(self, stack: object) -> None:
+        self.pending.process(lambda block: self._retire(block, stack))
+
+    def _obtain(self, pool: BlockPool, stream: int, size: int, stack: object) -> Block:
+        """A block from the device, after freeing what can be freed if need be; raises :class:`Exhausted`."""
+        wanted = segment_size(size, self._books.conf.large_segment_size)
+        if self._collects:
+            self._collect_garbage(stack)
+        block = self._from_device(pool, stream, size, wanted, stack) or self._from_overflow_pools(pool, stream, size)
+        if block is None and self._release_oversize(pool, stream, size, stack):
+            block = self._from_device(pool, stream, size, wanted, stack)
+        if block is None and not self._books.host.is_capturing():
+            self.release_cached(stack, DEFAULT_POOL)
+            self._stats.num_alloc_retries += 1
+            block = self._from_device(pool, stream, size, wanted, stack)
+        if block is None:
+            raise self._exhausted(pool, stream, size, wanted, stack)
+        return block
+
+    def _from_device(self, pool: BlockPool, stream: int, size: int, wanted: int, stack: object) -> Block | None:
+        if self.limit is not None and self.reserve.reserved_bytes + wanted > self.limit:
+            return None
+        if self._expandable:
+            return self.reserve.grow(pool, stream, size, stack)
+        return self.reserve.new_segment(pool, stream, wanted, stack)
+
+    def _from_overflow_pools(self, pool: BlockPool, stream: int, size: int) -> Block | None:
+        if pool.owner is not None:
+            return None
+        for private in self.pools.private.values():
+            if private.use_on_oom and private.use_count:
+                block = self._take(private.small if size <= SMALL_LIMIT else private.large, stream, size, False)
+                if block is not None:
+                    return block
+        return None
+
+    def _collect_garbage(self, stack: object) -> None:
+        """Give back cached large segments, those of more than average age first, until below the threshold."""
+        threshold = int(self._books.conf.garbage_collection_threshold * (self.limit or 0))
+        target = self.reserve.reserved_bytes - threshold
+        pool = self._large
+        candidates = [block for block in pool if not block.is_split]
+        total_age, num_left = sum(pool.age(block) for block in candidates), len(candidates)
+        candidates = [block for block in candidates if not block.segment.page_size]
+        while target > 0 and num_left > 0:
+            average = total_age / num_left
+            old = [block for block in candidates if pool.age(block) >= average]
+            if not old:
+                return
+            for block in old:
+                target -= block.size
+                total_age -= pool.age(block)
+                num_left -= 1
+                candidates.remove(block)
+                self.reserve.release(block, stack)
+
+    def _release_oversize(self, pool: BlockPool, stream: int, size: int, stack: object) -> bool:
+        """Give back unsplit oversize segments of the stream: the smallest that suffices, else from the largest down."""
+        if self._max_split == UNLIMITED:
+            return False
+        needed = max(size, self._max_split)
+        blocks, i = pool.at_least(stream, needed)
+        if i < len(blocks) and not blocks[i].segment.page_size:
+            self.reserve.release(blocks[i], stack)
+            return True
+        released = 0
+        for block in reversed(blocks[:i]):
+            if released >= needed or block.size < self._max_split:
+                break
+            if not block.segment.page_size:
+                released += block.size
+                self.reserve.release(block, stack)
+        return released >= needed
+
+    def empty_cache(self, stack: object, pool_id: PoolId) -> None:
+        """Give the device what is free; see :meth:`release_cached`."""
+        self.release_cached(gather(stack) if self._history.level >= _ALL else None, pool_id)
+
+    def release_cached(self, stack: object, pool_id: PoolId) -> None:
+        """Give the device what is free: in one private pool that nobody holds, or in all such and the default ones."""
+        if pool_id == DEFAULT_POOL and not self._books.host.is_capturing():
+            self._synchronize(stack, None)
+            self.reserve.release_free(self._large, stack)
+            self.reserve.release_free(self._small, stack)
+        for freeable_id, pool in list(self.pools.freeable.items()):
+            if pool_id not in (DEFAULT_POOL, freeable_id):
+                continue
+            if pool_id == freeable_id:
+                self._synchronize(stack, pool)
+            self.reserve.release_free(pool.small, stack)
+            self.reserve.release_free(pool.large, stack)
+            if pool.reserved_bytes == 0:
+                self.pools.forget(freeable_id)
+
+    def _synchronize(self, stack: object, pool: PrivatePool | None) -> None:
+        self._stats.num_sync_all_streams += 1
+        self.pending.synchronize(lambda block: self._retire(block, stack), pool)
+
+    def _exhausted(self, pool: BlockPool, stream: int, size: int, wanted: int, stack: object) -> oom.Exhausted:
+        memory, stats = self.reserve.memory, self._stats
+        self._books.record("oom", memory.free_bytes, size, stream, pool.pool_id, stack)
+        stats.num_ooms += 1
+        text = oom.message(
+            device=self.device,
+            wanted=wanted,
+            total=memory.total_bytes,
+            free=memory.free_bytes,
+            process=memory.context_bytes + memory.used_bytes,
+            allowed=self.limit,
+            allocated=self._all_usage.allocated_bytes,
+            reserved=self.reserve.reserved_bytes,
+            private=sum(
+                block.size
+                for private in self.pools.private.values()
+                for part in (private.small, private.large)
+                for block in part
+            ),
+        )
+        limit = memory.total_bytes if self.limit is None else self.limit
+        return oom.Exhausted(text, wanted=wanted, limit=limit, device_free=memory.free_bytes)
+
+
+def too_large(num_bytes: int) -> bool:
+    """Whether a request is beyond what torch takes for a size at all."""
+    return num_bytes >= EXBIBYTE

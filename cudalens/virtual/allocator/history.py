@@ -1,0 +1,113 @@
+"""The memory history: which actions are kept, and with whose stack frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+
+from cudalens.virtual.allocator.interfaces import Action, PoolId
+
+
+class StackLevel(IntEnum):
+    """For what stack frames are gathered (torch's RecordContext)."""
+
+    NEVER = 0
+    STATE = 1  # for what is allocated now
+    ALLOC = 2  # for allocations in the history too
+    ALL = 3  # for frees too
+
+
+_LEVELS = {None: StackLevel.NEVER, "state": StackLevel.STATE, "alloc": StackLevel.ALLOC, "all": StackLevel.ALL}
+
+
+def gather(stack: object) -> object:
+    """The stack frames themselves: what was given, or what it returns when called."""
+    return stack() if callable(stack) else stack
+
+
+class History:
+    """A ring of the last actions, and those who listen to all of them.
+
+    Attributes:
+        is_on: Whether actions are kept.
+        level: For what stack frames are gathered.
+        listeners: Called with every action, kept or not; must not call the allocator.
+        user_metadata: Kept with every action (``torch.cuda.memory._set_memory_metadata``).
+    """
+
+    __slots__ = ("_entries", "_max_entries", "_next", "_skip", "is_on", "level", "listeners", "user_metadata")
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.level = StackLevel.NEVER
+        self.listeners: list[Callable[[Action], None]] = []
+        self.user_metadata = ""
+        self._entries: list[tuple[Action, str]] = []
+        self._max_entries, self._next = 1, 0
+        self._skip: frozenset[str] = frozenset()
+
+    def switch(
+        self,
+        enabled: str | None,
+        context: str | None,
+        stacks: str,
+        max_entries: int,
+        *,
+        clear_history: bool,
+        skip_actions: Iterable[str],
+    ) -> None:
+        """As ``torch._C._cuda_record_memory_history``.
+
+        Raises:
+            RuntimeError: A word is not one of those allowed (torch's words).
+        """
+        if enabled not in (None, "state", "all"):
+            raise RuntimeError("expected state to be 'state', 'all', or None")
+        if context not in _LEVELS:
+            raise RuntimeError("expected context to be 'state', 'alloc', 'all', or None")
+        if stacks not in ("python", "all"):
+            raise RuntimeError("expected stacks to be 'python', or 'all'")
+        self.is_on = enabled is not None
+        self.level = _LEVELS[context] if self.is_on else StackLevel.NEVER
+        self._skip = frozenset(skip_actions)
+        self._max_entries = max(1, max_entries) if enabled == "all" else 1
+        if not self.is_on or clear_history:
+            self._entries, self._next = [], 0
+
+    def record(
+        self, kind: str, address: int, num_bytes: int, stream: int, time_us: int, pool_id: PoolId, stack: object
+    ) -> None:
+        """Keep an action and tell the listeners."""
+        frames = stack if self.level >= StackLevel.ALLOC else None
+        action = Action(kind, address, num_bytes, stream, time_us, pool_id, frames)
+        for listener in tuple(self.listeners):
+            listener(action)
+        if self.is_on and kind not in self._skip:
+            self._keep((action, self.user_metadata))
+
+    def _keep(self, entry: tuple[Action, str]) -> None:
+        if len(self._entries) < self._max_entries:
+            self._entries.append(entry)
+            return
+        self._entries[self._next] = entry
+        self._next = (self._next + 1) % self._max_entries
+
+    def entries(self) -> list[dict[str, object]]:
+        """The actions kept, oldest first, each as torch's snapshot writes a trace entry."""
+        return [_trace_entry(*entry) for entry in (*self._entries[self._next :], *self._entries[: self._next])]
+
+
+def _trace_entry(action: Action, user_metadata: str) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "action": action.kind,
+        "device_free" if action.kind == "oom" else "addr": action.address,
+        "size": action.num_bytes,
+        "stream": action.stream,
+        "time_us": action.time_us,
+        "compile_context": "N/A",
+        "user_metadata": user_metadata,
+        "pool_id": action.pool_id,
+    }
+    if action.stack is not None:
+        entry["frames"] = action.stack
+    return entry

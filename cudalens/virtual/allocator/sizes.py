@@ -1,0 +1,75 @@
+"""How many bytes a request becomes: rounding, pool kind, segment size; and sizes in torch's words.
+
+The constants are those of ``c10/core/AllocatorConfig.h`` (torch 2.13), in bytes.
+"""
+
+from __future__ import annotations
+
+MIB = 1 << 20
+MIN_BLOCK = 512
+SMALL_LIMIT = 1 * MIB  # the largest request that the small pool serves
+SMALL_SEGMENT = 2 * MIB
+MIN_LARGE_ALONE = 10 * MIB  # from here on a request has a segment of its own size
+LARGE_ROUND = 2 * MIB
+UNLIMITED = (1 << 64) - 1  # SIZE_MAX: torch's "no limit"
+EXBIBYTE = 1 << 60
+DRIVER_PAGE = 2 * MIB  # cudaMalloc takes physical memory in pages of this size for such sizes
+
+_NUM_INTERVALS = 16  # of roundup_power2_divisions: 1 MiB, 2 MiB, ... 32 GiB
+
+
+def interval_of(num_bytes: int) -> int:
+    """Which of the 16 intervals of ``roundup_power2_divisions`` holds this size: 0 is below 2 MiB, 15 from 32 GiB."""
+    return min(max(0, num_bytes.bit_length() - 21), _NUM_INTERVALS - 1)
+
+
+def round_size(num_bytes: int, divisions: tuple[int, ...] | None) -> int:
+    """The size of the block for a request: a multiple of 512 bytes, or of a division of its power of two.
+
+    Args:
+        num_bytes: What was asked for, in bytes.
+        divisions: Per interval (:func:`interval_of`) into how many parts the range between two powers of two is cut;
+            None where no interval has any.
+    """
+    if num_bytes < MIN_BLOCK:
+        return MIN_BLOCK
+    if divisions is not None:
+        parts = divisions[interval_of(num_bytes)]
+        if parts > 1 and num_bytes > MIN_BLOCK * parts:
+            return _next_division(num_bytes, parts)
+    return (num_bytes + MIN_BLOCK - 1) & -MIN_BLOCK
+
+
+def _next_division(num_bytes: int, parts: int) -> int:
+    if num_bytes & (num_bytes - 1) == 0:
+        return num_bytes
+    floor = 1 << (num_bytes.bit_length() - 1)
+    step = floor >> (parts.bit_length() - 1)
+    if step == 0:
+        return floor << 1
+    return (num_bytes + step - 1) & -step
+
+
+def segment_size(block_size: int, large_segment: int) -> int:
+    """How many bytes cudaMalloc is asked for when no cached block fits a block of this size."""
+    if block_size <= SMALL_LIMIT:
+        return SMALL_SEGMENT
+    if block_size < MIN_LARGE_ALONE:
+        return large_segment
+    return (block_size + LARGE_ROUND - 1) & -LARGE_ROUND
+
+
+def round_up(num_bytes: int, step: int) -> int:
+    """The smallest multiple of ``step`` that is not below ``num_bytes``."""
+    return -(-num_bytes // step) * step
+
+
+def format_size(num_bytes: int) -> str:
+    """A size as torch's out-of-memory message writes it ("2.00 GiB")."""
+    if num_bytes <= 1 << 10:
+        return f"{num_bytes} bytes"
+    if num_bytes <= 1 << 20:
+        return f"{num_bytes / 1024:.2f} KiB"
+    if num_bytes <= 1 << 30:
+        return f"{num_bytes / (1 << 20):.2f} MiB"
+    return f"{num_bytes / (1 << 30):.2f} GiB"

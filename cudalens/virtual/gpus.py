@@ -59,7 +59,7 @@ class StreamFence:
 
     def is_done(self) -> bool:
         """Whether what the stream held has ended by the host's time."""
-        return self._event.is_done()
+        return self._event.has_passed()
 
     def wait(self) -> None:
         """Block the host until then."""
@@ -210,7 +210,8 @@ class Gpus:
 
     def stream_of(self, stream: Any) -> Stream:
         """The stream behind torch's stream object."""
-        return self.devices[stream.device_index].stream(stream.stream_id)
+        device = self.devices[stream.device_index]
+        return device.stream(stream.stream_id)
 
     def launch(self, device: Device, work: Work, call: str = "cudaLaunchKernel") -> None:
         """Put work on the device's current stream."""

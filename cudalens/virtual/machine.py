@@ -72,26 +72,50 @@ class Work:
 
 
 class Placed(NamedTuple):
-    """When a stream does a piece of work, virtual ns, and the number that ties it to its launch."""
+    """When a stream does a piece of work, virtual ns, and the number that ties it to its launch.
+
+    Work of a CUDA graph says which graph and which of its nodes it is.
+    """
 
     start_ns: int
     end_ns: int
     correlation_id: int
+    graph_id: int | None = None
+    graph_node_id: int | None = None
 
 
 class Signals(Protocol):
     """What torch.cuda._gpu_trace tells on a real device; pointers are the handles of the objects."""
 
-    def event_created(self, cuda_event: int) -> None: ...
-    def event_deleted(self, cuda_event: int) -> None: ...
-    def event_recorded(self, cuda_event: int, stream: int) -> None: ...
-    def event_waited(self, cuda_event: int, stream: int) -> None: ...
-    def memory_allocated(self, address: int) -> None: ...
-    def memory_freed(self, address: int) -> None: ...
-    def stream_created(self, stream: int) -> None: ...
-    def device_synchronized(self) -> None: ...
-    def stream_synchronized(self, stream: int) -> None: ...
-    def event_synchronized(self, cuda_event: int) -> None: ...
+    def event_created(self, cuda_event: int) -> None:
+        """An event came into being: at its first record."""
+
+    def event_deleted(self, cuda_event: int) -> None:
+        """An event that had come into being is gone."""
+
+    def event_recorded(self, cuda_event: int, stream: int) -> None:
+        """A stream was marked."""
+
+    def event_waited(self, cuda_event: int, stream: int) -> None:
+        """A stream was told to wait for a mark."""
+
+    def memory_allocated(self, address: int) -> None:
+        """The caching allocator handed out a block."""
+
+    def memory_freed(self, address: int) -> None:
+        """A block went back to the caching allocator."""
+
+    def stream_created(self, stream: int) -> None:
+        """A stream came into being."""
+
+    def device_synchronized(self) -> None:
+        """The host begins to wait for a device."""
+
+    def stream_synchronized(self, stream: int) -> None:
+        """The host begins to wait for a stream."""
+
+    def event_synchronized(self, cuda_event: int) -> None:
+        """The host begins to wait for an event."""
 
 
 class Recorder(Protocol):
@@ -103,18 +127,56 @@ class Recorder(Protocol):
     def worked(self, stream: Stream, work: Work, placed: Placed) -> None:
         """A stream was given work."""
 
-    def synchronized(self, name: str, stream: Stream | None, device: Device, start_ns: int, end_ns: int, correlation_id: int, cuda_event: CudaEvent | None) -> None:
-        """The host, or a stream, waited: "Stream Synchronize", "Event Synchronize", "Stream Wait Event", "Context Synchronize"."""
+    def synchronized(
+        self,
+        name: str,
+        stream: Stream | None,
+        device: Device,
+        start_ns: int,
+        end_ns: int,
+        correlation_id: int,
+        cuda_event: CudaEvent | None,
+    ) -> None:
+        """The host, or a stream, waited.
+
+        Args:
+            name: As CUPTI names it: "Stream Synchronize", "Event Synchronize", "Stream Wait Event" or "Context
+                Synchronize".
+            stream: Whom it concerns; None for a whole device.
+            device: The device.
+            start_ns: Virtual ns.
+            end_ns: Virtual ns.
+            correlation_id: Of the runtime call.
+            cuda_event: What was waited for, if it was an event.
+        """
 
 
 class Capture(Protocol):
     """A graph capture that a stream belongs to; it answers in the stream's place."""
 
-    def launch(self, stream: Stream, work: Work, call: str) -> Placed: ...
-    def record(self, stream: Stream, cuda_event: CudaEvent) -> None: ...
-    def wait(self, stream: Stream, cuda_event: CudaEvent) -> None: ...
-    def synchronize(self, stream: Stream) -> None: ...
-    def query(self, stream: Stream) -> bool: ...
+    def launch(self, stream: Stream, work: Work, call: str) -> Placed:
+        """Work was issued to a captured stream."""
+
+    def record(self, stream: Stream, cuda_event: CudaEvent) -> None:
+        """A captured stream was marked."""
+
+    def wait(self, stream: Stream, cuda_event: CudaEvent) -> None:
+        """A stream is to wait for an event; one of them is captured."""
+
+    def synchronize(self, stream: Stream) -> None:
+        """The host would wait for a captured stream."""
+
+    def query(self, stream: Stream) -> bool:
+        """The host would ask whether a captured stream is done."""
+
+    def touch(self, cuda_event: CudaEvent) -> None:
+        """The host would ask or wait for an event that was recorded in the capture."""
+
+    def judge(self, device: Device | None) -> None:
+        """The host asks or waits for something outside of the capture: a stream or an event, or a whole device."""
+
+    def judge_legacy(self, device: Device) -> None:
+        """Work is issued to the legacy default stream of a device."""
 
 
 class CudaEvent:
@@ -126,16 +188,30 @@ class CudaEvent:
         recorded_ns: When the marked work is done, virtual ns; None before a record.
         capture: The capture that the last record belongs to; None outside of one.
         node: What the capture keeps with it.
+        is_external: Its records and waits in a capture become nodes of the graph (cudaEventRecordExternal).
     """
 
-    __slots__ = ("capture", "device", "handle", "is_blocking", "is_timed", "machine", "node", "recorded_ns", "stream")
+    __slots__ = (
+        "capture",
+        "device",
+        "handle",
+        "is_blocking",
+        "is_external",
+        "is_timed",
+        "machine",
+        "node",
+        "recorded_ns",
+        "stream",
+    )
 
-    def __init__(self, machine: Machine, *, is_timed: bool = False, is_blocking: bool = False) -> None:
+    def __init__(
+        self, machine: Machine, *, is_timed: bool = False, is_blocking: bool = False, is_external: bool = False
+    ) -> None:
         self.machine = machine
         self.handle = 0
         self.device: Device | None = None
         self.stream: Stream | None = None
-        self.is_timed, self.is_blocking = is_timed, is_blocking
+        self.is_timed, self.is_blocking, self.is_external = is_timed, is_blocking, is_external
         self.recorded_ns: int | None = None
         self.capture: Capture | None = None
         self.node: Any = None
@@ -154,15 +230,28 @@ class CudaEvent:
         if handle:
             self.machine.signals.event_deleted(handle)
 
-    def is_done(self) -> bool:
+    def has_passed(self) -> bool:
         """Whether all that was marked has ended by the host's time; true before any record."""
         return self.recorded_ns is None or self.recorded_ns <= self.machine.now_ns
+
+    def is_done(self) -> bool:
+        """As `has_passed`, asked by the program: a graph capture may forbid it (cudaEventQuery)."""
+        if self.machine.captures or self.capture is not None:
+            self._judge()
+        return self.has_passed()
+
+    def _judge(self) -> None:
+        if self.capture is not None:
+            self.capture.touch(self)
+        self.machine.judge()
 
     def synchronize(self) -> None:
         """Block the host until it is done."""
         if not self.handle or self.device is None:
             return
         self.machine.signals.event_synchronized(self.handle)
+        if self.machine.captures or self.capture is not None:
+            self._judge()
         self.machine._block(
             "cudaEventSynchronize", "Event Synchronize", self.recorded_ns or 0, self.device, self.stream, self
         )
@@ -203,6 +292,9 @@ class Stream:
         if self.capture is not None:
             return self.capture.launch(self, work, call)
         machine, device = self.machine, self.device
+        if machine.captures and self.handle == 0:
+            for capture in machine.captures:
+                capture.judge_legacy(device)
         device._wait_for_queue()
         begin = machine.now_ns
         machine.now_ns = begin + device.spec.launch_ns
@@ -272,14 +364,16 @@ class Stream:
         """Whether all its work has ended by the host's time (cudaStreamQuery)."""
         if self.capture is not None:
             return self.capture.query(self)
+        self.machine.judge()
         return max(self.tail_ns, self.ready_ns if self.handle == 0 else 0) <= self.machine.now_ns
 
     def synchronize(self) -> None:
         """Block the host until the stream is done."""
+        self.machine.signals.stream_synchronized(self.handle)
         if self.capture is not None:
             self.capture.synchronize(self)
             return
-        self.machine.signals.stream_synchronized(self.handle)
+        self.machine.judge()
         self.machine._block("cudaStreamSynchronize", "Stream Synchronize", self.ready_ns, self.device, self, None)
 
 
@@ -363,6 +457,7 @@ class Device:
     def synchronize(self) -> None:
         """Block the host until the device is done."""
         self.machine.signals.device_synchronized()
+        self.machine.judge(self)
         self.machine._block("cudaDeviceSynchronize", "Context Synchronize", self.tail_ns, self, None, None)
 
     def drain(self) -> None:
@@ -402,12 +497,14 @@ class Machine:
     Attributes:
         now_ns: The host's time, virtual ns.
         recorder: Who records what happens; None while nobody does.
+        captures: The graph captures that are under way.
     """
 
     def __init__(self, spec: DeviceSpec, num_devices: int, signals: Signals) -> None:
         self.spec, self.signals = spec, signals
         self.now_ns = 0
         self.recorder: Recorder | None = None
+        self.captures: list[Capture] = []
         self._correlations = itertools.count(1)
         self._stream_handles = itertools.count(_STREAM_HANDLES, 0x100)
         self._event_handles = itertools.count(_EVENT_HANDLES, 0x40)
@@ -432,6 +529,15 @@ class Machine:
     def set_stream(self, stream: Stream) -> None:
         """Make a stream the calling thread's on its device; the current device stays."""
         self._per_thread.streams[stream.device.index] = stream
+
+    def judge(self, device: Device | None = None) -> None:
+        """Ask the captures that are under way whether the host may wait or ask now; they raise where CUDA forbids it.
+
+        Args:
+            device: The device that is waited for as a whole, if one is.
+        """
+        for capture in tuple(self.captures):
+            capture.judge(device)
 
     def spend(self, num_ns: int) -> None:
         """Host time that passes without a runtime call."""

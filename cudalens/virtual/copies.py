@@ -8,7 +8,7 @@ import torch
 
 from cudalens.virtual import cost
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import CudaEvent, Device, Direction, Stream, Work
+from cudalens.virtual.machine import CudaEvent, Device, Direction, Work
 from cudalens.virtual.residency import is_pinned, residence_of
 
 
@@ -138,7 +138,7 @@ def run_copy(
 
 
 def _order(gpus: Gpus, before: Device | None, after: Device | None) -> None:
-    """torch brackets a copy between devices by events on both current streams (ATen/native/cuda/Copy.cu)."""
+    """Torch brackets a copy between devices by events on both current streams (ATen/native/cuda/Copy.cu)."""
     if before is None or after is None or before is after:
         return
     cuda_event = CudaEvent(gpus.machine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,11 +21,11 @@ _plans: dict[Any, Plan] = {}
 """Plans live as long as the process: operators do."""
 
 
-class DispatchMode(TorchDispatchMode):
+class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees every aten operator below autograd, runs it on CPU tensors, and models what a GPU would do."""
 
     def __init__(self, gpus: Gpus) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._gpus, self._machine, self._target = gpus, gpus.machine, gpus.target
         self._host_op_ns = gpus.spec.host_op_ns
         self._special = {
@@ -86,9 +87,7 @@ class DispatchMode(TorchDispatchMode):
             if residence is not None and residence.num_bytes != tensor.untyped_storage().nbytes():
                 self._gpus.settle(tensor, residence.device)
 
-    def _make(
-        self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Device | None
-    ) -> Any:
+    def _make(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Device | None) -> Any:
         """A factory: its result goes where the call says, else where its model lives."""
         named, device = kwargs.get("device"), own
         if named is not None and named.type not in ("cpu", "cuda"):
@@ -98,7 +97,11 @@ class DispatchMode(TorchDispatchMode):
         elif named is not None and self._target.is_named:
             device = self._target.device
         kwargs = {**kwargs, "device": _CPU if named is not None else None}
-        return self._make_on_host(func, args, kwargs) if device is None else self._make_on(device, plan, func, args, kwargs)
+        return (
+            self._make_on_host(func, args, kwargs)
+            if device is None
+            else self._make_on(device, plan, func, args, kwargs)
+        )
 
     def _make_on(self, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs.get("pin_memory"):
@@ -147,7 +150,7 @@ class DispatchMode(TorchDispatchMode):
         out = self._copied(func, source, kwargs, own, target)
         if target is not None:
             self._gpus.settle(out, target)
-        if own is target:
+        if own is target and target is not None:
             kernels.launch(self._gpus, target, _plan(func), func, args, kwargs, out)
         else:
             non_blocking = bool(kwargs.get("non_blocking"))
@@ -160,7 +163,9 @@ class DispatchMode(TorchDispatchMode):
             return self._gpus.devices[self._gpus.device_index(place) or 0]
         return None if self._target.is_named else own
 
-    def _copied(self, func: Any, source: torch.Tensor, kwargs: dict[str, Any], own: Device | None, target: Device | None) -> torch.Tensor:
+    def _copied(
+        self, func: Any, source: torch.Tensor, kwargs: dict[str, Any], own: Device | None, target: Device | None
+    ) -> torch.Tensor:
         pinned = target is None and own is not None and bool(kwargs.get("non_blocking"))
         out: torch.Tensor = func(source, **{**kwargs, "non_blocking": False})
         if pinned:
@@ -206,7 +211,7 @@ def _plan(func: Any) -> Plan:
     return plan
 
 
-def _locate(args: tuple[Any, ...]) -> tuple[Device | None, bool]:
+def _locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
     """The device of the first tensor on one, and whether other tensors are elsewhere."""
     device: Device | None = None
     saw_host = False

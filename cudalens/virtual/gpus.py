@@ -210,8 +210,8 @@ class Gpus:
 
     def stream_of(self, stream: Any) -> Stream:
         """The stream behind torch's stream object."""
-        device = self.devices[stream.device_index]
-        return device.stream(stream.stream_id)
+        index, number = int(stream.device_index), int(stream.stream_id)
+        return self.devices[index].stream(number)
 
     def launch(self, device: Device, work: Work, call: str = "cudaLaunchKernel") -> None:
         """Put work on the device's current stream."""

@@ -68,7 +68,7 @@ def blank(func: Any, like: torch.Tensor) -> torch.Tensor | None:
     memory = _reserve(like.untyped_storage().nbytes())
     storage = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
     made = torch.empty(0, dtype=like.dtype)
-    return made.set_(storage, 0, like.shape, like.stride())  # type: ignore[call-overload,no-any-return]
+    return made.set_(storage, 0, like.shape, like.stride())
 
 
 def _reserve(num_bytes: int) -> mmap.mmap:

@@ -50,7 +50,7 @@ def meaning_of(kind: Any) -> tuple[str | None, torch.dtype | None]:
 
 
 class CudaTensorType(type):
-    """The type of ``torch.cuda.FloatTensor`` and its like: called, it makes a tensor; asked, it knows its instances."""
+    """Metaclass of ``torch.cuda.FloatTensor`` and its like: called, such a type makes a tensor; asked, it knows its instances."""
 
     dtype: torch.dtype
 
@@ -62,7 +62,7 @@ class CudaTensorType(type):
         if len(args) == 1 and not isinstance(args[0], int | torch.Size):
             return torch.tensor(args[0], dtype=cls.dtype, device=place)
         sizes = args[0] if args and isinstance(args[0], torch.Size) else args
-        return torch.empty(*sizes, dtype=cls.dtype, device=place) if sizes else torch.empty(0, dtype=cls.dtype, device=place)
+        return torch.empty(*(sizes or (0,)), dtype=cls.dtype, device=place)
 
 
 def install(patches: Patches, gpus: object) -> None:

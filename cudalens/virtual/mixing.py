@@ -12,9 +12,7 @@ from cudalens.virtual.plans import Plan
 from cudalens.virtual.residency import ADOPT_KEY, residence_of
 
 
-def adopt_or_raise(
-    gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], device: Device
-) -> list[torch.Tensor]:
+def adopt_or_raise(gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], device: Device) -> list[torch.Tensor]:
     """Judge the tensors that are not on `device`; returns the index tensors that are copied over from the host.
 
     Raises:
@@ -37,19 +35,19 @@ def adopt_or_raise(
 def _named_tensors(func: Any, args: tuple[Any, ...]) -> list[tuple[str, torch.Tensor]]:
     found: list[tuple[str, torch.Tensor]] = []
     for argument, value in zip(func._schema.arguments, args, strict=False):
-        for item in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(item, torch.Tensor) and item.layout is torch.strided:
-                found.append((argument.name, item))
+        items = value if isinstance(value, list | tuple) else (value,)
+        found += [(argument.name, item) for item in items if _is_strided(item)]
     return found
+
+
+def _is_strided(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
 def _message(plan: Plan, name: str, tensor: torch.Tensor, where: torch.device) -> str:
     if plan.is_pointwise:
         first, second = sorted((str(where), str(tensor.device)), key=lambda text: text == "cpu")
-        return (
-            "Expected all tensors to be on the same device, but found at least two devices, "
-            f"{first} and {second}!"
-        )
+        return f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
     method = plan.name.partition("::")[2]
     return (
         f"Expected all tensors to be on the same device, but got {name} is on {tensor.device}, different from other "

@@ -8,34 +8,106 @@ from typing import Any, Final
 import torch
 
 _NO_WORK: Final = frozenset(
-    "empty empty_like empty_strided new_empty new_empty_strided empty_permuted resize_ resize_as_ set_ set_data detach detach_ "
-    "alias lift lift_fresh is_same_size _version requires_grad_ record_stream is_pinned _has_compatible_shallow_copy_type "
-    "_reshape_alias _unsafe_view unsafe_split unsafe_chunk squeeze_ unsqueeze_ t_ transpose_ swapaxes_ as_strided_ sym_size sym_stride "
-    "sym_numel sym_storage_offset size stride numel dim is_contiguous".split()
+    {
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "empty_permuted",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "set_data",
+        "detach_",
+        "lift",
+        "lift_fresh",
+        "is_same_size",
+        "requires_grad_",
+        "record_stream",
+        "is_pinned",
+        "_has_compatible_shallow_copy_type",
+        "_unsafe_view",
+        "unsafe_split",
+        "unsafe_chunk",
+        "squeeze_",
+        "unsqueeze_",
+        "t_",
+        "transpose_",
+        "swapaxes_",
+        "as_strided_",
+        "sym_size",
+        "sym_stride",
+        "sym_numel",
+        "sym_storage_offset",
+        "size",
+        "stride",
+        "numel",
+        "dim",
+        "is_contiguous",
+        "_version",
+        "_to_cpu",
+        "_nested_tensor_size",
+    }
 )
 """Operators that launch nothing."""
 
 _SYNCS: Final = frozenset(
-    "_local_scalar_dense nonzero masked_select equal unique_dim unique_consecutive unique_dim_consecutive _unique _unique2 "
-    "bincount histc _assert_async_host is_nonzero linalg_eig linalg_eigvals _linalg_eigh "
-    "segment_reduce_check _masked_select_backward_host".split()
+    {
+        "_local_scalar_dense",
+        "nonzero",
+        "masked_select",
+        "equal",
+        "unique_dim",
+        "unique_consecutive",
+        "unique_dim_consecutive",
+        "_unique",
+        "_unique2",
+        "bincount",
+        "is_nonzero",
+        "_linalg_check_errors",
+    }
 )
-"""Operators whose result, or its size, the host has to wait for, on a CUDA device."""
+"""Operators whose result, its size or its validity the host has to learn: on a CUDA device they wait for the stream."""
 
-_RESIZING: Final = frozenset({"resize_", "resize_as_", "set_", "resize", "_resize_output_"})
+_RESIZING: Final = frozenset({"resize_", "resize_as_", "set_", "_resize_output_"})
 
 _INDEXING: Final = frozenset(
-    "index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put".split()
+    {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
 )
-"""Operators that take index tensors of the host and copy them over."""
+"""Operators that index by tensors, and copy those of the host over."""
 
-
-_ITERATED: Final = frozenset("copy_ fill_ where masked_fill masked_fill_ sum mean add_ mul_ lerp lerp_".split())
+_ITERATED: Final = frozenset(
+    {
+        "copy_",
+        "fill_",
+        "where",
+        "masked_fill",
+        "masked_fill_",
+        "sum",
+        "mean",
+        "lerp",
+        "lerp_",
+    }
+)
 """Operators of TensorIterator that torch does not tag as pointwise."""
 
-_TAKES_NUMBERS: Final = frozenset("masked_fill masked_fill_ index_put index_put_ _index_put_impl_ index_fill index_fill_ where".split())
+_TAKES_NUMBERS: Final = frozenset(
+    {
+        "masked_fill",
+        "masked_fill_",
+        "index_put",
+        "index_put_",
+        "_index_put_impl_",
+        "index_fill",
+        "index_fill_",
+        "where",
+    }
+)
+"""Other operators that take a 0-dim tensor of the host as a number."""
 
-_ZEROING: Final = frozenset("zeros zeros_like zero_ new_zeros zero".split())
+_ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

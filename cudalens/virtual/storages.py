@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.residency import KEY, PINNED_KEY, Residence
@@ -14,13 +15,23 @@ from cudalens.virtual.residency import KEY, PINNED_KEY, Residence
 def install(patches: Patches, gpus: Gpus) -> None:
     """Make storages of the virtual devices answer as CUDA storages do."""
     storage = torch.UntypedStorage
-    originals = {name: getattr(storage, name) for name in ("data_ptr", "clone", "cpu", "cuda", "to", "resize_", "get_device", "copy_")}
-    patches.set(storage, "device", property(_device(storage.__dict__.get("device") or torch._C.StorageBase.device)))
+    originals = {
+        name: getattr(storage, name)
+        for name in ("data_ptr", "clone", "cpu", "cuda", "to", "resize_", "get_device", "copy_")
+    }
+    patches.set(storage, "device", property(_device(_own_device())))
     patches.set(storage, "is_cuda", property(lambda self: _residence(self) is not None))
     for name, make in _METHODS.items():
         patches.set(storage, name, make(gpus, originals))
     for name in ("is_pinned",):
         patches.set(storage, name, lambda self, device=None: PINNED_KEY in self.__dict__)
+
+
+def _own_device() -> Any:
+    for owner in torch.UntypedStorage.__mro__:
+        if "device" in vars(owner):
+            return vars(owner)["device"]
+    raise VirtualDeviceError("this torch's storages have no device, which a virtual device has to replace.")
 
 
 def _residence(storage: Any) -> Residence | None:
@@ -31,7 +42,7 @@ def _residence(storage: Any) -> Residence | None:
 def _device(original: Any) -> Any:
     def device(self: Any) -> torch.device:
         residence = _residence(self)
-        return original.__get__(self) if residence is None else residence.torch_device  # type: ignore[no-any-return]
+        return original.__get__(self) if residence is None else residence.torch_device
 
     return device
 
@@ -53,7 +64,7 @@ def _data_ptr(gpus: Gpus, originals: dict[str, Any]) -> Any:
 
 
 def _as_bytes(storage: Any) -> torch.Tensor:
-    return torch.empty(0, dtype=torch.uint8).set_(storage)  # type: ignore[call-overload,no-any-return]
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 
 def _clone(gpus: Gpus, originals: dict[str, Any]) -> Any:

@@ -52,7 +52,7 @@ def _method(bound: Any, name: str) -> Any:
 def _device(original: Any) -> property:
     def device(self: torch.Tensor) -> torch.device:
         residence = residence_of(self)
-        return original.__get__(self) if residence is None else residence.torch_device  # type: ignore[no-any-return]
+        return original.__get__(self) if residence is None else residence.torch_device
 
     return property(device, doc=original.__doc__)
 
@@ -81,7 +81,7 @@ def _data_ptr(gpus: Gpus, original: Any) -> Any:
         residence = residence_of(self)
         if residence is None or not self.numel():
             return int(original(self))
-        return residence.address + self.storage_offset() * self.element_size()
+        return residence.address + int(self.storage_offset()) * self.element_size()
 
     return data_ptr
 
@@ -217,7 +217,9 @@ class _Moves:
 
     def new_tensor(self, tensor: torch.Tensor, data: Any, *, device: Any = None, **kwargs: Any) -> torch.Tensor:
         """``Tensor.new_tensor``: where the tensor is, unless told otherwise."""
-        made: torch.Tensor = self._new_tensor(tensor, data, **{**kwargs, "device": torch.device("cpu"), "requires_grad": False})
+        made: torch.Tensor = self._new_tensor(
+            tensor, data, **{**kwargs, "device": torch.device("cpu"), "requires_grad": False}
+        )
         place = tensor.device if device is None else device
         return self.to(made, place).requires_grad_(bool(kwargs.get("requires_grad", False)))
 
@@ -250,5 +252,3 @@ def _split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str
         device, rest["dtype"] = other.device, other.dtype
     rest.update(zip(names, args, strict=False))
     return device, {key: value for key, value in rest.items() if value is not None}
-
-

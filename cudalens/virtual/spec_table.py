@@ -37,20 +37,20 @@ def _peaks(
 
 # The link to the host, GB/s. A bus gives 15.75, 31.5 or 63 GB/s a direction (PCI Express 3.0, 4.0, 5.0 with 16 lanes).
 # Pinned: bandwidthTest of a GTX 1650 SUPER and of an A100-SXM4-40GB, nvbandwidth of an H100 (55.6, NVIDIA's blog).
-# Pageable copies go through a staging buffer that the host fills, so that one core's memcpy bounds them: a modelling
-# choice. Cards in clouds often have fewer lanes than these 16.
+# Pageable copies go through a staging buffer that the host fills, so that one core's memcpy bounds them: recorded at
+# 10 GB/s (V100) and 6 to 11 GB/s (A100) to the device. Cards in clouds often have fewer lanes than these 16.
 _PCIE3: Final[Facts] = {
     "pinned_h2d_gbps": 12.4,
     "pinned_d2h_gbps": 12.7,
-    "pageable_h2d_gbps": 6.0,
-    "pageable_d2h_gbps": 6.0,
+    "pageable_h2d_gbps": 9.0,
+    "pageable_d2h_gbps": 8.0,
     "peer_gbps": 10.0,
 }
 _PCIE4: Final[Facts] = {
     "pinned_h2d_gbps": 26.1,
     "pinned_d2h_gbps": 25.6,
-    "pageable_h2d_gbps": 10.0,
-    "pageable_d2h_gbps": 9.0,
+    "pageable_h2d_gbps": 9.0,
+    "pageable_d2h_gbps": 8.0,
     "peer_gbps": 21.0,
 }
 _PCIE5: Final[Facts] = {

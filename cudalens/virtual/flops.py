@@ -1,0 +1,168 @@
+"""Floating-point operations of an operator, by torch's own formulas, and the unit of the GPU that does them.
+
+The formulas are those of ``torch.utils.flop_counter``, which count a multiply-add as two and no causal mask. They are
+registered for the operators that a GPU runs; the variants that torch has for the CPU are given the same. An operator
+without a formula counts one operation per element of its largest tensor, on the float32 (or float64) units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import flop_registry
+
+_aten = torch.ops.aten
+
+Formula = Callable[[Sequence[Any], dict[str, Any], Any], int]
+"""Operations of a call, from its arguments and its result."""
+
+_MATRIX_KEYS: Final = {
+    torch.float64: "float64",
+    torch.float32: "float32",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.int8: "int8",
+    torch.uint8: "int8",
+    torch.complex64: "float32",
+    torch.complex128: "float64",
+}
+_DOUBLE: Final = frozenset({torch.float64, torch.complex128})
+_formulas: dict[torch._ops.OpOverload, Formula | None] = {}
+
+
+def formula_of(func: torch._ops.OpOverload) -> Formula | None:
+    """How to count an operator's operations; None where it counts by its elements."""
+    try:
+        return _formulas[func]
+    except KeyError:
+        found = _formulas[func] = _find(func)
+        return found
+
+
+def unit_of(func: torch._ops.OpOverload, dtype: torch.dtype | None, *, is_matrix: bool) -> str:
+    """The unit that computes, one of `cudalens.virtual.specs.PEAK_KEYS`.
+
+    Matrix products and convolutions of half precision, and of float32 where the user allows TF32, run on tensor cores;
+    anything else on the float32 or float64 units.
+
+    Args:
+        func: The operator.
+        dtype: Of what it computes with.
+        is_matrix: Whether it has a formula: all of those are products of matrices.
+    """
+    if not is_matrix:
+        return "float64" if dtype in _DOUBLE else "float32"
+    key = _MATRIX_KEYS.get(dtype) if dtype is not None else "float32"
+    if key is None:
+        return "float8" if "float8" in str(dtype) else "float32"
+    return "tf32" if key == "float32" and allows_tf32("conv" if "conv" in func._schema.name else "matmul") else key
+
+
+def allows_tf32(what: str) -> bool:
+    """Whether the user lets float32 products round their inputs to TF32.
+
+    ``torch.backends.cuda.matmul`` and ``torch.backends.cudnn.conv`` say so, by ``fp32_precision`` or by the older
+    ``allow_tf32``; ``torch.set_float32_matmul_precision`` sets the former.
+
+    Args:
+        what: "matmul" or "conv".
+    """
+    if _precision is not None:
+        return bool(_precision("cuda", what) == "tf32")
+    return bool(torch._C._get_cublas_allow_tf32() if what == "matmul" else torch._C._get_cudnn_allow_tf32())
+
+
+_precision: Callable[[str, str], str] | None = getattr(torch._C, "_get_fp32_precision_getter", None)
+"""Newer versions of torch have one setting per backend and operator."""
+
+
+def _find(func: torch._ops.OpOverload) -> Formula | None:
+    namespace, _, name = func._schema.name.partition("::")
+    if namespace == "aten" and name.endswith("_"):  # in place, which has no formula of its own
+        name = name.rstrip("_")
+    if (own := _OWN.get(name)) is not None:
+        return own
+    packet = getattr(_aten, _SAME_AS.get(name, name), None) if namespace == "aten" else func._overloadpacket
+    registered = flop_registry.get(packet)
+    return None if registered is None else _from_registry(registered)
+
+
+def _from_registry(registered: Callable[..., int]) -> Formula:
+    """A registered formula, called with shapes in place of tensors: its own wrapper does that by a slower way."""
+    bare = getattr(registered, "__wrapped__", None)
+    if bare is None:  # takes tensors as they are
+        return lambda args, kwargs, out: registered(*args, **kwargs, out_val=out)
+
+    def count(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+        shapes = [value.shape if isinstance(value, Tensor) else value for value in args]
+        named = {name: value.shape if isinstance(value, Tensor) else value for name, value in kwargs.items()}
+        named.pop("out_shape", None)
+        result = (
+            out.shape if isinstance(out, Tensor) else [item.shape if isinstance(item, Tensor) else item for item in out]
+        )
+        return int(bare(*shapes, **named, out_shape=result))
+
+    return count
+
+
+_SAME_AS: Final = {
+    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu_backward": "_scaled_dot_product_flash_attention_backward",
+    "_scaled_dot_product_fused_attention_overrideable": "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_fused_attention_overrideable_backward": "_scaled_dot_product_flash_attention_backward",
+    "mkldnn_convolution": "convolution",
+}
+"""Operators of the CPU that compute what another one does with the same first arguments."""
+
+
+def _mm(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    """Of ``mm`` and ``bmm``. Four formulas of torch's again, since those call each other through a slow wrapper."""
+    return 2 * int(args[0].numel()) * int(args[1].shape[-1])
+
+
+def _addmm(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    return 2 * int(args[1].numel()) * int(args[2].shape[-1])
+
+
+def _mv(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    return 2 * int(args[0].numel())
+
+
+def _addmv(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    return 2 * int(args[1].numel())
+
+
+def _linear(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    return 2 * int(args[0].numel()) * (int(args[1].shape[0]) if args[1].dim() == 2 else 1)
+
+
+def _matmul(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    return 2 * int(out.numel()) * int(args[0].shape[-1])
+
+
+def _rnn_layer(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    """Of ``mkldnn_rnn_layer(input, w_ih, w_hh, …)``: both products at every step, for each of the batch."""
+    steps_and_batch = args[0].shape[0] * args[0].shape[1]
+    return 2 * int(steps_and_batch) * int(args[1].numel() + args[2].numel())
+
+
+_OWN: Final[dict[str, Formula]] = {
+    "mm": _mm,
+    "bmm": _mm,
+    "addmm": _addmm,
+    "baddbmm": _addmm,
+    "_addmm_activation": _addmm,
+    "_int_mm": _mm,
+    "mv": _mv,
+    "dot": _mv,
+    "vdot": _mv,
+    "addmv": _addmv,
+    "addbmm": _addmm,
+    "linear": _linear,
+    "matmul": _matmul,
+    "mkldnn_rnn_layer": _rnn_layer,
+}
+"""Products that torch has no formula for, or a slow one; multiply-adds count as two here too."""

@@ -1,0 +1,309 @@
+"""How many bytes an operator moves: what it reads once, what it writes once, by its schema. Caches are not modelled.
+
+A tensor that is given twice is read once; a tensor that repeats elements (``expand``, overlapping windows) counts the
+elements that it has in memory; an in-place operator reads and writes; a gather reads what it picks, not the table.
+What an operator keeps between several kernels of its own (a sort's passes, a workspace) is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+_READ, _WRITE, _UNREAD, _BOTH, _TWICE, _PICKED, _TOUCHED = range(7)
+
+_OVERWRITES: Final = frozenset(
+    (
+        "fill_",
+        "zero_",
+        "copy_",
+        "uniform_",
+        "normal_",
+        "exponential_",
+        "cauchy_",
+        "geometric_",
+        "log_normal_",
+        "random_",
+        "bernoulli_",
+    )
+)
+"""In-place operators that do not read what they write to."""
+
+_SHAPE_ONLY: Final = {"nll_loss_backward": {1}, "nll_loss2d_backward": {1}, "max_pool2d_with_indices_backward": {1}}
+"""Arguments that are given for their shape, by operator; the creators ``*_like`` and ``new_*`` read none either."""
+
+
+_READ_TWICE: Final[dict[str, frozenset[str]]] = dict.fromkeys(
+    (
+        "native_batch_norm",
+        "_native_batch_norm_legit",
+        "_batch_norm_with_update",
+        "cudnn_batch_norm",
+        "native_batch_norm_backward",
+        "cudnn_batch_norm_backward",
+        "batch_norm_backward",
+    ),
+    frozenset({"input", "grad_out", "grad_output"}),
+)
+"""Arguments that are read once for the statistics and once more: recorded at 3 and 5 times a tensor's bytes (V100)."""
+
+_LIKE_POINTWISE: Final = frozenset({"copy_", "clone", "_to_copy"})
+"""Operators that go over their tensors like a pointwise one, without torch's tag."""
+
+
+class Traffic(NamedTuple):
+    """What an operator moves.
+
+    Attributes:
+        num_bytes: Read and written.
+        num_elements: Of the largest tensor, or list of them, that it reads or writes.
+        dtype: Of the first tensor that it computes with; None where it has none.
+        is_strided: A tensor was not in the order of its memory, or was broadcast: PyTorch does not vectorise those.
+    """
+
+    num_bytes: int
+    num_elements: int
+    dtype: torch.dtype | None
+    is_strided: bool
+
+
+class _Plan:
+    """What an overload's schema says of its arguments: how each that is of tensors is used, by position and by name."""
+
+    __slots__ = ("arguments", "is_pointwise", "keywords", "returns_new")
+
+    def __init__(self, func: torch._ops.OpOverload) -> None:
+        schema = func._schema
+        uses = [
+            (index, argument, _access(schema, index, argument))
+            for index, argument in enumerate(schema.arguments)
+            if "Tensor" in str(argument.type)
+        ]
+        self.arguments = tuple((index, access) for index, argument, access in uses if not argument.kwarg_only)
+        self.keywords = {argument.name: access for _, argument, access in uses}
+        self.returns_new = any(value.alias_info is None for value in schema.returns)
+        self.is_pointwise = torch.Tag.pointwise in func.tags or _name(schema) in _LIKE_POINTWISE
+
+
+_plans: dict[torch._ops.OpOverload, _Plan] = {}
+
+
+def traffic(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Traffic:
+    """What `func` moved in a call.
+
+    Args:
+        func: An operator's overload.
+        args: As it was called.
+        kwargs: As it was called.
+        out: What it gave back.
+    """
+    plan = _plans.get(func)
+    if plan is None:
+        plan = _plans[func] = _Plan(func)
+    count = _Count(func, args, kwargs, out)
+    for index, access in plan.arguments:
+        if index >= len(args):
+            break
+        count.add(args[index], access)
+    for name, value in kwargs.items():
+        if name in plan.keywords:
+            count.add(value, plan.keywords[name])
+    if plan.returns_new:
+        count.add(out, _WRITE)
+    return count.result(plan.is_pointwise)
+
+
+class _Count:
+    """The running sum of one call. Slots and few calls: it runs at every operator."""
+
+    __slots__ = ("args", "dtype", "func", "kwargs", "least", "most", "num_bytes", "num_most", "out", "permuted", "seen")
+
+    def __init__(self, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
+        self.func, self.args, self.kwargs, self.out = func, args, kwargs, out
+        self.num_bytes = self.most = self.num_most = 0
+        self.least: int | None = None
+        self.dtype: torch.dtype | None = None
+        self.permuted: list[tuple[int, tuple[int, ...], bool]] | None = None
+        self.seen: set[int] = set()
+
+    def add(self, value: Any, access: int) -> None:
+        """Count a tensor, or each of a list of them, once; what is neither counts nothing."""
+        if isinstance(value, Tensor):
+            self._add_elements(self._moved(value, access))
+        elif isinstance(value, list | tuple):
+            self._add_elements(sum([self._moved(item, access) for item in value if isinstance(item, Tensor)]))
+
+    def _moved(self, value: Tensor, access: int) -> int:
+        """Add a tensor's bytes; the elements that were moved."""
+        if id(value) in self.seen:
+            return 0
+        self.seen.add(id(value))
+        if self.dtype is None:
+            self.dtype = value.dtype
+        if access == _UNREAD:
+            return 0
+        num_elements = value.numel()
+        moved = value.nbytes if value.is_contiguous() else self._moved_permuted(value, num_elements)
+        if access >= _PICKED:
+            moved = _part(self, value, moved, access)
+            num_elements = moved // value.element_size()
+        elif access >= _BOTH:
+            moved *= 2
+        self.num_bytes += moved
+        return num_elements
+
+    def _add_elements(self, num_elements: int) -> None:
+        if num_elements > self.most:
+            if self.most > 1:
+                self.least = self.most if self.least is None else min(self.least, self.most)
+            self.most, self.num_most = num_elements, 1
+        elif num_elements == self.most:
+            self.num_most += 1
+        elif num_elements > 1 and (self.least is None or num_elements < self.least):
+            self.least = num_elements
+
+    def _moved_permuted(self, tensor: Tensor, num_elements: int) -> int:
+        """Remember a tensor that is not in the order of its memory; its bytes."""
+        distinct, span = _distinct_and_span(tensor)
+        moved = min(distinct, span) * tensor.element_size()
+        is_whole = distinct == span == num_elements
+        if self.permuted is None:
+            self.permuted = []
+        self.permuted.append((num_elements, tensor.stride(), is_whole))
+        return moved
+
+    def result(self, is_pointwise: bool) -> Traffic:
+        """The sum."""
+        is_strided = is_pointwise and self.least is not None
+        if self.permuted is not None and not is_strided:
+            is_strided = self._is_out_of_order()
+        return Traffic(self.num_bytes, self.most, self.dtype, is_strided)
+
+    def _is_out_of_order(self) -> bool:
+        """Whether large tensors have gaps or differ in order; all in one order, such as channels last, is as good."""
+        large = [(strides, whole) for num_elements, strides, whole in self.permuted or () if num_elements == self.most]
+        if not large:
+            return False
+        return len(large) != self.num_most or len(set(large)) > 1 or not large[0][1]
+
+
+def distinct_bytes(tensor: Tensor) -> int:
+    """Bytes of memory that the elements of a tensor lie in, each counted once.
+
+    At most the elements along dimensions that have a stride, and at most the span from the first to the last, which is
+    less where windows overlap.
+    """
+    return min(_distinct_and_span(tensor)) * tensor.element_size()
+
+
+def _distinct_and_span(tensor: Tensor) -> tuple[int, int]:
+    """Elements along dimensions that have a stride, and elements from the first to the last, in memory."""
+    span = distinct = 1
+    for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
+        if size == 0:
+            return 0, 0
+        if stride:
+            distinct *= size
+            span += (size - 1) * stride
+    return distinct, span
+
+
+def _name(schema: torch.FunctionSchema) -> str:
+    """An operator's name without its namespace."""
+    return schema.name.partition("::")[2]
+
+
+def _access(schema: torch.FunctionSchema, index: int, argument: Any) -> int:
+    """How an argument is used: by its alias annotation, and by name where the schema does not tell."""
+    name = _name(schema)
+    if index in _SHAPE_ONLY.get(name, ()) or name.endswith("_like") or name.startswith("new_"):
+        return _UNREAD
+    if argument.name in _READ_TWICE.get(name, ()):
+        return _TWICE
+    if index == 0 and name in _PICKS:
+        return _PICKED
+    if index == 0 and name in _TOUCHES and name.endswith("_"):
+        return _TOUCHED
+    if argument.alias_info is not None and argument.alias_info.is_write:
+        return _WRITE if argument.is_out or name in _OVERWRITES else _BOTH
+    return _READ
+
+
+def _part(count: _Count, table: Tensor, whole_bytes: int, access: int) -> int:
+    """Bytes of a table that a gather reads, or that a scatter reads and writes."""
+    name = _name(count.func._schema)
+    rule = (_PICKS if access == _PICKED else _TOUCHES)[name]
+    num_elements = rule(table, count.args, count.kwargs, count.out)
+    part_bytes = min(whole_bytes, num_elements * table.element_size())
+    return part_bytes if access == _PICKED else 2 * part_bytes
+
+
+Rule = Callable[[Tensor, Sequence[Any], dict[str, Any], Any], int]
+"""Elements of a table that a call uses, from the table, the arguments and the result."""
+
+
+def _as_result(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    first = out[0] if isinstance(out, tuple | list) else out
+    return int(first.numel())
+
+
+def _as_rows(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    return int(args[1].numel()) * (table.numel() // max(table.shape[0], 1))
+
+
+def _as_targets(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    return int(args[1].numel())
+
+
+def _as_source(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    """What is given to ``scatter`` and ``index_add``; a number in its place is written once per index."""
+    given = [value for value in (*args[2:], *kwargs.values()) if isinstance(value, Tensor)]
+    return max((value.numel() for value in given), default=0)
+
+
+def _as_filled(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    size = table.shape[args[1]] if table.dim() else 1
+    return int(args[2].numel()) * (table.numel() // max(size, 1))
+
+
+def _as_indexed(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    """Of ``x[i, :, j] = …``: where the indices meet, times the dimensions that are taken whole."""
+    indices = [*args[1], *[None] * (table.dim() - len(args[1]))]
+    picked = [index for index in indices if index is not None]
+    if any(index.dtype in (torch.bool, torch.uint8) for index in picked):
+        return table.numel()  # how many are true is not known without waiting for the device: at most all
+    meet = prod(torch.broadcast_shapes(*(index.shape for index in picked)))  # type: ignore[no-untyped-call]
+    return meet * prod(size for size, index in zip(table.shape, indices, strict=True) if index is None)
+
+
+_PICKS: Final[dict[str, Rule]] = {
+    "index_select": _as_result,
+    "gather": _as_result,
+    "take": _as_result,
+    "index": _as_result,
+    "_unsafe_index": _as_result,
+    "embedding": _as_result,
+    "_embedding_bag": _as_rows,
+    "_embedding_bag_forward_only": _as_rows,
+    "nll_loss_forward": _as_targets,
+    "nll_loss2d_forward": _as_targets,
+}
+"""Operators that read a part of their first argument."""
+
+_TOUCHES: Final[dict[str, Rule]] = {
+    "scatter_": _as_source,
+    "scatter_add_": _as_source,
+    "scatter_reduce_": _as_source,
+    "index_add_": _as_source,
+    "index_copy_": _as_source,
+    "index_reduce_": _as_source,
+    "put_": _as_source,
+    "index_fill_": _as_filled,
+    "index_put_": _as_indexed,
+    "_index_put_impl_": _as_indexed,
+}
+"""In-place operators that read and write a part of their first argument."""

@@ -8,7 +8,6 @@ import torch
 
 from cudalens.virtual import cost
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.kernel_names import name_of
 from cudalens.virtual.machine import Device, Work
 from cudalens.virtual.plans import Plan
 
@@ -19,24 +18,16 @@ def launch(
     gpus: Gpus, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
 ) -> None:
     """Put one operator's kernel on the device's current stream. Operators on nothing launch nothing."""
-    num_elements, dtype = _extent(out, args)
-    if not num_elements:
+    if not _num_elements(out, args):
         return
-    flops, num_bytes, dtype_key = cost.op_cost(func, args, kwargs, out)
-    spec = gpus.spec
+    work = cost.kernel_work(gpus.spec, func, args, kwargs, out)
     if plan.zeros:
-        work = Work("gpu_memset", "Memset (Device)", cost.memset_ns(spec, num_bytes), num_bytes=num_bytes, op=plan.name)
+        num_bytes = work.num_bytes
+        work = Work(
+            "gpu_memset", "Memset (Device)", cost.memset_ns(gpus.spec, num_bytes), num_bytes=num_bytes, op=plan.name
+        )
         gpus.launch(device, work, "cudaMemsetAsync")
         return
-    work = Work(
-        "kernel",
-        name_of(func, dtype),
-        cost.kernel_ns(spec, flops, num_bytes, dtype_key),
-        room=cost.room(spec, num_elements),
-        num_bytes=num_bytes,
-        flops=flops,
-        op=plan.name,
-    )
     gpus.launch(device, work)
 
 
@@ -55,15 +46,15 @@ def fetch(gpus: Gpus, device: Device, op: str) -> None:
     stream.synchronize()
 
 
-def _extent(out: Any, args: tuple[Any, ...]) -> tuple[int, torch.dtype | None]:
-    """Elements of the result (of the first argument, where the result is no tensor), and their dtype."""
+def _num_elements(out: Any, args: tuple[Any, ...]) -> int:
+    """Elements of the result; of the first argument, where the result is no tensor."""
     if isinstance(out, torch.Tensor):
-        return out.numel(), out.dtype
+        return out.numel()
     for group in (out, args):
         if isinstance(group, list | tuple):
             for item in group:
                 if isinstance(item, torch.Tensor):
-                    return item.numel(), item.dtype
+                    return item.numel()
                 if isinstance(item, list | tuple) and item:
-                    return _extent(None, tuple(item))
-    return 0, None
+                    return _num_elements(None, tuple(item))
+    return 0

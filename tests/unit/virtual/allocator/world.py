@@ -1,0 +1,77 @@
+"""A machine small enough to see through, and allocators on it, for the allocator's tests."""
+
+from __future__ import annotations
+
+from cudalens.virtual.allocator import CachingAllocator, parse_conf
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+class World:
+    """Streams that pass their events when the test says so; remembers what the allocator did to the device."""
+
+    def __init__(self):
+        self.clock_us = 0
+        self.capturing = False
+        self.passed = {}  # stream -> how many of its events it has passed
+        self.recorded = {}  # stream -> how many events were recorded on it
+        self.log = []
+
+    def fence(self, stream):
+        self.recorded[stream] = self.recorded.get(stream, 0) + 1
+        return WorldFence(self, stream, self.recorded[stream])
+
+    def finish(self, stream, num_events=None):
+        self.passed[stream] = self.recorded.get(stream, 0) if num_events is None else num_events
+
+    def now_us(self):
+        self.clock_us += 1
+        return self.clock_us
+
+    def is_capturing(self):
+        return self.capturing
+
+    def synchronize(self):
+        self.log.append(("synchronize",))
+        for stream in self.recorded:
+            self.finish(stream)
+
+    def on_segment(self, action, address, num_bytes):
+        self.log.append((action, address, num_bytes))
+
+    def segments(self, action):
+        return [entry[2] for entry in self.log if entry[0] == action]
+
+
+class WorldFence:
+    def __init__(self, world, stream, number):
+        self.world, self.stream, self.number = world, stream, number
+
+    def is_done(self):
+        return self.world.passed.get(self.stream, 0) >= self.number
+
+    def wait(self):
+        self.world.log.append(("wait", self.stream))
+        self.world.passed[self.stream] = max(self.number, self.world.passed.get(self.stream, 0))
+
+
+class OutOfMemory(Exception):
+    """Stands for torch.OutOfMemoryError."""
+
+
+def make(total=GIB, conf="", world=None, **options):
+    """(allocator, world) with a device of that many bytes."""
+    world = world or World()
+    allocator = CachingAllocator(0, total, world, conf=parse_conf(conf), out_of_memory=OutOfMemory, **options)
+    return allocator, world
+
+
+def current(allocator, name, kind="all"):
+    return allocator.stats()[name][kind]["current"]
+
+
+def actions(allocator, *kinds):
+    """The history's actions as (action, address, size), of these kinds or of all."""
+    trace = allocator.snapshot()["trace"]
+    return [(e["action"], e.get("addr"), e["size"]) for e in trace if not kinds or e["action"] in kinds]

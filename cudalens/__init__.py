@@ -63,7 +63,7 @@ _LAZY = {
     "profile": ("cudalens.session", "profile"),
     "runs": ("cudalens.session", "runs"),
 }
-_ROOMS = {"analysis", "frames", "profiler", "report", "sanitizer", "session", "traces", "views"}
+_ROOMS = {"analysis", "frames", "profiler", "report", "sanitizer", "session", "traces", "views", "virtual"}
 
 
 def __getattr__(name: str) -> Any:

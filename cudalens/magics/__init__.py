@@ -1,4 +1,4 @@
-"""The magics: ``%%cudaprofile`` and its line form, loaded by ``%load_ext cudalens``.
+"""The magics: ``%%cudaprofile``, its line form and ``%cudadevice``, loaded by ``%load_ext cudalens``.
 
 Loading imports nothing heavy (no torch, pandas or widgets): those come with the first profiled cell. Unloading leaves
 the shell exactly as it was: magics, input transformers, AST transformers and events.
@@ -8,30 +8,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cudalens.magics.device import CudadeviceMagics, end_device
 from cudalens.magics.profile import CudaprofileMagics
 from cudalens.magics.syntax import CellSyntax
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["CellSyntax", "CudaprofileMagics", "load", "unload"]
+__all__ = ["CellSyntax", "CudadeviceMagics", "CudaprofileMagics", "load", "unload"]
+
+_KINDS = (CudaprofileMagics, CudadeviceMagics)
 
 
 def load(shell: InteractiveShell) -> None:
     """Add the magics to `shell`, silently; harmless when they are there already."""
     unload(shell)
     syntax = CellSyntax(shell)
-    shell.register_magics(CudaprofileMagics(shell))
+    for kind in _KINDS:
+        shell.register_magics(kind(shell))
     shell.input_transformers_cleanup.append(syntax)
     shell.ast_transformers.append(syntax)
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take the magics out of `shell`; harmless when they are not there."""
+    """Take the magics out of `shell`; harmless when they are not there. A virtual device that a cell put in place goes."""
+    end_device()
     for transformers in (shell.input_transformers_cleanup, shell.ast_transformers):
         transformers[:] = [item for item in transformers if not isinstance(item, CellSyntax)]
     manager = shell.magics_manager
-    manager.registry.pop(CudaprofileMagics.__name__, None)
+    for kind in _KINDS:
+        manager.registry.pop(kind.__name__, None)
     for functions in manager.magics.values():
-        if isinstance(getattr(functions.get("cudaprofile"), "__self__", None), CudaprofileMagics):
-            del functions["cudaprofile"]
+        ours = [name for name, function in functions.items() if isinstance(getattr(function, "__self__", None), _KINDS)]
+        for name in ours:
+            del functions[name]

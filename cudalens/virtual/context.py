@@ -11,6 +11,7 @@ from cudalens.virtual.allocator import parse_conf
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.specs import DeviceSpec, parse_device
+from cudalens.virtual.visible import visible_ordinals
 
 _active: device | None = None
 
@@ -30,17 +31,25 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         spec: What the devices are.
         num_devices: How many.
         gpus: Their state; None outside of the block.
+        is_from_notebook: A magic put it in place, for the cells that follow.
 
     Raises:
         VirtualDeviceError: The name is unknown; or, on entry, another virtual device is active.
+        ValueError: `alloc_conf` is not what torch understands.
     """
 
     def __init__(self, spec: str | DeviceSpec = "h100", *, alloc_conf: str | None = None) -> None:
         self.spec, self.num_devices = parse_device(spec)
-        self._alloc_conf = alloc_conf
+        self._conf = parse_conf(_conf_of_environment() if alloc_conf is None else alloc_conf)
         self.gpus: Gpus | None = None
+        self.is_from_notebook = False
         self._patches = Patches()
         self._modes: list[Any] = []
+
+    @property
+    def label(self) -> str:
+        """As the user asked for it: ``h100``, ``h100x4``."""
+        return self.spec.key if self.num_devices == 1 else f"{self.spec.key}x{self.num_devices}"
 
     def __enter__(self) -> device:
         self.enable()
@@ -63,10 +72,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
                 f"a virtual {_active.spec.key} is active already; virtual devices do not nest. Leave its block "
                 "(in a notebook: %cudadevice off) first, or ask for several at once: cudalens.virtual.device('h100x2')."
             )
-        conf = self._alloc_conf
-        if conf is None:
-            conf = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
-        self.gpus = Gpus(self.spec, self.num_devices, parse_conf(conf))
+        self.gpus = Gpus(self.spec, len(ordinals), parse_conf(conf), ordinals=ordinals)
         _active = self
         try:
             self._install(self.gpus)
@@ -96,6 +102,10 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
             mode = make(gpus)
             mode.__enter__()
             self._modes.append(mode)
+
+
+def _conf_of_environment() -> str:
+    return os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
 
 
 def active() -> device | None:

@@ -154,6 +154,15 @@ class Recorder(Protocol):
 class Capture(Protocol):
     """A graph capture that a stream belongs to; it answers in the stream's place."""
 
+    device: Device
+    """Of the stream that it began on."""
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator is called: run it and record it."""
+
+    def embed(self, stream: Stream, graph: Any) -> None:
+        """A graph is replayed on a captured stream."""
+
     def launch(self, stream: Stream, work: Work, call: str) -> Placed:
         """Work was issued to a captured stream."""
 
@@ -292,9 +301,8 @@ class Stream:
         if self.capture is not None:
             return self.capture.launch(self, work, call)
         machine, device = self.machine, self.device
-        if machine.captures and self.handle == 0:
-            for capture in machine.captures:
-                capture.judge_legacy(device)
+        if machine.captures:
+            machine.judge_launch(self)
         device._wait_for_queue()
         begin = machine.now_ns
         machine.now_ns = begin + device.spec.launch_ns
@@ -404,7 +412,9 @@ class Device:
         self._streams: dict[int, Stream] = {0: self.default_stream}
         self._pools: list[_Pool] = []
         self._compute = Engine()
-        self._copiers: dict[str, Engine] = {"HtoD": Engine(), "DtoH": Engine(), "PtoP": Engine()}
+        up = Engine()
+        down = Engine() if self.spec.num_copy_engines > 1 else up
+        self._copiers: dict[str, Engine] = {"HtoD": up, "DtoH": down, "PtoP": Engine()}
         self._pending: deque[int] = deque()
 
     @property
@@ -538,6 +548,12 @@ class Machine:
         """
         for capture in tuple(self.captures):
             capture.judge(device)
+
+    def judge_launch(self, stream: Stream) -> None:
+        """Ask the captures that are under way whether work may be issued to a stream that is not captured."""
+        if stream.handle == 0:
+            for capture in tuple(self.captures):
+                capture.judge_legacy(stream.device)
 
     def spend(self, num_ns: int) -> None:
         """Host time that passes without a runtime call."""

@@ -1,0 +1,113 @@
+"""``%cudadevice``: a virtual CUDA device for the cells that follow, and which device there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+
+if TYPE_CHECKING:
+    from cudalens.virtual import device
+
+_USAGE: Final = "usage: %cudadevice [status | virtual [SPEC] [--alloc-conf TEXT] | off | specs]"
+_DEFAULT_SPEC: Final = "h100"
+
+
+@magics_class
+class CudadeviceMagics(Magics):
+    """``%cudadevice``."""
+
+    @magic_arguments("%cudadevice")  # type: ignore[no-untyped-call]
+    @argument("action", nargs="?", default="status", help="status (the default), virtual, off or specs.")  # type: ignore[no-untyped-call]
+    @argument("spec", nargs="?", help="For virtual: a device, such as h100, or several, such as h100x4.")  # type: ignore[no-untyped-call]
+    @argument("--alloc-conf", metavar="TEXT", help="For virtual: what PYTORCH_CUDA_ALLOC_CONF would say.")  # type: ignore[no-untyped-call]
+    @no_var_expand
+    @line_magic
+    def cudadevice(self, line: str) -> None:
+        """Put a virtual CUDA device in place for the cells that follow, or take it away.
+
+        ``%cudadevice virtual h100`` makes ``device="cuda"`` code run in this notebook without a GPU: with real values,
+        on the CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; tensors that are left
+        become plain CPU tensors. ``%cudadevice specs`` lists what can be modelled. Without a word it says what is on.
+        """
+        words = parse_argstring(self.cudadevice, line)  # type: ignore[no-untyped-call]
+        acts = {"status": self._status, "virtual": self._virtual, "off": self._off, "specs": self._specs}
+        if words.action not in acts or (words.spec and words.action != "virtual"):
+            raise UsageError(f"%cudadevice: what is {line!r}?\n{_USAGE}")
+        print(acts[words.action](words))  # noqa: T201
+
+    def _virtual(self, words: Any) -> str:
+        from cudalens.errors import VirtualDeviceError
+        from cudalens.virtual import active, device
+
+        before = active()
+        try:
+            wanted = device(words.spec or _DEFAULT_SPEC, alloc_conf=words.alloc_conf)
+            if before is not None and before.is_from_notebook:
+                before.disable()
+            wanted.is_from_notebook = True
+            wanted.enable()
+        except (VirtualDeviceError, ValueError) as error:
+            raise UsageError(f"%cudadevice: {error}") from None
+        return _told(wanted)
+
+    def _off(self, words: Any) -> str:
+        from cudalens.virtual import active
+
+        before = active()
+        if before is None:
+            return "No virtual device was on."
+        if not before.is_from_notebook:
+            raise UsageError("%cudadevice: this virtual device belongs to a with statement, which ends it.")
+        before.disable()
+        return f"The virtual {before.label} is off. Tensors that are left are plain CPU tensors."
+
+    def _status(self, words: Any) -> str:
+        from cudalens.virtual import active
+
+        on = active()
+        if on is not None:
+            return _told(on)
+        import torch
+
+        count = torch.cuda.device_count()
+        real = f"This torch sees {count} CUDA device{'s' * (count != 1)}" if count else "There is no CUDA device"
+        return f"{real}; no virtual one is on. `%cudadevice virtual h100` models one."
+
+    def _specs(self, words: Any) -> str:
+        from cudalens.virtual import SPECS
+
+        rows = [
+            f"{spec.key:<12} {spec.total_memory_bytes / 2**30:6.1f} GiB  {spec.num_sms:4} SMs  "
+            f"{spec.memory_bandwidth_gbps:6,.0f} GB/s  {spec.name}"
+            for spec in sorted(SPECS.values(), key=lambda spec: spec.key)
+        ]
+        return "\n".join(rows)
+
+
+def _told(on: device) -> str:
+    """One line on a virtual device: what it is, and what it holds."""
+    assert on.gpus is not None
+    used, total = 0, 0
+    for gpu in on.gpus.devices:
+        free, size = gpu.allocator.memory_info()
+        used, total = used + size - free, total + size
+    clock_ms = on.gpus.machine.now_ns / 1e6
+    return (
+        f"Virtual {on.label} is on (simulated: {on.spec.name}): {used / 2**30:.2f} of {total / 2**30:.1f} GiB in use, "
+        f"virtual clock {clock_ms:,.3f} ms."
+    )
+
+
+def end_device() -> None:
+    """Take away a virtual device that a cell put in place, when the extension is unloaded."""
+    import sys
+
+    if "cudalens.virtual.context" in sys.modules:
+        from cudalens.virtual import active
+
+        on = active()
+        if on is not None and on.is_from_notebook:
+            on.disable()

@@ -1,0 +1,88 @@
+"""`%cudadevice`: a virtual device for the cells that follow, in a real shell."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import cudalens.virtual as virtual
+
+
+@pytest.fixture(autouse=True)
+def none_left():
+    yield
+    if (on := virtual.active()) is not None:
+        on.disable()
+
+
+def test_cells_after_it_run_on_the_virtual_device(notebook):
+    assert notebook.run("%cudadevice virtual h100").success
+    assert "simulated: NVIDIA H100" in notebook.capsys.readouterr().out
+    assert notebook.run("x = torch.ones(4, device='cuda') * 3\nx").success
+    assert notebook.text("out") == "tensor([3., 3., 3., 3.], device='cuda:0')"
+    assert notebook.run("%cudadevice off").success
+    assert notebook.run("x").success
+    assert notebook.text("out") == "tensor([3., 3., 3., 3.])"
+    assert virtual.active() is None
+
+
+def test_another_device_takes_the_place_of_the_first(notebook):
+    notebook.run("%cudadevice virtual t4")
+    notebook.run("%cudadevice virtual h100x4")
+    assert notebook.run("torch.cuda.device_count()").success
+    assert notebook.text("out") == "4"
+
+
+def test_status_and_specs_are_readable(notebook):
+    notebook.run("%cudadevice")
+    assert "no virtual one is on" in notebook.capsys.readouterr().out
+    notebook.run("%cudadevice virtual\nx = torch.empty(2**28, device='cuda')\n%cudadevice status")
+    assert "Virtual h100 is on (simulated: NVIDIA H100 80GB HBM3)" in notebook.capsys.readouterr().out
+    notebook.run("%cudadevice specs")
+    lines = notebook.capsys.readouterr().out.splitlines()
+    assert any(line.startswith("h100 ") for line in lines)
+    assert len(lines) == len(virtual.SPECS)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%cudadevice virtual h1000", "No virtual device is called 'h1000'"),
+        ("%cudadevice on", "usage: %cudadevice"),
+        ("%cudadevice off h100", "usage: %cudadevice"),
+        ("%cudadevice virtual h100 --alloc-conf no_such_option:1", "no_such_option"),
+    ],
+)
+def test_bad_input_says_what_to_do_and_leaves_nothing(notebook, line, said):
+    notebook.run(line)
+    assert said in notebook.text("usage")
+    assert virtual.active() is None
+
+
+def test_a_bad_wish_leaves_the_device_that_is_on(notebook):
+    notebook.run("%cudadevice virtual t4")
+    notebook.run("%cudadevice virtual nonsense")
+    assert virtual.active().spec.key == "t4"
+
+
+def test_a_with_statement_keeps_its_device(notebook):
+    with virtual.device("t4"):
+        notebook.run("%cudadevice off")
+        assert "with statement" in notebook.text("usage")
+        notebook.run("%cudadevice virtual h100")
+        assert "do not nest" in notebook.text("usage")
+        assert virtual.active().spec.key == "t4"
+
+
+def test_unloading_takes_the_device_away(notebook):
+    notebook.run("%cudadevice virtual h100")
+    notebook.shell.run_line_magic("unload_ext", "cudalens")
+    assert virtual.active() is None
+    assert "device" not in vars(torch.Tensor)
+
+
+def test_an_exception_in_a_cell_leaves_the_device_on(notebook):
+    notebook.run("%cudadevice virtual h100")
+    assert not notebook.run("torch.ones(2, device='cuda') @ torch.ones(3, device='cuda')").success
+    assert notebook.run("torch.ones(2, device='cuda').sum().item()").success
+    assert notebook.text("out") == "2.0"

@@ -72,7 +72,8 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
                 f"a virtual {_active.spec.key} is active already; virtual devices do not nest. Leave its block "
                 "(in a notebook: %cudadevice off) first, or ask for several at once: cudalens.virtual.device('h100x2')."
             )
-        self.gpus = Gpus(self.spec, len(ordinals), parse_conf(conf), ordinals=ordinals)
+        ordinals = visible_ordinals(self.spec.key, self.num_devices)
+        self.gpus = Gpus(self.spec, len(ordinals), self._conf, ordinals=ordinals)
         _active = self
         try:
             self._install(self.gpus)

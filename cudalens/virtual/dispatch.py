@@ -35,6 +35,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             _aten.is_pinned.default: self._is_pinned,
         }
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No wrapper around the handler: importing torch._dynamo takes longer than most programs here run."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if kwargs is None:
             kwargs = {}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 CAPACITY: Final = 1.0
@@ -11,6 +13,7 @@ CAPACITY: Final = 1.0
 _FULL: Final = 1e-9
 _MIN_SPANS: Final = 64
 _MAX_SPANS: Final = 2048
+_REMEMBERED_NS: Final = 1_000_000_000
 
 
 class Engine:
@@ -20,7 +23,7 @@ class Engine:
     the hardware's work distributor comes close to for kernels of one priority.
     """
 
-    __slots__ = ("_ends", "_floor_ns", "_last_ns", "_limit", "_rooms", "_starts")
+    __slots__ = ("_ends", "_floor_ns", "_last_ns", "_limit", "_past", "_rooms", "_starts")
 
     def __init__(self) -> None:
         self._starts: list[int] = []
@@ -29,6 +32,7 @@ class Engine:
         self._last_ns = 0
         self._floor_ns = 0
         self._limit = _MIN_SPANS
+        self._past: deque[tuple[int, int, int]] = deque()
 
     def place(self, ready_ns: int, duration_ns: int, room: float, now_ns: int) -> int:
         """Take `room` for `duration_ns`, no earlier than `ready_ns`; returns the start, in ns.
@@ -70,6 +74,18 @@ class Engine:
             self._rooms.insert(at, room)
         self._last_ns = max(self._last_ns, end_ns)
 
+    def busy_ns(self, begin_ns: int, end_ns: int) -> int:
+        """For how much of a time, within the last second, the engine had anything to do.
+
+        What has been dropped from the plan is known by its sums: exact over the whole of it, even within.
+        """
+        busy = _union_ns(zip(self._starts, self._ends, strict=True), begin_ns, end_ns)
+        for start, end, amount in self._past:
+            overlap = min(end, end_ns) - max(start, begin_ns)
+            if overlap > 0:
+                busy += amount * overlap // (end - start)
+        return min(busy, end_ns - begin_ns)
+
     def _forget(self, now_ns: int) -> None:
         """Drop what has ended. Beyond a bound also the oldest plans: nothing may then start before they end."""
         if len(self._ends) < self._limit:
@@ -78,7 +94,29 @@ class Engine:
         if len(kept) > _MAX_SPANS:
             dropped, kept = kept[: len(kept) // 2], kept[len(kept) // 2 :]
             self._floor_ns = max(self._floor_ns, *(self._ends[i] for i in dropped))
+        self._remember(set(kept))
         self._starts = [self._starts[i] for i in kept]
         self._rooms = [self._rooms[i] for i in kept]
         self._ends = [self._ends[i] for i in kept]
         self._limit = max(_MIN_SPANS, 2 * len(kept))
+
+    def _remember(self, kept: set[int]) -> None:
+        """Keep the sum of what is dropped, for a second."""
+        gone = [(self._starts[i], self._ends[i]) for i in range(len(self._ends)) if i not in kept]
+        if not gone:
+            return
+        start, end = gone[0][0], max(span[1] for span in gone)
+        if end > start:
+            self._past.append((start, end, _union_ns(gone, start, end)))
+        while self._past and self._past[0][1] < end - _REMEMBERED_NS:
+            self._past.popleft()
+
+
+def _union_ns(spans: Iterable[tuple[int, int]], begin_ns: int, end_ns: int) -> int:
+    """Length of the union of spans, ascending by start, within a time."""
+    total, until = 0, begin_ns
+    for start, end in spans:
+        if end > until and start < end_ns:
+            total += min(end, end_ns) - max(start, until)
+            until = min(end, end_ns)
+    return total

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
+from cudalens.virtual.cuda_errors import INVALID_DEVICE, cuda_error
 from cudalens.virtual.machine import CudaEvent, Device, Machine, Stream, Work
 from cudalens.virtual.residency import KEY, Residence
 from cudalens.virtual.signals import GpuTraceSignals
@@ -71,7 +72,6 @@ class AllocatorHost:
 
     def __init__(self, device: Device) -> None:
         self._device, self._machine = device, device.machine
-        self.num_captures = 0
 
     def fence(self, stream: int) -> StreamFence:
         """Mark what the stream of that handle holds now."""
@@ -83,7 +83,7 @@ class AllocatorHost:
 
     def is_capturing(self) -> bool:
         """Whether a capture is under way on the device."""
-        return self.num_captures > 0
+        return any(capture.device is self._device for capture in self._machine.captures)
 
     def synchronize(self) -> None:
         """Block the host until the device is done."""
@@ -108,14 +108,18 @@ class Gpus:
         machine: Streams, events and time.
         devices: The GPUs.
         torch_devices: ``torch.device("cuda", index)`` of each.
+        ordinals: Their numbers in the machine, before CUDA_VISIBLE_DEVICES hid and reordered.
         is_closed: Whether the block has ended: what outlived it is a plain CPU tensor.
         generators: Each device's default random generator.
         target: What the call that is under way says about its result's place.
         sync_debug_mode: 0 silent, 1 warn, 2 error, as torch.cuda.set_sync_debug_mode.
     """
 
-    def __init__(self, spec: DeviceSpec, num_devices: int, conf: AllocatorConf) -> None:
+    def __init__(
+        self, spec: DeviceSpec, num_devices: int, conf: AllocatorConf, *, ordinals: Sequence[int] | None = None
+    ) -> None:
         self.spec = spec
+        self.ordinals = list(range(num_devices) if ordinals is None else ordinals)
         self.machine = Machine(spec, num_devices, GpuTraceSignals())
         self.devices = self.machine.devices
         self.torch_devices = [torch.device("cuda", index) for index in range(num_devices)]
@@ -155,7 +159,7 @@ class Gpus:
                 return None
             index = device.index if device.index is not None else self.machine.current_device.index
         if index >= len(self.devices):
-            raise _invalid_ordinal()
+            raise cuda_error(INVALID_DEVICE)
         return index
 
     def settle(self, tensor: torch.Tensor, device: Device, *, block: Block | None = None) -> Residence:
@@ -239,11 +243,3 @@ def _report_sync(mode: int) -> None:
     if mode == 2:
         raise RuntimeError(message)
     warnings.warn(message, UserWarning, stacklevel=2)
-
-
-def _invalid_ordinal() -> Exception:
-    kind = getattr(torch, "AcceleratorError", RuntimeError)
-    try:
-        return kind("CUDA error: invalid device ordinal", 101)
-    except TypeError:
-        return RuntimeError("CUDA error: invalid device ordinal")

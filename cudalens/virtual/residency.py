@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from cudalens.virtual import host_memory
+
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
     from cudalens.virtual.gpus import Gpus
@@ -70,4 +72,5 @@ def is_pinned(tensor: torch.Tensor) -> bool:
 def pin(tensor: torch.Tensor) -> None:
     """Declare a host tensor's storage page-locked."""
     storage: Any = tensor.untyped_storage()
-    storage.__dict__[PINNED_KEY] = True
+    if PINNED_KEY not in storage.__dict__:
+        storage.__dict__[PINNED_KEY] = host_memory.take(storage.nbytes())

@@ -1,0 +1,85 @@
+"""``torch.accelerator`` on a virtual device: the accelerator is CUDA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.cuda
+
+from cudalens.virtual import generic_handles, handles, memory_api
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Answer for the C functions beneath torch.accelerator; those that this torch does not have stay away."""
+    for name, function in (_device_table(gpus) | _memory_table(gpus)).items():
+        if hasattr(torch._C, name):
+            patches.set(torch._C, name, function)
+    remembered = getattr(getattr(torch.accelerator, "get_device_capability", None), "__wrapped__", None)
+    if remembered is not None:  # torch keeps the answers for the life of the process; these are for a while
+        patches.set(torch.accelerator, "get_device_capability", remembered)
+
+
+def _device_table(gpus: Gpus) -> dict[str, Callable[..., Any]]:
+    cuda = torch.device("cuda")
+    get: Any = torch._C._cuda_getDevice
+    exchange: Any = torch._C._cuda_exchangeDevice
+
+    def set_index(index: int) -> None:
+        exchange(index)
+
+    def set_stream(stream: Any) -> None:
+        torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
+        found = handles.stream_of(gpus, stream)
+        gpus.machine.set_device(found.device.index)
+        gpus.machine.set_stream(found)
+
+    def get_stream(index: int) -> Any:
+        torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
+        device = handles.checked_device(gpus, index)
+        return generic_handles.wrap_stream(gpus, gpus.machine.current_stream(device))
+
+    def synchronize(index: int) -> None:
+        if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            gpus.devices[gpus.device_index(index) or 0].synchronize()
+
+    return {
+        "_accelerator_getAccelerator": lambda: cuda,
+        "_get_accelerator": lambda check=False: cuda,
+        "_accelerator_getDeviceIndex": get,
+        "_accelerator_setDeviceIndex": set_index,
+        "_accelerator_exchangeDevice": exchange,
+        "_accelerator_maybeExchangeDevice": exchange,
+        "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": _dtypes()},
+        "_accelerator_getStream": get_stream,
+        "_accelerator_setStream": set_stream,
+        "_accelerator_synchronizeDevice": synchronize,
+        "_accelerator_hooks_device_count": lambda: len(gpus.devices),
+        "_accelerator_hooks_set_current_device": set_index,
+        "_accelerator_hooks_get_current_device": get,
+        "_accelerator_hooks_exchange_device": exchange,
+        "_accelerator_hooks_maybe_exchange_device": exchange,
+    }
+
+
+def _memory_table(gpus: Gpus) -> dict[str, Callable[..., Any]]:
+    memory = memory_api.MemoryFunctions(gpus)
+    return {
+        "_accelerator_isAllocatorInitialized": torch.cuda.is_initialized,
+        "_accelerator_emptyCache": memory.empty_cache,
+        "_accelerator_emptyHostCache": lambda: None,
+        "_accelerator_getDeviceStats": memory.stats,
+        "_accelerator_resetAccumulatedStats": memory.reset_accumulated_stats,
+        "_accelerator_resetPeakStats": memory.reset_peak_stats,
+        "_accelerator_getMemoryInfo": lambda index: memory.allocator(index).memory_info(),
+        "_accelerator_getAllocatorSettings": memory.get_settings,
+        "_accelerator_setAllocatorSettings": memory.set_settings,
+    }
+
+
+def _dtypes() -> set[torch.dtype]:
+    """All that torch knows: every dtype can be allocated on a CUDA device."""
+    return {value for value in vars(torch).values() if isinstance(value, torch.dtype)}

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import flop_registry
 
+from cudalens.virtual.traffic import stored_elements
+
 _aten = torch.ops.aten
 
 Formula = Callable[[Sequence[Any], dict[str, Any], Any], int]
@@ -120,11 +122,11 @@ _SAME_AS: Final = {
 
 def _mm(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
     """Of ``mm`` and ``bmm``. Four formulas of torch's again, since those call each other through a slow wrapper."""
-    return 2 * int(args[0].numel()) * int(args[1].shape[-1])
+    return 2 * stored_elements(args[0]) * int(args[1].shape[-1])
 
 
 def _addmm(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    return 2 * int(args[1].numel()) * int(args[2].shape[-1])
+    return 2 * stored_elements(args[1]) * int(args[2].shape[-1])
 
 
 def _mv(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:

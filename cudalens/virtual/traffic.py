@@ -146,6 +146,8 @@ class _Count:
             self.dtype = value.dtype
         if access == _UNREAD:
             return 0
+        if value.layout is not torch.strided:
+            return self._moved_sparse(value, access)
         num_elements = value.numel()
         moved = value.nbytes if value.is_contiguous() else self._moved_permuted(value, num_elements)
         if access >= _PICKED:
@@ -165,6 +167,11 @@ class _Count:
             self.num_most += 1
         elif num_elements > 1 and (self.least is None or num_elements < self.least):
             self.least = num_elements
+
+    def _moved_sparse(self, value: Tensor, access: int) -> int:
+        """A sparse tensor is what it stores: its values, and the indices of each."""
+        self.num_bytes += sum(part.nbytes for part in stored_parts(value)) * (2 if access >= _BOTH else 1)
+        return stored_elements(value)
 
     def _moved_permuted(self, tensor: Tensor, num_elements: int) -> int:
         """Remember a tensor that is not in the order of its memory; its bytes."""
@@ -189,6 +196,25 @@ class _Count:
         if not large:
             return False
         return len(large) != self.num_most or len(set(large)) > 1 or not large[0][1]
+
+
+def stored_parts(sparse: Tensor) -> tuple[Tensor, ...]:
+    """The dense tensors that a sparse one is made of; none for a layout that keeps them to itself."""
+    if sparse.layout is torch.sparse_coo:
+        return sparse._values(), sparse._indices()
+    if sparse.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return sparse.values(), sparse.crow_indices(), sparse.col_indices()
+    if sparse.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return sparse.values(), sparse.ccol_indices(), sparse.row_indices()
+    return ()
+
+
+def stored_elements(tensor: Tensor) -> int:
+    """Elements of a tensor; of a sparse one, those that it stores."""
+    if tensor.layout is torch.strided:
+        return tensor.numel()
+    parts = stored_parts(tensor)
+    return parts[0].numel() if parts else tensor.numel()
 
 
 def distinct_bytes(tensor: Tensor) -> int:

@@ -1,8 +1,23 @@
-"""What this machine and this torch can do: facts about versions and devices, and checks that say what works and why."""
+"""What this machine and this torch can do: facts about versions and devices, and checks that say what works and why.
+
+Loaded on first use: `cudalens.device.hooks` needs none of it.
+"""
 
 from __future__ import annotations
 
-from cudalens.device.checks import Check, run_checks
-from cudalens.device.facts import accelerator_build, devices, driver, torch_or_reason, versions
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from cudalens.device.checks import Check, run_checks
+    from cudalens.device.facts import accelerator_build, devices, driver, torch_or_reason, versions
 
 __all__ = ["Check", "accelerator_build", "devices", "driver", "run_checks", "torch_or_reason", "versions"]
+
+_HOMES: Final = {"Check": "checks", "run_checks": "checks"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'facts')}"), name)

@@ -115,11 +115,8 @@ def _arithmetic(
     """Operations, the unit that does them, and the kind of kernel."""
     formula = formula_of(func)
     if formula is None:
-        return (
-            moved.num_elements,
-            unit_of(func, moved.dtype, is_matrix=False),
-            "strided" if moved.is_strided else "dense",
-        )
+        family: Family = "other" if not moved.is_pointwise else "strided" if moved.is_strided else "dense"
+        return moved.num_elements, unit_of(func, moved.dtype, is_matrix=False), family
     flops = formula(args, kwargs, out)
     if moved.dtype in _COMPLEX:
         flops *= 4  # a complex multiply-add is four real ones

@@ -18,19 +18,26 @@ if TYPE_CHECKING:
     from cudalens.virtual.specs import DeviceSpec
 
 Direction = Literal["HtoD", "DtoH", "DtoD", "PtoP"]
-Family = Literal["dense", "strided", "matrix", "attention"]
+Family = Literal["dense", "strided", "other", "matrix", "attention"]
+"""Pointwise work on dense tensors, or on others; matrix products and convolutions; fused attention; anything else."""
 
 MEMORY_SHARE: Final = 0.9
-"""Of the memory bandwidth, by a kernel that reads and writes whole rows: recorded 0.88 to 0.92 (V100)."""
+"""Of the memory bandwidth, by a pointwise kernel that reads and writes whole rows: recorded 0.88 to 0.92 (V100)."""
 
 STRIDED_MEMORY_SHARE: Final = 0.5
 """By one that broadcasts or reads out of order, which PyTorch does not vectorise: recorded 0.40 to 0.70 (H100)."""
 
+OTHER_MEMORY_SHARE: Final = 0.75
+"""By reductions, normalisations and gathers: recorded 0.73 to 0.99 (batch norm, V100), 0.72 (mean, H100)."""
+
+OTHER_FIXED_NS: Final = 1_500
+"""What those last besides: small ones were recorded at 3.1 us (layer norm) to 3.6 us (all, index_select, cat; H100)."""
+
 MATRIX_SHARE: Final = 0.65
 """Of the peak, by a matrix product or convolution: recorded 0.60 to 0.69 (H100), 0.55 to 0.83 (V100)."""
 
-ATTENTION_SHARE: Final = 0.35
-"""By fused attention: what FlashAttention-3's paper says of FlashAttention-2 on H100. Short sequences get less."""
+ATTENTION_SHARE: Final = 0.25
+"""By fused attention: recorded 0.18 over 559 tokens (H100); FlashAttention-3's paper gives its predecessor 0.35 there."""
 
 MATRIX_FIXED_NS: Final = 4_000
 """What a matrix product lasts besides: small ones were recorded at 5.8 us (H100) and 6.3 us (B200)."""
@@ -75,6 +82,7 @@ def kernel_ns(
 _SHARES: Final[dict[Family, tuple[float, float, int]]] = {
     "dense": (1.0, MEMORY_SHARE, 0),
     "strided": (1.0, STRIDED_MEMORY_SHARE, 0),
+    "other": (1.0, OTHER_MEMORY_SHARE, OTHER_FIXED_NS),
     "matrix": (MATRIX_SHARE, MEMORY_SHARE, MATRIX_FIXED_NS),
     "attention": (ATTENTION_SHARE, MEMORY_SHARE, MATRIX_FIXED_NS),
 }

@@ -51,7 +51,9 @@ _READ_TWICE: Final[dict[str, frozenset[str]]] = dict.fromkeys(
 )
 """Arguments that are read once for the statistics and once more: recorded at 3 and 5 times a tensor's bytes (V100)."""
 
-_LIKE_POINTWISE: Final = frozenset({"copy_", "clone", "_to_copy"})
+_LIKE_POINTWISE: Final = frozenset(
+    {"clone", "_to_copy", "full", "ones", "zeros", "rand", "randn", "randint", "arange", "linspace", "native_dropout"}
+)
 """Operators that go over their tensors like a pointwise one, without torch's tag."""
 
 
@@ -62,12 +64,15 @@ class Traffic(NamedTuple):
         num_bytes: Read and written.
         num_elements: Of the largest tensor, or list of them, that it reads or writes.
         dtype: Of the first tensor that it computes with; None where it has none.
-        is_strided: A tensor was not in the order of its memory, or was broadcast: PyTorch does not vectorise those.
+        is_pointwise: Each element of the result comes from one of each operand.
+        is_strided: It is pointwise, and an operand was broadcast or not in the order of its memory: PyTorch does not
+            vectorise those.
     """
 
     num_bytes: int
     num_elements: int
     dtype: torch.dtype | None
+    is_pointwise: bool
     is_strided: bool
 
 
@@ -86,7 +91,14 @@ class _Plan:
         self.arguments = tuple((index, access) for index, argument, access in uses if not argument.kwarg_only)
         self.keywords = {argument.name: access for _, argument, access in uses}
         self.returns_new = any(value.alias_info is None for value in schema.returns)
-        self.is_pointwise = torch.Tag.pointwise in func.tags or _name(schema) in _LIKE_POINTWISE
+        name = _name(schema)
+        self.is_pointwise = (
+            torch.Tag.pointwise in func.tags
+            or name in _LIKE_POINTWISE
+            or name in _OVERWRITES
+            or name.endswith("_like")
+            or name.startswith(("new_", "_foreach_"))
+        )
 
 
 _plans: dict[torch._ops.OpOverload, _Plan] = {}
@@ -185,14 +197,14 @@ class _Count:
 
     def result(self, is_pointwise: bool) -> Traffic:
         """The sum."""
-        is_strided = is_pointwise and self.least is not None
-        if self.permuted is not None and not is_strided:
-            is_strided = self._is_out_of_order()
-        return Traffic(self.num_bytes, self.most, self.dtype, is_strided)
+        is_strided = is_pointwise and (self.least is not None or self._is_out_of_order())
+        return Traffic(self.num_bytes, self.most, self.dtype, is_pointwise, is_strided)
 
     def _is_out_of_order(self) -> bool:
         """Whether large tensors have gaps or differ in order; all in one order, such as channels last, is as good."""
-        large = [(strides, whole) for num_elements, strides, whole in self.permuted or () if num_elements == self.most]
+        if self.permuted is None:
+            return False
+        large = [(strides, whole) for num_elements, strides, whole in self.permuted if num_elements == self.most]
         if not large:
             return False
         return len(large) != self.num_most or len(set(large)) > 1 or not large[0][1]

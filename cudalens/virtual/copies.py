@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -10,6 +10,9 @@ from cudalens.virtual import cost
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import CudaEvent, Device, Direction, Work
 from cudalens.virtual.residency import is_pinned, residence_of
+
+_CHECKS_CAPTURES: Final = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 10)
+"""Since then torch itself refuses pageable copies in a graph capture, before it calls CUDA."""
 
 
 def to_device(
@@ -80,6 +83,31 @@ def direction(source: Device | None, target: Device | None) -> Direction | None:
     if target is None:
         return "DtoH"
     return "DtoD" if source is target else "PtoP"
+
+
+def check_capture(gpus: Gpus, host_side: torch.Tensor, places: tuple[Device | None, Device | None]) -> None:
+    """A graph capture takes copies to and from page-locked host memory alone.
+
+    Args:
+        gpus: The virtual GPUs.
+        host_side: The tensor on the host, where one is; another will be pageable.
+        places: Devices of source and target; None is the host.
+
+    Raises:
+        RuntimeError: The copy is not possible in a capture; the words of torch's release (ATen/native/cuda/Copy.cu).
+    """
+    device = places[0] or places[1]
+    if device is None or (places[0] is not None and places[1] is not None):
+        return
+    stream = gpus.machine.current_stream(device)
+    if stream.capture is None or (residence_of(host_side) is None and is_pinned(host_side)):
+        return
+    if _CHECKS_CAPTURES:
+        raise RuntimeError(
+            "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. "
+            "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True."
+        )
+    stream.synchronize()  # the CUDA call refuses, and the capture is spoilt
 
 
 def run_copy(

@@ -9,12 +9,13 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.virtual import hosting, kernels, rng
-from cudalens.virtual.copies import run_copy
+from cudalens.virtual.copies import check_capture, run_copy
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
 from cudalens.virtual.mixing import adopt_or_raise
 from cudalens.virtual.plans import Plan, make_plan
 from cudalens.virtual.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin, residence_of
+from cudalens.virtual.rng import Caller, call_now
 
 _aten = torch.ops.aten
 _plans: dict[Any, Plan] = {}
@@ -66,7 +67,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         syncs = plan.syncs or (plan.indexes and _has_mask(args))
         if syncs:
             self._gpus.check_sync()
-        out = rng.run(self._gpus, device, func, args, kwargs) if plan.draws else func(*args, **kwargs)
+        if plan.draws:
+            out = rng.run(self._gpus, device, func, args, kwargs, self._caller(device))
+        elif self._machine.captures:
+            out = self._caller(device)(func, args, kwargs)
+        else:
+            out = func(*args, **kwargs)
         if plan.resizes:
             self._resettle(args, kwargs)
         self._settle(out, device)
@@ -75,6 +81,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if syncs:
             kernels.fetch(self._gpus, device, plan.name)
         return out
+
+    def _caller(self, device: Device) -> Caller:
+        """What runs an operator: a graph capture, where the device's current stream belongs to one."""
+        capture = self._machine.current_stream(device).capture if self._machine.captures else None
+        return call_now if capture is None else capture.run
 
     def _settle(self, out: Any, device: Device) -> None:
         """Give fresh storages among the results a block of the device."""
@@ -116,11 +127,19 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         block = None if like is None else self._gpus.reserve(device, like.untyped_storage().nbytes())
         out = None if like is None else hosting.blank(func, like)
         if out is None:
-            out = rng.make(self._gpus, device, func, args, kwargs)
+            out = rng.make(self._gpus, device, func, args, kwargs, self._caller(device))
+        elif self._machine.captures:
+            self._note_blank(device, func, args, kwargs, out)
         self._gpus.settle(out, device, block=block)
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
         return out
+
+    def _note_blank(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """A factory's result was reserved, not made: a graph capture notes the call all the same."""
+        capture = self._machine.current_stream(device).capture
+        if capture is not None:
+            capture.note(func, args, kwargs, out)
 
     def _make_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         pinned = kwargs.get("pin_memory")
@@ -139,6 +158,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             RuntimeError: Tensors of two devices meet; torch's own words.
         """
         for index in adopt_or_raise(self._gpus, plan, func, args, device):
+            if self._machine.captures:
+                check_capture(self._gpus, index, (None, device))
             run_copy(self._gpus, index, index, (None, device), non_blocking=False, op=plan.name)
 
     def _to_copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -172,7 +193,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self, func: Any, source: torch.Tensor, kwargs: dict[str, Any], own: Device | None, target: Device | None
     ) -> torch.Tensor:
         pinned = target is None and own is not None and bool(kwargs.get("non_blocking"))
-        out: torch.Tensor = func(source, **{**kwargs, "non_blocking": False})
+        if self._machine.captures and not pinned:
+            check_capture(self._gpus, source, (own, target))
+        device = own or target
+        assert device is not None
+        out: torch.Tensor = self._caller(device)(func, (source,), {**kwargs, "non_blocking": False})
         if pinned:
             # As torch does: a non-blocking copy to the host lands in page-locked memory.
             pin(out)
@@ -183,11 +208,15 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         target, source = args[0], args[1]
         places = [residence_of(source), residence_of(target)]
         devices = [residence.device if residence is not None else None for residence in places]
-        out = func(target, source)
-        if devices[0] is None and devices[1] is None:
-            return out
+        device = devices[0] or devices[1]
+        if device is None:
+            return func(target, source)
+        is_number = self._target.is_assigning and source.dim() == 0
+        if self._machine.captures and not is_number:
+            check_capture(self._gpus, source if devices[0] is None else target, (devices[0], devices[1]))
+        out = self._caller(device)(func, (target, source), {})
         non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
-        if devices[0] is devices[1] or (self._target.is_assigning and source.dim() == 0):
+        if devices[0] is devices[1] or is_number:
             device = devices[1]
             assert device is not None
             kernels.launch(self._gpus, device, _plan(func), func, args, kwargs, out)

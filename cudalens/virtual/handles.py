@@ -8,8 +8,6 @@ once more on virtual bases, and its classes take the names in ``torch.cuda``.
 
 from __future__ import annotations
 
-import importlib.util
-import types
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -19,7 +17,7 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.cuda_errors import INVALID_HANDLE, cuda_error
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import NUM_PRIORITIES, CudaEvent, Device, Stream
-from cudalens.virtual.patching import Patches
+from cudalens.virtual.patching import Patches, fill, is_dummy, run_source
 
 STREAM_KEY: Final = "_cudalens_stream"
 EVENT_KEY: Final = "_cudalens_event"
@@ -41,10 +39,10 @@ def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> No
         in_place: Give methods to the classes that are there, or make new ones; by default what this torch allows.
     """
     if in_place is None:
-        in_place = all(_is_dummy(kind) for kind in (torch._C._CudaStreamBase, torch._C._CudaEventBase))
+        in_place = all(is_dummy(kind) for kind in (torch._C._CudaStreamBase, torch._C._CudaEventBase))
     if in_place:
-        _fill(patches, torch._C._CudaStreamBase, stream_methods(gpus))
-        _fill(patches, torch._C._CudaEventBase, event_methods(gpus))
+        fill(patches, torch._C._CudaStreamBase, stream_methods(gpus))
+        fill(patches, torch._C._CudaEventBase, event_methods(gpus))
     else:
         _replace(patches, gpus)
 
@@ -293,7 +291,9 @@ def _make_event(
 def wrap_event(gpus: Gpus, cls: Any, device: torch.device | None, *, enable_timing: bool, blocking: bool) -> Any:
     """A torch object of a new virtual event."""
     made = object.__new__(cls)
-    made.__dict__[EVENT_KEY] = CudaEvent(gpus.machine, is_timed=bool(enable_timing), is_blocking=bool(blocking))
+    made.__dict__[EVENT_KEY] = CudaEvent(
+        gpus.machine, is_timed=bool(enable_timing), is_blocking=bool(blocking), is_external=bool(external)
+    )
     made.__dict__.update(cuda_event=0, event_id=0, device=device)
     return made
 
@@ -316,16 +316,6 @@ def _ended(what: str) -> Any:
     )
 
 
-def _is_dummy(kind: type) -> bool:
-    """Whether a class is one that torch made for a build without CUDA (`torch._utils._dummy_type`)."""
-    return kind.__module__ == "torch._utils"
-
-
-def _fill(patches: Patches, kind: type, methods: dict[str, Any]) -> None:
-    for name, method in methods.items():
-        patches.set(kind, name, method)
-
-
 def _replace(patches: Patches, gpus: Gpus) -> None:
     """New classes from torch's own source, on virtual bases, in the places of torch's."""
     module = torch.cuda.streams
@@ -335,22 +325,7 @@ def _replace(patches: Patches, gpus: Gpus) -> None:
     }
     for name, base in bases.items():
         patches.set(torch._C, name, base)
-    made = _run_source(module)
+    made = run_source(module)
     for name in ("Stream", "ExternalStream", "Event"):
         for owner in (module, torch.cuda):
             patches.set(owner, name, made[name])
-
-
-def _run_source(module: types.ModuleType) -> dict[str, Any]:
-    """Run a module's source once more; returns what it defined. The module itself stays as it is."""
-    spec = importlib.util.find_spec(module.__name__)
-    loader = spec.loader if spec is not None else None
-    code = getattr(loader, "get_code", lambda name: None)(module.__name__)
-    if code is None:
-        raise VirtualDeviceError(
-            f"The source of {module.__name__} is not at hand, which is needed to make streams and events for a "
-            "virtual device in a CUDA build of torch. Install torch from a wheel, or use its CPU build."
-        )
-    again = types.ModuleType(module.__name__)
-    exec(code, again.__dict__)  # noqa: S102 - torch's own code, as the import system holds it
-    return again.__dict__

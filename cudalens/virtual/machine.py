@@ -160,6 +160,9 @@ class Capture(Protocol):
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """An operator is called: run it and record it."""
 
+    def note(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """An operator has been run: record it."""
+
     def embed(self, stream: Stream, graph: Any) -> None:
         """A graph is replayed on a captured stream."""
 

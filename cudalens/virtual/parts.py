@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from cudalens.virtual import legacy_types, runtime, storages, tensors
+from cudalens.virtual import graph_handles, legacy_types, pool_handles, runtime, storages, tensors
 from cudalens.virtual.dispatch import DispatchMode
 from cudalens.virtual.functions import FunctionMode
 from cudalens.virtual.gpus import Gpus
@@ -17,7 +17,14 @@ from cudalens.virtual.patching import Patches
 
 Part: TypeAlias = Callable[[Patches, Gpus], None]
 
-INSTALL: Final[Sequence[Part]] = (runtime.install, tensors.install, storages.install, legacy_types.install)
+INSTALL: Final[Sequence[Part]] = (
+    runtime.install,
+    graph_handles.install,
+    pool_handles.install,
+    tensors.install,
+    storages.install,
+    legacy_types.install,
+)
 """In this order; undone in reverse."""
 
 MODES: Final[Sequence[Callable[[Gpus], Any]]] = (DispatchMode, FunctionMode)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+import importlib.util
+import types
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, Final
+
+import torch
+
+from cudalens.errors import VirtualDeviceError
 
 _ABSENT: Final = object()
 
@@ -54,3 +60,49 @@ class Patches:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
+
+
+def is_dummy(kind: Any) -> bool:
+    """Whether a class is one that torch made for a build without CUDA (`torch._utils._dummy_type`)."""
+    return isinstance(kind, type) and kind.__module__ == "torch._utils"
+
+
+def fill(patches: Patches, kind: type, methods: dict[str, Any]) -> None:
+    """Give a class that can be changed methods for a while."""
+    for name, method in methods.items():
+        patches.set(kind, name, method)
+
+
+def fill_function(patches: Patches, name: str, function: Callable[..., Any], users: Iterable[Any]) -> None:
+    """Put `function` in the place of a C function of ``torch._C``.
+
+    A build without CUDA has a dummy class of that name: it is made to call `function`, which also reaches those who
+    imported it. Elsewhere the name is replaced, in ``torch._C`` and in `users`, modules that imported it.
+    """
+    there = getattr(torch._C, name, None)
+    if is_dummy(there):
+        patches.set(there, "__new__", staticmethod(lambda cls, *args, **kwargs: function(*args, **kwargs)))
+        return
+    for owner in (torch._C, *users):
+        if owner is torch._C or hasattr(owner, name):
+            patches.set(owner, name, function)
+
+
+def run_source(module: types.ModuleType) -> dict[str, Any]:
+    """Run a module's source once more; returns what it defined. The module itself stays as it is.
+
+    Raises:
+        VirtualDeviceError: There is no source.
+    """
+    spec = importlib.util.find_spec(module.__name__)
+    loader = spec.loader if spec is not None else None
+    code = getattr(loader, "get_code", lambda name: None)(module.__name__)
+    if code is None:
+        raise VirtualDeviceError(
+            f"The source of {module.__name__} is not at hand, which is needed to make its classes for a virtual device "
+            "in a CUDA build of torch. Install torch from a wheel, or use its CPU build."
+        )
+    again = types.ModuleType(module.__name__)
+    again.__package__ = module.__package__
+    exec(code, again.__dict__)  # noqa: S102 - torch's own source
+    return again.__dict__

@@ -1,0 +1,244 @@
+"""The operators of a graph capture, kept so that a replay can run them again on the same memory.
+
+A capture on a real GPU runs nothing. Here every operator runs once on the CPU, because its result's shape is needed;
+what it overwrote is put back when the capture ends, and memory that was made within the capture is then marked as
+never written (NaN, or zero where the dtype has none), as its contents are undefined until the first replay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+
+from cudalens.virtual.graph_memory import Memory, Operand, bytes_of, is_pageable, memory_of, unseen
+
+_BLANK: Final = frozenset(
+    f"aten::{name}"
+    for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
+)
+"""They launch nothing: a replay leaves what they made as it is."""
+
+_UNDECLARED_WRITES: Final = {"aten::native_batch_norm": (3, 4), "aten::cudnn_batch_norm": (3, 4)}
+"""Arguments that are written though the schema does not say so: the running statistics."""
+
+_writes: dict[Any, tuple[int | str, ...]] = {}
+
+
+class CapturedOp:
+    """One operator call, with `Operand` in the place of tensors."""
+
+    __slots__ = ("args", "drops", "func", "is_blank", "kwargs", "makes")
+
+    def __init__(
+        self, func: Any, args: Any, kwargs: Any, makes: list[tuple[tuple[int, ...], Operand]], *, is_blank: bool
+    ) -> None:
+        self.func, self.args, self.kwargs, self.makes, self.is_blank = func, args, kwargs, makes, is_blank
+        self.drops: list[Memory] = []
+
+    def run(self) -> None:
+        """Run it again."""
+        out = self.func(*_taken(self.args), **_taken(self.kwargs))
+        for path, operand in self.makes:
+            result = _at(out, path)
+            if self.is_blank:
+                operand.blank(result)
+            else:
+                operand.store(result)
+        for memory in self.drops:
+            if not memory.is_shared:
+                memory.own = None
+
+
+class Tape:
+    """The operators of one capture, in their order."""
+
+    def __init__(self) -> None:
+        self.ops: list[CapturedOp | Tape] = []
+        self._saved: dict[Memory, torch.Tensor] = {}
+        self._generators: dict[torch.Generator, torch.Tensor] = {}
+        self._made: list[Operand] = []
+        self._last_use: dict[Memory, CapturedOp] = {}
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator for its result's shape, and note it.
+
+        Args:
+            func: The overload that is called on the CPU.
+            args: Its arguments, as the CPU is given them.
+            kwargs: Likewise.
+        """
+        writes = _writes_of(func)
+        with unseen():
+            kept_args, kept_kwargs = self._kept(args), self._kept(kwargs)
+            self._save(writes, kept_args, kept_kwargs)
+        generator = kwargs.get("generator")
+        if generator is not None and generator not in self._generators:
+            self._generators[generator] = generator.get_state()
+        out = func(*args, **kwargs)
+        self._note(func, kept_args, kept_kwargs, out, has_effect=bool(writes))
+        return out
+
+    def note(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Note an operator that was run already and wrote none of its arguments."""
+        with unseen():
+            self._note(func, self._kept(args), self._kept(kwargs), out, has_effect=False)
+
+    def embed(self, tape: Tape) -> None:
+        """Note the replay of another graph, and run it once as every operator of a capture is run."""
+        with unseen():
+            for memory in tape.written():
+                self._save_memory(memory)
+        for generator in tape.generators():
+            self._generators.setdefault(generator, generator.get_state())
+        for memory in tape.memories():
+            memory.is_shared = True
+        tape.replay()
+        self.ops.append(tape)
+
+    def end(self) -> None:
+        """The capture is over: nothing has been computed."""
+        with unseen():
+            self._undo()
+        for memory, op in self._last_use.items():
+            if memory.made_by(self):
+                op.drops.append(memory)
+        self._saved, self._made, self._last_use = {}, [], {}
+
+    def _undo(self) -> None:
+        for memory, contents in self._saved.items():
+            storage = memory.live
+            if storage is not None and storage.nbytes() >= contents.numel():
+                bytes_of(storage)[: contents.numel()].copy_(contents)
+        for generator, state in self._generators.items():
+            generator.set_state(state)
+        for operand in self._made:
+            operand.undefine()
+
+    def replay(self) -> None:
+        """Run everything again."""
+        with unseen():
+            for op in self.ops:
+                if isinstance(op, Tape):
+                    op.replay()
+                else:
+                    op.run()
+
+    def written(self) -> Iterator[Memory]:
+        """The memory that operators overwrite, or that they made."""
+        for op in self.ops:
+            if isinstance(op, Tape):
+                yield from op.written()
+                continue
+            for place in _writes_of(op.func):
+                yield from (operand.memory for operand in _operands(_argument(place, op.args, op.kwargs)))
+            yield from (operand.memory for _, operand in op.makes)
+
+    def memories(self) -> Iterator[Memory]:
+        """All memory that operators use."""
+        for op in self.ops:
+            if isinstance(op, Tape):
+                yield from op.memories()
+                continue
+            yield from (operand.memory for operand in _operands((op.args, tuple(op.kwargs.values()))))
+            yield from (operand.memory for _, operand in op.makes)
+
+    def generators(self) -> Iterator[torch.Generator]:
+        """The generators that operators draw from."""
+        for op in self.ops:
+            if isinstance(op, Tape):
+                yield from op.generators()
+            elif op.kwargs.get("generator") is not None:
+                yield op.kwargs["generator"]
+
+    def _note(self, func: Any, args: Any, kwargs: Any, out: Any, *, has_effect: bool) -> None:
+        known = {id(operand.memory) for operand in _operands((args, tuple(kwargs.values())))}
+        makes = []
+        for path, tensor in _tensors(out, ()):
+            memory = memory_of(tensor, self, is_result=True)
+            if id(memory) not in known:
+                makes.append((path, Operand(tensor, memory)))
+        if not makes and not has_effect:
+            return  # a view
+        op = CapturedOp(func, args, kwargs, makes, is_blank=func._schema.name in _BLANK)
+        self.ops.append(op)
+        self._made += [operand for _, operand in makes]
+        for operand in (*_operands((args, tuple(kwargs.values()))), *(operand for _, operand in makes)):
+            self._last_use[operand.memory] = op
+
+    def _kept(self, value: Any) -> Any:
+        """`value` with places for tensors; numbers in host memory are read now, as a launch reads them."""
+        if isinstance(value, torch.Tensor):
+            if value.dim() == 0 and is_pageable(value):
+                return value.clone()
+            return Operand(value, memory_of(value, self))
+        if isinstance(value, list | tuple):
+            return [self._kept(item) for item in value] if isinstance(value, list) else tuple(map(self._kept, value))
+        if isinstance(value, dict):
+            return {key: self._kept(item) for key, item in value.items()}
+        return value
+
+    def _save(self, writes: tuple[int | str, ...], args: Any, kwargs: Any) -> None:
+        for place in writes:
+            for operand in _operands(_argument(place, args, kwargs)):
+                self._save_memory(operand.memory)
+
+    def _save_memory(self, memory: Memory) -> None:
+        if memory in self._saved or memory.made_by(self):
+            return
+        storage = memory.live
+        if storage is not None:
+            self._saved[memory] = bytes_of(storage).clone()
+
+
+def _writes_of(func: Any) -> tuple[int | str, ...]:
+    """Which arguments an operator overwrites: positions, and names of keyword arguments."""
+    known = _writes.get(func)
+    if known is None:
+        found: list[int | str] = list(_UNDECLARED_WRITES.get(func._schema.name, ()))
+        for index, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                found += [index, argument.name]
+        known = _writes[func] = tuple(found)
+    return known
+
+
+def _argument(place: int | str, args: Any, kwargs: Any) -> Any:
+    if isinstance(place, str):
+        return kwargs.get(place)
+    return args[place] if place < len(args) else None
+
+
+def _operands(value: Any) -> Iterator[Operand]:
+    if isinstance(value, Operand):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _operands(item)
+
+
+def _tensors(value: Any, path: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _tensors(item, (*path, index))
+
+
+def _at(value: Any, path: tuple[int, ...]) -> Any:
+    for index in path:
+        value = value[index]
+    return value
+
+
+def _taken(value: Any) -> Any:
+    if isinstance(value, Operand):
+        return value.take()
+    if isinstance(value, list):
+        return [_taken(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(_taken(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _taken(item) for key, item in value.items()}
+    return value

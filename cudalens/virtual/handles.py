@@ -285,10 +285,18 @@ def _make_event(
     external: bool = False,
 ) -> Any:
     """An event that is not there yet: it comes into being at its first record."""
-    return wrap_event(gpus, cls, None, enable_timing=enable_timing, blocking=blocking)
+    return wrap_event(gpus, cls, None, enable_timing=enable_timing, blocking=blocking, external=external)
 
 
-def wrap_event(gpus: Gpus, cls: Any, device: torch.device | None, *, enable_timing: bool, blocking: bool) -> Any:
+def wrap_event(
+    gpus: Gpus,
+    cls: Any,
+    device: torch.device | None,
+    *,
+    enable_timing: bool,
+    blocking: bool,
+    external: bool = False,
+) -> Any:
     """A torch object of a new virtual event."""
     made = object.__new__(cls)
     made.__dict__[EVENT_KEY] = CudaEvent(

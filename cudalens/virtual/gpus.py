@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from cudalens.virtual.cuda_errors import INVALID_DEVICE, cuda_error
 from cudalens.virtual.machine import CudaEvent, Device, Machine, Stream, Work
 from cudalens.virtual.residency import KEY, Residence
 from cudalens.virtual.signals import GpuTraceSignals
+from cudalens.virtual.stacks import python_stack
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs import DeviceSpec
@@ -113,6 +114,7 @@ class Gpus:
         generators: Each device's default random generator.
         target: What the call that is under way says about its result's place.
         sync_debug_mode: 0 silent, 1 warn, 2 error, as torch.cuda.set_sync_debug_mode.
+        on_first_use: Called before the first memory is taken: torch.cuda initialises itself then. None afterwards.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Gpus:
         self.is_closed = False
         self.target = Target()
         self.sync_debug_mode = 0
+        self.on_first_use: Callable[[], None] | None = None
         self.generators = [torch.Generator().manual_seed(torch.initial_seed()) for _ in range(num_devices)]
         self._lock = threading.Lock()
         self._dead: deque[tuple[Device, Block]] = deque()
@@ -181,9 +184,11 @@ class Gpus:
         Raises:
             torch.OutOfMemoryError: The virtual device is full; torch's own words.
         """
+        if self.on_first_use is not None:
+            self.on_first_use()
         stream = self.machine.current_stream(device)
         with self._lock:
-            block: Block = device.allocator.malloc(num_bytes, stream.handle)
+            block: Block = device.allocator.malloc(num_bytes, stream.handle, stack=python_stack)
         if self._dead:
             self._bury()
         self.machine.signals.memory_allocated(block.address)
@@ -199,7 +204,7 @@ class Gpus:
             try:
                 device, block = self._dead.popleft()
                 self.machine.signals.memory_freed(block.address)
-                device.allocator.free(block)
+                device.allocator.free(block, stack=python_stack)
             except IndexError:  # another thread took the last one
                 return
             finally:

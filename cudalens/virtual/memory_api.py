@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, Final
 
 import torch
@@ -18,6 +16,7 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.host_memory import HostMemory
 from cudalens.virtual.machine import Device
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.stacks import python_stack
 
 _UNBOUNDED: Final = sys.maxsize
 _HOST_ALLOCATOR: Final = 0x5880_0000_0000
@@ -39,19 +38,6 @@ def _host_table(memory: HostMemory) -> dict[str, Callable[..., Any]]:
         "_cuda_cudaHostAllocator": lambda: _HOST_ALLOCATOR,
         "_host_emptyCache": memory.empty_cache,
     }
-
-
-def python_stack() -> list[dict[str, Any]]:
-    """The caller's Python stack frames as torch's snapshots tell them, innermost first, without ours."""
-    ours = str(Path(__file__).parent)
-    frames: list[dict[str, Any]] = []
-    frame: types.FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        if not code.co_filename.startswith(ours):
-            frames.append({"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name})
-        frame = frame.f_back
-    return frames
 
 
 class MemoryFunctions:

@@ -52,6 +52,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
         patches.set(torch._C, name, function)
     for name, why in _REFUSED.items():
         patches.set(torch._C, name, _refusal(why))
+    gpus.on_first_use = functions.begin
     _install_state(patches, gpus, functions)
     _install_backends(patches, gpus, functions)
     handles.install(patches, gpus)
@@ -130,6 +131,11 @@ class CudaFunctions:
         """
         if not self._gpus.devices:
             raise RuntimeError("No CUDA GPUs are available")
+
+    def begin(self) -> None:
+        """A tensor is about to be made, which initialises torch.cuda."""
+        torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
+        self._gpus.on_first_use = None
 
     def get_device(self) -> int:
         """The thread's device."""

@@ -1,0 +1,241 @@
+"""The callbacks of torch.cuda._gpu_trace on a virtual device: which fire, when, and with what.
+
+The questions are those of PyTorch's own test_cuda_trace.py; the answers are the same ones.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from torch.cuda import _gpu_trace
+
+from cudalens.virtual import device
+
+REGISTRIES = {
+    "event_created": _gpu_trace.EventCreationCallbacks,
+    "event_deleted": _gpu_trace.EventDeletionCallbacks,
+    "event_recorded": _gpu_trace.EventRecordCallbacks,
+    "event_waited": _gpu_trace.EventWaitCallbacks,
+    "memory_allocated": _gpu_trace.MemoryAllocationCallbacks,
+    "memory_freed": _gpu_trace.MemoryDeallocationCallbacks,
+    "stream_created": _gpu_trace.StreamCreationCallbacks,
+    "device_synchronized": _gpu_trace.DeviceSynchronizationCallbacks,
+    "stream_synchronized": _gpu_trace.StreamSynchronizationCallbacks,
+    "event_synchronized": _gpu_trace.EventSynchronizationCallbacks,
+}
+
+
+class Told(list):
+    """Every callback that fired, in order, as (what, *arguments)."""
+
+    def of(self, name):
+        """The arguments of one kind of callback."""
+        return [call[1:] for call in self if call[0] == name]
+
+
+@pytest.fixture
+def told(monkeypatch):
+    calls = Told()
+    for name, registry in REGISTRIES.items():
+        monkeypatch.setattr(registry, "callback_list", [])
+        registry.add_callback(lambda *arguments, name=name: calls.append((name, *arguments)))
+    return calls
+
+
+@pytest.fixture(autouse=True)
+def h100():
+    with device("h100x2"):
+        torch._C._activate_gpu_trace()
+        yield
+
+
+def recorded_event():
+    event = torch.cuda.Event()
+    event.record()
+    return event
+
+
+def test_an_event_is_created_at_its_first_record_and_not_before(told):
+    event = torch.cuda.Event()
+    assert told == []
+    assert repr(event) == "<torch.cuda.Event uninitialized>"
+    event.record()
+    assert told.of("event_created") == [(event._as_parameter_.value,)]
+    event.record()
+    assert len(told.of("event_created")) == 1
+
+
+def test_a_record_tells_the_event_and_the_stream(told):
+    event = recorded_event()
+    assert told.of("event_recorded") == [(event.cuda_event, torch.cuda.default_stream().cuda_stream)]
+
+
+def test_a_record_on_a_side_stream_tells_that_stream(told):
+    stream = torch.cuda.Stream()
+    event = stream.record_event()
+    assert told.of("event_recorded") == [(event.cuda_event, stream.cuda_stream)]
+    assert stream.cuda_stream != 0
+
+
+def test_a_record_uses_the_stream_of_the_context(told):
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        event = recorded_event()
+    assert told.of("event_recorded") == [(event.cuda_event, stream.cuda_stream)]
+
+
+def test_creation_comes_before_the_record(told):
+    recorded_event()
+    assert [call[0] for call in told][:2] == ["event_created", "event_recorded"]
+
+
+def test_a_wait_tells_the_event_and_the_waiting_stream(told):
+    event, stream = recorded_event(), torch.cuda.Stream()
+    event.wait()
+    stream.wait_event(event)
+    assert told.of("event_waited") == [(event.cuda_event, 0), (event.cuda_event, stream.cuda_stream)]
+
+
+def test_waiting_for_an_event_that_was_never_recorded_does_nothing(told):
+    torch.cuda.Event().wait()
+    torch.cuda.current_stream().wait_event(torch.cuda.Event())
+    assert told == []
+
+
+def test_wait_stream_is_a_record_and_a_wait(told):
+    first, second = torch.cuda.Stream(), torch.cuda.Stream()
+    told.clear()
+    second.wait_stream(first)
+    gc.collect()
+    assert [call[0] for call in told] == ["event_created", "event_recorded", "event_waited", "event_deleted"]
+    handle = told[0][1]
+    assert told[1] == ("event_recorded", handle, first.cuda_stream)
+    assert told[2] == ("event_waited", handle, second.cuda_stream)
+
+
+def test_an_event_is_deleted_when_its_object_dies(told):
+    event = recorded_event()
+    handle = event.cuda_event
+    assert told.of("event_deleted") == []
+    del event
+    gc.collect()
+    assert told.of("event_deleted") == [(handle,)]
+
+
+def test_an_event_that_was_never_recorded_dies_in_silence(told):
+    event = torch.cuda.Event()
+    del event
+    gc.collect()
+    assert told == []
+
+
+def test_an_event_that_outlives_its_device_dies_in_silence(told):
+    with_device = recorded_event()
+    active = device_in_place()
+    active.disable()
+    told.clear()
+    try:
+        del with_device
+        gc.collect()
+        assert told == []
+    finally:
+        active.enable()
+
+
+def device_in_place():
+    from cudalens.virtual.context import active
+
+    return active()
+
+
+def test_event_handles_differ(told):
+    events = [recorded_event() for _ in range(10)]
+    assert len({event.cuda_event for event in events}) == 10
+
+
+def test_the_first_stream_creates_the_pools(told):
+    torch.cuda.Stream()
+    created = told.of("stream_created")
+    assert len(set(created)) == len(created) == 128
+    torch.cuda.Stream(priority=-1)
+    assert len(told.of("stream_created")) == 128
+    torch.cuda.Stream(device="cuda:1")
+    assert len(told.of("stream_created")) == 256
+
+
+def test_synchronising_a_device(told):
+    torch.cuda.synchronize()
+    assert told == [("device_synchronized",)]
+
+
+def test_synchronising_a_stream_tells_the_stream(told):
+    stream = torch.cuda.Stream()
+    stream.synchronize()
+    torch.cuda.default_stream().synchronize()
+    assert told.of("stream_synchronized") == [(stream.cuda_stream,), (0,)]
+
+
+def test_synchronising_an_event_tells_the_event(told):
+    event = recorded_event()
+    event.synchronize()
+    assert told.of("event_synchronized") == [(event.cuda_event,)]
+
+
+def test_synchronising_an_event_that_was_never_recorded_does_nothing(told):
+    torch.cuda.Event().synchronize()
+    assert told == []
+
+
+def test_queries_tell_nothing(told):
+    event, stream = recorded_event(), torch.cuda.Stream()
+    told.clear()
+    event.query()
+    stream.query()
+    assert told == []
+
+
+def test_memory_of_a_tensor_is_told_by_its_address(told):
+    tensor = torch.empty(10, 4, device="cuda")
+    address = tensor.data_ptr()
+    assert told.of("memory_allocated") == [(address,)]
+    assert told.of("memory_freed") == []
+    del tensor
+    gc.collect()
+    assert told.of("memory_freed") == [(address,)]
+
+
+def test_memory_for_somebody_who_is_no_tensor_is_told_too(told):
+    address = torch.cuda.caching_allocator_alloc(1000)
+    torch.cuda.caching_allocator_delete(address)
+    assert told == [("memory_allocated", address), ("memory_freed", address)]
+
+
+@pytest.mark.parametrize(
+    "read", [torch.nonzero, torch.Tensor.cpu, lambda x: x[0].item(), lambda x: bool(x[0] > 0)], ids="nic?"
+)
+def test_reading_results_synchronises_the_stream(told, read):
+    tensor = torch.rand(5, device="cuda")
+    told.clear()
+    read(tensor)
+    assert told.of("stream_synchronized") == [(0,)]
+
+
+def test_every_callback_of_a_kind_is_called(told):
+    others = []
+    _gpu_trace.register_callback_for_event_creation(others.append)
+    event = recorded_event()
+    assert told.of("event_created") == [(event.cuda_event,)]
+    assert others == [event.cuda_event]
+
+
+def test_torchs_own_sanitizer_hears_of_streams_and_events(told):
+    from torch.cuda._sanitizer import EventHandler
+
+    handler = EventHandler()
+    _gpu_trace.register_callback_for_event_creation(handler._handle_event_creation)
+    _gpu_trace.register_callback_for_event_record(handler._handle_event_record)
+    _gpu_trace.register_callback_for_event_wait(handler._handle_event_wait)
+    torch.cuda.Stream().wait_stream(torch.cuda.current_stream())
+    assert handler.syncs.current_sync_states

@@ -37,7 +37,7 @@ MATRIX_SHARE: Final = 0.65
 """Of the peak, by a matrix product or convolution: recorded 0.60 to 0.69 (H100), 0.55 to 0.83 (V100)."""
 
 ATTENTION_SHARE: Final = 0.25
-"""By fused attention: recorded 0.18 over 559 tokens (H100); 0.35 at best by FlashAttention-2, says the next one's paper."""
+"""By fused attention: recorded 0.18 over 559 tokens (H100); FlashAttention-2 reaches 0.35 there, by the paper on 3."""
 
 MATRIX_FIXED_NS: Final = 4_000
 """What a matrix product lasts besides: small ones were recorded at 5.8 us (H100) and 6.3 us (B200)."""

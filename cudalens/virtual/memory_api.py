@@ -177,10 +177,10 @@ class MemoryFunctions:
 
     def allocation_traceback(self, address: int) -> Any:
         """The stack frames of the allocation at an address; None where none were gathered."""
-        for record in self.snapshot((0, 0, False))["segments"]:
-            for block in record["blocks"]:
-                if block["address"] == address and block["state"] == "active_allocated":
-                    return block.get("frames") or None
+        for allocator in self._allocators():
+            for block in allocator.live_blocks():
+                if block.address == address:
+                    return block.stack
         return None
 
     def attach_observer(self, observer: Callable[[int, int, int, int], Any]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
@@ -511,6 +512,8 @@ class Machine:
         now_ns: The host's time, virtual ns.
         recorder: Who records what happens; None while nobody does.
         captures: The graph captures that are under way.
+        on_switch: Called when a thread has set a current stream.
+        follow: Called before a current stream is read; None unless a backward pass changes streams on its own.
     """
 
     def __init__(self, spec: DeviceSpec, num_devices: int, signals: Signals) -> None:
@@ -518,6 +521,8 @@ class Machine:
         self.now_ns = 0
         self.recorder: Recorder | None = None
         self.captures: list[Capture] = []
+        self.on_switch: Callable[[], None] | None = None
+        self.follow: Callable[[], None] | None = None
         self._correlations = itertools.count(1)
         self._stream_handles = itertools.count(_STREAM_HANDLES, 0x100)
         self._event_handles = itertools.count(_EVENT_HANDLES, 0x40)
@@ -535,6 +540,8 @@ class Machine:
 
     def current_stream(self, device: Device | None = None) -> Stream:
         """The calling thread's stream on a device."""
+        if self.follow is not None:
+            self.follow()
         per_thread = self._per_thread
         index = per_thread.device_index if device is None else device.index
         return per_thread.streams.get(index) or self.devices[index].default_stream
@@ -542,6 +549,17 @@ class Machine:
     def set_stream(self, stream: Stream) -> None:
         """Make a stream the calling thread's on its device; the current device stays."""
         self._per_thread.streams[stream.device.index] = stream
+        if self.on_switch is not None:
+            self.on_switch()
+
+    @property
+    def thread_streams(self) -> dict[int, Stream]:
+        """The calling thread's streams by device index; a device that is not named is on its default stream."""
+        return self._per_thread.streams
+
+    @thread_streams.setter
+    def thread_streams(self, streams: dict[int, Stream]) -> None:
+        self._per_thread.streams = streams
 
     def judge(self, device: Device | None = None) -> None:
         """Ask the captures that are under way whether the host may wait or ask now; they raise where CUDA forbids it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from cudalens.virtual import graph_handles, legacy_types, pool_handles, runtime, storages, tensors
+from cudalens.virtual import autograd, graph_handles, legacy_types, pool_handles, runtime, storages, tensors
 from cudalens.virtual.dispatch import DispatchMode
 from cudalens.virtual.functions import FunctionMode
 from cudalens.virtual.gpus import Gpus
@@ -24,6 +24,7 @@ INSTALL: Final[Sequence[Part]] = (
     tensors.install,
     storages.install,
     legacy_types.install,
+    autograd.install,
 )
 """In this order; undone in reverse."""
 

@@ -24,7 +24,7 @@ class Segment:
         stream: The stream that it serves.
         page_size: Of an expandable segment, how many bytes are mapped at a time; 0 of others.
         mapped_bytes: How much memory stands behind it.
-        head: Its first block.
+        head: Its first block, the same as long as it lives.
     """
 
     __slots__ = ("address", "head", "mapped_bytes", "page_size", "size", "stream")
@@ -60,7 +60,7 @@ class Segment:
 
 
 class Block:
-    """A piece of a segment.
+    """A piece of a segment. Its address never changes: split, it keeps the front; joined, the leftmost block stays.
 
     Attributes:
         address: Its first byte; 0 of the null block that a request for nothing gets.
@@ -125,45 +125,48 @@ class Block:
         """Whether it is not its whole segment."""
         return self.prev is not None or self.next is not None
 
-    def splice(self, before: Block | None, after: Block | None) -> None:
-        """Take a place between two neighbours."""
+    def follow(self, before: Block) -> None:
+        """Take the place right behind a block."""
+        after = before.next
         self.prev, self.next = before, after
-        if before is None:
-            self.segment.head = self
-        else:
-            before.next = self
+        before.next = self
         if after is not None:
             after.prev = self
 
-    def cut_front(self, size: int) -> Block:
-        """Make the first ``size`` bytes a block of their own; this one keeps the rest."""
-        front = Block(self.address, size, self.stream, self.segment, self.pool)
-        prev = front.prev = self.prev
-        if prev is None:
-            self.segment.head = front
-        else:
-            prev.next = front
-        front.next = self
-        self.prev = front
-        self.address += size
-        self.size -= size
-        return front
+    def cut(self, size: int) -> Block:
+        """Keep the first ``size`` bytes; the rest is a new block, in no set yet, that inherits what this one knew."""
+        rest = Block(self.address + size, self.size - size, self.stream, self.segment, self.pool)
+        rest.follow(self)
+        rest.requested_size, rest.mapped = self.requested_size, self.mapped
+        rest.segment_stack, self.segment_stack = self.segment_stack, None
+        self.size = size
+        return rest
 
-    def absorb(self, neighbour: Block | None) -> int:
-        """Take in a neighbour that is free and alike; returns its size, 0 where it stays what it is."""
-        if neighbour is None or neighbour.is_allocated or neighbour.num_fences or neighbour.uses:
-            return 0
-        if neighbour.mapped is not self.mapped:
-            return 0
-        self.pool.discard(neighbour)
-        if self.prev is neighbour:
-            self.address = neighbour.address
-            self.segment_stack = neighbour.segment_stack
-            self.splice(neighbour.prev, self.next)
-        else:
-            self.splice(self.prev, neighbour.next)
-        self.size += neighbour.size
-        return neighbour.size
+    def join(self) -> tuple[Block, int]:
+        """Become one with free neighbours alike; they leave their sets.
+
+        Returns:
+            The block that stays, which is the leftmost, and how many others it took in.
+        """
+        whole, num_joined = self, 0
+        left = self.prev
+        if left is not None and left.mapped is self.mapped and not left.is_active:
+            self.pool.discard(left)
+            left.requested_size = self.requested_size
+            left._swallow(self)
+            whole, num_joined = left, 1
+        right = whole.next
+        if right is not None and right.mapped is whole.mapped and not right.is_active:
+            self.pool.discard(right)
+            whole._swallow(right)
+            num_joined += 1
+        return whole, num_joined
+
+    def _swallow(self, right: Block) -> None:
+        self.size += right.size
+        self.next = after = right.next
+        if after is not None:
+            after.prev = self
 
 
 class _Lane:

@@ -23,12 +23,21 @@ class Books:
         """Those of all pools, and those of the small or the large ones."""
         return self.stats.all, self.stats.small if small else self.stats.large
 
-    def record(self, kind: str, address: int, num_bytes: int, stream: int, pool_id: PoolId, stack: object) -> None:
+    def record(
+        self,
+        kind: str,
+        address: int,
+        num_bytes: int,
+        stream: int,
+        pool_id: PoolId,
+        stack: object,
+        block_bytes: int = 0,
+    ) -> None:
         """Tell an action to the history, where anybody wants to know."""
         history = self.history
         if history.is_on or history.listeners:
-            history.record(kind, address, num_bytes, stream, self.host.now_us(), pool_id, stack)
+            history.record(kind, address, num_bytes, stream, self.host.now_us(), pool_id, stack, block_bytes)
 
     def record_block(self, kind: str, block: Block, num_bytes: int, stack: object) -> None:
         """Tell an action on a block."""
-        self.record(kind, block.address, num_bytes, block.stream, block.pool.pool_id, stack)
+        self.record(kind, block.address, num_bytes, block.stream, block.pool.pool_id, stack, block.size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator.sizes import MIB, UNLIMITED
@@ -102,7 +102,7 @@ def _large_segment(tokens: _Tokens, i: int, values: _Values) -> int:
     num_mib = tokens.unsigned(i)
     if num_mib <= 10:
         raise ValueError("CachingAllocator option large_segment_size_mb must be > 10 MB")
-    values["large_segment_size"] = num_mib * MIB
+    values["large_segment_size"] = num_mib * MIB & UNLIMITED  # size_t wraps
     return i
 
 
@@ -128,7 +128,8 @@ def _is_power_of_two(value: int) -> bool:
 
 def _roundup(tokens: _Tokens, i: int, values: _Values) -> int:
     if tokens[i] == "[":
-        divisions, i = _roundup_list(tokens, i + 1)
+        divisions = list(cast("tuple[int, ...]", values["roundup_power2_divisions"]))
+        i = _roundup_list(tokens, i + 1, divisions)
     else:
         number = tokens.unsigned(i)
         if not _is_power_of_two(number):
@@ -138,8 +139,8 @@ def _roundup(tokens: _Tokens, i: int, values: _Values) -> int:
     return i
 
 
-def _roundup_list(tokens: _Tokens, i: int) -> tuple[list[int], int]:
-    divisions, last, first = list(_NO_ROUNDUP), 0, True
+def _roundup_list(tokens: _Tokens, i: int, divisions: list[int]) -> int:
+    last, first = 0, True
     while i < len(tokens.words) and tokens[i] != "]":
         number = tokens.unsigned(i + 2)
         if number and not _is_power_of_two(number):
@@ -157,8 +158,8 @@ def _roundup_list(tokens: _Tokens, i: int) -> tuple[list[int], int]:
         i += 3
         if tokens[i] != "]":
             i += 1  # the comma
-    tokens[i]
-    return divisions, i
+    tokens[i]  # where the text ends before the bracket, this raises
+    return i
 
 
 def _flag(field: str) -> _Reader:
@@ -261,11 +262,19 @@ def parse_conf(text: str, previous: AllocatorConf | None = None) -> AllocatorCon
 
 
 def _read_all(tokens: _Tokens, values: _Values) -> None:
+    _read_segment_size(tokens, values)
     i = 0
     while i < len(tokens.words):
         if tokens[i] not in _READERS:
             raise ValueError(f"Unrecognized key '{tokens[i]}' in Accelerator allocator config.")
         i = _READERS[tokens[i]](tokens, i + 2, values) + 2  # past the value and the comma
+
+
+def _read_segment_size(tokens: _Tokens, values: _Values) -> None:
+    """First the size that bounds others, wherever it stands in the text."""
+    for i, word in enumerate(tokens.words):
+        if word == "large_segment_size_mb":
+            _large_segment(tokens, i + 2, values)
 
 
 def conf_from_environment(environ: Mapping[str, str]) -> AllocatorConf:

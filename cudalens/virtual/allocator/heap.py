@@ -83,7 +83,7 @@ class Heap:
         rest = block.size - size
         splits = rest >= MIN_BLOCK if pool.is_small or expandable else rest > SMALL_LIMIT and size < self._max_split
         if splits and not pool.no_split:
-            block = self._split(block, size)
+            self._split(block, size)
         elif (block.prev is not None or block.next is not None) and not block.segment.page_size:
             self._count_inactive(pool.is_small, -1, -block.size)
         block.is_allocated = True
@@ -99,13 +99,12 @@ class Heap:
             self._stats.oversize_allocations.change(1)
         return block
 
-    def _split(self, block: Block, size: int) -> Block:
+    def _split(self, block: Block, size: int) -> None:
         was_split, pool = block.is_split, block.pool
-        front = block.cut_front(size)
-        pool.insert(block)
+        rest = block.cut(size)
+        pool.insert(rest)
         if not block.segment.page_size:  # free parts of expandable segments can go back, so they do not count
-            self._count_inactive(pool.is_small, 0 if was_split else 1, -size if was_split else block.size)
-        return front
+            self._count_inactive(pool.is_small, 0 if was_split else 1, -size if was_split else rest.size)
 
     def _count_inactive(self, small: bool, num_blocks: int, num_bytes: int) -> None:
         stats = self._stats
@@ -139,18 +138,13 @@ class Heap:
         if history.is_on or history.listeners:
             self._books.record_block("free_completed", block, requested, block.stack if stack is None else stack)
         block.stack = None
-        num_blocks = num_bytes = 0
         if block.prev is not None or block.next is not None:
-            for neighbour in (block.prev, block.next):
-                taken_in = block.absorb(neighbour)
-                if taken_in:
-                    num_blocks -= 1
-                    num_bytes -= taken_in
-            if block.prev is not None or block.next is not None:
-                num_blocks += 1
-                num_bytes += block.size
+            block, num_joined = block.join()
             if not block.segment.page_size:
-                self._count_inactive(pool.is_small, num_blocks, num_bytes)
+                if block.is_split:
+                    self._count_inactive(pool.is_small, 1 - num_joined, size)
+                else:
+                    self._count_inactive(pool.is_small, -num_joined, size - block.size)
         pool.insert(block)
         self._all_usage.retire(size, requested)
         self._usage[pool.is_small].retire(size, requested)

@@ -75,11 +75,19 @@ class History:
             self._entries, self._next = [], 0
 
     def record(
-        self, kind: str, address: int, num_bytes: int, stream: int, time_us: int, pool_id: PoolId, stack: object
+        self,
+        kind: str,
+        address: int,
+        num_bytes: int,
+        stream: int,
+        time_us: int,
+        pool_id: PoolId,
+        stack: object,
+        block_bytes: int = 0,
     ) -> None:
         """Keep an action and tell the listeners."""
         frames = stack if self.level >= StackLevel.ALLOC else None
-        action = Action(kind, address, num_bytes, stream, time_us, pool_id, frames)
+        action = Action(kind, address, num_bytes, stream, time_us, pool_id, frames, block_bytes)
         for listener in tuple(self.listeners):
             listener(action)
         if self.is_on and kind not in self._skip:

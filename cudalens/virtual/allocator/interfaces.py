@@ -60,6 +60,7 @@ class Action(NamedTuple):
         time_us: The virtual clock.
         pool_id: Of the memory pool, (0, 0) the default one.
         stack: The stack frames gathered for it, None where none were.
+        block_bytes: Size of the block of alloc and free, rounding included; 0 for the others.
     """
 
     kind: str
@@ -69,3 +70,4 @@ class Action(NamedTuple):
     time_us: int
     pool_id: PoolId
     stack: object
+    block_bytes: int = 0

@@ -65,15 +65,13 @@ class Reserve:
 
         What was mapped before the memory ran out stays, as free blocks.
         """
-        block = self._lowest_room(pool, stream, size)
-        if not block.mapped and not self._map(block, min(block.size, size), stack):
-            return None
-        while block.size < size:
-            after = block.next
-            if after is None or not self._map(after, min(size - block.size, after.size), stack):
-                return None
-            block = after
-        pool.discard(block)
+        block: Block | None = self._lowest_room(pool, stream, size)
+        if block is not None and not block.mapped:
+            block = self._map(block, min(block.size, size), stack)
+        while block is not None and block.size < size and block.next is not None:
+            block = self._map(block.next, min(size - block.size, block.next.size), stack)
+        if block is not None:
+            pool.discard(block)
         return block
 
     def _lowest_room(self, pool: BlockPool, stream: int, size: int) -> Block:
@@ -90,26 +88,24 @@ class Reserve:
         pool.insert(block)
         return block
 
-    def _map(self, block: Block, size: int, stack: object) -> bool:
-        segment, pool = block.segment, block.pool
-        address, num_bytes = segment.pages_around(block.address, size)
+    def _map(self, block: Block, size: int, stack: object) -> Block | None:
+        """Put memory behind the first ``size`` bytes of an unmapped block; returns what these became part of."""
+        pool = block.pool
+        address, num_bytes = block.segment.pages_around(block.address, size)
         if not self.memory.take(num_bytes):
-            return False
+            return None
         pool.discard(block)
         block.mapped = True
         if num_bytes < block.size:
-            rest = Block(address + num_bytes, block.size - num_bytes, block.stream, segment, pool)
+            rest = block.cut(num_bytes)
             rest.mapped = False
-            rest.splice(block, block.next)
             pool.insert(rest)
-            block.size = num_bytes
-        block.absorb(block.prev)
-        block.absorb(block.next)
+        block, _ = block.join()
         pool.insert(block)
         self._count_pages(block, address, num_bytes, "segment_map", stack)
         if block.prev is None and block.segment_stack is None:
             block.segment_stack = stack
-        return True
+        return block
 
     def _unmap(self, block: Block, stack: object) -> None:
         segment, pool = block.segment, block.pool
@@ -118,19 +114,17 @@ class Reserve:
             return
         self._books.host.fence(block.stream).wait()  # unmapping, unlike cudaFree, does not wait by itself
         pool.discard(block)
-        before = address - block.address
-        after = block.size - before - num_bytes
-        if before:
-            piece = Block(block.address, before, block.stream, segment, pool)
-            piece.splice(block.prev, block)
-            pool.insert(piece)
-        if after:
-            piece = Block(address + num_bytes, after, block.stream, segment, pool)
-            piece.splice(block, block.next)
-            pool.insert(piece)
-        block.address, block.size, block.mapped = address, num_bytes, False
-        block.absorb(block.prev)
-        block.absorb(block.next)
+        if address > block.address:
+            front, block = block, block.cut(address - block.address)
+            front.requested_size = 0
+            pool.insert(front)
+        if num_bytes < block.size:
+            known = block.segment_stack
+            back = block.cut(num_bytes)
+            back.requested_size, back.segment_stack, block.segment_stack = 0, None, known
+            pool.insert(back)
+        block.mapped = False
+        block, _ = block.join()
         pool.insert(block)
         self._count_pages(
             block, address, -num_bytes, "segment_unmap", stack if stack is not None else block.segment_stack

@@ -98,7 +98,9 @@ def _seed_segment(allocator, segment, live):
     rest = allocator._reserve.new_segment(pool, segment["stream"], segment["total_size"], None)
     blocks = {}
     for size, requested in _pieces(segment, live):
-        block = rest if rest.size == size else rest.cut_front(size)
+        block = rest
+        if rest.size > size:
+            rest = block.cut(size)
         if requested is not None:
             block.is_allocated, block.requested_size = True, requested
             heap._all_usage.take(size, requested)

@@ -1,0 +1,219 @@
+"""Sizes, splitting and coalescing: torch's rules, one by one."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+from world import GIB, MIB, actions, current, make
+
+from cudalens.errors import VirtualDeviceError
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "block", "segment"),
+    [
+        (1, 512, 2 * MIB),
+        (513, 1024, 2 * MIB),
+        (MIB, MIB, 2 * MIB),
+        (MIB + 1, MIB + 512, 20 * MIB),
+        (10 * MIB - 512, 10 * MIB - 512, 20 * MIB),
+        (10 * MIB, 10 * MIB, 10 * MIB),
+        (
+            10 * MIB + 1,
+            10 * MIB + 2 * MIB,
+            12 * MIB,
+        ),  # the rest, below 1 MiB... 2 MiB - 512, is split off only above 1 MiB
+        (21 * MIB, 22 * MIB, 22 * MIB),  # a rest of 1 MiB is not split off a large block
+        (20 * MIB + 512, 20 * MIB + 512, 22 * MIB),
+    ],
+)
+def test_the_block_and_the_segment_of_a_request(num_bytes, block, segment):
+    allocator, world = make()
+    got = allocator.malloc(num_bytes, 0)
+    if num_bytes == 10 * MIB + 1:
+        block = 10 * MIB + 512  # 2 MiB - 512 remain, more than 1 MiB
+    assert (got.size, got.requested_size) == (block, num_bytes)
+    assert world.segments("segment_alloc") == [segment]
+    assert current(allocator, "reserved_bytes", "small_pool" if block <= MIB else "large_pool") == segment
+    assert current(allocator, "requested_bytes") == num_bytes
+
+
+def test_best_fit_takes_the_smallest_then_the_lowest():
+    allocator, _ = make()
+    blocks = [allocator.malloc(size, 0) for size in (4096, 512, 2048, 512, 2048, 512)]
+    addresses = [b.address for b in blocks]
+    for i in (0, 2, 4):
+        allocator.free(blocks[i])
+    assert allocator.malloc(2000, 0).address == addresses[2]
+    assert allocator.malloc(1536, 0).address == addresses[4]
+    assert allocator.malloc(2560, 0).address == addresses[0]
+
+
+def test_freed_neighbours_become_one_block_and_the_segment_whole_again():
+    allocator, _ = make()
+    blocks = [allocator.malloc(512 * 1024, 0) for _ in range(4)]
+    assert current(allocator, "inactive_split") == 0
+    for block, split in zip(blocks, (1, 1, 1, 0), strict=True):
+        allocator.free(block)
+        assert current(allocator, "inactive_split") == split
+    assert [len(s["blocks"]) for s in allocator.snapshot()["segments"]] == [1]
+    assert current(allocator, "reserved_bytes") == 2 * MIB
+
+
+def test_streams_do_not_share():
+    allocator, world = make()
+    first = allocator.malloc(1000, 0)
+    allocator.free(first)
+    assert allocator.malloc(1000, 64).address != first.address
+    assert world.segments("segment_alloc") == [2 * MIB, 2 * MIB]
+    assert [s["stream"] for s in allocator.snapshot()["segments"]] == [0, 64]
+
+
+def test_a_request_for_nothing_gets_the_null_block():
+    allocator, world = make()
+    null = allocator.malloc(0, 0)
+    assert (null.address, null.size, null.is_allocated) == (0, 0, False)
+    allocator.record_stream(null, 64)
+    allocator.free(null)
+    allocator.free(null)
+    assert world.log == []
+    assert current(allocator, "allocation") == 0
+
+
+def test_a_block_cannot_be_freed_twice():
+    allocator, _ = make()
+    block = allocator.malloc(10, 0)
+    allocator.free(block)
+    with pytest.raises(RuntimeError, match="invalid device pointer: 0x"):
+        allocator.free(block)
+    assert current(allocator, "allocation") == 0
+
+
+def test_empty_cache_gives_back_whole_segments_alone_and_waits_for_the_device():
+    allocator, world = make()
+    small, large = allocator.malloc(10, 0), allocator.malloc(30 * MIB, 0)
+    allocator.free(large)
+    allocator.empty_cache()
+    assert world.segments("segment_free") == [30 * MIB]
+    assert world.log[-2][0] == "synchronize"
+    assert allocator.reserved_bytes == 2 * MIB
+    allocator.free(small)
+    allocator.empty_cache()
+    assert allocator.reserved_bytes == 0
+    assert allocator.memory_info() == (GIB, GIB)
+    assert allocator.malloc(30 * MIB, 0).address == large.address - 2 * MIB  # the lowest gap
+
+
+def test_peaks_and_sums_since_their_resets():
+    allocator, _ = make()
+    block = allocator.malloc(3 * MIB, 0)
+    allocator.free(block)
+    row = allocator.stats()["allocated_bytes"]["large_pool"]
+    assert row == {"current": 0, "peak": 3 * MIB, "allocated": 3 * MIB, "freed": 3 * MIB}
+    kept = allocator.malloc(MIB, 0)
+    allocator.reset_peak_stats()
+    allocator.reset_accumulated_stats()
+    stats = allocator.stats()
+    assert stats["allocated_bytes"]["all"] == {"current": MIB, "peak": MIB, "allocated": 0, "freed": 0}
+    assert stats["num_device_alloc"] == 0
+    allocator.free(kept)
+    assert allocator.stats()["allocation"]["all"] == {"current": 0, "peak": 1, "allocated": 0, "freed": 1}
+
+
+def test_max_split_size_keeps_large_blocks_whole_and_for_their_like():
+    allocator, world = make(conf="max_split_size_mb:32")
+    big = allocator.malloc(100 * MIB, 0)
+    stats = allocator.stats()
+    assert stats["max_split_size"] == 32 * MIB
+    assert (stats["oversize_allocations"]["current"], stats["oversize_segments"]["current"]) == (1, 1)
+    allocator.free(big)
+    assert allocator.malloc(10 * MIB, 0).address != big.address  # small requests may not take it
+    assert allocator.malloc(79 * MIB, 0).address != big.address  # nor one that is 20 MiB below or more
+    near = allocator.malloc(81 * MIB, 0)
+    assert (near.address, near.size) == (big.address, 100 * MIB)
+    assert world.segments("segment_alloc") == [100 * MIB, 10 * MIB, 80 * MIB]
+
+
+def test_roundup_power2_divisions():
+    allocator, _ = make(conf="roundup_power2_divisions:[1:1,2:4,>:2]")
+    assert allocator.malloc(700_000, 0).size == -(-700_000 // 512) * 512
+    assert allocator.malloc(2 * MIB + 1, 0).size == 2 * MIB + MIB // 2
+    assert allocator.malloc(17 * MIB, 0).size == 24 * MIB
+
+
+def test_options_change_at_run_time():
+    from cudalens.virtual.allocator import parse_conf
+
+    allocator, world = make()
+    allocator.set_conf(parse_conf("large_segment_size_mb:32", allocator.conf))
+    allocator.malloc(2 * MIB, 0)
+    assert world.segments("segment_alloc") == [32 * MIB]
+    assert allocator.snapshot()["allocator_settings"]["PYTORCH_CUDA_ALLOC_CONF"] == "large_segment_size_mb:32"
+
+
+def test_a_finalizer_may_free_while_a_malloc_is_at_work():
+    allocator, world = make()
+    held = allocator.malloc(1000, 0)
+    log = world.on_segment
+
+    def on_segment(*what):  # as a finalizer that the collector runs in the middle of a malloc
+        log(*what)
+        allocator.free(held)
+        world.on_segment = log
+
+    world.on_segment = on_segment
+    allocator.record_history("all", None)
+    large = allocator.malloc(5 * MIB, 0)
+    assert [a[0] for a in actions(allocator)] == ["segment_alloc", "alloc", "free_requested", "free_completed"]
+    assert allocator.live_blocks() == [large]
+
+
+def test_nothing_but_free_may_be_called_while_a_malloc_is_at_work():
+    allocator, world = make()
+    world.on_segment = lambda *what: allocator.malloc(1, 0)
+    with pytest.raises(VirtualDeviceError, match=r"device 0: the allocator was called .* only free\(\) may be"):
+        allocator.malloc(1000, 0)
+    world.on_segment = lambda *what: None
+    allocator.free(allocator.malloc(5 * MIB, 0))  # and it goes on
+    assert current(allocator, "allocation") == 0
+
+
+def test_threads_take_turns():
+    allocator, _ = make()
+
+    def work():
+        for size in range(1, 400):
+            allocator.free(allocator.malloc(size * 997, 0))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert current(allocator, "allocation") == current(allocator, "inactive_split") == 0
+    assert allocator.stats()["allocation"]["all"]["allocated"] == 4 * 399
+
+
+def test_nothing_piles_up():
+    allocator, _ = make()
+    blocks = [allocator.malloc(n * 1000, 0) for n in range(1, 50)]
+    for block in blocks:
+        allocator.free(block)
+    del blocks, block
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(2000):
+        allocator.free(allocator.malloc(3000, 0))
+    gc.collect()
+    assert len(gc.get_objects()) - before < 50
+
+
+def test_devices_have_addresses_of_their_own():
+    from cudalens.virtual.allocator import CachingAllocator
+    from world import World
+
+    ranges = [CachingAllocator(d, 141 * GIB, World()).malloc(100 * GIB, 0) for d in range(8)]
+    ends = sorted((b.address, b.address + 8 * 141 * GIB) for b in ranges)
+    assert all(left[1] < right[0] for left, right in zip(ends, ends[1:], strict=False))

@@ -11,10 +11,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from cudalens.frames.info import DeviceInfo
-
 if TYPE_CHECKING:
     from types import ModuleType
+
+    from cudalens.frames.info import DeviceInfo
 
 REQUIRED: Final = (
     "torch",
@@ -93,6 +93,8 @@ def devices(torch: Any) -> tuple[DeviceInfo, ...]:
 
 
 def _device(index: int, properties: Any) -> DeviceInfo:
+    from cudalens.frames.info import DeviceInfo  # pandas and pyarrow, which versions and drivers do without
+
     return DeviceInfo(
         index=index,
         name=str(properties.name),

@@ -102,26 +102,23 @@ def _from_registry(registered: Callable[..., int]) -> Formula:
         shapes = [value.shape if isinstance(value, Tensor) else value for value in args]
         named = {name: value.shape if isinstance(value, Tensor) else value for name, value in kwargs.items()}
         named.pop("out_shape", None)
-        result = (
-            out.shape if isinstance(out, Tensor) else [item.shape if isinstance(item, Tensor) else item for item in out]
-        )
-        return int(bare(*shapes, **named, out_shape=result))
+        return int(bare(*shapes, **named, out_shape=_shapes_of(out)))
 
     return count
 
 
-_SAME_AS: Final = {
-    "_scaled_dot_product_flash_attention_for_cpu": "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_flash_attention_for_cpu_backward": "_scaled_dot_product_flash_attention_backward",
-    "_scaled_dot_product_fused_attention_overrideable": "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_fused_attention_overrideable_backward": "_scaled_dot_product_flash_attention_backward",
-    "mkldnn_convolution": "convolution",
-}
+def _shapes_of(out: Any) -> Any:
+    if isinstance(out, Tensor):
+        return out.shape
+    return [item.shape if isinstance(item, Tensor) else item for item in out]
+
+
+_SAME_AS: Final = {"mkldnn_convolution": "convolution"}
 """Operators of the CPU that compute what another one does with the same first arguments."""
 
 
 def _mm(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """Of ``mm`` and ``bmm``. Four formulas of torch's again, since those call each other through a slow wrapper."""
+    """Of ``mm`` and ``bmm``."""
     return 2 * stored_elements(args[0]) * int(args[1].shape[-1])
 
 
@@ -145,13 +142,35 @@ def _matmul(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
     return 2 * int(out.numel()) * int(args[0].shape[-1])
 
 
+def _attention(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    """Of ``(query, key, value, …)``: queries by keys, and the scores by values."""
+    query, key, value = args[:3]
+    return 2 * _scores(query, key) * int(query.shape[-1] + value.shape[-1])
+
+
+def _attention_backward(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
+    """Of ``(grad, query, key, value, …)``: the scores again, and a product for each gradient and for theirs."""
+    query, key, value = args[1:4]
+    return 2 * _scores(query, key) * int(3 * query.shape[-1] + 2 * value.shape[-1])
+
+
+def _scores(query: Tensor, key: Tensor) -> int:
+    """Every query with every key, of every head that queries; keys may have fewer heads."""
+    return query.numel() // max(int(query.shape[-1]), 1) * int(key.shape[-2])
+
+
 def _rnn_layer(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
     """Of ``mkldnn_rnn_layer(input, w_ih, w_hh, …)``: both products at every step, for each of the batch."""
     steps_and_batch = args[0].shape[0] * args[0].shape[1]
     return 2 * int(steps_and_batch) * int(args[1].numel() + args[2].numel())
 
 
+_ATTENTION: Final = ("flash_attention", "efficient_attention", "cudnn_attention", "fused_attention_overrideable")
 _OWN: Final[dict[str, Formula]] = {
+    **{f"_scaled_dot_product_{name}": _attention for name in _ATTENTION},
+    **{f"_scaled_dot_product_{name}_backward": _attention_backward for name in _ATTENTION},
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
     "mm": _mm,
     "bmm": _mm,
     "addmm": _addmm,
@@ -167,4 +186,5 @@ _OWN: Final[dict[str, Formula]] = {
     "matmul": _matmul,
     "mkldnn_rnn_layer": _rnn_layer,
 }
-"""Products that torch has no formula for, or a slow one; multiply-adds count as two here too."""
+"""Products that torch has no formula for, or has one that is slow (they call each other through a wrapper that walks
+trees) or that knows fewer cases in older versions (fewer heads for keys); multiply-adds count as two here too."""

@@ -7,12 +7,13 @@ What an operator keeps between several kernels of its own (a sort's passes, a wo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
+
+from cudalens.virtual.gathers import PICKS, TOUCHES
 
 _READ, _WRITE, _UNREAD, _BOTH, _TWICE, _PICKED, _TOUCHED = range(7)
 
@@ -262,9 +263,9 @@ def _access(schema: torch.FunctionSchema, index: int, argument: Any) -> int:
         return _UNREAD
     if argument.name in _READ_TWICE.get(name, ()):
         return _TWICE
-    if index == 0 and name in _PICKS:
+    if index == 0 and name in PICKS:
         return _PICKED
-    if index == 0 and name in _TOUCHES and name.endswith("_"):
+    if index == 0 and name in TOUCHES and name.endswith("_"):
         return _TOUCHED
     if argument.alias_info is not None and argument.alias_info.is_write:
         return _WRITE if argument.is_out or name in _OVERWRITES else _BOTH
@@ -274,74 +275,7 @@ def _access(schema: torch.FunctionSchema, index: int, argument: Any) -> int:
 def _part(count: _Count, table: Tensor, whole_bytes: int, access: int) -> int:
     """Bytes of a table that a gather reads, or that a scatter reads and writes."""
     name = _name(count.func._schema)
-    rule = (_PICKS if access == _PICKED else _TOUCHES)[name]
+    rule = (PICKS if access == _PICKED else TOUCHES)[name]
     num_elements = rule(table, count.args, count.kwargs, count.out)
     part_bytes = min(whole_bytes, num_elements * table.element_size())
     return part_bytes if access == _PICKED else 2 * part_bytes
-
-
-Rule = Callable[[Tensor, Sequence[Any], dict[str, Any], Any], int]
-"""Elements of a table that a call uses, from the table, the arguments and the result."""
-
-
-def _as_result(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    first = out[0] if isinstance(out, tuple | list) else out
-    return int(first.numel())
-
-
-def _as_rows(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    return int(args[1].numel()) * (table.numel() // max(table.shape[0], 1))
-
-
-def _as_targets(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    return int(args[1].numel())
-
-
-def _as_source(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """What is given to ``scatter`` and ``index_add``; a number in its place is written once per index."""
-    given = [value for value in (*args[2:], *kwargs.values()) if isinstance(value, Tensor)]
-    return max((value.numel() for value in given), default=0)
-
-
-def _as_filled(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    size = table.shape[args[1]] if table.dim() else 1
-    return int(args[2].numel()) * (table.numel() // max(size, 1))
-
-
-def _as_indexed(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """Of ``x[i, :, j] = …``: where the indices meet, times the dimensions that are taken whole."""
-    indices = [*args[1], *[None] * (table.dim() - len(args[1]))]
-    picked = [index for index in indices if index is not None]
-    if any(index.dtype in (torch.bool, torch.uint8) for index in picked):
-        return table.numel()  # how many are true is not known without waiting for the device: at most all
-    meet = prod(torch.broadcast_shapes(*(index.shape for index in picked)))  # type: ignore[no-untyped-call]
-    return meet * prod(size for size, index in zip(table.shape, indices, strict=True) if index is None)
-
-
-_PICKS: Final[dict[str, Rule]] = {
-    "index_select": _as_result,
-    "gather": _as_result,
-    "take": _as_result,
-    "index": _as_result,
-    "_unsafe_index": _as_result,
-    "embedding": _as_result,
-    "_embedding_bag": _as_rows,
-    "_embedding_bag_forward_only": _as_rows,
-    "nll_loss_forward": _as_targets,
-    "nll_loss2d_forward": _as_targets,
-}
-"""Operators that read a part of their first argument."""
-
-_TOUCHES: Final[dict[str, Rule]] = {
-    "scatter_": _as_source,
-    "scatter_add_": _as_source,
-    "scatter_reduce_": _as_source,
-    "index_add_": _as_source,
-    "index_copy_": _as_source,
-    "index_reduce_": _as_source,
-    "put_": _as_source,
-    "index_fill_": _as_filled,
-    "index_put_": _as_indexed,
-    "_index_put_impl_": _as_indexed,
-}
-"""In-place operators that read and write a part of their first argument."""

@@ -87,6 +87,17 @@ def test_own_formulas_equal_torchs(func, shapes):
     assert cost(func, *args).flops == flop_registry[func._overloadpacket](*args, out_val=func(*args))
 
 
+def test_own_formulas_of_attention_equal_torchs():
+    q, k, v = torch.ones(2, 6, 5, 8), torch.ones(2, 6, 7, 8), torch.ones(2, 6, 7, 4)
+    out, grad = torch.ones(2, 6, 5, 4), torch.ones(2, 6, 5, 4)
+    for name in ("flash", "efficient", "cudnn"):
+        forward = getattr(aten, f"_scaled_dot_product_{name}_attention")
+        backward = getattr(aten, f"_scaled_dot_product_{name}_attention_backward")
+        assert formula_of(forward.default)((q, k, v), {}, out) == flop_registry[forward](q, k, v, out_val=out)
+        found = formula_of(backward.default)((grad, q, k, v), {}, (q, k, v))
+        assert found == flop_registry[backward](grad, q, k, v, out_val=(q, k, v))
+
+
 def test_convolution_by_hand():
     x, w, bias = torch.ones(2, 3, 8, 8), torch.ones(4, 3, 3, 3), torch.ones(4)
     args = (x, w, bias, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
@@ -407,6 +418,14 @@ def test_reading_out_of_order_takes_longer():
     assert ratio == pytest.approx(MEMORY_SHARE / STRIDED_MEMORY_SHARE, rel=1e-3)
 
 
+def test_filling_is_pointwise_work():
+    x = torch.ones(4096, 4096)
+    calls = [(aten.zeros_like.default, (x,)), (aten.fill_.Scalar, (x, 1.0)), (aten.ones.default, ([4096, 4096],))]
+    for func, args in calls:
+        work = kernel_work(H100, func, args, {}, func(*args))
+        assert work.duration_ns == kernel_ns(H100, 0, x.nbytes)
+
+
 def test_reductions_are_slower_than_pointwise_work_of_the_same_bytes():
     x = torch.ones(4096, 4096)
     work = kernel_work(H100, aten.sum.default, (x,), {}, x.sum())
@@ -426,6 +445,7 @@ def test_reductions_are_slower_than_pointwise_work_of_the_same_bytes():
         (aten.relu.default, (torch.ones(4, 10)[:, ::2],), True),
         (aten.clone.default, (torch.ones(4, 5).t(),), False),
         (aten.copy_.default, (torch.ones(5, 4), torch.ones(4, 5).t()), True),
+        (aten.add.Tensor, (torch.ones(3, 4, 5).permute(2, 0, 1), torch.ones(4, 5, 3).permute(1, 2, 0)), True),
         (aten.sum.dim_IntList, (torch.ones(4, 5), [0]), False),
     ],
 )
@@ -445,6 +465,9 @@ def test_copies_by_hand():
     assert copy_ns(H100, 55_600_000_000, "HtoD", True) == 10**9 + COPY_FIXED_NS
     assert copy_ns(H100, 12_000_000_000, "HtoD", False) == 10**9 + COPY_FIXED_NS
     assert copy_ns(H100, 376_000_000_000, "PtoP") == 10**9 + COPY_FIXED_NS
+    assert copy_ns(H100, 11_000_000_000, "DtoH", False) == 10**9 + COPY_FIXED_NS
+    assert copy_ns(T4, 12_700_000_000, "DtoH", True) == 10**9 + COPY_FIXED_NS
+    assert copy_ns(H100, 10**9, "DtoD") == int(2 * 10**9 / (3352 * MEMORY_SHARE)) + COPY_FIXED_NS  # read and written
     through_host = copy_ns(SPECS["rtx4090"], 10**9, "PtoP")
     both = [copy_ns(SPECS["rtx4090"], 10**9, way) - COPY_FIXED_NS for way in ("DtoH", "HtoD")]
     assert through_host == pytest.approx(sum(both) + COPY_FIXED_NS, abs=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from world import GIB, MIB, OutOfMemory, actions, current, make
+from allocator_world import GIB, MIB, OutOfMemory, actions, current, make
 
 _ON = "expandable_segments:True"
 
@@ -106,5 +106,5 @@ def test_in_a_private_pool():
 def test_a_fraction_bounds_mapped_memory_too():
     allocator, _ = make(total=200 * MIB, conf=_ON + ",per_process_memory_fraction:0.5")
     allocator.malloc(80 * MIB, 0)
-    with pytest.raises(OutOfMemory, match="100.00 MiB allowed"):
+    with pytest.raises(OutOfMemory, match=r"100\.00 MiB allowed"):
         allocator.malloc(30 * MIB, 0)

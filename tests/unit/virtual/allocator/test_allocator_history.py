@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 
 import pytest
-from world import MIB, OutOfMemory, actions, make
+from allocator_world import MIB, OutOfMemory, actions, make
 
 from cudalens.virtual.allocator import combine
 
@@ -64,7 +65,7 @@ def test_stacks_are_looked_at_only_where_they_are_wanted():
     assert len(asked) == 1
     assert allocator.snapshot()["trace"][-1]["frames"] == FRAMES  # of its allocation
     allocator.record_history("all", "all")
-    allocator.free(allocator.malloc(1, 0, stack=stack), stack=lambda: [])
+    allocator.free(allocator.malloc(1, 0, stack=stack), stack=list)
     assert [e.get("frames") for e in allocator.snapshot()["trace"]][-3:] == [FRAMES, [], []]
 
 
@@ -130,9 +131,7 @@ def test_listeners_hear_everything_without_a_history():
 
 
 def test_the_snapshot_of_several_devices_opens_in_torchs_viewer():
-    pytest.importorskip("torch")
-    from torch.cuda import _memory_viz
-
+    _memory_viz = pytest.importorskip("torch.cuda._memory_viz")
     allocators = [make()[0] for _ in range(2)]
     for allocator in allocators:
         allocator.record_history()
@@ -148,14 +147,13 @@ def test_the_snapshot_of_several_devices_opens_in_torchs_viewer():
     assert pickle.loads(pickle.dumps(snapshot)) == snapshot
     assert [len(trace) for trace in snapshot["device_traces"]] == [13, 13]
     assert snapshot["device_traces"][0][0]["user_metadata"] == "phase 1"
-    assert "train.py:3:step" in _memory_viz.segments(snapshot)
-    assert "train.py:3:step" in _memory_viz.memory(snapshot)
-    assert "OOM" in _memory_viz.trace(snapshot)
+    assert "train.py:3:step" in _memory_viz.segments(snapshot, format_flamegraph=str)
+    assert "train.py:3:step" in _memory_viz.memory(snapshot, format_flamegraph=str)
+    assert "1.0TiB requested, 1.0GiB free in CUDA" in _memory_viz.trace(snapshot)
     assert combine(allocators, include_traces=False)["device_traces"] == [[], []]
 
 
-def test_what_cudalens_reads_back_from_it(tmp_path):
-    """The schema is that of recorded snapshots: the same keys, in the same order, for segments, blocks and settings."""
+def test_the_schema_is_that_of_recorded_snapshots():
     allocator, _ = make()
     allocator.malloc(5, 0)
     part = allocator.snapshot()
@@ -174,7 +172,6 @@ def test_torchs_memory_summary_can_be_made_of_the_counters(monkeypatch):
     allocator.begin_allocate_to_pool((0, 1), lambda stream: stream == 64)
     allocator.malloc(3 * MIB, 64)
     allocator.malloc(700, 0)
-    by_pool = "_format_key" in torch.cuda.memory.memory_stats.__code__.co_consts or True
     monkeypatch.setattr(torch.cuda.memory, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda.memory, "_get_device_index", lambda device, optional: 0)
     stats = allocator.stats()
@@ -182,7 +179,6 @@ def test_torchs_memory_summary_can_be_made_of_the_counters(monkeypatch):
         stats.pop("reserved_bytes_by_private_pools")
     monkeypatch.setattr(torch._C, "_cuda_memoryStats", lambda device: stats, raising=False)
     summary = torch.cuda.memory_summary()
-    assert by_pool
     assert "Allocated memory" in summary
     row = next(line for line in summary.splitlines() if line.startswith("| GPU reserved memory"))
     assert row.split("|")[2].split() == ["22528", "KiB"]
@@ -193,9 +189,7 @@ def test_torchs_memory_summary_can_be_made_of_the_counters(monkeypatch):
         assert flat["reserved_bytes_by_private_pools.0_1.large_pool.peak"] == 20 * MIB
 
 
-def _flattens_tuples(torch):
-    import inspect
-
+def _flattens_tuples(torch):  # torch 2.12 and later
     return "tuple" in inspect.getsource(torch.cuda.memory.memory_stats)
 
 

@@ -56,7 +56,7 @@ class WorldFence:
         self.world.passed[self.stream] = max(self.number, self.world.passed.get(self.stream, 0))
 
 
-class OutOfMemory(Exception):
+class OutOfMemory(Exception):  # noqa: N818 - named as torch names it
     """Stands for torch.OutOfMemoryError."""
 
 

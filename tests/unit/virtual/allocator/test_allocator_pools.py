@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from world import MIB, OutOfMemory, current, make
+from allocator_world import MIB, OutOfMemory, current, make
 
 POOL = (0, 1)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from world import MIB, actions, current, make
+from allocator_world import MIB, actions, current, make
 
 
 def test_a_block_used_elsewhere_is_free_when_that_stream_has_passed():

@@ -1,7 +1,7 @@
 """The allocator against what real ones did: recorded memory histories, replayed action for action.
 
 A history that begins with the process is replayed from nothing. One that begins later is replayed from the state that
-its snapshot implies: the blocks live at the end, with the history undone. Each alloc must then get the recorded address.
+its snapshot implies: the blocks live at the end, with the history undone. Each alloc must get the recorded address.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from world import World, make
+from allocator_world import World, make
 
 from cudalens.virtual.allocator import AddressSpace
 

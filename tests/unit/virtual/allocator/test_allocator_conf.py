@@ -148,7 +148,7 @@ def test_random_options_are_what_torch_makes_of_them():
 
 
 def test_an_unknown_option_is_refused_in_the_words_of_a_cuda_build():
-    with pytest.raises(ValueError, match="Unrecognized key 'max_split_size' in Accelerator allocator config."):
+    with pytest.raises(ValueError, match=r"Unrecognized key 'max_split_size' in Accelerator allocator config\."):
         parse_conf("max_split_size:128")
 
 

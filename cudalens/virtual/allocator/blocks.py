@@ -150,13 +150,17 @@ class Block:
         """
         whole, num_joined = self, 0
         left = self.prev
-        if left is not None and left.mapped is self.mapped and not left.is_active:
+        if left is not None and left.mapped is self.mapped and not (left.is_allocated or left.num_fences or left.uses):
             self.pool.discard(left)
             left.requested_size = self.requested_size
             left._swallow(self)
             whole, num_joined = left, 1
         right = whole.next
-        if right is not None and right.mapped is whole.mapped and not right.is_active:
+        if (
+            right is not None
+            and right.mapped is self.mapped
+            and not (right.is_allocated or right.num_fences or right.uses)
+        ):
             self.pool.discard(right)
             whole._swallow(right)
             num_joined += 1

@@ -100,17 +100,15 @@ class Heap:
         return block
 
     def _split(self, block: Block, size: int) -> None:
-        was_split, pool = block.is_split, block.pool
+        was_split, pool = block.prev is not None or block.next is not None, block.pool
         rest = block.cut(size)
         pool.insert(rest)
         if not block.segment.page_size:  # free parts of expandable segments can go back, so they do not count
             self._count_inactive(pool.is_small, 0 if was_split else 1, -size if was_split else rest.size)
 
     def _count_inactive(self, small: bool, num_blocks: int, num_bytes: int) -> None:
-        stats = self._stats
-        for counters in (stats.all, stats.small if small else stats.large):
-            counters.inactive_split.change(num_blocks)
-            counters.inactive_split_bytes.change(num_bytes)
+        self._stats.all.change_split(num_blocks, num_bytes)
+        (self._stats.small if small else self._stats.large).change_split(num_blocks, num_bytes)
 
     def free(self, block: Block, stack: object) -> None:
         """Take a block back, now or when the other streams that used it have passed."""

@@ -139,6 +139,21 @@ class PoolCounters:
         self.inactive_split = Counter()
         self.inactive_split_bytes = Counter()
 
+    def change_split(self, num_blocks: int, num_bytes: int) -> None:
+        """Free blocks that are not whole segments came (or, negative, went)."""
+        counter = self.inactive_split
+        counter.current = value = counter.current + num_blocks
+        if num_blocks > 0:
+            counter.increased += num_blocks
+            if value > counter.peak:
+                counter.peak = value
+        counter = self.inactive_split_bytes
+        counter.current = value = counter.current + num_bytes
+        if num_bytes > 0:
+            counter.increased += num_bytes
+            if value > counter.peak:
+                counter.peak = value
+
     def counters(self) -> tuple[Counter, ...]:
         """Those that are not in use's five."""
         return self.segment, self.reserved_bytes, self.inactive_split, self.inactive_split_bytes

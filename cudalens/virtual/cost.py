@@ -63,7 +63,7 @@ def op_cost(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, 
         out: What it gave back.
     """
     moved = traffic(func, args, kwargs, out)
-    flops, dtype_key, _ = _arithmetic(func, args, kwargs, out, moved)
+    flops, dtype_key, _ = _arithmetic(_known(func), args, kwargs, out, moved)
     return Cost(flops, moved.num_bytes, dtype_key)
 
 
@@ -79,24 +79,54 @@ def kernel_work(
         kwargs: As it was called.
         out: What it gave back.
     """
+    known = _known(func)
     moved = traffic(func, args, kwargs, out)
-    flops, dtype_key, family = _arithmetic(func, args, kwargs, out, moved)
-    if family in ("matrix", "attention"):
+    flops, dtype_key, family = _arithmetic(known, args, kwargs, out, moved)
+    if known.formula is None:
+        grid, block = grid_of(moved.num_elements), _BLOCK
+        filled = min(1.0, grid[0] * BLOCK_THREADS / spec.max_resident_threads)
+    else:
         num_tiles = tiles_of(out[0] if isinstance(out, tuple | list) else out, family)
         filled, grid, block = matrix_room(spec, num_tiles), (num_tiles, 1, 1), _MATRIX_BLOCK
-    else:
-        filled, grid, block = room(spec, moved.num_elements), grid_of(moved.num_elements), _BLOCK
     return Work(
         "kernel",
-        name_of(func, moved.dtype),
+        known.names.get(moved.dtype) or known.add_name(moved.dtype),
         kernel_ns(spec, flops, moved.num_bytes, dtype_key, family),
         filled,
         moved.num_bytes,
         flops,
         grid=grid,
         block=block,
-        op=func._schema.name,
+        op=known.op,
     )
+
+
+class _Known:
+    """What does not change from call to call of an operator."""
+
+    __slots__ = ("family", "formula", "func", "names", "op", "product")
+
+    def __init__(self, func: torch._ops.OpOverload) -> None:
+        self.func, self.op = func, func._schema.name
+        self.formula = formula_of(func)
+        self.product = None if self.formula is None else "conv" if "conv" in self.op else "matmul"
+        self.family: Family = "attention" if "attention" in self.op else "matrix"
+        self.names: dict[torch.dtype | None, str] = {}
+
+    def add_name(self, dtype: torch.dtype | None) -> str:
+        """Remember what the kernel is called for a dtype."""
+        name = self.names[dtype] = name_of(self.func, dtype)
+        return name
+
+
+_operators: dict[torch._ops.OpOverload, _Known] = {}
+
+
+def _known(func: torch._ops.OpOverload) -> _Known:
+    known = _operators.get(func)
+    if known is None:
+        known = _operators[func] = _Known(func)
+    return known
 
 
 def tiles_of(result: Any, family: Family) -> int:
@@ -110,15 +140,13 @@ def tiles_of(result: Any, family: Family) -> int:
 
 
 def _arithmetic(
-    func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any, moved: Traffic
+    known: _Known, args: Sequence[Any], kwargs: dict[str, Any], out: Any, moved: Traffic
 ) -> tuple[int, str, Family]:
     """Operations, the unit that does them, and the kind of kernel."""
-    formula = formula_of(func)
-    if formula is None:
+    if known.formula is None:
         family: Family = "other" if not moved.is_pointwise else "strided" if moved.is_strided else "dense"
-        return moved.num_elements, unit_of(func, moved.dtype, is_matrix=False), family
-    flops = formula(args, kwargs, out)
+        return moved.num_elements, unit_of(moved.dtype), family
+    flops = known.formula(args, kwargs, out)
     if moved.dtype in _COMPLEX:
         flops *= 4  # a complex multiply-add is four real ones
-    name = func._schema.name
-    return flops, unit_of(func, moved.dtype, is_matrix=True), "attention" if "attention" in name else "matrix"
+    return flops, unit_of(moved.dtype, known.product), known.family

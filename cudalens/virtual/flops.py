@@ -32,35 +32,24 @@ _MATRIX_KEYS: Final = {
     torch.complex128: "float64",
 }
 _DOUBLE: Final = frozenset({torch.float64, torch.complex128})
-_formulas: dict[torch._ops.OpOverload, Formula | None] = {}
 
 
-def formula_of(func: torch._ops.OpOverload) -> Formula | None:
-    """How to count an operator's operations; None where it counts by its elements."""
-    try:
-        return _formulas[func]
-    except KeyError:
-        found = _formulas[func] = _find(func)
-        return found
-
-
-def unit_of(func: torch._ops.OpOverload, dtype: torch.dtype | None, *, is_matrix: bool) -> str:
+def unit_of(dtype: torch.dtype | None, product: str | None = None) -> str:
     """The unit that computes, one of `cudalens.virtual.specs.PEAK_KEYS`.
 
     Matrix products and convolutions of half precision, and of float32 where the user allows TF32, run on tensor cores;
     anything else on the float32 or float64 units.
 
     Args:
-        func: The operator.
         dtype: Of what it computes with.
-        is_matrix: Whether it has a formula: all of those are products of matrices.
+        product: "conv" or "matmul" for an operator with a formula: all of those are products; None for others.
     """
-    if not is_matrix:
+    if product is None:
         return "float64" if dtype in _DOUBLE else "float32"
     key = _MATRIX_KEYS.get(dtype) if dtype is not None else "float32"
     if key is None:
         return "float8" if "float8" in str(dtype) else "float32"
-    return "tf32" if key == "float32" and allows_tf32("conv" if "conv" in func._schema.name else "matmul") else key
+    return "tf32" if key == "float32" and allows_tf32(product) else key
 
 
 def allows_tf32(what: str) -> bool:
@@ -81,7 +70,8 @@ _precision: Callable[[str, str], str] | None = getattr(torch._C, "_get_fp32_prec
 """Newer versions of torch have one setting per backend and operator."""
 
 
-def _find(func: torch._ops.OpOverload) -> Formula | None:
+def formula_of(func: torch._ops.OpOverload) -> Formula | None:
+    """How to count an operator's operations; None where it counts by its elements."""
     namespace, _, name = func._schema.name.partition("::")
     if namespace == "aten" and name.endswith("_"):  # in place, which has no formula of its own
         name = name.rstrip("_")

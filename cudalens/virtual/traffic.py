@@ -8,7 +8,7 @@ What an operator keeps between several kernels of its own (a sort's passes, a wo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -58,25 +58,6 @@ _LIKE_POINTWISE: Final = frozenset(
 """Operators that go over their tensors like a pointwise one, without torch's tag."""
 
 
-class Traffic(NamedTuple):
-    """What an operator moves.
-
-    Attributes:
-        num_bytes: Read and written.
-        num_elements: Of the largest tensor, or list of them, that it reads or writes.
-        dtype: Of the first tensor that it computes with; None where it has none.
-        is_pointwise: Each element of the result comes from one of each operand.
-        is_strided: It is pointwise, and an operand was broadcast or not in the order of its memory: PyTorch does not
-            vectorise those.
-    """
-
-    num_bytes: int
-    num_elements: int
-    dtype: torch.dtype | None
-    is_pointwise: bool
-    is_strided: bool
-
-
 class _Plan:
     """What an overload's schema says of its arguments: how each that is of tensors is used, by position and by name."""
 
@@ -117,31 +98,52 @@ def traffic(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, 
     plan = _plans.get(func)
     if plan is None:
         plan = _plans[func] = _Plan(func)
-    count = _Count(func, args, kwargs, out)
+    moved = Traffic(func, args, kwargs, out)
     for index, access in plan.arguments:
         if index >= len(args):
             break
-        count.add(args[index], access)
-    for name, value in kwargs.items():
+        moved.add(args[index], access)
+    for name in kwargs:
         if name in plan.keywords:
-            count.add(value, plan.keywords[name])
+            moved.add(kwargs[name], plan.keywords[name])
     if plan.returns_new:
-        count.add(out, _WRITE)
-    return count.result(plan.is_pointwise)
+        moved.add(out, _WRITE)
+    moved.is_pointwise = plan.is_pointwise
+    return moved
 
 
-class _Count:
-    """The running sum of one call. Slots and few calls: it runs at every operator."""
+class Traffic:
+    """What a call moves. Slots and few calls: it is made at every operator.
 
-    __slots__ = ("args", "dtype", "func", "kwargs", "least", "most", "num_bytes", "num_most", "out", "permuted", "seen")
+    Attributes:
+        num_bytes: Read and written.
+        num_elements: Of the largest tensor, or list of them, that it reads or writes.
+        dtype: Of the first tensor that it computes with; None where it has none.
+        is_pointwise: Each element of the result comes from one of each operand.
+    """
+
+    __slots__ = (
+        "_args",
+        "_func",
+        "_kwargs",
+        "_least",
+        "_num_most",
+        "_out",
+        "_permuted",
+        "_seen",
+        "dtype",
+        "is_pointwise",
+        "num_bytes",
+        "num_elements",
+    )
 
     def __init__(self, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> None:
-        self.func, self.args, self.kwargs, self.out = func, args, kwargs, out
-        self.num_bytes = self.most = self.num_most = 0
-        self.least: int | None = None
+        self._func, self._args, self._kwargs, self._out = func, args, kwargs, out
+        self.num_bytes = self.num_elements = self._num_most = self._least = 0
         self.dtype: torch.dtype | None = None
-        self.permuted: list[tuple[int, tuple[int, ...], bool]] | None = None
-        self.seen: set[int] = set()
+        self.is_pointwise = False
+        self._permuted: list[tuple[int, tuple[int, ...], bool]] | None = None
+        self._seen: set[int] = set()
 
     def add(self, value: Any, access: int) -> None:
         """Count a tensor, or each of a list of them, once; what is neither counts nothing."""
@@ -152,9 +154,9 @@ class _Count:
 
     def _moved(self, value: Tensor, access: int) -> int:
         """Add a tensor's bytes; the elements that were moved."""
-        if id(value) in self.seen:
+        if id(value) in self._seen:
             return 0
-        self.seen.add(id(value))
+        self._seen.add(id(value))
         if self.dtype is None:
             self.dtype = value.dtype
         if access == _UNREAD:
@@ -164,7 +166,7 @@ class _Count:
         num_elements = value.numel()
         moved = value.nbytes if value.is_contiguous() else self._moved_permuted(value, num_elements)
         if access >= _PICKED:
-            moved = _part(self, value, moved, access)
+            moved = self._part(value, moved, access)
             num_elements = moved // value.element_size()
         elif access >= _BOTH:
             moved *= 2
@@ -172,14 +174,16 @@ class _Count:
         return num_elements
 
     def _add_elements(self, num_elements: int) -> None:
-        if num_elements > self.most:
-            if self.most > 1:
-                self.least = self.most if self.least is None else min(self.least, self.most)
-            self.most, self.num_most = num_elements, 1
-        elif num_elements == self.most:
-            self.num_most += 1
-        elif num_elements > 1 and (self.least is None or num_elements < self.least):
-            self.least = num_elements
+        """Keep the largest, how many are as large, and the least of the others (of more than one element)."""
+        most = self.num_elements
+        if num_elements == most:
+            self._num_most += 1
+            return
+        if num_elements > most:
+            self.num_elements, self._num_most = num_elements, 1
+            num_elements = most
+        if num_elements > 1 and (num_elements < self._least or not self._least):
+            self._least = num_elements
 
     def _moved_sparse(self, value: Tensor, access: int) -> int:
         """A sparse tensor is what it stores: its values, and the indices of each."""
@@ -191,24 +195,30 @@ class _Count:
         distinct, span = _distinct_and_span(tensor)
         moved = min(distinct, span) * tensor.element_size()
         is_whole = distinct == span == num_elements
-        if self.permuted is None:
-            self.permuted = []
-        self.permuted.append((num_elements, tensor.stride(), is_whole))
+        if self._permuted is None:
+            self._permuted = []
+        self._permuted.append((num_elements, tensor.stride(), is_whole))
         return moved
 
-    def result(self, is_pointwise: bool) -> Traffic:
-        """The sum."""
-        is_strided = is_pointwise and (self.least is not None or self._is_out_of_order())
-        return Traffic(self.num_bytes, self.most, self.dtype, is_pointwise, is_strided)
+    def _part(self, table: Tensor, whole_bytes: int, access: int) -> int:
+        """Bytes of a table that a gather reads, or that a scatter reads and writes."""
+        rule = (PICKS if access == _PICKED else TOUCHES)[_name(self._func._schema)]
+        num_elements = rule(table, self._args, self._kwargs, self._out)
+        part_bytes = min(whole_bytes, num_elements * table.element_size())
+        return part_bytes if access == _PICKED else 2 * part_bytes
+
+    @property
+    def is_strided(self) -> bool:
+        """It is pointwise, with an operand broadcast or out of the order of its memory: PyTorch does not vectorise those."""
+        return self.is_pointwise and (self._least > 0 or (self._permuted is not None and self._is_out_of_order()))
 
     def _is_out_of_order(self) -> bool:
         """Whether large tensors have gaps or differ in order; all in one order, such as channels last, is as good."""
-        if self.permuted is None:
-            return False
-        large = [(strides, whole) for num_elements, strides, whole in self.permuted if num_elements == self.most]
+        permuted = self._permuted or ()
+        large = [(strides, whole) for num_elements, strides, whole in permuted if num_elements == self.num_elements]
         if not large:
             return False
-        return len(large) != self.num_most or len(set(large)) > 1 or not large[0][1]
+        return len(large) != self._num_most or len(set(large)) > 1 or not large[0][1]
 
 
 def stored_parts(sparse: Tensor) -> tuple[Tensor, ...]:
@@ -270,12 +280,3 @@ def _access(schema: torch.FunctionSchema, index: int, argument: Any) -> int:
     if argument.alias_info is not None and argument.alias_info.is_write:
         return _WRITE if argument.is_out or name in _OVERWRITES else _BOTH
     return _READ
-
-
-def _part(count: _Count, table: Tensor, whole_bytes: int, access: int) -> int:
-    """Bytes of a table that a gather reads, or that a scatter reads and writes."""
-    name = _name(count.func._schema)
-    rule = (PICKS if access == _PICKED else TOUCHES)[name]
-    num_elements = rule(table, count.args, count.kwargs, count.out)
-    part_bytes = min(whole_bytes, num_elements * table.element_size())
-    return part_bytes if access == _PICKED else 2 * part_bytes

@@ -5,11 +5,11 @@ input_buffer.cpp of torch 2.9 and later:
 
 - While a node runs (hooks too), the current stream is the one under which its forward operator ran. The node of a leaf
   was made for the first operator that used the leaf.
-- A gradient that crosses from one stream to another is marked with an event when it is made and waited for before it is
-  used, and its memory is recorded on the stream that uses it. Gradients of one input are added on the consumer's stream.
+- A gradient that crosses from one stream to another is marked with an event when it is made, waited for before it is
+  used, and its memory is recorded on the stream that uses it. Gradients of one input are added on the user's stream.
 - At the end, the caller's current streams wait for those of the leaves.
 
-How a node's stream is known: autograd numbers the nodes of a thread, and `History` remembers at which numbers the thread
+How a node's stream is known: autograd numbers the nodes of a thread; `History` remembers at which numbers the thread
 switched streams. A backward pass that stays on the caller's streams costs one look at that history. Numbers are per
 thread: a thread that has made no nodes itself and runs another's backward pass finds the streams of the thread that
 switched last.
@@ -55,7 +55,7 @@ def _has_numbers() -> bool:
 
 def _next_number() -> int:
     """The sequence number of the thread's next node."""
-    number: int = torch._C._autograd._get_sequence_nr()  # type: ignore[attr-defined]
+    number: int = torch._C._autograd._get_sequence_nr()
     return number
 
 
@@ -151,7 +151,7 @@ def _root_edge(output: Any) -> tuple[Key, int]:
 
 
 class _Slot:
-    """A gradient on its way to an input of a node: the stream that made it, and a mark behind it, where one is needed."""
+    """A gradient on its way to an input of a node: the stream that made it, and a mark behind it, where needed."""
 
     __slots__ = ("mark", "stream")
 

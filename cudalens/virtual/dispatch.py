@@ -42,8 +42,16 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        if kwargs is None:
-            kwargs = {}
+        recorder = self._machine.recorder
+        if recorder is None:
+            return self._dispatch(func, args, kwargs or {})
+        begun = recorder.begin(func._schema.name)
+        try:
+            return self._dispatch(func, args, kwargs or {})
+        finally:
+            recorder.end(begun)
+
+    def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._machine.now_ns += self._host_op_ns
         special = self._special.get(func)
         if special is not None:
@@ -55,6 +63,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if plan.makes:
             return self._make(plan, func, args, kwargs, device)
         if device is None:
+            if kwargs:
+                rng.check_host(kwargs)
             return func(*args, **kwargs)
         if is_mixed:
             self._unmix(plan, func, args, device)
@@ -143,6 +153,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _make_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         pinned = kwargs.get("pin_memory")
+        rng.check_host(kwargs)
         out = func(*args, **{**kwargs, "pin_memory": None} if pinned else kwargs)
         if pinned:
             pin(out)
@@ -246,7 +257,7 @@ def _plan(func: Any) -> Plan:
 
 
 def _locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
-    """The device of the first tensor on one, and whether other tensors are elsewhere."""
+    """The device of the first tensor on one, and whether any tensor is elsewhere."""
     device: Device | None = None
     saw_host = False
     for arg in args:
@@ -265,7 +276,7 @@ def _locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
             inner, inner_host = _locate(arg)
             saw_host = saw_host or inner_host or (inner is not None and device is not None and inner is not device)
             device = device or inner
-    return device, saw_host and device is not None
+    return device, saw_host
 
 
 def _has_mask(args: tuple[Any, ...]) -> bool:

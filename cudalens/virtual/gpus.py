@@ -12,10 +12,12 @@ import torch
 
 from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
 from cudalens.virtual.cuda_errors import INVALID_DEVICE, cuda_error
+from cudalens.virtual.generators import default_generators
 from cudalens.virtual.machine import CudaEvent, Device, Machine, Stream, Work
 from cudalens.virtual.residency import KEY, Residence
 from cudalens.virtual.signals import GpuTraceSignals
 from cudalens.virtual.stacks import python_stack
+from cudalens.virtual.workspaces import Workspaces
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs import DeviceSpec
@@ -114,6 +116,7 @@ class Gpus:
         generators: Each device's default random generator.
         target: What the call that is under way says about its result's place.
         sync_debug_mode: 0 silent, 1 warn, 2 error, as torch.cuda.set_sync_debug_mode.
+        workspaces: Scratch memory of cuBLAS.
         on_first_use: Called before the first memory is taken: torch.cuda initialises itself then. None afterwards.
     """
 
@@ -129,9 +132,10 @@ class Gpus:
         self.target = Target()
         self.sync_debug_mode = 0
         self.on_first_use: Callable[[], None] | None = None
-        self.generators = [torch.Generator().manual_seed(torch.initial_seed()) for _ in range(num_devices)]
+        self.generators = default_generators(self.torch_devices)
         self._lock = threading.Lock()
         self._dead: deque[tuple[Device, Block]] = deque()
+        self.workspaces = Workspaces(self)
         for device in self.devices:
             device.allocator = CachingAllocator(
                 device.index,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from cudalens.virtual import autograd, graph_handles, legacy_types, pool_handles, runtime, storages, tensors
+from cudalens.virtual import autograd, generators, graph_handles, legacy_types, pool_handles, runtime, storages, tensors, workspaces
 from cudalens.virtual.dispatch import DispatchMode
 from cudalens.virtual.functions import FunctionMode
 from cudalens.virtual.gpus import Gpus
@@ -19,12 +19,14 @@ Part: TypeAlias = Callable[[Patches, Gpus], None]
 
 INSTALL: Final[Sequence[Part]] = (
     runtime.install,
+    workspaces.install,
     graph_handles.install,
     pool_handles.install,
     tensors.install,
     storages.install,
     legacy_types.install,
     autograd.install,
+    generators.install,
 )
 """In this order; undone in reverse."""
 

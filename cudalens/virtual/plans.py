@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.virtual.workspaces import BLAS_OPS
+
 _NO_WORK: Final = frozenset(
     {
         "empty",
@@ -116,7 +118,7 @@ class Plan:
     Attributes:
         name: As in ``aten::add``.
         makes: It has a device argument: a factory.
-        draws: It has a generator argument.
+        draws: It draws random numbers.
         is_view: Its results alias an argument and nothing is computed.
         has_work: It launches a kernel.
         syncs: The host waits for its result.
@@ -125,6 +127,7 @@ class Plan:
         takes_numbers: It takes 0-dim host tensors as numbers.
         indexes: It indexes by tensors, which may be on the host; a boolean one makes the host wait for its count.
         zeros: It fills with zeros, which the copy engine's memset does.
+        calls_blas: It calls cuBLAS, which has a workspace.
     """
 
     name: str
@@ -138,6 +141,7 @@ class Plan:
     takes_numbers: bool
     indexes: bool
     zeros: bool
+    calls_blas: bool
 
 
 def make_plan(func: Any) -> Plan:
@@ -150,7 +154,7 @@ def make_plan(func: Any) -> Plan:
     return Plan(
         name=schema.name,
         makes="device" in arguments,
-        draws="generator" in arguments,
+        draws="generator" in arguments or torch.Tag.nondeterministic_seeded in func.tags,
         is_view=is_view,
         has_work=not is_view and short not in _NO_WORK,
         syncs=short in _SYNCS or (short == "repeat_interleave" and "output_size" not in arguments),
@@ -159,6 +163,7 @@ def make_plan(func: Any) -> Plan:
         takes_numbers=is_pointwise or short in _TAKES_NUMBERS,
         indexes=short in _INDEXING,
         zeros=short in _ZEROING,
+        calls_blas=short in BLAS_OPS,
     )
 
 

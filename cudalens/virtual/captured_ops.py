@@ -57,7 +57,7 @@ class Tape:
     def __init__(self) -> None:
         self.ops: list[CapturedOp | Tape] = []
         self._saved: dict[Memory, torch.Tensor] = {}
-        self._generators: dict[torch.Generator, torch.Tensor] = {}
+        self._generators: dict[int, tuple[torch.Generator, torch.Tensor]] = {}
         self._made: list[Operand] = []
         self._last_use: dict[Memory, CapturedOp] = {}
 
@@ -73,9 +73,8 @@ class Tape:
         with unseen():
             kept_args, kept_kwargs = self._kept(args), self._kept(kwargs)
             self._save(writes, kept_args, kept_kwargs)
-        generator = kwargs.get("generator")
-        if generator is not None and generator not in self._generators:
-            self._generators[generator] = generator.get_state()
+        if kwargs.get("generator") is not None:
+            self._save_generator(kwargs["generator"])
         out = func(*args, **kwargs)
         self._note(func, kept_args, kept_kwargs, out, has_effect=bool(writes))
         return out
@@ -91,7 +90,7 @@ class Tape:
             for memory in tape.written():
                 self._save_memory(memory)
         for generator in tape.generators():
-            self._generators.setdefault(generator, generator.get_state())
+            self._save_generator(generator)
         for memory in tape.memories():
             memory.is_shared = True
         tape.replay()
@@ -104,14 +103,14 @@ class Tape:
         for memory, op in self._last_use.items():
             if memory.made_by(self):
                 op.drops.append(memory)
-        self._saved, self._made, self._last_use = {}, [], {}
+        self._saved, self._generators, self._made, self._last_use = {}, {}, [], {}
 
     def _undo(self) -> None:
         for memory, contents in self._saved.items():
             storage = memory.live
             if storage is not None and storage.nbytes() >= contents.numel():
                 bytes_of(storage)[: contents.numel()].copy_(contents)
-        for generator, state in self._generators.items():
+        for generator, state in self._generators.values():
             generator.set_state(state)
         for operand in self._made:
             operand.undefine()
@@ -183,6 +182,12 @@ class Tape:
         for place in writes:
             for operand in _operands(_argument(place, args, kwargs)):
                 self._save_memory(operand.memory)
+
+    def _save_generator(self, generator: torch.Generator) -> None:
+        """A capture draws nothing. Operators may be given different wrappers of one generator."""
+        key = generator._cdata  # type: ignore[attr-defined]
+        if key not in self._generators:
+            self._generators[key] = (generator, generator.get_state())
 
     def _save_memory(self, memory: Memory) -> None:
         if memory in self._saved or memory.made_by(self):

@@ -1,0 +1,25 @@
+"""Virtual devices for tests of CUDA graphs."""
+
+from __future__ import annotations
+
+import pytest
+
+from cudalens.virtual import device, graph_handles, pool_handles
+
+
+@pytest.fixture(params=["in place", "new classes"])
+def graph_gpus(request, monkeypatch):
+    """Two H100, through the way of CPU builds of torch and through that of CUDA builds."""
+    in_place = request.param == "in place"
+    for part in (graph_handles, pool_handles):
+        install = part.install
+        monkeypatch.setattr(part, "install", lambda p, g, install=install: install(p, g, in_place=in_place))
+    with device("h100x2") as virtual:
+        yield virtual.gpus
+
+
+@pytest.fixture
+def h100():
+    """Two H100."""
+    with device("h100x2") as virtual:
+        yield virtual.gpus

@@ -1,0 +1,118 @@
+"""The memory of CUDA graphs: kept, shared, reused, and given back."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from graph_words import capture
+
+from cudalens.errors import VirtualDeviceError
+
+
+def test_memory_of_a_capture_is_kept_with_the_graph_and_given_back_after_it(graph_gpus):
+    before = torch.cuda.memory_reserved()
+    x = torch.ones(1 << 20, device="cuda")
+    allocated = torch.cuda.memory_allocated()
+    graph, out = capture(lambda: (x + 1) * 2)
+    assert torch.cuda.memory_allocated() == allocated + out.nbytes
+    assert torch.cuda.memory_reserved() > before + x.nbytes
+    reserved = torch.cuda.memory_reserved()
+    del out
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_allocated() == allocated
+    assert torch.cuda.memory_reserved() == reserved
+    graph.replay()
+    assert torch.cuda.memory_allocated() == allocated
+    del graph
+    gc.collect()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() < reserved
+
+
+def test_memory_is_reused_within_a_capture_and_the_values_hold(h100):
+    x = torch.ones(1 << 20, device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    start = torch.cuda.memory_allocated()
+
+    def program():
+        out = x
+        for _ in range(10):
+            out = out + 1
+        return out
+
+    graph, out = capture(program)
+    assert torch.cuda.max_memory_allocated() - start == 2 * x.nbytes
+    graph.replay()
+    assert out[0].item() == 11
+    del out
+    graph.replay()
+
+
+def test_tensors_outlive_reset_and_a_reset_graph_captures_again(h100):
+    x = torch.ones(4, device="cuda")
+    graph, out = capture(lambda: x * 3)
+    graph.replay()
+    graph.reset()
+    assert out.tolist() == [3, 3, 3, 3]
+    with pytest.raises(RuntimeError, match="Called CUDAGraph::replay without a preceding successful capture"):
+        graph.replay()
+    with torch.cuda.graph(graph):
+        again = x * 4
+    graph.replay()
+    assert again.tolist() == [4, 4, 4, 4]
+
+
+def test_graphs_share_a_pool_and_what_the_first_computes_reaches_the_second(graph_gpus):
+    x = torch.ones(4, device="cuda")
+    pool = torch.cuda.graph_pool_handle()
+    first, hidden = capture(lambda: x + 1, pool=pool)
+    made = [hidden]
+    second, out = capture(lambda: made[0] * 10, pool=first.pool())
+    assert first.pool() == second.pool() == pool
+    made.clear()
+    del hidden  # its memory belongs to the pool, and the second graph reads it there
+    for value in (1, 2):
+        x.fill_(value)
+        first.replay()
+        second.replay()
+        assert out.tolist() == [10 * (value + 1)] * 4
+
+
+def test_a_graph_that_reads_what_another_has_not_computed_yet_says_so(h100):
+    x = torch.ones(4, device="cuda")
+    pool = torch.cuda.graph_pool_handle()
+    first, hidden = capture(lambda: x + 1, pool=pool)
+    made = [hidden]
+    second, out = capture(lambda: made[0] * 10, pool=pool)
+    made.clear()
+    del hidden
+    with pytest.raises(VirtualDeviceError, match="Replay the graphs in the order of their captures"):
+        second.replay()
+    first.replay()
+    second.replay()
+    assert out.tolist() == [20] * 4
+
+
+def test_a_graph_whose_input_was_freed_says_so(h100):
+    inputs = [torch.ones(4, device="cuda")]
+    graph, out = capture(lambda: inputs[0] + 1)
+    graph.replay()
+    before = torch.cuda.memory_allocated()
+    inputs.clear()
+    assert torch.cuda.memory_allocated() < before, "a graph does not keep its inputs"
+    with pytest.raises(VirtualDeviceError, match=r"uses a torch.float32 tensor of size \(4,\).*has been freed since"):
+        graph.replay()
+    assert out.tolist() == [2] * 4
+
+
+def test_pools_are_told_apart_by_who_asked_for_them(graph_gpus):
+    x = torch.ones(4, device="cuda")
+    own, _ = capture(lambda: x + 1)
+    assert own.pool()[0] > 0
+    assert own.pool()[1] == 0
+    handle = torch.cuda.graph_pool_handle()
+    assert handle[0] == 0
+    assert handle[1] > 0
+    assert torch.cuda.graph_pool_handle() != handle

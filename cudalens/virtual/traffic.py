@@ -209,7 +209,7 @@ class Traffic:
 
     @property
     def is_strided(self) -> bool:
-        """It is pointwise, with an operand broadcast or out of the order of its memory: PyTorch does not vectorise those."""
+        """It is pointwise, with an operand broadcast or out of memory order: PyTorch does not vectorise those."""
         return self.is_pointwise and (self._least > 0 or (self._permuted is not None and self._is_out_of_order()))
 
     def _is_out_of_order(self) -> bool:

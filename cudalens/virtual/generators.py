@@ -23,7 +23,7 @@ _known: Final[WeakValueDictionary[int, CudaGenerator]] = WeakValueDictionary()
 """By the pointer to torch's C++ object: an operator is given another Python wrapper of it."""
 
 
-class CudaGenerator(_CGenerator):
+class CudaGenerator(torch._C.Generator):
     """A generator on a virtual device."""
 
     _device: torch.device
@@ -33,11 +33,11 @@ class CudaGenerator(_CGenerator):
         """A new generator on `device`, with torch's default seed."""
         made: CudaGenerator = _CGenerator.__new__(cls)
         made._device = device
-        _known[made._cdata] = made  # type: ignore[attr-defined]
+        _known[made._cdata] = made
         return made
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
+    def device(self) -> torch.device:
         """The virtual device."""
         return self._device
 

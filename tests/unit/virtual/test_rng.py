@@ -203,6 +203,7 @@ def test_a_generators_state_is_cloned_copied_and_pickled() -> None:
 
 
 def test_a_real_gpus_state_is_refused() -> None:
+    torch.cuda.init()
     with pytest.raises(VirtualDeviceError, match="16 bytes"):
         torch.cuda.set_rng_state(torch.zeros(16, dtype=torch.uint8))
 

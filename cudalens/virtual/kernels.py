@@ -20,6 +20,8 @@ def launch(
     """Put one operator's kernel on the device's current stream. Operators on nothing launch nothing."""
     if not _num_elements(out, args):
         return
+    if plan.calls_blas:
+        gpus.workspaces.use(device, plan.name, args, out)
     work = cost.kernel_work(gpus.spec, func, args, kwargs, out)
     if plan.zeros:
         num_bytes = work.num_bytes

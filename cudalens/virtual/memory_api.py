@@ -61,7 +61,6 @@ class MemoryFunctions:
             "_cuda_setMemoryFraction": lambda fraction, device: self.allocator(device).set_memory_fraction(fraction),
             "_cuda_getAllocatorBackend": lambda: "native",
             "_cuda_cudaCachingAllocator_set_allocator_settings": self.set_settings,
-            "_cuda_clearCublasWorkspaces": lambda: None,
         }
 
     def _history_table(self) -> dict[str, Callable[..., Any]]:

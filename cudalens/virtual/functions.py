@@ -15,6 +15,9 @@ from cudalens.virtual.residency import residence_of
 
 _CPU: Final = torch.device("cpu")
 _SETITEM: Final = torch.Tensor.__setitem__
+_TO_COPY: Final = torch.ops.aten._to_copy.default
+"""The dispatch mode takes this one with its CUDA device: by way of the host it would be two copies."""
+
 _MADE_ON_HOST: Final = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor})
 """Made on the host and then moved, as torch does for a GPU; a leaf all the same."""
 
@@ -32,7 +35,7 @@ class FunctionMode(TorchFunctionMode):
             kwargs = {}
         if func in self._factories:
             return self._make(func, args, kwargs)
-        if kwargs.get("device") is not None:
+        if kwargs.get("device") is not None and func is not _TO_COPY:
             return self._place(func, args, kwargs, kwargs["device"])
         if func is _SETITEM:
             return self._assign(args, kwargs)

@@ -16,7 +16,7 @@ import torch
 import torch.cuda
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual import accelerator, cudart, generic_handles, handles, memory_api, nvml, nvtx
+from cudalens.virtual import accelerator, cudart, generic_handles, handles, memory_api, nvml, nvtx, spreading
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.handles import CUDA_TYPE
 from cudalens.virtual.machine import Device, Work
@@ -38,7 +38,15 @@ _OWN_ALLOCATOR: Final = (
     "is an allocator of real device memory; a virtual device models PyTorch's own. Leave it out while the virtual "
     "device is active."
 )
+_NCCL: Final = (
+    "needs NCCL and a GPU; a virtual device has neither. Use torch.cuda.comm within a process, or torch.distributed "
+    "with the gloo backend between processes."
+)
 _REFUSED: Final = {
+    **{
+        f"_nccl_{name}": f"torch.cuda.nccl.{name} {_NCCL}"
+        for name in ("unique_id", "init_rank", "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
+    },
     "_cuda_jiterator_compile_and_launch_kernel": f"torch.cuda.jiterator: a jiterator function {_GPU_CODE}",
     "_cuda_customAllocator": f"torch.cuda.CUDAPluggableAllocator {_OWN_ALLOCATOR}",
     "_cuda_changeCurrentAllocator": f"torch.cuda.change_current_allocator {_OWN_ALLOCATOR}",
@@ -56,7 +64,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     _install_state(patches, gpus, functions)
     _install_backends(patches, gpus, functions)
     handles.install(patches, gpus)
-    for part in (generic_handles, memory_api, cudart, nvtx, nvml, accelerator):
+    for part in (generic_handles, memory_api, cudart, nvtx, nvml, accelerator, spreading):
         part.install(patches, gpus)
 
 
@@ -121,6 +129,12 @@ class CudaFunctions:
             "_cuda_get_cudnn_benchmark_limit": lambda: self._benchmark_limit,
             "_cuda_set_cudnn_benchmark_limit": self.set_benchmark_limit,
             "_cuda_get_conv_benchmark_empty_cache": lambda: False,
+            "_cuda_tunableop_is_enabled": lambda: False,
+            "_cuda_tunableop_tuning_is_enabled": lambda: False,
+            "_cuda_record_untuned_is_enabled": lambda: False,
+            "_cuda_tunableop_enable": self.refuse_tuning,
+            "_cuda_tunableop_tuning_enable": self.refuse_tuning,
+            "_cuda_record_untuned_enable": self.refuse_tuning,
         }
 
     def init(self) -> None:
@@ -204,6 +218,18 @@ class CudaFunctions:
     def set_benchmark_limit(self, limit: int) -> None:
         """Keep ``torch.backends.cudnn.benchmark_limit``; nothing is benchmarked."""
         self._benchmark_limit = limit
+
+    def refuse_tuning(self, value: bool) -> None:
+        """There is nothing to tune: no GPU kernel runs.
+
+        Raises:
+            VirtualDeviceError: It was to be switched on.
+        """
+        if value:
+            raise VirtualDeviceError(
+                "torch.cuda.tunable: TunableOp times kernels of a real GPU; a virtual device has none. Leave it off "
+                "while the virtual device is active."
+            )
 
     def get_properties(self, index: int) -> DeviceProperties:
         """What the device is."""

@@ -9,7 +9,7 @@ import gc
 
 import pytest
 import torch
-from torch.cuda import _gpu_trace
+from torch.cuda import _gpu_trace, _sanitizer
 
 from cudalens.virtual import device
 
@@ -230,12 +230,29 @@ def test_every_callback_of_a_kind_is_called(told):
     assert others == [event.cuda_event]
 
 
-def test_torchs_own_sanitizer_hears_of_streams_and_events(told):
-    from torch.cuda._sanitizer import EventHandler
+@pytest.fixture
+def csan(told):
+    """PyTorch's own CUDA sanitizer, for the while of a test."""
+    sanitizer = _sanitizer.CUDASanitizer()
+    sanitizer.enable()
+    yield sanitizer
+    sanitizer.dispatch.__exit__(None, None, None)
+    sanitizer.enabled = False
 
-    handler = EventHandler()
-    _gpu_trace.register_callback_for_event_creation(handler._handle_event_creation)
-    _gpu_trace.register_callback_for_event_record(handler._handle_event_record)
-    _gpu_trace.register_callback_for_event_wait(handler._handle_event_wait)
-    torch.cuda.Stream().wait_stream(torch.cuda.current_stream())
-    assert handler.syncs.current_sync_states
+
+def test_torchs_own_sanitizer_finds_a_race(csan):
+    tensor = torch.rand(4, 2, device="cuda")
+    with pytest.raises(_sanitizer.CUDASanitizerErrors) as raised, torch.cuda.stream(torch.cuda.Stream()):
+        torch.mul(tensor, 5, out=tensor)
+    assert raised.value.errors[0].data_ptr == tensor.data_ptr()
+    assert "possible data race" in str(raised.value.errors[0])
+
+
+def test_torchs_own_sanitizer_is_content_with_an_event_between(csan):
+    tensor = torch.rand(4, 2, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.mul(tensor, 5, out=tensor)
+    torch.cuda.synchronize()
+    tensor.add_(1)

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import Any
+from typing import Any, Final, Protocol
 
+from cudalens._interrupts import HeldInterrupts, holds_interrupts
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual import default_device
 from cudalens.virtual.allocator import parse_conf
 from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.modes import ThreadModes
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.specs import DeviceSpec, parse_device
 from cudalens.virtual.visible import visible_ordinals
 
 _active: device | None = None
+
+
+class Observer(Protocol):
+    """Who wants to know when a virtual device is in place."""
+
+    def entered(self, device: device) -> None:
+        """It is."""
+
+    def left(self) -> None:
+        """It is about to go."""
+
+
+observers: Final[list[Observer]] = []
+"""Those who want to know now."""
 
 
 class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
@@ -44,7 +61,9 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         self.gpus: Gpus | None = None
         self.is_from_notebook = False
         self._patches = Patches()
-        self._modes: list[Any] = []
+        self._modes: ThreadModes | None = None
+        self._default: Any = None
+        self._held = HeldInterrupts()
 
     @property
     def label(self) -> str:
@@ -52,13 +71,24 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         return self.spec.key if self.num_devices == 1 else f"{self.spec.key}x{self.num_devices}"
 
     def __enter__(self) -> device:
-        self.enable()
+        self._held.install()
+        try:
+            self._enable()
+            self._held.deliver()
+        except BaseException:
+            self._disable()
+            self._held.remove()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> None:
-        self.disable()
+        try:
+            self._disable()
+        finally:
+            self._held.remove()
+            self._held.deliver()
 
     def enable(self) -> None:
         """Put the virtual devices in place.
@@ -66,6 +96,23 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         Raises:
             VirtualDeviceError: A virtual device is active already.
         """
+        self._held.install()
+        try:
+            self._enable()
+        finally:
+            self._held.remove()
+            self._held.deliver()
+
+    def disable(self) -> None:
+        """Put everything back; nothing where it is not active. Call it on the thread that enabled."""
+        self._held.install()
+        try:
+            self._disable()
+        finally:
+            self._held.remove()
+            self._held.deliver()
+
+    def _enable(self) -> None:
         global _active
         if _active is not None:
             raise VirtualDeviceError(
@@ -77,21 +124,25 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         _active = self
         try:
             self._install(self.gpus)
+            for observer in tuple(observers):
+                observer.entered(self)
         except BaseException:
-            self.disable()
+            self._disable()
             raise
 
-    def disable(self) -> None:
-        """Put everything back; nothing where it is not active."""
+    def _disable(self) -> None:
         global _active
         if _active is not self or self.gpus is None:
             return
         try:
-            while self._modes:
-                self._modes.pop().__exit__(None, None, None)
+            for observer in tuple(observers):
+                observer.left()
+            if self._modes is not None:
+                default_device.reset(self._default)
+                self._modes.leave()
         finally:
             self.gpus.close()
-            self.gpus, _active = None, None
+            self.gpus, self._modes, self._default, _active = None, None, None, None
             self._patches.restore()
 
     def _install(self, gpus: Gpus) -> None:
@@ -99,10 +150,13 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
 
         for install in parts.INSTALL:
             install(self._patches, gpus)
-        for make in parts.MODES:
-            mode = make(gpus)
-            mode.__enter__()
-            self._modes.append(mode)
+        self._default = default_device.context()
+        self._modes = ThreadModes(parts.MODES, gpus)
+        self._modes.enter()
+
+
+for _critical in (device.__enter__, device.__exit__, device.enable, device.disable):
+    holds_interrupts(_critical)
 
 
 def _conf_of_environment() -> str:

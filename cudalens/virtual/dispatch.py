@@ -52,6 +52,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             recorder.end(begun)
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._gpus.is_closed:  # on a thread that outlives the device
+            return func(*args, **kwargs)
         self._machine.now_ns += self._host_op_ns
         special = self._special.get(func)
         if special is not None:
@@ -60,6 +62,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if plan is None:
             plan = _plans[func] = make_plan(func)
         device, is_mixed = _locate(args)
+        if device is None and kwargs:
+            device, _ = _locate(list(kwargs.values()))
         if plan.makes:
             return self._make(plan, func, args, kwargs, device)
         if device is None:
@@ -85,11 +89,14 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             out = func(*args, **kwargs)
         if plan.resizes:
             self._resettle(args, kwargs)
+        if syncs:  # the host learns the size of the result, then allocates it
+            kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
+            kernels.fetch(self._gpus, device, plan.name)
+            self._settle(out, device)
+            return out
         self._settle(out, device)
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
-        if syncs:
-            kernels.fetch(self._gpus, device, plan.name)
         return out
 
     def _caller(self, device: Device) -> Caller:

@@ -33,6 +33,8 @@ class FunctionMode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if kwargs is None:
             kwargs = {}
+        if self._gpus.is_closed:  # on a thread that outlives the device
+            return func(*args, **kwargs)
         if func in self._factories:
             return self._make(func, args, kwargs)
         if kwargs.get("device") is not None and func is not _TO_COPY:

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.patching import Patches
 
-_CGenerator: Final = torch._C.Generator
+_CGenerator: Final[Any] = torch._C.Generator
+_Base: Any = torch._C.Generator
+"""torch's stubs take ``device`` for an attribute that can be set; it is a property here, as in C."""
+
 _known: Final[WeakValueDictionary[int, CudaGenerator]] = WeakValueDictionary()
 """By the pointer to torch's C++ object: an operator is given another Python wrapper of it."""
 
 
-class CudaGenerator(torch._C.Generator):
+class CudaGenerator(_Base):  # type: ignore[misc]
     """A generator on a virtual device."""
 
     _device: torch.device

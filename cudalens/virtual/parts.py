@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from cudalens.virtual import autograd, generators, graph_handles, legacy_types, pool_handles, runtime, storages, tensors, workspaces
+from cudalens.virtual import (
+    autograd,
+    generators,
+    graph_handles,
+    legacy_types,
+    pool_handles,
+    runtime,
+    storages,
+    tensors,
+    threads,
+    workspaces,
+)
 from cudalens.virtual.dispatch import DispatchMode
 from cudalens.virtual.functions import FunctionMode
 from cudalens.virtual.gpus import Gpus
@@ -27,6 +38,7 @@ INSTALL: Final[Sequence[Part]] = (
     legacy_types.install,
     autograd.install,
     generators.install,
+    threads.install,
 )
 """In this order; undone in reverse."""
 

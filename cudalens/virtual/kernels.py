@@ -29,8 +29,28 @@ def launch(
             "gpu_memset", "Memset (Device)", cost.memset_ns(gpus.spec, num_bytes), num_bytes=num_bytes, op=plan.name
         )
         gpus.launch(device, work, "cudaMemsetAsync")
-        return
-    gpus.launch(device, work)
+    elif plan.copies and (copied := _plainly_copied(plan, args, out)):
+        work = Work(
+            "gpu_memcpy",
+            "Memcpy DtoD (Device -> Device)",
+            cost.copy_ns(gpus.spec, copied, "DtoD", True),
+            num_bytes=copied,
+            direction="DtoD",
+            op=plan.name,
+        )
+        gpus.launch(device, work, "cudaMemcpyAsync")
+    else:
+        gpus.launch(device, work)
+
+
+def _plainly_copied(plan: Plan, args: tuple[Any, ...], out: Any) -> int:
+    """Bytes of a copy that torch leaves to the driver: one dtype, both without gaps and in one order; otherwise 0."""
+    target, source = (args[0], args[1]) if plan.name == "aten::copy_" else (out, args[0])
+    if target.dtype != source.dtype or target.shape != source.shape or target.stride() != source.stride():
+        return 0
+    if not torch.ops.aten.is_non_overlapping_and_dense.default(source):
+        return 0
+    return int(target.numel()) * int(target.element_size())
 
 
 def fetch(gpus: Gpus, device: Device, op: str) -> None:

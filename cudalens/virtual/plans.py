@@ -109,6 +109,7 @@ _TAKES_NUMBERS: Final = frozenset(
 """Other operators that take a 0-dim tensor of the host as a number."""
 
 _ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})
+_COPYING: Final = frozenset({"copy_", "clone", "_to_copy", "contiguous"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ class Plan:
         is_pointwise: It goes through TensorIterator, which has its own words for mixed devices.
         takes_numbers: It takes 0-dim host tensors as numbers.
         indexes: It indexes by tensors, which may be on the host; a boolean one makes the host wait for its count.
+        copies: It copies within the device, which torch leaves to the driver where nothing is rearranged.
         zeros: It fills with zeros, which the copy engine's memset does.
         calls_blas: It calls cuBLAS, which has a workspace.
     """
@@ -141,6 +143,7 @@ class Plan:
     takes_numbers: bool
     indexes: bool
     zeros: bool
+    copies: bool
     calls_blas: bool
 
 
@@ -163,6 +166,7 @@ def make_plan(func: Any) -> Plan:
         takes_numbers=is_pointwise or short in _TAKES_NUMBERS,
         indexes=short in _INDEXING,
         zeros=short in _ZEROING,
+        copies=short in _COPYING,
         calls_blas=short in BLAS_OPS,
     )
 

@@ -1,11 +1,11 @@
 """The judge of stream races: typed records in, races out. Stdlib and numpy only, no torch.
 
 `records` says what can happen, `regions` which bytes an access touches, `clocks` what happens before what, `shadow`
-which accesses are still of interest, `detector` puts them together.
+which accesses are still of interest, `races` what is found, `detector` puts them together.
 """
 
 from cudalens.sanitizer.engine.detector import Detector
-from cudalens.sanitizer.engine.races import Race, RaceKind
+from cudalens.sanitizer.engine.races import Memory, Race, RaceKind, Touch
 from cudalens.sanitizer.engine.records import (
     HOST,
     Access,
@@ -42,6 +42,7 @@ __all__ = [
     "Free",
     "HostAccess",
     "Launch",
+    "Memory",
     "Race",
     "RaceKind",
     "Record",
@@ -51,4 +52,5 @@ __all__ = [
     "StreamId",
     "StreamQuery",
     "StreamSync",
+    "Touch",
 ]

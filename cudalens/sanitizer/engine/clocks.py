@@ -1,95 +1,168 @@
-"""What happens before what: a vector clock for each stream and for the host.
+"""What happens before what: a line of work for each stream and for the host, each with a vector clock.
 
-Every operation gets an epoch, clock@stream, counted per stream. A vector clock holds, for a point in a stream, the
-highest epoch of every stream that is done by then. An operation of stream s with clock c is done at that point exactly
-when the vector has at least c for s.
+Work of a line has an epoch, clock@line. A line's vector holds, for a point in it, the highest epoch of every line that
+is done by then: work of line s with clock c is done at that point exactly when the vector has at least c for s.
 
-What the host knows to be done when it issues an operation is done before that operation: every launch takes in the
-host's clock.
+A line's clock moves only when it goes on after somebody learned of it (FastTrack's release): until then nobody can tell
+its operations apart, and they may share an epoch. What the host knows to be done when it issues an operation is done
+before that operation: every launch takes in the host's vector, at no cost while that has not changed.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from cudalens.sanitizer.engine.records import HOST, StreamId
 
-VectorClock = dict[StreamId, int]
+VectorClock = dict[int, int]
+"""Highest clock known to be done, by `Line.index`."""
 
 
 def join(into: VectorClock, other: VectorClock) -> None:
     """Raise `into` to what `other` knows as well."""
-    for stream, clock in other.items():
-        if into.get(stream, 0) < clock:
-            into[stream] = clock
+    for index, clock in other.items():
+        if into.get(index, 0) < clock:
+            into[index] = clock
+
+
+class Line:
+    """A line of work: a stream, or the host.
+
+    Attributes:
+        id: Which stream.
+        index: Its place in every vector.
+        clock: Epoch of its work from now on; at least 1.
+        vector: What is done before its next operation, its own past included.
+        is_published: Whether somebody took its vector over since `clock` last moved.
+        host_version: Version of the host's vector that it has taken in.
+        is_tied: Whether the rules of the legacy default stream order it with other lines.
+    """
+
+    __slots__ = ("clock", "host_version", "id", "index", "is_published", "is_tied", "vector")
+
+    def __init__(self, stream: StreamId, index: int) -> None:
+        self.id, self.index = stream, index
+        self.clock = 1
+        self.vector: VectorClock = {}
+        self.is_published = False
+        self.host_version = -1
+        self.is_tied = False
+
+    def __repr__(self) -> str:
+        return f"<line {self.id.device}/{self.id.stream} at {self.clock}>"
+
+    def publish(self) -> VectorClock:
+        """The vector, for somebody who takes it over now."""
+        self.is_published = True
+        return self.vector
+
+    def move_on(self) -> None:
+        """Begin a new epoch."""
+        if self.index in self.vector:
+            self.clock += 1
+        self.vector[self.index] = self.clock
+        self.is_published = False
 
 
 class Clocks:
-    """The clocks of all streams, of the host, and of the events."""
+    """The lines of all streams and of the host, and what the events stand for.
+
+    Attributes:
+        host: The host's line.
+        host_version: Counts what the host learned.
+    """
 
     def __init__(self) -> None:
-        self.host: VectorClock = {HOST: 0}
-        self._streams: dict[StreamId, VectorClock] = {}
+        self.host: Final = Line(HOST, 0)
+        self.host.vector[0] = 1
+        self.host_version = 0
+        self._lines: dict[StreamId, Line] = {HOST: self.host}
         self._events: dict[object, VectorClock] = {}
-        self._blocking: dict[StreamId, None] = {}
+        self._blocking: dict[int, list[Line]] = {}
 
-    def of(self, stream: StreamId) -> VectorClock:
-        """The clock of `stream` (or of the host), made where it is new."""
-        if stream == HOST:
-            return self.host
-        clock = self._streams.get(stream)
-        if clock is None:
-            clock = self._streams[stream] = {}
-        return clock
+    @property
+    def lines(self) -> list[Line]:
+        """The lines of the streams, in order of their first mention."""
+        return [line for line in self._lines.values() if line is not self.host]
+
+    def line(self, stream: StreamId) -> Line:
+        """The line of a stream (or of the host), made where it is new."""
+        line = self._lines.get(stream)
+        if line is None:
+            line = self._lines[stream] = Line(stream, len(self._lines))
+            line.is_tied = stream.stream == 0 and bool(self._blocking.get(stream.device))
+        return line
 
     def make_blocking(self, stream: StreamId) -> None:
         """From now on, order `stream` with the legacy default stream of its device."""
-        self._blocking[stream] = None
+        line = self.line(stream)
+        peers = self._blocking.setdefault(stream.device, [])
+        if line not in peers and stream.stream != 0:
+            peers.append(line)
+            line.is_tied = self.line(StreamId(stream.device, 0)).is_tied = True
 
-    def begin(self, stream: StreamId) -> VectorClock:
-        """Put one operation on `stream`; returns the clock at its start, which its own epoch is part of."""
-        clock = self.of(stream)
-        join(clock, self.host)
-        self._order_with_default(stream, clock)
-        clock[stream] = clock.get(stream, 0) + 1
-        return clock
+    def begin(self, line: Line) -> None:
+        """Before an operation of `line`: take in what the host knows, and what the default stream's rules say."""
+        if line.host_version != self.host_version:
+            join(line.vector, self.host.vector)
+            line.host_version = self.host_version
+        if line.is_tied:
+            self._tie(line, line.vector)
+        if line.is_published or line.index not in line.vector:
+            line.move_on()
 
-    def _order_with_default(self, stream: StreamId, clock: VectorClock) -> None:
-        default = StreamId(stream.device, 0)
-        if stream == default:
-            for blocking in self._blocking:
-                if blocking.device == stream.device:
-                    join(clock, self.of(blocking))
-        elif stream in self._blocking:
-            join(clock, self.of(default))
+    def _tie(self, line: Line, vector: VectorClock) -> None:
+        for other in self._peers(line):
+            join(vector, other.publish())
 
-    def host_step(self) -> VectorClock:
-        """One act of the host; returns the clock at it."""
-        self.host[HOST] += 1
-        return self.host
+    def _peers(self, line: Line) -> list[Line]:
+        device = line.id.device
+        return self._blocking.get(device, []) if line.id.stream == 0 else [self.line(StreamId(device, 0))]
 
-    def record(self, event: object, stream: StreamId) -> None:
-        """Let `event` stand for all that `stream` holds now, and for nothing else from before."""
-        clock = dict(self.of(stream))
-        join(clock, self.host)
-        self._order_with_default(stream, clock)
-        self._events[event] = clock
+    def host_step(self) -> None:
+        """One act of the host."""
+        self.host.clock += 1
+        self.host.vector[0] = self.host.clock
+        self.host_version += 1
 
-    def wait(self, event: object, stream: StreamId) -> None:
-        """Let `stream` (or the host) wait for `event`; an event never recorded orders nothing."""
-        if (clock := self._events.get(event)) is not None:
-            join(self.of(stream), clock)
+    def snapshot(self, line: Line) -> VectorClock:
+        """What is done once all that `line` holds now is done."""
+        vector = dict(line.publish())
+        join(vector, self.host.vector)
+        if line.is_tied:
+            self._tie(line, vector)
+        return vector
+
+    def record(self, event: object, line: Line) -> None:
+        """Let `event` stand for all that `line` holds now, and for nothing else from before."""
+        self._events[event] = self.snapshot(line)
+
+    def wait(self, event: object, line: Line) -> None:
+        """Let `line` wait for `event`; an event never recorded orders nothing."""
+        vector = self._events.get(event)
+        if vector is None:
+            return
+        if line is self.host:
+            self.host_learns(vector)
+        else:
+            join(line.vector, vector)
 
     def delete(self, event: object) -> None:
         """Forget `event`. What waited for it has waited."""
         self._events.pop(event, None)
 
-    def host_waits_for(self, stream: StreamId) -> None:
-        """The host goes on when `stream` is done."""
-        clock = dict(self.of(stream))
-        self._order_with_default(stream, clock)
-        join(self.host, clock)
+    def host_learns(self, vector: VectorClock) -> None:
+        """The host knows that this is done."""
+        join(self.host.vector, vector)
+        self.host_version += 1
+
+    def host_waits_for(self, line: Line) -> None:
+        """The host goes on when `line` is done."""
+        self.host_learns(self.snapshot(line))
 
     def host_waits_for_device(self, device: int) -> None:
         """The host goes on when all streams of `device` are done."""
-        for stream, clock in self._streams.items():
-            if stream.device == device:
-                join(self.host, clock)
+        for line in self.lines:
+            if line.id.device == device:
+                join(self.host.vector, line.publish())
+        self.host_version += 1

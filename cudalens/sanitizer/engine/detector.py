@@ -1,36 +1,53 @@
-"""Records in, races out."""
+"""Records in, races out.
+
+`Detector.add` takes records one by one. A live collector calls what stands behind it (`launch`, `alloc`, `free` …)
+with lines, cells and lives that it keeps, so that nothing is looked up or built while nothing is wrong.
+"""
 
 from __future__ import annotations
 
-from functools import singledispatchmethod
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
 
 from cudalens.sanitizer.engine import records as r
-from cudalens.sanitizer.engine.clocks import Clocks, VectorClock, join
-from cudalens.sanitizer.engine.races import Race, Touch
+from cudalens.sanitizer.engine.clocks import Clocks, Line, join
+from cudalens.sanitizer.engine.races import Memory, Race, Touch
 from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.engine.shadow import Block, Shadow
+from cudalens.sanitizer.engine.shadow import Block, Cell, Entry, Info, Life, Shadow, Use
+
+Visit: TypeAlias = tuple[Cell, bool, Any]
+"""An access to be judged: the bytes, whether it writes, `Info` (or a plain tuple of its fields)."""
 
 
 class Detector:
     """Judges one program, record by record.
 
     Attributes:
+        clocks: What happens before what.
+        shadow: Who touched what.
         races: Every race so far, one per finding, in order of discovery.
         counts: How often each finding (`Race.key`) was seen.
+        position: Number that the next finding gets as its `Race.position`; the caller counts.
     """
 
     def __init__(self) -> None:
-        self._clocks = Clocks()
-        self._shadow = Shadow()
+        self.clocks = Clocks()
+        self.shadow = Shadow()
         self.races: list[Race] = []
         self.counts: dict[tuple[object, ...], int] = {}
+        self.position = 0
+        self._findings: dict[tuple[object, ...], Race] = {}
 
     @property
     def num_touches(self) -> int:
         """Number of accesses that are remembered; bounded by live ranges times streams."""
-        return sum(block.num_touches for block in self._shadow.blocks)
+        return sum(block.num_entries for block in self.shadow.blocks)
 
-    @singledispatchmethod
+    @property
+    def num_forgotten(self) -> int:
+        """Ranges that were given up because one block had too many of them."""
+        return sum(block.num_forgotten for block in self.shadow.blocks)
+
     def add(self, record: r.Record) -> list[Race]:
         """Take in `record`; returns the races that it makes, also those that were seen before.
 
@@ -38,128 +55,234 @@ class Detector:
             TypeError: It is no record.
             ValueError: It touches memory that was never handed out.
         """
-        raise TypeError(f"{record!r} is no record of the sanitizer; see cudalens.sanitizer.engine.records")
+        act = _ACTS.get(type(record))
+        if act is None:
+            raise TypeError(f"{record!r} is no record of the sanitizer; see cudalens.sanitizer.engine.records")
+        return act(self, record) or []
 
-    @add.register
-    def _(self, record: r.Launch) -> list[Race]:
-        clock = self._clocks.begin(record.stream)
-        accesses = [(a, False) for a in record.reads] + [(a, True) for a in record.writes]
-        return self._touch_all(record.stream, clock, accesses, record.name, record.place)
+    def launch(self, line: Line, visits: Iterable[Visit]) -> list[Race]:
+        """Put one operation on a line, with all that it touches.
 
-    @add.register
-    def _(self, record: r.HostAccess) -> list[Race]:
-        clock = self._clocks.host_step()
-        op = "host write" if record.is_write else "host read"
-        return self._touch_all(r.HOST, clock, [(record.access, record.is_write)], op, record.place)
+        Args:
+            line: Where; the host's for what the host does itself, after `Clocks.host_step`.
+            visits: What it touches. An operation does not race with itself, whatever their order.
 
-    @add.register
-    def _(self, record: r.Alloc) -> list[Race]:
-        region = record.region
-        former = self._shadow.overlapping(region)
-        for block in former:
+        Returns:
+            The races that it makes, also those that were seen before; empty almost always.
+        """
+        clocks = self.clocks
+        if line.host_version != clocks.host_version or line.is_tied or line.is_published:
+            clocks.begin(line)
+        clock, known = line.clock, line.vector.get
+        races: list[Race] = []
+        for cell, is_write, info in visits:
+            writer, reader = cell.writer, cell.reader
+            if (
+                cell.near
+                or cell.more is not None
+                or (writer is not None and writer is not line and known(writer.index, 0) < cell.write_clock)
+                or (reader is not None and reader is not line and known(reader.index, 0) < cell.read_clock)
+            ):
+                races += self._visit(line, cell, is_write, info)
+            elif is_write:
+                cell.writer, cell.write_clock, cell.write = line, clock, info
+                cell.reader = cell.read = None
+            else:
+                cell.reader, cell.read_clock, cell.read = line, clock, info
+        return races
+
+    def _visit(self, line: Line, cell: Cell, is_write: bool, info: Any) -> list[Race]:
+        """The whole rule for one access, of which `launch` has the everyday part."""
+        clashes = [(cell, entry) for entry in cell.unordered(line, is_write)]
+        for other, _ in cell.near:
+            clashes += [(other, entry) for entry in other.unordered(line, is_write)]
+        cell.note(line, is_write, info)
+        if is_write:
+            for other, is_covered in cell.near:
+                if is_covered:
+                    other.forget_ordered(line)
+        if not clashes:
+            return []
+        second = _touch(cell, (line, line.clock, is_write, info))
+        return [self._count(Race(_touch(other, entry), second)) for other, entry in clashes]
+
+    def _count(self, race: Race) -> Race:
+        key = race.key
+        self.counts[key] = self.counts.get(key, 0) + 1
+        known = self._findings.get(key)
+        if known is not None:
+            known.count += 1
+            return known
+        race.position = self.position
+        self._findings[key] = race
+        self.races.append(race)
+        return race
+
+    def forget_races(self) -> None:
+        """Begin a new list of findings; what was seen before will be found anew."""
+        self.races, self.counts, self._findings = [], {}, {}
+
+    def alloc(self, name: str, start: int, num_bytes: int, owner: Line | None, *, extent: int = 0) -> Life:
+        """A block was handed out.
+
+        Args:
+            name: As the collector names it.
+            start: Its address.
+            num_bytes: Its size.
+            owner: Line whose pool it came from; None where that is not known.
+            extent: Bytes that the allocator gave it, where that is more.
+        """
+        clocks = self.clocks
+        block, released = self.shadow.claim(start, start + max(num_bytes, extent), clocks.host.vector)
+        if released:
             # The allocator has seen these done, on the host, before it hands the memory out again.
-            join(self._clocks.host, block.release)
-        generation = 1 + max((b.generation for b in former), default=-1)
-        self._shadow.add(Block(region.start, region.end, record.stream, generation))
-        return []
+            clocks.host_learns(released)
+        former = block.life
+        if former is not None and former.is_live:
+            former.is_live, former.run = False, None
+        life = Life(block, name, start, num_bytes, owner)
+        life.generation = block.generation
+        block.generation += 1
+        block.life = life
+        if num_bytes:
+            whole = None if former is None or former.num_bytes != num_bytes else former.whole
+            life.whole = whole or block.cell(Region(start, num_bytes), clocks.host.vector)
+        return life
 
-    @add.register
-    def _(self, record: r.Free) -> list[Race]:
-        block = self._block(record.tensor, record.region)
-        block.is_live = False
-        for stream in self._streams_awaited(block):
-            join(block.release, self._clocks.of(stream))
-        return []
+    def free(self, life: Life) -> None:
+        """The last reference to an allocation went."""
+        if not life.is_live:
+            return
+        life.is_live, life.run = False, None
+        for alias in life.aliases or ():
+            alias.is_live, alias.run = False, None
+        for line in self._awaited(life):
+            join(life.block.releases, self.clocks.snapshot(line))
 
-    @add.register
-    def _(self, record: r.RecordStream) -> list[Race]:
-        self._block("record_stream", record.region).recorded.add(record.stream)
-        return []
+    def _awaited(self, life: Life) -> set[Line]:
+        """Lines that the allocator waits for before it reuses the block.
 
-    @add.register
-    def _(self, record: r.EventRecord) -> list[Race]:
-        self._clocks.record(record.event, record.stream)
-        return []
+        The device's allocator knows only what record_stream told it. The pinned one notes every stream that copied.
+        """
+        host = self.clocks.host
+        if life.owner is not host:
+            return life.recorded or set()
+        users = {entry[0] for cell in life.block.cells for entry in cell.entries}
+        return (users | (life.recorded or set())) - {host}
 
-    @add.register
-    def _(self, record: r.EventWait) -> list[Race]:
-        self._clocks.wait(record.event, record.stream)
-        return []
+    def cell(self, tensor: str, region: Region) -> tuple[Life, Cell]:
+        """The allocation that holds a region, and the region's cell.
 
-    @add.register(r.EventSync)
-    @add.register(r.EventQuery)
-    def _(self, record: r.EventSync | r.EventQuery) -> list[Race]:
-        self._clocks.wait(record.event, r.HOST)
-        return []
-
-    @add.register
-    def _(self, record: r.EventDelete) -> list[Race]:
-        self._clocks.delete(record.event)
-        return []
-
-    @add.register
-    def _(self, record: r.StreamCreate) -> list[Race]:
-        self._clocks.of(record.stream)
-        if record.is_blocking:
-            self._clocks.make_blocking(record.stream)
-        return []
-
-    @add.register(r.StreamSync)
-    @add.register(r.StreamQuery)
-    def _(self, record: r.StreamSync | r.StreamQuery) -> list[Race]:
-        self._clocks.host_waits_for(record.stream)
-        return []
-
-    @add.register
-    def _(self, record: r.DeviceSync) -> list[Race]:
-        self._clocks.host_waits_for_device(record.device)
-        return []
+        Raises:
+            ValueError: None does.
+        """
+        block = self._block(tensor, region)
+        assert block.life is not None
+        return block.life, block.cell(region, self.clocks.host.vector)
 
     def _block(self, tensor: str, region: Region) -> Block:
-        block = self._shadow.find(region)
-        if block is None:
+        block = self.shadow.find(region.start, region.end)
+        if block is None or block.life is None:
             raise ValueError(
                 f"'{tensor}': bytes {region.start:#x} to {region.end:#x} lie in no allocation; "
                 "expected an Alloc record that covers them first"
             )
         return block
 
-    def _streams_awaited(self, block: Block) -> set[r.StreamId]:
-        """Streams that the allocator waits for before it reuses `block`.
+    def _on_launch(self, record: r.Launch) -> list[Race]:
+        line = self.clocks.line(record.stream)
+        visits = [self._visit_of(a, False, record.name, record.place) for a in record.reads]
+        visits += [self._visit_of(a, True, record.name, record.place) for a in record.writes]
+        return self.launch(line, visits)
 
-        The device's allocator knows only what record_stream told it. The pinned one notes every stream that copied.
-        """
-        if block.owner != r.HOST:
-            return block.recorded
-        return block.recorded | {t.stream for t in block.touches if t.stream != r.HOST}
+    def _on_host_access(self, record: r.HostAccess) -> list[Race]:
+        op = "host write" if record.is_write else "host read"
+        visit = self._visit_of(record.access, record.is_write, op, record.place)
+        self.clocks.host_step()
+        return self.launch(self.clocks.host, [visit])
 
-    def _touch_all(
-        self,
-        stream: r.StreamId,
-        clock: VectorClock,
-        accesses: list[tuple[r.Access, bool]],
-        op: str,
-        place: r.Place,
-    ) -> list[Race]:
-        """Check all accesses of one operation against the past, and only then remember them."""
-        touches, races = [], []
-        for access, is_write in accesses:
-            block = self._block(access.tensor, access.region)
-            touch = Touch(stream, clock[stream], is_write, access.tensor, access.region, op, place, block.generation)
-            touches.append((block, touch))
-            races += [
-                Race(other, touch)
-                for other in block.conflicts(access.region, is_write)
-                if clock.get(other.stream, 0) < other.clock
-            ]
-        for block, touch in touches:
-            block.remember(touch, clock)
-        for race in races:
-            self._count(race)
-        return races
+    def _visit_of(self, access: r.Access, is_write: bool, op: str, place: r.Place) -> Visit:
+        life, cell = self.cell(access.tensor, access.region)
+        return cell, is_write, Info(Use(op, access.argument), place, None, None, None, "", life, access.tensor)
 
-    def _count(self, race: Race) -> None:
-        seen = self.counts.get(race.key, 0)
-        self.counts[race.key] = seen + 1
-        if not seen:
-            self.races.append(race)
+    def _on_alloc(self, record: r.Alloc) -> None:
+        region = record.region
+        life = self.alloc(record.tensor, region.start, region.end - region.start, self.clocks.line(record.stream))
+        life.place = record.place
+
+    def _on_free(self, record: r.Free) -> None:
+        life = self._block(record.tensor, record.region).life
+        assert life is not None
+        life.freed_place = record.place
+        self.free(life)
+
+    def _on_record_stream(self, record: r.RecordStream) -> None:
+        life = self._block("record_stream", record.region).life
+        assert life is not None
+        self.record_stream(life, self.clocks.line(record.stream))
+
+    def record_stream(self, life: Life, line: Line) -> None:
+        """The block's next owner has to wait for what `line` holds when it is freed."""
+        if life.recorded is None:
+            life.recorded = set()
+        life.recorded.add(line)
+
+    def _on_stream_create(self, record: r.StreamCreate) -> None:
+        self.clocks.line(record.stream)
+        if record.is_blocking:
+            self.clocks.make_blocking(record.stream)
+
+
+def _touch(cell: Cell, entry: Entry) -> Touch:
+    """An access as reports show it."""
+    line, clock, is_write, fields = entry
+    info = Info(*fields)
+    life = info.life
+    return Touch(
+        stream=line.id,
+        clock=clock,
+        is_write=is_write,
+        tensor=info.name or life.name,
+        region=cell.region,
+        op=info.use.op,
+        place=info.place,
+        generation=life.generation,
+        argument=info.use.argument,
+        shape=None if info.shape is None else tuple(info.shape),
+        stride=info.stride,
+        dtype=str(info.dtype).removeprefix("torch."),
+        stack=info.stack,
+        memory=memory_of(life),
+    )
+
+
+def memory_of(life: Life) -> Memory:
+    """An allocation as it is now."""
+    return Memory(
+        life.name,
+        life.start,
+        life.num_bytes,
+        None if life.owner is None else life.owner.id,
+        life.place,
+        life.freed_place,
+        life.freed_stack,
+        life.stack,
+    )
+
+
+_ACTS: Final[dict[type, Callable[[Detector, Any], list[Race] | None]]] = {
+    r.Launch: Detector._on_launch,
+    r.HostAccess: Detector._on_host_access,
+    r.Alloc: Detector._on_alloc,
+    r.Free: Detector._on_free,
+    r.RecordStream: Detector._on_record_stream,
+    r.EventRecord: lambda self, record: self.clocks.record(record.event, self.clocks.line(record.stream)),
+    r.EventWait: lambda self, record: self.clocks.wait(record.event, self.clocks.line(record.stream)),
+    r.EventSync: lambda self, record: self.clocks.wait(record.event, self.clocks.host),
+    r.EventQuery: lambda self, record: self.clocks.wait(record.event, self.clocks.host),
+    r.EventDelete: lambda self, record: self.clocks.delete(record.event),
+    r.StreamCreate: Detector._on_stream_create,
+    r.StreamSync: lambda self, record: self.clocks.host_waits_for(self.clocks.line(record.stream)),
+    r.StreamQuery: lambda self, record: self.clocks.host_waits_for(self.clocks.line(record.stream)),
+    r.DeviceSync: lambda self, record: self.clocks.host_waits_for_device(record.device),
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from cudalens.sanitizer.engine.records import HOST, Place, StreamId
@@ -22,6 +22,31 @@ class RaceKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """The block that an access belonged to, as it was then.
+
+    Attributes:
+        name: As the collector names it.
+        start: Its address.
+        num_bytes: Its size.
+        stream: Stream whose pool it came from; HOST for host memory; None where it was there before.
+        place: Where it was allocated; None where that was not seen.
+        freed_place: Where its last reference went; None while it lives, or where that was not seen.
+        freed_stack: The call stack there, as the collector took it.
+        stack: The call stack of the allocation, as the collector took it.
+    """
+
+    name: str
+    start: int
+    num_bytes: int
+    stream: StreamId | None
+    place: Place = None
+    freed_place: Place = None
+    freed_stack: object = None
+    stack: object = None
+
+
+@dataclass(frozen=True, slots=True)
 class Touch:
     """One access, as it is remembered.
 
@@ -34,6 +59,12 @@ class Touch:
         op: Name of the operation.
         place: Where in the user's program.
         generation: Which owner of the block it belonged to (counts up whenever the allocator hands the block out).
+        argument: Name of the operation's argument; empty where it has none.
+        shape: The tensor's; None where the collector does not know.
+        stride: In elements; None where the tensor is contiguous, or unknown.
+        dtype: As the collector writes it ("float32"); empty where it does not know.
+        stack: The call stack, as the collector took it; None where it took none.
+        memory: The block.
     """
 
     stream: StreamId
@@ -44,14 +75,29 @@ class Touch:
     op: str
     place: Place
     generation: int
+    argument: str = ""
+    shape: tuple[int, ...] | None = None
+    stride: tuple[int, ...] | None = None
+    dtype: str = ""
+    stack: object = field(default=None, compare=False)
+    memory: Memory | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Race:
-    """Two unordered accesses, `first` issued before `second`."""
+    """Two unordered accesses, `first` issued before `second`.
+
+    Attributes:
+        first: The earlier one, in the order in which the host issued them.
+        second: The later one.
+        count: How often this finding was seen so far.
+        position: Number of the record that made it first, counted from the collector's start.
+    """
 
     first: Touch
     second: Touch
+    count: int = field(default=1, compare=False)
+    position: int = field(default=0, compare=False)
 
     @property
     def kind(self) -> RaceKind:
@@ -71,9 +117,13 @@ class Race:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for races that are one finding: the same kind between the same places (or operations) and streams."""
-        return (self.kind, _where(self.first), _where(self.second), self.first.stream, self.second.stream)
+        """Equal for races that are one finding.
+
+        That is one kind between the same two places of the source, whatever streams they ran on; where the places are
+        not known, between the same operations on the same tensors and streams.
+        """
+        return (self.kind, _where(self.first), _where(self.second))
 
 
 def _where(touch: Touch) -> object:
-    return touch.place if touch.place is not None else (touch.op, touch.tensor)
+    return touch.place if touch.place is not None else (touch.op, touch.tensor, touch.stream)

@@ -29,10 +29,12 @@ class Access:
     Attributes:
         tensor: Name of the tensor (or allocation) as the report shows it.
         region: The bytes.
+        argument: Name of the operation's argument; empty where it has none.
     """
 
     tensor: str
     region: Region
+    argument: str = ""
 
 
 @dataclass(frozen=True, slots=True)

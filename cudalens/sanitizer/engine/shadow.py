@@ -1,82 +1,299 @@
-"""Which accesses are still of interest: per range of bytes, the last write and the last read of each stream.
+"""Which accesses are still of interest: per range of bytes, the last write and the last reads that nothing orders.
 
-An earlier access of the same stream and kind to the same bytes says nothing new: whoever is ordered after the later one
-is ordered after it too, and whoever races with it races with the later one. An access that a covering write is ordered
-after says nothing new either. So memory is O(live ranges x streams), however often a tensor is touched. (The insight
-of FastTrack: Flanagan and Freund, PLDI 2009.)
+An earlier access that a later one of the same kind to the same bytes is ordered after says nothing new: whoever races
+with it races with the later one, and whoever is ordered after the later one is ordered after it too. So a cell needs
+one write and one read in almost all programs, and more only while accesses are unordered. Memory is
+O(live ranges x streams), however often a tensor is touched. (The insight of FastTrack: Flanagan and Freund, PLDI 2009.)
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from cudalens.sanitizer.engine.clocks import VectorClock
-from cudalens.sanitizer.engine.races import Touch
-from cudalens.sanitizer.engine.records import StreamId
+from cudalens.sanitizer.engine.clocks import Line, VectorClock
+from cudalens.sanitizer.engine.records import Place
 from cudalens.sanitizer.engine.regions import Region
 
-_Key = tuple[StreamId, bool]
+MAX_CELLS: Final = 1024
+"""Ranges that one block keeps apart; beyond, the oldest are forgotten."""
+
+_FIRST_PRUNE: Final = 64
+
+
+class Use(NamedTuple):
+    """An operation's argument, as reports name it: what collectors make once per operator."""
+
+    op: str
+    argument: str = ""
+
+
+class Info(NamedTuple):
+    """What is noted of an access, beside its line and clock.
+
+    Attributes:
+        use: Operation and argument.
+        place: Where in the user's program.
+        stack: The call stack, as the collector took it.
+        shape: Of the tensor; None where it is not known.
+        stride: In elements; None where the tensor is contiguous.
+        dtype: Anything whose text names the type.
+        life: The allocation.
+        name: Of the tensor, where the collector has one; else the allocation's.
+    """
+
+    use: Use
+    place: Place
+    stack: object
+    shape: tuple[int, ...] | None
+    stride: tuple[int, ...] | None
+    dtype: object
+    life: Life
+    name: str | None = None
+
+
+Entry: TypeAlias = tuple[Line, int, bool, Any]
+"""Line, clock, whether it is a write, `Info` (or a plain tuple of its fields)."""
+
+
+class Life:
+    """One allocation: a block between being handed out and being freed.
+
+    Attributes:
+        block: Its shadow.
+        name: As the collector names it.
+        start: First address.
+        num_bytes: Size.
+        owner: Line whose pool it came from; None where that is not known.
+        generation: How often the block has been handed out before.
+        is_live: Whether it is handed out now.
+        run: The collector's own mark; None once it is over, so that one look tells whether it is of use.
+        recorded: Lines that ``record_stream`` named; None while there are none.
+        place: Where it was allocated.
+        stack: The call stack of that.
+        freed_place: Where it was freed.
+        freed_stack: The call stack of that.
+        whole: The cell of all its bytes; None for an empty one.
+        device: Index of its GPU, -1 for the host: the collector's.
+        address: First address of the storage, as the collector sees it.
+        aliases: Other views of the same allocation that the collector keeps.
+    """
+
+    __slots__ = (
+        "address",
+        "aliases",
+        "block",
+        "device",
+        "freed_place",
+        "freed_stack",
+        "generation",
+        "is_live",
+        "name",
+        "num_bytes",
+        "owner",
+        "place",
+        "recorded",
+        "run",
+        "stack",
+        "start",
+        "whole",
+    )
+
+    def __init__(self, block: Block, name: str, start: int, num_bytes: int, owner: Line | None) -> None:
+        self.block, self.name, self.start, self.num_bytes, self.owner = block, name, start, num_bytes, owner
+        self.generation = 0
+        self.is_live = True
+        self.run: object = None
+        self.recorded: set[Line] | None = None
+        self.place: Place = None
+        self.stack: object = None
+        self.freed_place: Place = None
+        self.freed_stack: object = None
+        self.whole: Cell | None = None
+        self.device = -1
+        self.address = start
+        self.aliases: list[Life] | None = None
+
+
+class Cell:
+    """What is remembered of one exact set of bytes.
+
+    The last write and the last read have slots of their own; accesses that they are not ordered after are in `more`.
+
+    Attributes:
+        region: The bytes.
+        near: Other cells of the block that share a byte with it, and whether this one covers them.
+        writer: Line of the last write; None where there is none.
+        write_clock: Its clock.
+        write: Its `Info`.
+        reader: Line of the last read since; None where there is none.
+        read_clock: Its clock.
+        read: Its `Info`.
+        more: Older accesses, one per line and kind; None while there are none.
+    """
+
+    __slots__ = ("more", "near", "read", "read_clock", "reader", "region", "write", "write_clock", "writer")
+
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.near: list[tuple[Cell, bool]] = []
+        self.writer: Line | None = None
+        self.write_clock = 0
+        self.write: Any = None
+        self.reader: Line | None = None
+        self.read_clock = 0
+        self.read: Any = None
+        self.more: dict[tuple[Line, bool], Entry] | None = None
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All that is remembered, oldest kind first."""
+        found = list(self.more.values()) if self.more else []
+        if self.writer is not None:
+            found.append((self.writer, self.write_clock, True, self.write))
+        if self.reader is not None:
+            found.append((self.reader, self.read_clock, False, self.read))
+        return found
+
+    def unordered(self, line: Line, is_write: bool) -> Iterator[Entry]:
+        """What an access by `line` races with, were it to touch these bytes now."""
+        if self.writer is None and self.reader is None and self.more is None:
+            return
+        vector = line.vector
+        for entry in self.entries:
+            if (is_write or entry[2]) and entry[0] is not line and vector.get(entry[0].index, 0) < entry[1]:
+                yield entry
+
+    def note(self, line: Line, is_write: bool, info: Any) -> None:
+        """Remember an access, and forget what it is ordered after and makes uninteresting."""
+        left = [
+            entry
+            for entry in self.entries
+            if (entry[2] and not is_write) or (entry[0] is not line and line.vector.get(entry[0].index, 0) < entry[1])
+        ]
+        left.append((line, line.clock, is_write, info))
+        self._set(left)
+
+    def forget_known(self, vector: VectorClock) -> None:
+        """Drop what is done at `vector`."""
+        if self.writer is not None or self.reader is not None:
+            self._set([e for e in self.entries if vector.get(e[0].index, 0) < e[1]])
+
+    def forget_ordered(self, line: Line) -> None:
+        """Drop what `line` is ordered after: a write of all these bytes has just taken its place."""
+        if self.writer is not None or self.reader is not None:
+            vector = line.vector
+            self._set([e for e in self.entries if e[0] is not line and vector.get(e[0].index, 0) < e[1]])
+
+    def take_in(self, entries: Iterable[Entry]) -> None:
+        """Remember accesses from elsewhere, which came before all that is here."""
+        mine = self.entries
+        have = {(e[0], e[2]) for e in mine}
+        self._set([e for e in entries if (e[0], e[2]) not in have] + mine)
+
+    def _set(self, entries: list[Entry]) -> None:
+        """Put the last write and the last read into their slots, and the others aside."""
+        self.writer = self.reader = self.write = self.read = self.more = None
+        more: dict[tuple[Line, bool], Entry] = {}
+        for entry in reversed(entries):
+            line, clock, is_write, info = entry
+            if is_write and self.writer is None:
+                self.writer, self.write_clock, self.write = line, clock, info
+            elif not is_write and self.reader is None:
+                self.reader, self.read_clock, self.read = line, clock, info
+            else:
+                more.setdefault((line, is_write), entry)
+        self.more = dict(reversed(more.items())) or None
 
 
 class Block:
-    """Shadow of one block of an allocator.
+    """Shadow of a range of addresses that is, or was, one allocation.
 
     Attributes:
         start: First address.
         end: One past the last address.
-        owner: Stream whose pool it came from.
-        generation: How often it has been handed out.
-        is_live: Whether it is handed out now.
-        recorded: Streams that ``record_stream`` named since it was handed out.
-        release: What the allocator waits for before it hands the block out again, known once it is freed.
+        life: Its current allocation, or the last one; None for what is left of one that another took a part of.
+        generation: Of the next allocation.
+        releases: What the allocator waits for before it hands the range out again.
+        is_current: Whether these addresses are still this block's.
+        num_forgotten: Ranges that were given up because there were too many.
     """
 
-    __slots__ = ("_touches", "end", "generation", "is_live", "owner", "recorded", "release", "start")
+    __slots__ = (
+        "_cells",
+        "_prune_at",
+        "end",
+        "generation",
+        "is_current",
+        "layouts",
+        "life",
+        "num_forgotten",
+        "releases",
+        "start",
+    )
 
-    def __init__(self, start: int, end: int, owner: StreamId, generation: int = 0) -> None:
-        self.start, self.end, self.owner, self.generation = start, end, owner, generation
-        self.is_live = True
-        self.recorded: set[StreamId] = set()
-        self.release: VectorClock = {}
-        self._touches: dict[Region, dict[_Key, Touch]] = {}
-
-    def conflicts(self, region: Region, is_write: bool) -> Iterator[Touch]:
-        """Remembered accesses that share a byte with `region`, at least one of the two being a write."""
-        for other, touches in self._touches.items():
-            relevant = [t for t in touches.values() if is_write or t.is_write]
-            if relevant and other.overlaps(region):
-                yield from relevant
-
-    def remember(self, touch: Touch, clock: VectorClock) -> None:
-        """Note `touch`, and forget what it makes uninteresting; `clock` is what is done before it."""
-        if touch.is_write:
-            self._forget_covered(touch.region, clock)
-        self._touches.setdefault(touch.region, {})[touch.stream, touch.is_write] = touch
-
-    def _forget_covered(self, region: Region, clock: VectorClock) -> None:
-        for other in [r for r in self._touches if region.covers(r)]:
-            touches = self._touches[other]
-            for key in [k for k, t in touches.items() if clock.get(t.stream, 0) >= t.clock]:
-                del touches[key]
-            if not touches:
-                del self._touches[other]
-
-    def inherit(self, other: Block) -> None:
-        """Take over what is remembered of a former block at these addresses."""
-        for region, touches in other._touches.items():
-            if region.start < self.end and self.start < region.end:
-                self._touches.setdefault(region, {}).update(touches)
+    def __init__(self, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        self.life: Life | None = None
+        self.generation = 0
+        self.releases: VectorClock = {}
+        self.is_current = True
+        self.num_forgotten = 0
+        self.layouts: dict[Any, Cell] = {}
+        self._cells: dict[Region, Cell] = {}
+        self._prune_at = _FIRST_PRUNE
 
     @property
-    def touches(self) -> list[Touch]:
-        """All accesses that are remembered."""
-        return [touch for touches in self._touches.values() for touch in touches.values()]
+    def cells(self) -> list[Cell]:
+        """All cells, in order of their making."""
+        return list(self._cells.values())
 
     @property
-    def num_touches(self) -> int:
+    def num_entries(self) -> int:
         """Number of accesses that are remembered."""
-        return sum(map(len, self._touches.values()))
+        return sum(len(cell.entries) for cell in self._cells.values())
+
+    def cell(self, region: Region, known: VectorClock) -> Cell:
+        """The cell of exactly these bytes, made where it is new; `known` is what the host knows to be done."""
+        cell = self._cells.get(region)
+        if cell is None:
+            if len(self._cells) >= self._prune_at:
+                self.prune(known)
+            cell = Cell(region)
+            for other in self._cells.values():
+                if other.region.overlaps(region):
+                    cell.near.append((other, region.covers(other.region)))
+                    other.near.append((cell, other.region.covers(region)))
+            self._cells[region] = cell
+        return cell
+
+    def prune(self, known: VectorClock) -> None:
+        """Give up cells that have nothing to tell: all that follows is ordered after what the host knows."""
+        for cell in self._cells.values():
+            cell.forget_known(known)
+        self._keep({cell for cell in self._cells.values() if cell.entries})
+        if len(self._cells) >= MAX_CELLS:
+            cells = self.cells
+            self.num_forgotten += len(cells) // 2
+            self._keep(set(cells[len(cells) // 2 :]))
+        self._prune_at = min(max(2 * len(self._cells), _FIRST_PRUNE), MAX_CELLS)
+
+    def _keep(self, kept: set[Cell]) -> None:
+        if self.life is not None and self.life.whole is not None:
+            kept.add(self.life.whole)
+        if len(kept) == len(self._cells):
+            return
+        self.layouts.clear()
+        self._cells = {region: cell for region, cell in self._cells.items() if cell in kept}
+        for cell in kept:
+            cell.near = [(other, covers) for other, covers in cell.near if other in kept]
+
+    def inherit(self, other: Block, known: VectorClock) -> None:
+        """Take over what is remembered of a former block at these addresses."""
+        for cell in other.cells:
+            if cell.region.start < self.end and self.start < cell.region.end and cell.entries:
+                self.cell(cell.region, known).take_in(cell.entries)
 
 
 class Shadow:
@@ -86,38 +303,84 @@ class Shadow:
         self._starts: list[int] = []
         self._blocks: dict[int, Block] = {}
 
-    def find(self, region: Region) -> Block | None:
-        """The block that holds all of `region`, or None."""
-        at = bisect_left(self._starts, region.start + 1) - 1
+    @property
+    def blocks(self) -> list[Block]:
+        """All blocks in order of address."""
+        return [self._blocks[start] for start in self._starts]
+
+    def at(self, start: int) -> Block | None:
+        """The block that begins at an address."""
+        return self._blocks.get(start)
+
+    def find(self, start: int, end: int) -> Block | None:
+        """The block that holds all these addresses, or None."""
+        at = bisect_left(self._starts, start + 1) - 1
         if at < 0:
             return None
         block = self._blocks[self._starts[at]]
-        return block if region.end <= block.end else None
+        return block if end <= block.end else None
 
-    def overlapping(self, region: Region) -> list[Block]:
-        """Blocks that share an address with `region`, in order of address."""
-        at = max(bisect_left(self._starts, region.start + 1) - 1, 0)
+    def overlapping(self, start: int, end: int) -> list[Block]:
+        """Blocks that share an address with the range, in order of address."""
+        at = max(bisect_left(self._starts, start + 1) - 1, 0)
         found = []
-        for start in self._starts[at:]:
-            if start >= region.end:
+        for begin in self._starts[at:]:
+            if begin >= end:
                 break
-            if self._blocks[start].end > region.start:
-                found.append(self._blocks[start])
+            if self._blocks[begin].end > start:
+                found.append(self._blocks[begin])
         return found
 
-    def add(self, block: Block) -> None:
-        """Put `block` in the place of those that it overlaps, and keep what is remembered of them."""
-        for former in self.overlapping(Region(block.start, block.end - block.start)):
-            block.inherit(former)
+    def claim(self, start: int, end: int, known: VectorClock) -> tuple[Block, VectorClock]:
+        """A block for exactly these addresses, which knows what its predecessors were used for.
+
+        What it leaves over of them stays, as blocks that belong to nobody.
+
+        Args:
+            start: First address.
+            end: One past the last.
+            known: What the host knows to be done.
+
+        Returns:
+            The block, and what the allocator waited for before it handed the addresses out.
+        """
+        block = self._blocks.get(start)
+        if block is not None and block.end == end:
+            released, block.releases = block.releases, {}
+            return block, released
+        block, released = Block(start, end), {}
+        for former in self.overlapping(start, end):
+            block.generation = max(block.generation, former.generation)
+            _raise(released, former.releases)
+            block.inherit(former, known)
             self._remove(former)
+            self._leave(former, former.start, start, known)
+            self._leave(former, end, former.end, known)
+        self._add(block)
+        return block, released
+
+    def _leave(self, former: Block, start: int, end: int, known: VectorClock) -> None:
+        if start >= end or former.life is not None and former.life.is_live:
+            return
+        rest = Block(start, end)
+        rest.generation, rest.releases = former.generation, dict(former.releases)
+        rest.inherit(former, known)
+        if rest.num_entries:
+            self._add(rest)
+
+    def _add(self, block: Block) -> None:
         insort(self._starts, block.start)
         self._blocks[block.start] = block
 
     def _remove(self, block: Block) -> None:
         del self._starts[bisect_left(self._starts, block.start)]
         del self._blocks[block.start]
+        block.is_current = False
+        if block.life is not None:
+            block.life.is_live, block.life.run = False, None
 
-    @property
-    def blocks(self) -> list[Block]:
-        """All blocks in order of address."""
-        return [self._blocks[start] for start in self._starts]
+
+def _raise(into: VectorClock, other: VectorClock) -> None:
+    for index, clock in other.items():
+        if into.get(index, 0) < clock:
+            into[index] = clock

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -56,6 +58,7 @@ _REFUSED: Final = {
 def install(patches: Patches, gpus: Gpus) -> None:
     """Put torch.cuda on the virtual devices."""
     functions = CudaFunctions(gpus)
+    _installed.add(functions)
     for name, function in functions.table().items():
         patches.set(torch._C, name, function)
     for name, why in _REFUSED.items():
@@ -66,6 +69,18 @@ def install(patches: Patches, gpus: Gpus) -> None:
     handles.install(patches, gpus)
     for part in (generic_handles, memory_api, cudart, nvtx, nvml, accelerator, spreading):
         part.install(patches, gpus)
+
+
+_installed: Final[weakref.WeakSet[CudaFunctions]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for functions in list(_installed):
+        functions.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _refusal(why: str) -> Callable[..., Any]:
@@ -82,6 +97,7 @@ class CudaFunctions:
         self._gpus, self._machine = gpus, gpus.machine
         self._has_warned = False
         self._benchmark_limit = 10
+        self._process_id: int | None = None
         self.properties = [
             properties_of(gpus.spec, ordinal, device_uuid(gpus.spec.key, ordinal)) for ordinal in gpus.ordinals
         ]
@@ -93,7 +109,7 @@ class CudaFunctions:
     def _device_table(self) -> dict[str, Callable[..., Any]]:
         return {
             "_cuda_init": self.init,
-            "_cuda_isInBadFork": lambda: False,
+            "_cuda_isInBadFork": self.is_in_bad_fork,
             "_cuda_getDeviceCount": lambda: len(self._gpus.devices),
             "_cuda_getDevice": self.get_device,
             "_cuda_setDevice": self.set_device,
@@ -145,6 +161,16 @@ class CudaFunctions:
         """
         if not self._gpus.devices:
             raise RuntimeError("No CUDA GPUs are available")
+        self._process_id = os.getpid()
+
+    def is_in_bad_fork(self) -> bool:
+        """Whether this process was forked after CUDA had been initialised, after which it can no longer be used."""
+        return self._process_id is not None and self._process_id != os.getpid()
+
+    def after_fork(self) -> None:
+        """In a forked process the next tensor asks torch.cuda again, which refuses as it does with a GPU."""
+        if self._process_id is not None:
+            self._gpus.on_first_use = self.begin
 
     def begin(self) -> None:
         """A tensor is about to be made, which initialises torch.cuda."""
@@ -256,7 +282,7 @@ def _install_state(patches: Patches, gpus: Gpus, functions: CudaFunctions) -> No
         "_queued_calls": [call for call in cuda._queued_calls if call[0].__name__ != "_register_triton_kernels"],
         "_lazy_seed_tracker": copy.copy(cuda._lazy_seed_tracker),
         "_cached_device_count": None,
-        "_is_in_bad_fork": lambda: False,
+        "_is_in_bad_fork": functions.is_in_bad_fork,
         "_exchange_device": functions.exchange_device,
         "_maybe_exchange_device": functions.exchange_device,
         "_get_device_properties": functions.get_properties,
@@ -276,6 +302,8 @@ def _install_backends(patches: Patches, gpus: Gpus, functions: CudaFunctions) ->
     patches.set(torch._C, "_has_cuda", True)
     patches.set(torch._C, "_has_cudnn", True)
     patches.set(torch.version, "cuda", gpus.spec.cuda_version)
+    if getattr(torch.version, "hip", None) is not None:
+        patches.set(torch.version, "hip", None)
     cudnn = getattr(torch.backends.cudnn, "m", torch.backends.cudnn)
     for name, answer in {
         "is_available": lambda: True,

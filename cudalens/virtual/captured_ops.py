@@ -8,6 +8,7 @@ never written (NaN, or zero where the dtype has none), as its contents are undef
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any, Final
 
 import torch
@@ -23,32 +24,32 @@ _BLANK: Final = frozenset(
 _UNDECLARED_WRITES: Final = {"aten::native_batch_norm": (3, 4), "aten::cudnn_batch_norm": (3, 4)}
 """Arguments that are written though the schema does not say so: the running statistics."""
 
+_NOTHING: Final = nullcontext()
+
 _writes: dict[Any, tuple[int | str, ...]] = {}
 
 
 class CapturedOp:
     """One operator call, with `Operand` in the place of tensors."""
 
-    __slots__ = ("args", "drops", "func", "is_blank", "kwargs", "makes")
+    __slots__ = ("args", "func", "has_grad", "is_blank", "kwargs", "makes")
 
     def __init__(
         self, func: Any, args: Any, kwargs: Any, makes: list[tuple[tuple[int, ...], Operand]], *, is_blank: bool
     ) -> None:
         self.func, self.args, self.kwargs, self.makes, self.is_blank = func, args, kwargs, makes, is_blank
-        self.drops: list[Memory] = []
+        self.has_grad = torch.is_grad_enabled()  # some kernels keep more for a backward
 
     def run(self) -> None:
         """Run it again."""
-        out = self.func(*_taken(self.args), **_taken(self.kwargs))
+        with torch.set_grad_enabled(self.has_grad) if self.has_grad != torch.is_grad_enabled() else _NOTHING:
+            out = self.func(*_taken(self.args), **_taken(self.kwargs))
         for path, operand in self.makes:
             result = _at(out, path)
             if self.is_blank:
                 operand.blank(result)
             else:
                 operand.store(result)
-        for memory in self.drops:
-            if not memory.is_shared:
-                memory.own = None
 
 
 class Tape:
@@ -59,7 +60,6 @@ class Tape:
         self._saved: dict[Memory, torch.Tensor] = {}
         self._generators: dict[int, tuple[torch.Generator, torch.Tensor]] = {}
         self._made: list[Operand] = []
-        self._last_use: dict[Memory, CapturedOp] = {}
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator for its result's shape, and note it.
@@ -91,8 +91,6 @@ class Tape:
                 self._save_memory(memory)
         for generator in tape.generators():
             self._save_generator(generator)
-        for memory in tape.memories():
-            memory.is_shared = True
         tape.replay()
         self.ops.append(tape)
 
@@ -100,13 +98,10 @@ class Tape:
         """The capture is over: nothing has been computed."""
         with unseen():
             self._undo()
-        for memory, op in self._last_use.items():
-            if memory.made_by(self):
-                op.drops.append(memory)
-        self._saved, self._generators, self._made, self._last_use = {}, {}, [], {}
+        self._saved, self._generators, self._made = {}, {}, []
 
     def _undo(self) -> None:
-        for memory, contents in self._saved.items():
+        for memory, contents in reversed(self._saved.items()):
             storage = memory.live
             if storage is not None and storage.nbytes() >= contents.numel():
                 bytes_of(storage)[: contents.numel()].copy_(contents)
@@ -134,15 +129,6 @@ class Tape:
                 yield from (operand.memory for operand in _operands(_argument(place, op.args, op.kwargs)))
             yield from (operand.memory for _, operand in op.makes)
 
-    def memories(self) -> Iterator[Memory]:
-        """All memory that operators use."""
-        for op in self.ops:
-            if isinstance(op, Tape):
-                yield from op.memories()
-                continue
-            yield from (operand.memory for operand in _operands((op.args, tuple(op.kwargs.values()))))
-            yield from (operand.memory for _, operand in op.makes)
-
     def generators(self) -> Iterator[torch.Generator]:
         """The generators that operators draw from."""
         for op in self.ops:
@@ -163,8 +149,6 @@ class Tape:
         op = CapturedOp(func, args, kwargs, makes, is_blank=func._schema.name in _BLANK)
         self.ops.append(op)
         self._made += [operand for _, operand in makes]
-        for operand in (*_operands((args, tuple(kwargs.values()))), *(operand for _, operand in makes)):
-            self._last_use[operand.memory] = op
 
     def _kept(self, value: Any) -> Any:
         """`value` with places for tensors; numbers in host memory are read now, as a launch reads them."""

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from cudalens.device import hooks
 from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
 from cudalens.virtual.cuda_errors import INVALID_DEVICE, cuda_error
 from cudalens.virtual.generators import default_generators
+from cudalens.virtual.graph_memory import settled
 from cudalens.virtual.machine import CudaEvent, Device, Machine, Stream, Work
 from cudalens.virtual.residency import KEY, Residence
 from cudalens.virtual.signals import GpuTraceSignals
@@ -180,6 +182,8 @@ class Gpus:
         if block is None and num_bytes:
             block = self.reserve(device, num_bytes)
         residence = storage.__dict__[KEY] = Residence(self, device, block, num_bytes)
+        if self.machine.captures and block is not None:
+            settled(storage, self, block.address)
         return residence
 
     def reserve(self, device: Device, num_bytes: int) -> Block:
@@ -220,6 +224,7 @@ class Gpus:
             device.allocator.record_stream(block, stream.handle)
         if self._dead:
             self._bury()
+        hooks.emit(hooks.BlockRecordedOnStream(block.address, stream.handle))
 
     def stream_of(self, stream: Any) -> Stream:
         """The stream behind torch's stream object."""

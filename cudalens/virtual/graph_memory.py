@@ -1,7 +1,8 @@
 """Memory as a CUDA graph sees it: places in storages, not tensors.
 
 A graph does not keep the user's tensors alive, so that their blocks go back to the graph's pool as they do on a real
-device. Where the user's storage is gone, the graph computes in memory of its own.
+device. Where the user's storage is gone, the graph computes in memory of its own, or in what has taken the place in the
+pool since: graphs that share a pool and are replayed out of order overwrite each other's results as on a GPU.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 import torch
 
@@ -20,6 +22,36 @@ if TYPE_CHECKING:
     from cudalens.virtual.captured_ops import Tape
 
 MEMORY_KEY: Final = "_cudalens_memory"
+_AUTOCAST: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(
+    torch._C.DispatchKey.AutocastCUDA
+)
+
+
+class Slot:
+    """A place in a graph's memory pool, by its address: whatever lies there is overwritten by what comes there next.
+
+    Attributes:
+        own: The contents, while no tensor of the user has the place.
+    """
+
+    __slots__ = ("__weakref__", "_occupant", "own")
+
+    def __init__(self) -> None:
+        self._occupant: Callable[[], torch.UntypedStorage | None] = lambda: None
+        self.own: torch.UntypedStorage | None = None
+
+    def occupy(self, storage: torch.UntypedStorage) -> None:
+        """A tensor of the user takes the place."""
+        self._occupant = weakref.ref(storage)
+
+    def occupant(self, num_bytes: int) -> torch.UntypedStorage | None:
+        """The user's storage here, where `num_bytes` fit into it."""
+        storage = self._occupant()
+        return storage if storage is not None and storage.nbytes() >= num_bytes else None
+
+
+_slots: WeakValueDictionary[tuple[int, int], Slot] = WeakValueDictionary()
+"""By the GPUs' identity and the address: graphs that share a pool share its places."""
 
 
 class Memory:
@@ -27,19 +59,19 @@ class Memory:
 
     Attributes:
         maker: The tape whose operator made it; None for memory from outside of any capture.
-        is_shared: Another graph uses it too, so that its contents outlive a replay.
-        own: What stands in for the storage once the user has let go of it.
+        num_bytes: Its size.
+        slot: Its place in the pool.
     """
 
-    __slots__ = ("_storage", "is_shared", "maker", "own")
+    __slots__ = ("_storage", "maker", "num_bytes", "slot")
 
     def __init__(self, storage: torch.UntypedStorage, maker: Tape | None) -> None:
         self._storage: Callable[[], torch.UntypedStorage | None] = weakref.ref(storage)
         if maker is None and KEY not in storage.__dict__:  # page-locked host memory: a replay copies from or to it
             self._storage = lambda: storage
         self.maker = None if maker is None else weakref.ref(maker)
-        self.is_shared = False
-        self.own: torch.UntypedStorage | None = None
+        self.num_bytes = storage.nbytes()
+        self.slot = Slot()
 
     @property
     def storage(self) -> torch.UntypedStorage | None:
@@ -47,14 +79,32 @@ class Memory:
         return self._storage()
 
     @property
+    def taken(self) -> torch.UntypedStorage | None:
+        """The storage of the user that lies there now: this one, or what took its place in the pool."""
+        storage = self._storage()
+        return self.slot.occupant(self.num_bytes) if storage is None else storage
+
+    @property
     def live(self) -> torch.UntypedStorage | None:
         """Where its contents are now."""
-        storage = self._storage()
-        return self.own if storage is None else storage
+        storage = self.taken
+        return self.slot.own if storage is None else storage
 
     def made_by(self, tape: Tape) -> bool:
         """Whether an operator of `tape` made it."""
         return self.maker is not None and self.maker() is tape
+
+
+def settled(storage: torch.UntypedStorage, gpus: object, address: int) -> None:
+    """A storage got its address while a capture is under way."""
+    memory: Memory | None = storage.__dict__.get(MEMORY_KEY)
+    if memory is None or memory.maker is None:
+        return
+    slot = _slots.get((id(gpus), address))
+    if slot is None:
+        slot = _slots[id(gpus), address] = Slot()
+    slot.occupy(storage)
+    memory.slot, memory.num_bytes = slot, storage.nbytes()
 
 
 class Operand:
@@ -85,15 +135,13 @@ class Operand:
 
     def store(self, result: torch.Tensor) -> None:
         """Take over what an operator returned this time."""
-        memory = self.memory
-        if memory.storage is not None:
+        if self.memory.taken is not None:
             self.take().copy_(result)
         elif result.storage_offset() == self._offset and result.stride() == self._stride:
-            memory.own = result.untyped_storage()
+            self.memory.slot.own = result.untyped_storage()
         else:
-            if memory.own is None:
-                end = sum((size - 1) * step for size, step in zip(self._size, self._stride, strict=True)) + 1
-                memory.own = torch.empty(self._offset + max(end, 0), dtype=self._dtype).untyped_storage()
+            if self.memory.slot.own is None:
+                self.memory.slot.own = torch.empty(self.memory.num_bytes, dtype=torch.uint8).untyped_storage()
             self.take().copy_(result)
 
     def blank(self, result: torch.Tensor) -> None:
@@ -136,8 +184,6 @@ def memory_of(tensor: torch.Tensor, tape: Tape, *, is_result: bool = False) -> M
     memory: Memory | None = storage.__dict__.get(MEMORY_KEY)
     if memory is None:
         memory = storage.__dict__[MEMORY_KEY] = Memory(storage, tape if is_result else None)
-    elif not memory.made_by(tape):
-        memory.is_shared = True
     return memory
 
 
@@ -155,6 +201,11 @@ def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """Run operators on the CPU that no mode of torch sees, and autograd neither."""
-    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
+    """Run operators as the dispatch handler does: below autograd and autocast, and seen by no mode of torch."""
+    with (
+        torch._C.DisableTorchFunction(),
+        torch._C._DisableTorchDispatch(),
+        torch._C._AutoDispatchBelowAutograd(),
+        torch._C._ExcludeDispatchKeyGuard(_AUTOCAST),
+    ):
         yield

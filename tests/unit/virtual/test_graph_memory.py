@@ -116,3 +116,25 @@ def test_pools_are_told_apart_by_who_asked_for_them(graph_gpus):
     assert handle[0] == 0
     assert handle[1] > 0
     assert torch.cuda.graph_pool_handle() != handle
+
+
+@pytest.mark.parametrize(("shares", "swapped"), [(False, (5, 7)), (True, (10, 7))])
+def test_graphs_of_one_pool_overwrite_each_other_out_of_order_as_on_a_gpu(h100, shares, swapped):
+    """As PyTorch's own test of three graphs: the third took the memory of what the second was the last to use."""
+    a, made = torch.ones(4, device="cuda"), {}
+    pool = torch.cuda.graph_pool_handle()
+
+    def first():
+        made["c"], made["d"] = a + 1, a + 2
+
+    g0, _ = capture(first, pool=pool)
+    g1, e = capture(lambda: made.pop("c") + 3, pool=pool)
+    g2, f = capture(lambda: made.pop("d") + 4, pool=pool if shares else None)
+
+    def replay(*graphs):
+        for graph in graphs:
+            graph.replay()
+        return e[0].item(), f[0].item()
+
+    assert replay(g0, g1, g2) == (5, 7)
+    assert replay(g0, g2, g1) == swapped

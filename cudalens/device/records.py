@@ -86,7 +86,7 @@ class EventSynchronized(Record):
 
 @dataclass(frozen=True, slots=True)
 class BlockRecordedOnStream(Record):
-    """``Tensor.record_stream``: `stream` uses the block at `address`, which belongs to another stream's pool.
+    """``Tensor.record_stream``: `stream` uses the block at `address`, which may belong to another stream's pool.
 
     Told by the virtual device. On a real one torch tells nobody.
     """

@@ -8,6 +8,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from cudalens.device import hooks
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.capture import MODES, GraphCapture, Mode
 from cudalens.virtual.captured_graph import CapturedGraph
@@ -40,7 +41,7 @@ class GraphState:
 
     def __init__(self, gpus: Gpus, owner: Any, *, keeps: bool) -> None:
         self.gpus, self.keeps = gpus, keeps
-        self.owner = weakref.ref(owner)
+        self.owner, self._number = weakref.ref(owner), id(owner)
         self.stream: Stream = gpus.machine.current_stream()
         self.device: Device | None = None
         self.pool_id: PoolId = (0, 0)
@@ -85,6 +86,7 @@ class GraphState:
             raise
         capture.owner = self.owner
         self.capture = capture
+        hooks.emit(hooks.CaptureBegan(self._number, stream.handle, self.pool_id))
 
     def end(self) -> None:
         """``capture_end``.
@@ -97,12 +99,15 @@ class GraphState:
         capture, device = self.capture, self.device
         if capture is None or device is None:
             raise RuntimeError("capture_end() called before capture_begin().")
+        is_valid = False
         try:
             capture.end()
+            is_valid = True
         finally:
             if capture not in self.gpus.machine.captures:  # another thread's attempt leaves it under way
                 device.allocator.end_allocate_to_pool(self.pool_id)
                 self.capture = None
+                hooks.emit(hooks.CaptureEnded(self._number, self.stream.handle, is_valid))
         self.graph = CapturedGraph(capture)
         if not self.graph.nodes:
             warnings.warn(
@@ -144,15 +149,19 @@ class GraphState:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         if not self.is_instantiated:
             self.instantiate()
-        self.graph.replay(self.gpus.machine.current_stream(self.device))
+        stream = self.gpus.machine.current_stream(self.device)
+        self.graph.replay(stream)
+        hooks.emit(hooks.GraphReplayed(self._number, stream.handle))
 
     def reset(self) -> None:
         """Let go of the graph and of its memory."""
         if self.capture is not None and self.device is not None:
             self.capture.abandon()
             self.device.allocator.end_allocate_to_pool(self.pool_id)
+            hooks.emit(hooks.CaptureEnded(self._number, self.stream.handle, is_valid=False))
         if self._holds_pool and self.device is not None:
             self.device.allocator.release_pool(self.pool_id)
+            hooks.emit(hooks.GraphDestroyed(self._number))
         self.capture, self.graph, self._holds_pool = None, None, False
         self.is_instantiated = self.has_template = False
         self.generators.clear()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import torch
+from torch.overrides import has_torch_function_unary
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import legacy_types
@@ -112,7 +113,8 @@ def _read_by_host(gpus: Gpus, original: Any) -> Any:
     """For methods that copy all values to the host: ``tolist()`` and the printed form."""
 
     def read(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        residence = residence_of(self)
+        # torch calls this method once more from within its function modes: that call is the one that copies.
+        residence = None if has_torch_function_unary(self) else residence_of(self)
         if residence is not None and self.numel():
             run_copy(gpus, self, self, (residence.device, None), non_blocking=False, op="aten::copy_")
         return original(self, *args, **kwargs)

@@ -244,11 +244,11 @@ def elapsed_ms(begin: CudaEvent, end: CudaEvent) -> float:
     """
     if not (begin.is_timed and end.is_timed):
         raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-    if begin.recorded_ns is None or end.recorded_ns is None:
+    if not (begin.handle and end.handle):
         raise ValueError("Both events must be recorded before calculating elapsed time.")
     if not (query_event(begin) and query_event(end)):
         raise RuntimeError("Both events must be completed before calculating elapsed time.")
-    if begin.device is not end.device:
+    if begin.device is not end.device or begin.recorded_ns is None or end.recorded_ns is None:
         raise cuda_error(INVALID_HANDLE)
     return (end.recorded_ns - begin.recorded_ns) / _NS_PER_MS
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+import weakref
 
 import pytest
 import torch
@@ -112,6 +114,36 @@ def test_one_device_after_another_begins_anew():
             assert torch.cuda.memory_reserved() == 0
             assert virtual.gpus.machine.now_ns == 0
             use()
+
+
+def test_nothing_keeps_an_ended_device(way):
+    with device("h100x2") as virtual:
+        use()
+        gpus, machine = weakref.ref(virtual.gpus), weakref.ref(virtual.gpus.machine)
+    del virtual
+    gc.collect()
+    assert gpus() is None
+    assert machine() is None
+
+
+def test_streams_and_events_leave_nothing_behind(way):
+    with device("h100"):
+        stream = torch.cuda.Stream()
+
+        def step():
+            with torch.cuda.stream(stream):
+                torch.cuda.Event().record()
+            torch.cuda.current_stream().wait_stream(stream)
+            torch.cuda.synchronize()
+
+        for _ in range(200):
+            step()
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(2000):
+            step()
+        gc.collect()
+        assert len(gc.get_objects()) - before < 100
 
 
 def test_without_a_device_cuda_says_what_it_said_before():

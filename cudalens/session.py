@@ -19,6 +19,7 @@ from cudalens._interrupts import HeldInterrupts, holds_interrupts
 from cudalens.errors import ProfilerError
 from cudalens.frames import Problem, RunInfo, Trace
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, about, ranges
+from cudalens.virtual.collector import VirtualCollector
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -255,7 +256,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         self._outer: profile | None = None
         self._range: Any = None
         self._session: Session | None = None
-        self._collector = ProfilerCollector(self._options)
+        self._virtual = VirtualCollector(memory=memory, host_only=cpu_only)
+        self._collector = ProfilerCollector(self._options, self._virtual)
         self._steps = ranges.StepTracker()
         self._held = HeldInterrupts()
         self._status: Literal["ok", "raised", "interrupted"] = "ok"
@@ -302,7 +304,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             self._outer, self._state = outer, "running"
             self._range = ranges.open_range(self._name)
             return self
-        session = Session([self._collector])
+        session = Session([self._collector, self._virtual])
         self._held.install()
         try:
             session.start()
@@ -343,6 +345,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         try:
             self._steps.close()
             self._collector.settle()
+            self._virtual.settle()
         finally:
             session.stop()
             self._state = "done"
@@ -363,11 +366,10 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
                 "nothing could be recorded: " + "; ".join(f"{p.kind} ({p.where})" for p in session.problems)
             )
         rank, world_size = about.rank()
+        window = {"started_ns": session.started_ns, "ended_ns": session.ended_ns}
         info = RunInfo(
+            **(window | collector.facts() | self._virtual.facts()),
             name=self._name or "",
-            source="cuda" if collector.uses_cuda else "cpu",
-            started_ns=session.started_ns,
-            ended_ns=session.ended_ns,
             status=self._status,
             error=self._error,
             build_s=session.build_s,
@@ -375,13 +377,12 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             stop_s=session.stop_s,
             options=self._options.to_dict(),
             versions=about.versions(),
-            devices=about.devices(uses_cuda=collector.uses_cuda),
             host=about.host(),
             rank=rank,
             world_size=world_size,
             num_steps=self._steps.num_steps or None,
             code=self._code,
-            problems=(*session.problems, *collector.problems),
+            problems=(*session.problems, *collector.problems, *self._virtual.problems),
         )
         return Trace(info, **frames)
 

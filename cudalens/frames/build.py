@@ -7,6 +7,7 @@ rest, so that every Trace obeys the same definitions.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -56,7 +57,26 @@ def categorical(codes: NDArray[np.integer], categories: list[str]) -> pd.Categor
     return pd.Categorical.from_codes(codes, categories=pd.Index(categories, dtype="str"))
 
 
-def build_events(columns: Mapping[str, Any], *, async_mask: NDArray[np.bool_] | None = None) -> pd.DataFrame:
+@dataclass
+class RawRows:
+    """What a collector found, before frames are made of it.
+
+    Attributes:
+        events: Raw columns of the events, for `build_events`; each of length n.
+        async_mask: True for host rows that began and ended on different threads, shape (n,); None where there are none.
+        memory: Raw columns of the allocator's actions, for `build_memory`; None where none were recorded.
+        parent: The row that encloses each host row, -1 for none, shape (n,), from who knows better than the times do.
+    """
+
+    events: dict[str, Any]
+    async_mask: NDArray[np.bool_] | None = None
+    memory: dict[str, Any] | None = None
+    parent: Ints | None = None
+
+
+def build_events(
+    columns: Mapping[str, Any], *, async_mask: NDArray[np.bool_] | None = None, parent: Ints | None = None
+) -> pd.DataFrame:
     """The events frame from raw columns.
 
     Args:
@@ -65,6 +85,8 @@ def build_events(columns: Mapping[str, Any], *, async_mask: NDArray[np.bool_] | 
             always computed here.
         async_mask: True for host rows that started and ended on different threads: they take no place in a tree, and
             have no self time, since no thread was busy with them throughout.
+        parent: Number of the row, in the order given, that encloses each row, -1 for none; it begins no later, ends no
+            earlier and stands before it. Without it the times tell.
 
     Returns:
         The frame, rows sorted by (ts, longest first), with the catalog's columns and dtypes.
@@ -80,8 +102,16 @@ def build_events(columns: Mapping[str, Any], *, async_mask: NDArray[np.bool_] | 
     }
     if async_mask is not None:
         async_mask = async_mask if is_sorted else async_mask[order]
-    arrays |= _links(arrays, async_mask)
+    arrays |= _links(arrays, async_mask, None if parent is None else _reordered(parent, order))
     return pd.DataFrame({c.name: arrays[c.name] for c in columns_of("events")}, copy=False)
+
+
+def _reordered(parent: Ints, order: Ints) -> Ints:
+    """Row numbers that `parent` holds for rows in another order, once rows stand in `order`."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    above = parent[order]
+    return np.where(above >= 0, place[above], -1) if len(order) else above
 
 
 def build_memory(columns: Mapping[str, Any], events: pd.DataFrame) -> pd.DataFrame:
@@ -169,10 +199,12 @@ def _as_rows(rows: Ints) -> pd.arrays.IntegerArray:
     return pd.arrays.IntegerArray(np.where(missing, 0, rows), missing)
 
 
-def _links(arrays: Mapping[str, Any], async_mask: NDArray[np.bool_] | None) -> dict[str, Any]:
+def _links(
+    arrays: Mapping[str, Any], async_mask: NDArray[np.bool_] | None, parent: Ints | None = None
+) -> dict[str, Any]:
     ts, dur = arrays["ts"], arrays["dur"]
-    lane = _host_lanes(arrays, async_mask)
-    parent = tree.parents(ts, dur, lane)
+    if parent is None:
+        parent = tree.parents(ts, dur, _host_lanes(arrays, async_mask))
     launch = _launches(arrays)
     self_dur = tree.self_durations(dur, parent)
     if async_mask is not None:

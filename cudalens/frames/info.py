@@ -30,6 +30,7 @@ class DeviceInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         capability: Compute capability ("9.0"), or None.
         total_memory_bytes: Size of its memory, or None.
         num_sms: Multiprocessors (compute units), or None.
+        is_modelled: No such device was there: a virtual one stood in for it.
     """
 
     index: int
@@ -37,6 +38,7 @@ class DeviceInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     capability: str | None = None
     total_memory_bytes: int | None = None
     num_sms: int | None = None
+    is_modelled: bool = False
 
 
 class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 import torch
 
-from cudalens.frames import GPU_CATEGORIES, RUNTIME_CATEGORIES, Problem, build_events, build_memory, is_category
+from cudalens.frames import (
+    GPU_CATEGORIES,
+    RUNTIME_CATEGORIES,
+    Problem,
+    RawRows,
+    build_events,
+    build_memory,
+    is_category,
+)
 from cudalens.frames.garbage import no_garbage_collection
-from cudalens.profiler import allocations, ancestry, columns, launches
+from cudalens.profiler import about, allocations, ancestry, columns, launches
 from cudalens.profiler.kineto import KinetoSession
 from cudalens.profiler.options import ProfilerOptions
 
 
+class Overlay(Protocol):
+    """Who tells what torch's profiler cannot know: of a device that it does not see, on a clock of its own."""
+
+    @property
+    def hides_cuda(self) -> bool:
+        """Whether what torch calls CUDA now is not a GPU that Kineto could watch."""
+
+    def lay_over(self, host: RawRows) -> RawRows:
+        """The rows of the run, from those that torch's profiler recorded; `host` itself where there is nothing."""
+
+
 class ProfilerCollector:
     """Runs torch's profiler between `start` and `stop`.
+
+    Args:
+        options: What is recorded.
+        overlay: Who completes what torch's profiler records, if there is somebody.
 
     Attributes:
         options: What is recorded.
@@ -27,8 +50,9 @@ class ProfilerCollector:
 
     name = "profiler"
 
-    def __init__(self, options: ProfilerOptions | None = None) -> None:
+    def __init__(self, options: ProfilerOptions | None = None, overlay: Overlay | None = None) -> None:
         self.options = options or ProfilerOptions()
+        self._overlay = overlay
         self.session: KinetoSession | None = None
         self.raw: Any = None
         self.uses_cuda = False
@@ -41,7 +65,7 @@ class ProfilerCollector:
             ProfilerBusyError: Another profiler is running; nothing was touched.
             ProfilerError: torch refused.
         """
-        session = KinetoSession(self.options)
+        session = KinetoSession(self.options, watches_cuda=self._overlay is None or not self._overlay.hides_cuda)
         session.start()
         self.session, self.uses_cuda = session, session.uses_cuda
 
@@ -58,29 +82,38 @@ class ProfilerCollector:
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The events, memory and stacks frames of the raw results."""
-        frames = build_frames(self.raw, self.options, uses_cuda=self.uses_cuda)
+        frames = build_frames(self.raw, self.options, uses_cuda=self.uses_cuda, overlay=self._overlay)
         self.problems = _missing(frames["events"]) if self.uses_cuda else ()
         return frames
 
+    def facts(self) -> dict[str, Any]:
+        """What the run info shall say: fields of `RunInfo`."""
+        return {"source": "cuda" if self.uses_cuda else "cpu", "devices": about.devices(uses_cuda=self.uses_cuda)}
 
-def build_frames(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> dict[str, pd.DataFrame]:
+
+def build_frames(
+    raw: Any, options: ProfilerOptions, *, uses_cuda: bool, overlay: Overlay | None = None
+) -> dict[str, pd.DataFrame]:
     """Frames from torch's raw results: the one step between the profiler and a Trace.
 
     Args:
         raw: torch's `_ProfilerResult`.
         options: What the run recorded.
         uses_cuda: Whether GPU work was recorded.
+        overlay: Who completes the rows, if there is somebody.
     """
     with no_garbage_collection():
         found = columns.read(raw, options, uses_cuda=uses_cuda)
         if uses_cuda:
             found.columns |= launches.launch_columns(raw, found.columns)
-        events = build_events(found.columns, async_mask=found.is_async)
+        rows = RawRows(found.columns, found.is_async, allocations.memory_columns(raw, found.memory))
+        if overlay is not None:
+            rows = overlay.lay_over(rows)
+        events = build_events(rows.events, async_mask=rows.async_mask, parent=rows.parent)
         frames = {"events": events}
         frames |= ancestry.python_columns(events, options, found.thread_numbers)
-        raw_memory = allocations.memory_columns(raw, found.memory)
-        if raw_memory is not None:
-            frames["memory"] = build_memory(raw_memory, events)
+        if rows.memory is not None:
+            frames["memory"] = build_memory(rows.memory, events)
     return frames
 
 

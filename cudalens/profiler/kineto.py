@@ -39,12 +39,16 @@ def has_cuda() -> bool:
 class KinetoSession:
     """One run of torch's Kineto profiler, over `torch.autograd.profiler.profile`.
 
+    Args:
+        options: What is recorded.
+        watches_cuda: Whether what torch calls CUDA is a GPU that Kineto can watch.
+
     Attributes:
         uses_cuda: Whether GPU work is recorded.
     """
 
-    def __init__(self, options: ProfilerOptions) -> None:
-        self.uses_cuda = not options.cpu_only and has_cuda()
+    def __init__(self, options: ProfilerOptions, *, watches_cuda: bool = True) -> None:
+        self.uses_cuda = watches_cuda and not options.cpu_only and has_cuda()
         self._profile: Any = torch_profiler.profile(
             use_cpu=True,
             use_device="cuda" if self.uses_cuda else None,

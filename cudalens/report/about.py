@@ -70,6 +70,7 @@ def _device(device: DeviceInfo) -> str:
         f"compute capability {device.capability}" if device.capability else "",
         units.size(device.total_memory_bytes) if device.total_memory_bytes else "",
         f"{device.num_sms} SMs" if device.num_sms else "",
+        "modelled" if device.is_modelled else "",
     ]
     known = ", ".join(fact for fact in facts if fact)
     return f"{device.index}: {device.name}{f' ({known})' if known else ''}"

@@ -120,7 +120,13 @@ class Signals(Protocol):
 
 
 class Recorder(Protocol):
-    """Who wants to know all that happens, with its times. Called after the fact."""
+    """Who wants to know all that happens, with its times. Called after the fact, but for what begins and ends."""
+
+    def begin(self, operator: str) -> Any:
+        """An operator's handler begins; without a name, something that no GPU's trace would show."""
+
+    def end(self, begun: Any) -> None:
+        """What `begin` returned `begun` for ends."""
 
     def called(self, name: str, start_ns: int, end_ns: int, correlation_id: int) -> None:
         """The host called the CUDA runtime or driver."""
@@ -150,6 +156,18 @@ class Recorder(Protocol):
             correlation_id: Of the runtime call.
             cuda_event: What was waited for, if it was an event.
         """
+
+    def opened(self, name: str) -> Any:
+        """The program opens a range."""
+
+    def closed(self, opened: Any) -> None:
+        """The program closes the range that `opened` returned this for."""
+
+    def marked(self, name: str) -> None:
+        """The program marks an instant."""
+
+    def ranged(self, name: str, stream: Stream, start_ns: int, end_ns: int) -> None:
+        """The program closed a range that it had opened on a stream."""
 
 
 class Capture(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 
 import pytest
@@ -231,6 +232,33 @@ def test_calls_queued_before_are_made_at_initialisation():
         assert torch.cuda.initial_seed() == 11
 
 
+def in_a_fork(question):
+    """The answer of a forked process, as text."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            answer = str(question())
+        except BaseException as error:  # the child must not come back to the test
+            answer = f"{type(error).__name__}: {error}"
+        os.write(write, answer.encode())
+        os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with os.fdopen(read) as pipe:
+        return pipe.read()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot fork here")
+@pytest.mark.parametrize("question", [lambda: torch.ones(2, device="cuda"), torch.cuda.current_device])
+def test_cuda_cannot_be_used_in_a_fork_after_its_initialisation(h100s, question):
+    assert not in_a_fork(question).startswith("RuntimeError")
+    torch.cuda.init()
+    assert in_a_fork(torch.cuda.is_initialized) == "False"
+    assert in_a_fork(question).startswith("RuntimeError: Cannot re-initialize CUDA in forked subprocess")
+    assert not torch.cuda._is_in_bad_fork()
+
+
 def test_no_device_is_too_old_for_the_build():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -319,23 +347,34 @@ def test_ipc_has_nothing_to_collect(h100s):
 
 
 class Notes:
-    """A recorder that wants annotations."""
+    """A recorder that wants annotations: what began and ended when."""
 
-    def __init__(self):
-        self.annotations = []
+    def __init__(self, machine):
+        self.machine, self.annotations = machine, []
 
-    def annotated(self, name, start_ns, end_ns, kind):
-        self.annotations.append((name, end_ns - start_ns, kind))
+    def opened(self, name):
+        return name, self.machine.now_ns
+
+    def closed(self, opened):
+        name, start_ns = opened
+        self.annotations.append((name, self.machine.now_ns - start_ns))
+
+    def marked(self, name):
+        self.annotations.append((name, 0))
+
+    def ranged(self, name, stream, start_ns, end_ns):
+        self.annotations.append((name, end_ns - start_ns))
 
     def called(self, *arguments):
         pass
 
-    worked = synchronized = called
+    begin = end = worked = synchronized = called
 
 
 def test_ranges_and_marks_reach_the_recorder(h100s):
     machine, nvtx = h100s.machine, torch.cuda.nvtx
-    machine.recorder = notes = Notes()
+    before = nvtx.range_start("before")
+    machine.recorder = notes = Notes(machine)
     assert nvtx.range_push("outer") == 0
     machine.spend(100)
     assert nvtx.range_push("inner") == 1
@@ -350,13 +389,16 @@ def test_ranges_and_marks_reach_the_recorder(h100s):
         machine.spend(1)
     nvtx.range_end(number)
     nvtx.range_end(number)
-    assert notes.annotations == [
-        ("here", 0, "mark"),
-        ("inner", 20, "range"),
-        ("outer", 120, "range"),
-        ("3 steps", 1, "range"),
-        ("across", 8, "range"),
-    ]
+    nvtx.range_end(before)
+    assert notes.annotations == [("here", 0), ("inner", 20), ("outer", 120), ("3 steps", 1), ("across", 8)]
+
+
+def test_a_range_that_outlives_its_recorder_is_nobodys(h100s):
+    h100s.machine.recorder = first = Notes(h100s.machine)
+    torch.cuda.nvtx.range_push("cut off")
+    h100s.machine.recorder = second = Notes(h100s.machine)
+    torch.cuda.nvtx.range_pop()
+    assert first.annotations == second.annotations == []
 
 
 def test_ranges_cost_nothing_without_a_recorder(h100s):
@@ -366,9 +408,9 @@ def test_ranges_cost_nothing_without_a_recorder(h100s):
 
 
 def test_a_device_range_begins_and_ends_with_the_streams_work(h100s):
-    h100s.machine.recorder = notes = Notes()
+    h100s.machine.recorder = notes = Notes(h100s.machine)
     torch.cuda._sleep(1_980_000)
     opened = torch.cuda.nvtx._device_range_start("on the GPU")
     torch.cuda._sleep(1_980_000)
     torch.cuda.nvtx._device_range_end(opened)
-    assert notes.annotations == [("on the GPU", pytest.approx(1_000_000, rel=0.01), "range")]
+    assert notes.annotations == [("on the GPU", pytest.approx(1_000_000, rel=0.01))]

@@ -1,0 +1,112 @@
+"""Where in the host's call tree each runtime call, and each action of the allocator, was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.virtual.host_tree import HostTree
+from cudalens.virtual.pruning import Pruned
+from cudalens.virtual.recorder import Call, MemoryAct, Recorder
+
+Ints = NDArray[np.int64]
+Act = Call | MemoryAct
+
+_MEMORY_CALLS: Final = frozenset({"cudaMalloc", "cudaFree", "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemRelease"})
+_FACTORY: Final = "aten::empty"
+"""How the names of operators begin that do nothing but take memory."""
+
+
+@dataclass
+class Segment:
+    """A stretch of the run on one machine, and where its clock's zero lies on the run's."""
+
+    recorder: Recorder
+    offset_ns: int
+
+
+@dataclass
+class ActPlaces:
+    """Where each act was made; each of shape (num acts,).
+
+    Attributes:
+        lane: Its thread, by number; threads that torch's profiler did not watch have numbers after those of the tree.
+        key: Where in the thread's order: twice the number of a beginning or an end in the tree, or just before one.
+        up: Place of the row that encloses it, or -1.
+        tid: The system's number of its thread.
+    """
+
+    lane: Ints
+    key: Ints
+    up: Ints
+    tid: Ints
+
+
+def locate_acts(tree: HostTree, pruned: Pruned, names: Sequence[str], acts: Sequence[tuple[Segment, Act]]) -> ActPlaces:
+    """Find the place of each act by its mark.
+
+    What a handler's mark holds was done by its operator, or by one of the operators beneath: a copy by the
+    ``aten::copy_`` of an ``aten::_to_copy``, memory by its ``aten::empty_strided``.
+
+    Args:
+        tree: The host's rows.
+        pruned: Which of them are shown.
+        names: Name of the row at each place.
+        acts: What the host did, in order.
+    """
+    ends = tree.end
+    lane, key, up = (np.full(len(acts), -1, np.int64) for _ in range(3))
+    for mark, members in _by_mark(acts).items():
+        at = tree.place_of.get(mark)
+        if at is None:
+            key[members] = members
+            continue
+        lane[members] = tree.lane[at]
+        found = _within(tree, pruned, names, at, [acts[k] for k in members])
+        key[members], up[members] = _in_order(ends, pruned, at, found)
+    tids = np.array([act.tid for _, act in acts], np.int64)
+    unwatched = lane < 0
+    lane[unwatched] = len(tree.tid) + np.unique(tids[unwatched], return_inverse=True)[1].reshape(-1)
+    return ActPlaces(lane, key, up, tids)
+
+
+def _by_mark(acts: Sequence[tuple[Segment, Act]]) -> dict[int, list[int]]:
+    groups: dict[int, list[int]] = {}
+    for k, (_, act) in enumerate(acts):
+        groups.setdefault(act.mark, []).append(k)
+    return groups
+
+
+def _within(
+    tree: HostTree, pruned: Pruned, names: Sequence[str], at: int, acts: Sequence[tuple[Segment, Act]]
+) -> list[int | None]:
+    """The operator beneath a handler that made each act; the mark for its own; None for what follows other acts."""
+    inner = at + 1 + np.flatnonzero(pruned.is_kept[at + 1 : at + tree.size[at]])
+    named = {names[place]: int(place) for place in inner}  # of several the last
+    factory = next((int(place) for place in inner if names[place].startswith(_FACTORY)), None)
+    found: list[int | None] = []
+    for segment, act in acts:
+        if isinstance(act, MemoryAct) or act.name in _MEMORY_CALLS:
+            found.append(factory)
+        else:
+            op = segment.recorder.op_of(act.correlation_id)
+            found.append(None if op is None else named.get(op, at))
+    return found
+
+
+def _in_order(ends: Ints, pruned: Pruned, at: int, found: list[int | None]) -> tuple[list[int], list[int]]:
+    """Keys and enclosing rows: those that follow others stand with them, and nobody stands before an earlier one."""
+    where = next((place for place in found if place is not None), at)
+    keys, up, latest, above = list[int](), list[int](), -1, -1
+    for place in found:
+        where = where if place is None else place
+        key = 2 * int(ends[where]) - 1
+        if key >= latest:
+            latest, above = key, int(pruned.up[at]) if where == at else where
+        keys.append(latest)
+        up.append(above)
+    return keys, up

@@ -41,6 +41,13 @@ def test_the_free_end_is_used_before_more_is_mapped():
     assert third.address == second.address + 9 * MIB
 
 
+def test_a_block_that_can_grow_is_kept_for_what_needs_it():
+    allocator, _ = make(conf=_ON)
+    first, _, _ = (allocator.malloc(size * MIB, 0) for size in (15, 5, 12))
+    allocator.free(first)  # free: 15 MiB between others, 8 MiB at the end that can grow
+    assert allocator.malloc(6 * MIB, 0).address == first.address
+
+
 def test_large_blocks_split_to_the_last_512_bytes():
     allocator, _ = make(conf=_ON)
     assert [allocator.malloc(20 * MIB - 512, 0).size, allocator.malloc(2 * MIB, 0).size] == [20 * MIB - 512, 2 * MIB]

@@ -99,6 +99,9 @@ def test_a_fraction_limits_what_is_reserved():
     allocator.malloc(200 * MIB, 0)
     with pytest.raises(OutOfMemory, match=r"256\.00 MiB allowed"):
         allocator.malloc(100 * MIB, 0)
+    allocator.malloc(40 * MIB, 0)
+    with pytest.raises(OutOfMemory, match=r"Tried to allocate 20\.00 MiB"):
+        allocator.malloc(2 * MIB, 0)  # its segment would be too much
     allocator.set_memory_fraction(1)
     allocator.malloc(100 * MIB, 0)
     with pytest.raises(RuntimeError, match=r"^invalid fraction:1\.5\. Please set within \[0, 1\]\.$"):
@@ -114,6 +117,15 @@ def test_oversize_blocks_of_the_stream_go_first_the_smallest_that_suffices():
     allocator.malloc(180 * MIB, 0)  # no single one suffices: from the largest down until 180 MiB are free
     assert world.segments("segment_free") == [140 * MIB, 100 * MIB]
     assert allocator.stats()["num_alloc_retries"] == 0
+
+
+def test_blocks_that_are_not_oversize_are_left_to_the_last_resort():
+    allocator, world = make(total=200 * MIB, conf="max_split_size_mb:32")
+    for block in [allocator.malloc(size * MIB, 0) for size in (30, 140)]:
+        allocator.free(block)
+    allocator.malloc(180 * MIB, 0)
+    assert world.segments("segment_free") == [140 * MIB, 30 * MIB]
+    assert allocator.stats()["num_alloc_retries"] == 1
 
 
 def test_one_oversize_block_that_suffices_goes_alone():
@@ -134,6 +146,13 @@ def test_garbage_collection_frees_the_older_half():
     allocator.malloc(120 * MIB, 0)  # 230 MiB are above 0.4 x 512 MiB: what is older than the average goes
     assert world.segments("segment_free") == [100 * MIB]
     assert used.is_allocated
+
+
+def test_garbage_collection_frees_a_block_of_just_the_average_age():
+    allocator, world = make(total=GIB, conf="garbage_collection_threshold:0.2,per_process_memory_fraction:0.5")
+    allocator.free(allocator.malloc(200 * MIB, 0))
+    allocator.malloc(1000, 0)
+    assert world.segments("segment_free") == [200 * MIB]
 
 
 def test_no_garbage_collection_without_a_limit():

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import gc
+import sys
 import threading
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from allocator_world import GIB, MIB, World, actions, current, make
 
+import cudalens.virtual.allocator
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.allocator import CachingAllocator, parse_conf
+from cudalens.virtual.allocator import AddressSpace, CachingAllocator, parse_conf
 
 
 @pytest.mark.parametrize(
@@ -116,6 +120,10 @@ def test_peaks_and_sums_since_their_resets():
     assert stats["num_device_alloc"] == 0
     allocator.free(kept)
     assert allocator.stats()["allocation"]["all"] == {"current": 0, "peak": 1, "allocated": 0, "freed": 1}
+    allocator.empty_cache()
+    allocator.reset_peak_stats()
+    row = allocator.stats()["reserved_bytes"]["all"]
+    assert row == {"current": 0, "peak": 0, "allocated": 0, "freed": 22 * MIB}
 
 
 def test_max_split_size_keeps_large_blocks_whole_and_for_their_like():
@@ -130,6 +138,12 @@ def test_max_split_size_keeps_large_blocks_whole_and_for_their_like():
     near = allocator.malloc(81 * MIB, 0)
     assert (near.address, near.size) == (big.address, 100 * MIB)
     assert world.segments("segment_alloc") == [100 * MIB, 10 * MIB, 80 * MIB]
+
+
+def test_a_request_of_the_max_split_size_itself_does_not_split():
+    allocator, _ = make(conf="max_split_size_mb:32")
+    allocator.free(allocator.malloc(50 * MIB, 0))
+    assert allocator.malloc(32 * MIB, 0).size == 50 * MIB
 
 
 def test_roundup_power2_divisions():
@@ -202,6 +216,31 @@ def test_nothing_piles_up():
         allocator.free(allocator.malloc(3000, 0))
     gc.collect()
     assert len(gc.get_objects()) - before < 50
+
+
+def test_addresses_come_from_the_lowest_gap_that_fits():
+    space = AddressSpace(1000)
+    a, b, c = (space.reserve(n * MIB) for n in (4, 3, 6))
+    assert (a, b, c) == (2 * MIB, 6 * MIB, 10 * MIB)
+    space.release(b, 3 * MIB)
+    assert space.reserve(5 * MIB) == 16 * MIB
+    assert space.reserve(4 * MIB) == b  # exactly the gap
+    for address, size in ((c, 6), (a, 4), (b, 4)):
+        space.release(address, size * MIB)
+    assert space.reserve(14 * MIB) == a  # the three gaps are one
+    space.release(16 * MIB, 5 * MIB)
+    assert space.reserve(2 * MIB) == 16 * MIB  # the end moved back
+
+
+def test_it_needs_neither_torch_nor_the_rest_of_cudalens():
+    folder = Path(cudalens.virtual.allocator.__file__).parent
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            for name in names:
+                mine = name.startswith(("cudalens.virtual.allocator", "cudalens.errors"))
+                assert mine or name.split(".")[0] in sys.stdlib_module_names, (path.name, name)
 
 
 def test_devices_have_addresses_of_their_own():

@@ -56,6 +56,17 @@ def test_a_stream_behind_holds_up_only_its_own():
     assert actions(allocator, "free_completed") == [("free_completed", b.address, 1000)]
 
 
+def test_one_malloc_frees_everything_that_was_passed():
+    allocator, world = make()
+    blocks = [allocator.malloc(1000, 0) for _ in range(3)]
+    for block in blocks:
+        allocator.record_stream(block, 64)
+        allocator.free(block)
+    world.finish(64, num_events=2)
+    allocator.malloc(1, 0)
+    assert current(allocator, "active") == 2
+
+
 def test_empty_cache_waits_for_the_streams():
     allocator, world = make()
     block = allocator.malloc(30 * MIB, 0)

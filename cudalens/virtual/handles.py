@@ -3,11 +3,13 @@
 torch's Python classes derive from ``torch._C._CudaStreamBase`` and ``_CudaEventBase``. A CPU build of torch has dummies
 there, ordinary Python classes: they are given methods in place, so that ``from torch.cuda import Stream`` done earlier
 works as well. In a CUDA build they are C types that nobody can change: torch's own source of the Python classes is run
-once more on virtual bases, and its classes take the names in ``torch.cuda``.
+once more on virtual bases, and its classes take the places of torch's in all modules that have them.
 """
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -334,6 +336,19 @@ def _replace(patches: Patches, gpus: Gpus) -> None:
     for name, base in bases.items():
         patches.set(torch._C, name, base)
     made = run_source(module)
-    for name in ("Stream", "ExternalStream", "Event"):
-        for owner in (module, torch.cuda):
-            patches.set(owner, name, made[name])
+    replace_everywhere(patches, {vars(module)[name]: made[name] for name in ("Stream", "ExternalStream", "Event")})
+
+
+def replace_everywhere(patches: Patches, classes: dict[type, type]) -> None:
+    """Put classes in the places of others in all modules, so that ``from torch.cuda import Stream`` follows as well.
+
+    Args:
+        patches: Undone at the end.
+        classes: The new class by the old one.
+    """
+    by_id = {id(old): new for old, new in classes.items()}
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType):
+            for name, value in list(vars(module).items()):
+                if id(value) in by_id:
+                    patches.set(module, name, by_id[id(value)])

@@ -69,13 +69,19 @@ def test_a_stream_tells_what_it_is(gpus):
     assert isinstance(stream, torch._C._CudaStreamBase)
 
 
-@pytest.mark.skipif(not IS_CPU_BUILD, reason="in a CUDA build the classes are new ones")
-def test_classes_imported_before_work_and_stay_themselves(h100):
-    assert torch.cuda.Stream is Stream
+def test_classes_imported_before_work(gpus):
+    assert torch.cuda.Stream is torch.cuda.streams.Stream is Stream
     stream, event = Stream(), Event()
     event.record(stream)
     assert isinstance(stream, torch.cuda.Stream)
     assert ExternalStream(stream.cuda_stream) == stream
+
+
+@pytest.mark.skipif(not IS_CPU_BUILD, reason="in a CUDA build the classes are new ones")
+def test_in_place_a_class_stays_itself():
+    before = Stream
+    with device("h100"):
+        assert Stream is torch.cuda.Stream is before
 
 
 def test_priorities(gpus):

@@ -54,13 +54,14 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._gpus.is_closed:  # on a thread that outlives the device
             return func(*args, **kwargs)
-        self._machine.now_ns += self._host_op_ns
-        special = self._special.get(func)
-        if special is not None:
-            return special(func, args, kwargs)
         plan = _plans.get(func)
         if plan is None:
             plan = _plans[func] = make_plan(func)
+        if plan.takes_time:
+            self._machine.now_ns += self._host_op_ns
+        special = self._special.get(func)
+        if special is not None:
+            return special(func, args, kwargs)
         device, is_mixed = _locate(args)
         if device is None and kwargs:
             device, _ = _locate(list(kwargs.values()))

@@ -2,8 +2,9 @@
 
 An operator on the virtual device is seen twice by torch's profiler: where the program calls it, and where its handler
 calls it again, below Python's dispatch key, for its values. What the second call encloses (the CPU kernel's own
-operators) belongs to the first; the second itself, the dispatch in between, whatever else the handler did, and the
-virtual device's own Python functions are no part of the program, and go.
+operators) belongs to the first; the second itself, the dispatch in between, and whatever else the handler did are no
+part of the program, and go. So do the virtual device's own Python functions with the helpers that they call; where they
+call the program's function again, which they were called in the place of, it is the same with its two rows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ Bools = NDArray[np.bool_]
 _DISPATCH: Final = "PythonDispatchMode"
 """What torch calls the way into a dispatch mode's handler (torch 2.10 and later show it)."""
 
-_OWN_CODE: Final = re.compile(r"(?:^|[/\\])cudalens[/\\]virtual[/\\].*\.py\(\d+\): ")
+_OWN_CODE: Final = re.compile(r"(?:^|[/\\])(?:cudalens[/\\]virtual[/\\].*|torch[/\\]overrides)\.py\(\d+\): ")
+"""Functions of the virtual device, and those by which torch comes to them."""
 _MODULE: Final = "nn.Module: "
 
 _SHOWN, _INSIDE, _PYTHON = 0, 1, 2
@@ -133,6 +135,7 @@ def prune(tree: HostTree, events: dict[str, Any], recorders: Sequence[Recorder])
         begins = facts.is_handler[places]
         owner[places] = np.where(begins, places, np.where(state[up] == _INSIDE, owner[up], -1))
         again = _second_calls(facts, places, state[up], owner[places], is_answered)
+        again |= _second_functions(facts, places, state[up], np.where(found.is_kept[up], up, found.up[up]))
         state[places[again]] = _SHOWN
         owner[places[again]] = -1
         shown = (state[places] == _SHOWN) & ~again & ~facts.is_point[places] & ~tree.is_memory[places]
@@ -162,6 +165,12 @@ def _second_calls(facts: _Facts, places: Ints, above: NDArray[np.int8], owner: I
     chosen[list(last.values())] = True
     is_answered[list(last)] = True
     return chosen
+
+
+def _second_functions(facts: _Facts, places: Ints, above: NDArray[np.int8], nearest: Ints) -> Bools:
+    """Where the virtual device's Python code calls the function that it was called in the place of."""
+    same = facts.code[places] == facts.code[nearest]
+    return (above == _PYTHON) & facts.is_python[places] & (nearest >= 0) & same
 
 
 def hidden_marks(recorders: Sequence[Recorder]) -> set[int]:

@@ -266,7 +266,7 @@ def _mark_type() -> Any:
     kind = getattr(getattr(torch._C, "_profiler", None), "_RecordFunctionFast", None)
     if kind is None:
         raise VirtualDeviceError(
-            f"torch {torch.__version__} has no torch._C._profiler._RecordFunctionFast, by which the virtual device marks "
-            "in a profile what it did. Use torch 2.9 to 2.13."
+            f"torch {torch.__version__} has no torch._C._profiler._RecordFunctionFast, by which the virtual device "
+            "marks in a profile what it did. Use torch 2.9 to 2.13."
         )
     return kind

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from cudalens.virtual import (
+    amp,
     autograd,
+    foreach,
     generators,
     graph_handles,
     legacy_types,
@@ -39,8 +41,10 @@ INSTALL: Final[Sequence[Part]] = (
     autograd.install,
     generators.install,
     threads.install,
+    amp.install,
+    foreach.install,
 )
 """In this order; undone in reverse."""
 
-MODES: Final[Sequence[Callable[[Gpus], Any]]] = (DispatchMode, FunctionMode)
+MODES: Final[Sequence[Callable[[Gpus], Any]]] = (DispatchMode, FunctionMode, amp.AutocastKey)
 """torch modes of the thread that entered the device, outermost first."""

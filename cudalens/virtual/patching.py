@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import types
+import typing
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any, Final
 
@@ -23,6 +24,11 @@ class Patches:
     def __init__(self) -> None:
         self._attributes: list[tuple[Any, str, Any]] = []
         self._items: list[tuple[MutableMapping[Any, Any], Any, Any]] = []
+        self._undo: list[Callable[[], object]] = []
+
+    def on_restore(self, undo: Callable[[], object]) -> None:
+        """Have something else undone with the rest: before the attributes, the last first."""
+        self._undo.append(undo)
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replace `owner`'s own attribute `name`; returns what stood there before, None where nothing did."""
@@ -39,7 +45,7 @@ class Patches:
     def restore(self) -> None:
         """Put everything back; the first error is raised after the rest has been put back."""
         errors: list[Exception] = []
-        while self._attributes or self._items:
+        while self._undo or self._attributes or self._items:
             try:
                 self._restore_last()
             except Exception as error:  # everything else still has to go back
@@ -48,6 +54,9 @@ class Patches:
             raise errors[0]
 
     def _restore_last(self) -> None:
+        if self._undo:
+            self._undo.pop()()
+            return
         if self._items:
             mapping, key, value = self._items.pop()
             if value is _ABSENT:
@@ -104,5 +113,10 @@ def run_source(module: types.ModuleType) -> dict[str, Any]:
         )
     again = types.ModuleType(module.__name__)
     again.__package__ = module.__package__
-    exec(code, again.__dict__)  # noqa: S102 - torch's own source
+    overload = typing.overload
+    typing.overload = lambda function: function  # it would keep what is made here, in the place of torch's own
+    try:
+        exec(code, again.__dict__)  # noqa: S102 - torch's own source
+    finally:
+        typing.overload = overload
     return again.__dict__

@@ -67,7 +67,7 @@ class VirtualCollector:
         if self._memory:
             recorder.listen_to_memory()
         infos = tuple(_info(index, device.spec) for index in range(len(gpus.devices)))
-        self._records.append((recorder, device.label, infos))
+        self._records.append((recorder, device.spec.key, infos))
         self._gpus, gpus.machine.recorder = gpus, recorder
 
     def left(self) -> None:
@@ -93,10 +93,10 @@ class VirtualCollector:
         if not self._records:
             return {}
         segments = self._segments()
-        labels = dict.fromkeys(label for _, label, _ in self._records)
+        keys = dict.fromkeys(key for _, key, _ in self._records)
         devices = dict.fromkeys(info for _, _, infos in self._records for info in infos)
         return {
-            "source": f"virtual:{', '.join(labels)}",
+            "source": f"virtual:{', '.join(keys)}",
             "devices": tuple(devices),
             "started_ns": segments[0].recorder.start_ns,
             "ended_ns": segments[-1].recorder.end_ns + segments[-1].offset_ns,

@@ -38,7 +38,7 @@ def backing(tree: HostTree, host: RawRows, pruned: Pruned, segments: Sequence[Se
     handler = pruned.handler
     in_handler = tree.is_memory & (handler >= 0)
     found[in_handler] = np.isin(tree.mark[handler[in_handler]], list(marks))
-    return found | _given_back(tree, host, segments)
+    return found | _given_back(tree, host, pruned, segments)
 
 
 def _device_marks(segments: Sequence[Segment]) -> set[int]:
@@ -58,8 +58,11 @@ def _device_marks(segments: Sequence[Segment]) -> set[int]:
     return marks
 
 
-def _given_back(tree: HostTree, host: RawRows, segments: Sequence[Segment]) -> Bools:
-    """Host memory that was given back right behind a mark that says that a device's block of that size was."""
+def _given_back(tree: HostTree, host: RawRows, pruned: Pruned, segments: Sequence[Segment]) -> Bools:
+    """Host memory that was given back right behind a mark that says that a device's block of that size was.
+
+    Nothing that is shown began or ended in between.
+    """
     assert host.memory is not None
     sizes = {
         act.mark: act.num_bytes
@@ -69,11 +72,12 @@ def _given_back(tree: HostTree, host: RawRows, segments: Sequence[Segment]) -> B
     }
     found = np.zeros(len(tree), bool)
     num_bytes, action = host.memory["num_bytes"], np.asarray(host.memory["action"], object)
-    begin, end = tree.begin, tree.end
+    stops = pruned.is_kept | tree.is_memory | (tree.mark > 0)
+    last_stop = np.maximum.accumulate(np.where(stops, np.arange(len(tree)), -1))
     for at in np.flatnonzero(tree.is_memory[1:]) + 1:
-        row = int(tree.row[at])
-        follows = begin[at] == end[at - 1] + 1
-        if follows and action[row] != "alloc" and sizes.get(int(tree.mark[at - 1])) == num_bytes[row]:
+        row, before = int(tree.row[at]), int(last_stop[at - 1])
+        follows = before >= 0 and tree.lane[before] == tree.lane[at] and pruned.up[before] == pruned.up[at]
+        if follows and action[row] != "alloc" and sizes.get(int(tree.mark[before])) == num_bytes[row]:
             found[at] = True
     return found
 

@@ -84,26 +84,39 @@ def _by_mark(acts: Sequence[tuple[Segment, Act]]) -> dict[int, list[int]]:
 def _within(
     tree: HostTree, pruned: Pruned, names: Sequence[str], at: int, acts: Sequence[tuple[Segment, Act]]
 ) -> list[int | None]:
-    """The operator beneath a handler that made each act; the mark for its own; None for what follows other acts."""
+    """The operator beneath a handler that made each act; the mark for its own; None for what goes with other acts."""
     inner = at + 1 + np.flatnonzero(pruned.is_kept[at + 1 : at + tree.size[at]])
     named = {names[place]: int(place) for place in inner}  # of several the last
     factory = next((int(place) for place in inner if names[place].startswith(_FACTORY)), None)
+    own = _filler(pruned, names, at, inner)
     found: list[int | None] = []
     for segment, act in acts:
         if isinstance(act, MemoryAct) or act.name in _MEMORY_CALLS:
             found.append(factory)
         else:
             op = segment.recorder.op_of(act.correlation_id)
-            found.append(None if op is None else named.get(op, at))
+            found.append(None if op is None else named.get(op, own))
     return found
 
 
+def _filler(pruned: Pruned, names: Sequence[str], at: int, inner: Ints) -> int:
+    """The operator beneath a factory that fills what ``aten::empty`` made (``aten::zero_``, ``aten::normal_``).
+
+    The handler's mark where its operator is no factory.
+    """
+    direct = [int(place) for place in inner if pruned.up[place] == pruned.up[at]]
+    is_factory = len(direct) > 1 and names[direct[0]].startswith(_FACTORY) and names[direct[-1]].endswith("_")
+    return direct[-1] if is_factory else at
+
+
 def _in_order(ends: Ints, pruned: Pruned, at: int, found: list[int | None]) -> tuple[list[int], list[int]]:
-    """Keys and enclosing rows: those that follow others stand with them, and nobody stands before an earlier one."""
-    where = next((place for place in found if place is not None), at)
-    keys, up, latest, above = list[int](), list[int](), -1, -1
-    for place in found:
+    """Keys and enclosing rows: what goes with others goes with the next, and nothing stands before an earlier act."""
+    filled, where = list[int](), next((place for place in reversed(found) if place is not None), at)
+    for place in reversed(found):
         where = where if place is None else place
+        filled.append(where)
+    keys, up, latest, above = list[int](), list[int](), -1, -1
+    for where in reversed(filled):
         key = 2 * int(ends[where]) - 1
         if key >= latest:
             latest, above = key, int(pruned.up[at]) if where == at else where

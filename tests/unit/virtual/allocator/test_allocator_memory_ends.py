@@ -121,10 +121,10 @@ def test_oversize_blocks_of_the_stream_go_first_the_smallest_that_suffices():
 
 def test_blocks_that_are_not_oversize_are_left_to_the_last_resort():
     allocator, world = make(total=200 * MIB, conf="max_split_size_mb:32")
-    for block in [allocator.malloc(size * MIB, 0) for size in (30, 140)]:
+    for block in [allocator.malloc(size * MIB, 0) for size in (30, 150)]:
         allocator.free(block)
     allocator.malloc(180 * MIB, 0)
-    assert world.segments("segment_free") == [140 * MIB, 30 * MIB]
+    assert world.segments("segment_free") == [150 * MIB, 30 * MIB]
     assert allocator.stats()["num_alloc_retries"] == 1
 
 

@@ -114,7 +114,7 @@ def run_source(module: types.ModuleType) -> dict[str, Any]:
     again = types.ModuleType(module.__name__)
     again.__package__ = module.__package__
     overload = typing.overload
-    typing.overload = lambda function: function  # it would keep what is made here, in the place of torch's own
+    typing.overload = lambda func: func  # it would keep what is made here, in the place of torch's own
     try:
         exec(code, again.__dict__)  # noqa: S102 - torch's own source
     finally:

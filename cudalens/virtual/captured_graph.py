@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from cudalens.virtual.capture import GraphCapture, Node
-from cudalens.virtual.captured_ops import Tape
+from cudalens.virtual.captured_ops import Tape, num_generators
 from cudalens.virtual.machine import Machine, Placed, Recorder, Stream
 
 _graph_ids = itertools.count(1)
@@ -19,6 +19,7 @@ class CapturedGraph:
         nodes: What it does; every node comes after those that it depends on.
         leaves: The nodes that none depends on.
         tape: The operators behind the nodes.
+        num_generators: How many random generators they draw from.
         tail_ns: When its latest replay is done; one graph does not overlap with itself.
     """
 
@@ -29,6 +30,7 @@ class CapturedGraph:
         self.origin = capture.origin
         capture.nodes, capture.tape = [], Tape()  # events that were recorded in it may live on
         self.leaves = _leaves(self.nodes)
+        self.num_generators = num_generators(self.tape)
         self.tail_ns = 0
 
     def replay(self, stream: Stream) -> None:

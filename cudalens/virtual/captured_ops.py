@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.virtual.graph_draws import Draws, StatePoint, number_of
 from cudalens.virtual.graph_memory import Memory, Operand, bytes_of, is_pageable, memory_of, unseen
 
 _BLANK: Final = frozenset(
@@ -56,10 +57,11 @@ class Tape:
     """The operators of one capture, in their order."""
 
     def __init__(self) -> None:
-        self.ops: list[CapturedOp | Tape] = []
+        self.ops: list[CapturedOp | StatePoint | Tape] = []
         self._saved: dict[Memory, torch.Tensor] = {}
-        self._generators: dict[int, tuple[torch.Generator, torch.Tensor]] = {}
+        self._draws = Draws()
         self._made: list[Operand] = []
+        self._is_running = False
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator for its result's shape, and note it.
@@ -74,8 +76,12 @@ class Tape:
             kept_args, kept_kwargs = self._kept(args), self._kept(kwargs)
             self._save(writes, kept_args, kept_kwargs)
         if kwargs.get("generator") is not None:
-            self._save_generator(kwargs["generator"])
-        out = func(*args, **kwargs)
+            self._draws.save(kwargs["generator"])
+        self._is_running = True
+        try:
+            out = func(*args, **kwargs)
+        finally:
+            self._is_running = False
         self._note(func, kept_args, kept_kwargs, out, has_effect=bool(writes))
         return out
 
@@ -90,23 +96,44 @@ class Tape:
             for memory in tape.written():
                 self._save_memory(memory)
         for generator in tape.generators():
-            self._save_generator(generator)
-        tape.replay()
+            self._draws.save(generator)
+        self._is_running = True
+        try:
+            tape.replay()
+        finally:
+            self._is_running = False
         self.ops.append(tape)
+
+    def ask_state(self, generator: torch.Generator) -> torch.Tensor | None:
+        """The program asks for a generator's state; None where an operator does, of which nothing is noted."""
+        if self._is_running:
+            return None
+        state, point = self._draws.ask(generator)
+        self.ops.append(point)
+        return state
+
+    def set_state(self, generator: torch.Generator, state: torch.Tensor) -> bool:
+        """The program sets a generator's state; False where an operator does, of which nothing is noted.
+
+        Raises:
+            VirtualDeviceError: The state is not of this capture.
+        """
+        if not self._is_running:
+            self.ops.append(self._draws.set(generator, state))
+        return not self._is_running
 
     def end(self) -> None:
         """The capture is over: nothing has been computed."""
         with unseen():
             self._undo()
-        self._saved, self._generators, self._made = {}, {}, []
+        self._saved, self._made = {}, []
 
     def _undo(self) -> None:
         for memory, contents in reversed(self._saved.items()):
             storage = memory.live
             if storage is not None and storage.nbytes() >= contents.numel():
                 bytes_of(storage)[: contents.numel()].copy_(contents)
-        for generator, state in self._generators.values():
-            generator.set_state(state)
+        self._draws.restore()
         for operand in self._made:
             operand.undefine()
 
@@ -124,17 +151,17 @@ class Tape:
         for op in self.ops:
             if isinstance(op, Tape):
                 yield from op.written()
-                continue
-            for place in _writes_of(op.func):
-                yield from (operand.memory for operand in _operands(_argument(place, op.args, op.kwargs)))
-            yield from (operand.memory for _, operand in op.makes)
+            elif isinstance(op, CapturedOp):
+                for place in _writes_of(op.func):
+                    yield from (operand.memory for operand in _operands(_argument(place, op.args, op.kwargs)))
+                yield from (operand.memory for _, operand in op.makes)
 
     def generators(self) -> Iterator[torch.Generator]:
         """The generators that operators draw from."""
         for op in self.ops:
             if isinstance(op, Tape):
                 yield from op.generators()
-            elif op.kwargs.get("generator") is not None:
+            elif isinstance(op, CapturedOp) and op.kwargs.get("generator") is not None:
                 yield op.kwargs["generator"]
 
     def _note(self, func: Any, args: Any, kwargs: Any, out: Any, *, has_effect: bool) -> None:
@@ -167,18 +194,17 @@ class Tape:
             for operand in _operands(_argument(place, args, kwargs)):
                 self._save_memory(operand.memory)
 
-    def _save_generator(self, generator: torch.Generator) -> None:
-        """A capture draws nothing. Operators may be given different wrappers of one generator."""
-        key = generator._cdata  # type: ignore[attr-defined]
-        if key not in self._generators:
-            self._generators[key] = (generator, generator.get_state())
-
     def _save_memory(self, memory: Memory) -> None:
         if memory in self._saved or memory.made_by(self):
             return
         storage = memory.live
         if storage is not None:
             self._saved[memory] = bytes_of(storage).clone()
+
+
+def num_generators(tape: Tape) -> int:
+    """How many generators a graph draws from."""
+    return len({number_of(generator) for generator in tape.generators()})
 
 
 def _writes_of(func: Any) -> tuple[int | str, ...]:

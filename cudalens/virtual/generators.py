@@ -50,6 +50,27 @@ class CudaGenerator(_Base):  # type: ignore[misc]
         made.set_state(self.get_state())
         return made
 
+    def manual_seed(self, seed: int) -> CudaGenerator:
+        """Begin anew from a seed.
+
+        Raises:
+            RuntimeError: A graph capture is under way, and the seed is another; torch's own words.
+        """
+        if _capture_on(self._device) is None:
+            super().manual_seed(seed)
+        elif seed != self.initial_seed():
+            raise RuntimeError(
+                "CUDAGeneratorImpl::set_current_seed can be called during stream capture only if new seed is the same "
+                "as the original seed."
+            )
+        return self
+
+    def get_state(self) -> torch.Tensor:
+        """The state, to go on from later."""
+        capture = _capture_on(self._device)
+        state: torch.Tensor | None = None if capture is None else capture.tape.ask_state(self)
+        return super().get_state() if state is None else state
+
     def set_state(self, new_state: torch.Tensor) -> CudaGenerator:
         """Go on from a state that `get_state` gave.
 
@@ -62,7 +83,9 @@ class CudaGenerator(_Base):  # type: ignore[misc]
                 f"{self.get_state().numel()}. The state of a real GPU's generator (16 bytes) cannot be continued here: "
                 "seed with torch.cuda.manual_seed(seed) instead."
             )
-        super().set_state(new_state)
+        capture = _capture_on(self._device)
+        if capture is None or not capture.tape.set_state(self, new_state):
+            super().set_state(new_state)
         return self
 
     def get_offset(self) -> int:
@@ -99,6 +122,16 @@ class CudaGenerator(_Base):  # type: ignore[misc]
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, torch.Tensor]]:
         return _rebuild, (str(self._device), self.get_state())
+
+
+def _capture_on(torch_device: torch.device) -> Any:
+    """The graph capture that the device's current stream belongs to, or None."""
+    from cudalens.virtual import context
+
+    active = context.active()
+    if active is None or active.gpus is None or not active.gpus.machine.captures:
+        return None
+    return active.gpus.machine.current_stream(active.gpus.devices[torch_device.index]).capture
 
 
 def _no_philox(what: str) -> VirtualDeviceError:

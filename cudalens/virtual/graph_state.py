@@ -12,6 +12,7 @@ from cudalens.device import hooks
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.capture import MODES, GraphCapture, Mode
 from cudalens.virtual.captured_graph import CapturedGraph
+from cudalens.virtual.graph_seeds import Seeds, after_begin, before_capture, fill
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import PoolId
@@ -49,6 +50,7 @@ class GraphState:
         self.graph: CapturedGraph | None = None
         self.is_instantiated = self.has_template = self._holds_pool = False
         self.generators: list[Any] = []
+        self._seeds: list[Seeds] = []
 
     def begin(self, pool: PoolId | None, mode: str) -> None:
         """``capture_begin``.
@@ -72,9 +74,12 @@ class GraphState:
                 "on the default stream.)"
             )
         self.stream, self.device = stream, machine.current_device
+        if self._holds_pool:
+            self.reset()  # an earlier capture came to nothing
         if pool is None or tuple(pool) == (0, 0):
             pool = new_pool_id(is_user_created=False)
         self.pool_id = (int(pool[0]), int(pool[1]))
+        self._hold(before_capture(self.gpus, stream))
         capture = GraphCapture(stream, cast("Mode", mode))
         self.device.allocator.begin_allocate_to_pool(self.pool_id, capture.accepts)
         self._holds_pool = True
@@ -86,7 +91,12 @@ class GraphState:
             raise
         capture.owner = self.owner
         self.capture = capture
+        self._hold(after_begin(self.gpus, stream))
         hooks.emit(hooks.CaptureBegan(self._number, stream.handle, self.pool_id))
+
+    def _hold(self, seeds: Seeds | None) -> None:
+        if seeds is not None:
+            self._seeds.append(seeds)
 
     def end(self) -> None:
         """``capture_end``.
@@ -150,6 +160,7 @@ class GraphState:
         if not self.is_instantiated:
             self.instantiate()
         stream = self.gpus.machine.current_stream(self.device)
+        fill(stream, self.graph.num_generators)
         self.graph.replay(stream)
         hooks.emit(hooks.GraphReplayed(self._number, stream.handle))
 
@@ -165,6 +176,7 @@ class GraphState:
         self.capture, self.graph, self._holds_pool = None, None, False
         self.is_instantiated = self.has_template = False
         self.generators.clear()
+        self._seeds.clear()
 
     def pool(self) -> PoolId:
         """The id of its memory pool.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from graph_words import UNSUPPORTED, Capturing, capture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import device
 
 
@@ -222,6 +224,41 @@ def test_copies_of_pinned_memory_are_part_of_the_graph(h100):
         graph.replay()
         torch.cuda.synchronize()
         assert target.tolist() == [2 * value] * 3
+
+
+def test_states_asked_for_in_a_capture_can_be_set_in_it(h100):
+    """Checkpointing computes the forward twice and draws the same numbers both times."""
+
+    def program(x):
+        out = torch.utils.checkpoint.checkpoint(
+            lambda y: (torch.nn.functional.dropout(y, 0.5) * torch.rand(8, device="cuda")).sin(), x, use_reentrant=False
+        )
+        return torch.autograd.grad(out.sum(), x)[0]
+
+    x = torch.ones(8, device="cuda", requires_grad=True)
+    torch.cuda.manual_seed(3)
+    wanted = [program(x).tolist() for _ in range(3)]
+    torch.cuda.manual_seed(3)
+    graph, grad = capture(lambda: program(x))
+    found = []
+    for _ in range(3):
+        graph.replay()
+        found.append(grad.tolist())
+    assert found == wanted
+    assert wanted[0] != wanted[1]
+
+
+def test_seeds_and_states_from_outside_are_refused_within_a_capture(h100):
+    torch.cuda.manual_seed(3)
+    torch.rand(2, device="cuda")
+    state = torch.cuda.get_rng_state()
+    torch.rand(2, device="cuda")
+    with Capturing():
+        torch.cuda.manual_seed(3)
+        with pytest.raises(RuntimeError, match="only if new seed is the same as the original seed"):
+            torch.cuda.manual_seed(4)
+        with pytest.raises(VirtualDeviceError, match="given a state from outside of the graph capture"):
+            torch.cuda.set_rng_state(state)
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,14 @@ from graph_words import capture
 
 from cudalens.errors import VirtualDeviceError
 
+SEED_BYTES = 1024
+"""The random seed and offset of a graph, which torch keeps on the device."""
+
 
 def test_memory_of_a_capture_is_kept_with_the_graph_and_given_back_after_it(graph_gpus):
     before = torch.cuda.memory_reserved()
     x = torch.ones(1 << 20, device="cuda")
-    allocated = torch.cuda.memory_allocated()
+    allocated = torch.cuda.memory_allocated() + SEED_BYTES
     graph, out = capture(lambda: (x + 1) * 2)
     assert torch.cuda.memory_allocated() == allocated + out.nbytes
     assert torch.cuda.memory_reserved() > before + x.nbytes
@@ -43,7 +46,7 @@ def test_memory_is_reused_within_a_capture_and_the_values_hold(h100):
         return out
 
     graph, out = capture(program)
-    assert torch.cuda.max_memory_allocated() - start == 2 * x.nbytes
+    assert torch.cuda.max_memory_allocated() - start == 2 * x.nbytes + SEED_BYTES
     graph.replay()
     assert out[0].item() == 11
     del out
@@ -138,3 +141,15 @@ def test_graphs_of_one_pool_overwrite_each_other_out_of_order_as_on_a_gpu(h100, 
 
     assert replay(g0, g1, g2) == (5, 7)
     assert replay(g0, g2, g1) == swapped
+
+
+def test_the_random_seed_and_offset_of_graphs_are_on_the_device(h100):
+    x = torch.ones(1 << 20, device="cuda")
+    before = torch.cuda.memory_allocated()
+    first, _ = capture(lambda: x.add_(1))
+    second, _ = capture(lambda: x.add_(1))
+    per_capture = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
+    assert torch.cuda.memory_allocated() - before == (2 if per_capture else 1) * SEED_BYTES
+    first.reset()
+    second.reset()
+    assert torch.cuda.memory_allocated() == before

@@ -148,3 +148,11 @@ def test_external_events_are_nodes_that_tell_times_within_the_graph(h100):
     graph.replay()
     torch.cuda.synchronize()
     assert begin.elapsed_time(end) == pytest.approx(1.0, rel=0.05)
+
+
+def test_a_replay_that_draws_fills_its_seed_and_offset_first(h100):
+    graph, _ = capture(lambda: torch.rand(4, device="cuda"))
+    h100.machine.recorder = log = Log()
+    graph.replay()
+    assert [work.op for _, work, _ in log.work] == ["aten::fill_", "aten::fill_", "aten::rand"]
+    assert [name for name, *_ in log.calls] == ["cudaLaunchKernel", "cudaLaunchKernel", "cudaGraphLaunch"]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cudalens.virtual.specs import DeviceSpec
 
 _ADDRESSES: Final = 0x7F00_0000_0000
-_DEVICE_SPAN: Final = 1 << 40
+_DEVICE_SPAN: Final = 1 << 42  # an expandable segment alone reserves 9/8 of the memory, per stream and pool
 
 
 class Target(threading.local):
@@ -144,7 +144,7 @@ class Gpus:
                 spec.total_memory_bytes,
                 AllocatorHost(device),
                 conf=conf,
-                base_address=_ADDRESSES + device.index * _DEVICE_SPAN,
+                base_address=_ADDRESSES - device.index * _DEVICE_SPAN,
                 context_bytes=spec.context_bytes,
                 out_of_memory=torch.OutOfMemoryError,
             )

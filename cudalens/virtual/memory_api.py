@@ -98,8 +98,11 @@ class MemoryFunctions:
         return [device.allocator for device in self._gpus.devices]
 
     def stats(self, device: int) -> dict[str, Any]:
-        """As ``torch._C._cuda_memoryStats``."""
-        return self.allocator(device).stats()
+        """As ``torch._C._cuda_memoryStats``; rows per private pool only where torch's Python can read them."""
+        stats = self.allocator(device).stats()
+        if "_format_key" not in torch.cuda.memory.memory_stats.__code__.co_cellvars:
+            del stats["reserved_bytes_by_private_pools"]
+        return stats
 
     def reset_accumulated_stats(self, device: int) -> None:
         """What ever came and went begins anew."""

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 import torch.cuda
 
-from cudalens.virtual import generic_handles, handles, memory_api
+from cudalens.virtual import generic_handles, graph_handles, handles, memory_api
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.patching import Patches
+from cudalens.virtual.patching import Patches, run_source
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
@@ -18,9 +18,26 @@ def install(patches: Patches, gpus: Gpus) -> None:
     for name, function in (_device_table(gpus) | _memory_table(gpus)).items():
         if hasattr(torch._C, name):
             patches.set(torch._C, name, function)
+    _install_graphs(patches, gpus)
     remembered = getattr(getattr(torch.accelerator, "get_device_capability", None), "__wrapped__", None)
     if remembered is not None:  # torch keeps the answers for the life of the process; these are for a while
         patches.set(torch.accelerator, "get_device_capability", remembered)
+
+
+def _install_graphs(patches: Patches, gpus: Gpus) -> None:
+    """``torch.accelerator.Graph``, where this torch has it: a CUDA graph, from torch's own source on a virtual base."""
+    if not hasattr(torch._C, "_acceleratorGraph"):
+        return
+    methods = graph_handles.graph_methods(gpus)
+    begin = methods["capture_begin"]
+
+    def capture_begin(self: Any, pool: Any = None, capture_error_mode: str = "default") -> None:
+        begin(self, pool, "global" if capture_error_mode == "default" else capture_error_mode)
+
+    base = type("_acceleratorGraph", (), methods | {"capture_begin": capture_begin})
+    patches.set(torch._C, "_acceleratorGraph", base)
+    module = torch.accelerator.graphs
+    handles.replace_everywhere(patches, {module.Graph: run_source(module)["Graph"]})
 
 
 def _device_table(gpus: Gpus) -> dict[str, Callable[..., Any]]:

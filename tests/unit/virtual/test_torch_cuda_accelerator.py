@@ -75,6 +75,25 @@ def test_memory():
         assert memory.get_memory_info(1) == torch.cuda.mem_get_info(1)
 
 
+@pytest.mark.skipif(not hasattr(accelerator, "Graph"), reason="this torch has no torch.accelerator.Graph")
+def test_a_graph_is_a_cuda_graph(h100s):
+    total = torch.zeros(4, device="cuda")
+    stream, graph = torch.Stream(), accelerator.Graph()
+    with stream, graph:
+        total += 1
+    assert total.tolist() == [0.0] * 4
+    for _ in range(3):
+        graph.replay()
+    torch.cuda.synchronize()
+    assert total.tolist() == [3.0] * 4
+    shared = accelerator.Graph(pool=graph.pool(), capture_error_mode="thread_local")
+    with stream, shared:
+        total *= 2
+    shared.replay()
+    assert total.tolist() == [6.0] * 4
+    assert shared.pool() == graph.pool()
+
+
 def test_capability():
     if not hasattr(accelerator, "get_device_capability"):
         pytest.skip("this torch has no torch.accelerator.get_device_capability")

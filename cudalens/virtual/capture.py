@@ -131,6 +131,10 @@ class GraphCapture:
         """As `run`, of an operator whose result is there already and that wrote none of its arguments."""
         self.tape.note(func, args, kwargs, out)
 
+    def adopt(self, tensor: Any) -> None:
+        """A tensor that torch made on the host for itself joins the device, as it was made there on a GPU."""
+        self.tape.make(tensor)
+
     def launch(self, stream: Stream, work: Work, call: str) -> Placed:
         """Record work as a node. The host pays for the call, the device does nothing."""
         self._check_active()

@@ -90,6 +90,14 @@ class Tape:
         with unseen():
             self._note(func, self._kept(args), self._kept(kwargs), out, has_effect=False)
 
+    def make(self, tensor: torch.Tensor) -> None:
+        """Note a tensor whose contents are known: a replay makes it with the same."""
+        with unseen():
+            contents, memory = tensor.clone(), memory_of(tensor, self, is_result=True)
+        operand = Operand(tensor, memory)
+        self.ops.append(CapturedOp(torch.ops.aten.clone.default, (contents,), {}, [((), operand)], is_blank=False))
+        self._made.append(operand)
+
     def embed(self, tape: Tape) -> None:
         """Note the replay of another graph, and run it once as every operator of a capture is run."""
         with unseen():

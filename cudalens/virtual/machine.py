@@ -182,6 +182,9 @@ class Capture(Protocol):
     def note(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """An operator has been run: record it."""
 
+    def adopt(self, tensor: Any) -> None:
+        """A tensor that torch made on the host for itself joins the device: record what is in it."""
+
     def embed(self, stream: Stream, graph: Any) -> None:
         """A graph is replayed on a captured stream."""
 

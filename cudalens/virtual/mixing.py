@@ -22,6 +22,9 @@ def adopt_or_raise(gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], dev
     for name, tensor in _named_tensors(func, args):
         residence = residence_of(tensor)
         if residence is None and tensor.untyped_storage().__dict__.pop(ADOPT_KEY, False):
+            capture = gpus.machine.current_stream(device).capture if gpus.machine.captures else None
+            if capture is not None:
+                capture.adopt(tensor)
             gpus.settle(tensor, device)
         elif residence is None and plan.indexes and name == "indices":
             to_bring.append(tensor)

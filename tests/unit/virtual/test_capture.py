@@ -143,6 +143,7 @@ STEPS = {
     "split": lambda s, x: s.append(torch.cat(list(reversed(s[-1].chunk(2, dim=1))), dim=1)),
     "topk": lambda s, x: s.append(s[-1].topk(4, dim=1).values),
     "factory": lambda s, x: s.append(torch.ones_like(x) - s[-1]),
+    "where": lambda s, x: s.append(torch.where(s[-1] > 0, s[-1], -0.5)),
     "softmax": lambda s, x: s.append(torch.softmax(s[-1], dim=1)),
     "slice": lambda s, x: s[-1][:, 1:3].mul_(2.0),
     "foreach": lambda s, x: torch._foreach_add_([s[0], s[-1]], 1.0) if s[0] is not s[-1] else None,

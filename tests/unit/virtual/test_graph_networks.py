@@ -27,15 +27,16 @@ def train(model, optimizer, batch):
     return loss
 
 
-@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("kind", ["sgd", "adam", "foreach", "radam"])
 def test_whole_network_training_equals_eager_training(h100, kind):
     """The recipe of torch's notes on CUDA graphs: warm up on a side stream, capture a step, replay it."""
 
     def make(model):
         if kind == "sgd":
             return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        maker = torch.optim.Adam if kind == "adam" else torch.optim.AdamW
-        return maker(model.parameters(), lr=0.01, capturable=True, foreach=False)
+        if kind == "radam":
+            return torch.optim.RAdam(model.parameters(), lr=0.01, capturable=True)
+        return torch.optim.AdamW(model.parameters(), lr=0.01, capturable=True, foreach=kind == "foreach")
 
     def eager():
         model = network().cuda()

@@ -1,4 +1,4 @@
-"""Runs of a program in a process of its own: ``python -m fidelity.runs PROGRAM [--twin-of FILE] --out FILE``."""
+"""Runs of a program in a process of its own: ``python -m fidelity PROGRAM [--twin NAME ...] --out FILE``."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _in_process(program: Program, arguments: list[str], environment: Mapping[str
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "observation.json"
         done = subprocess.run(
-            [sys.executable, "-m", "fidelity.runs", program.name, f"--out={out}", *arguments],
+            [sys.executable, "-m", "fidelity", program.name, f"--out={out}", *arguments],
             env={**inherited, **conf, **environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
             capture_output=True,
             text=True,
@@ -138,7 +138,3 @@ def main() -> None:
     else:
         seen = observe(program, is_virtual=False, note=note(program))
     options.out.write_text(seen.to_json(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

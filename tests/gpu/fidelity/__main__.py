@@ -1,0 +1,5 @@
+"""``python -m fidelity PROGRAM --out FILE``: see `fidelity.runs`."""
+
+from fidelity.runs import main
+
+main()

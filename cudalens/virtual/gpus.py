@@ -79,8 +79,10 @@ class AllocatorHost:
         self._device, self._machine = device, device.machine
 
     def fence(self, stream: int) -> StreamFence:
-        """Mark what the stream of that handle holds now."""
-        return StreamFence(self._machine, self._device.external_stream(stream))
+        """Mark what the stream of that handle holds now; of this device, or of another one that uses its memory."""
+        devices = [self._device, *self._machine.devices]
+        found = next(filter(None, (device.find_stream(stream) for device in devices)), None)
+        return StreamFence(self._machine, found or self._device.external_stream(stream))
 
     def now_us(self) -> int:
         """The virtual clock, microseconds."""

@@ -473,11 +473,14 @@ class Device:
 
     def external_stream(self, handle: int) -> Stream:
         """The stream of that pointer, made by another library; torch's id of such a stream is the pointer itself."""
-        for stream in self._streams.values():
-            if stream.handle == handle:
-                return stream
-        stream = self._streams[handle] = Stream(self, handle, handle, is_blocking=True)
+        stream = self.find_stream(handle)
+        if stream is None:
+            stream = self._streams[handle] = Stream(self, handle, handle, is_blocking=True)
         return stream
+
+    def find_stream(self, handle: int) -> Stream | None:
+        """The device's stream of that pointer, None where it has none."""
+        return next((stream for stream in self._streams.values() if stream.handle == handle), None)
 
     def stream(self, number: int) -> Stream:
         """The stream of a torch stream_id.

@@ -1,0 +1,147 @@
+"""A training step on the virtual device against the same step in plain CPU eager.
+
+The step: ``nn.TransformerEncoder`` with d_model 128, 4 heads, feed-forward 512, 2 layers, dropout 0.1, batch first, on
+8 sequences of 64; mean square of the output; backward; ``AdamW(foreach=False)``. One process, both in turn, with one
+thread and with torch's default; medians. What must hold: at most 4 times the time of plain CPU eager. Also told, for
+information: what the virtual device adds to single operators on tiny tensors (processor time).
+
+Usage: ``python benchmarks/bench_virtual.py [rounds] [steps]``. Results go to ``benchmarks/results/virtual.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+import cudalens.virtual
+
+HERE = Path(__file__).parent
+WANTED_RATIO = 4
+DEVICE = "h100"
+WARM_UP = 3
+
+
+def make_step(where):
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(128, 4, 512, dropout=0.1, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 2).to(where)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+    x = torch.randn(8, 64, 128).to(where)
+
+    def step():
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+
+    return step
+
+
+def timed_steps(where, num_steps):
+    step = make_step(where)
+    for _ in range(WARM_UP):
+        step()
+    times = []
+    for _ in range(num_steps):
+        began = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - began)
+    return times
+
+
+def in_turn(rounds, num_steps):
+    plain, virtual = [], []
+    for _ in range(rounds):
+        plain += timed_steps("cpu", num_steps)
+        with cudalens.virtual.device(DEVICE):
+            virtual += timed_steps("cuda", num_steps)
+    return plain, virtual
+
+
+OPERATORS = {
+    "x + y": lambda x, w: x + x,
+    "x.add_(1)": lambda x, w: x.add_(1),
+    "x @ w": lambda x, w: x @ w,
+    "x[1:]": lambda x, w: x[1:],
+    "torch.empty(4)": lambda x, w: torch.empty(4, device=x.device),
+    "x.sum()": lambda x, w: x.sum(),
+    "relu(x @ w).sum().backward()": lambda x, w: torch.relu(x @ w).sum().backward(),
+}
+
+
+def operator_us(where, act, repeats=2000):
+    x = torch.ones(4, 4).to(where)
+    w = torch.ones(4, 4).to(where).requires_grad_("backward" in act)
+    call = OPERATORS[act]
+    for _ in range(50):
+        call(x, w)
+    times = []
+    for _ in range(5):
+        began = time.thread_time()
+        for _ in range(repeats // 5):
+            call(x, w)
+        times.append((time.thread_time() - began) / (repeats // 5))
+    return statistics.median(times) * 1e6
+
+
+def operators():
+    told = {}
+    for act in OPERATORS:
+        plain = operator_us("cpu", act)
+        with cudalens.virtual.device(DEVICE):
+            virtual = operator_us("cuda", act)
+        told[act] = {"cpu": round(plain, 1), "virtual": round(virtual, 1), "added": round(virtual - plain, 1)}
+    return told
+
+
+def measured(num_threads, rounds, num_steps):
+    torch.set_num_threads(num_threads)
+    plain, virtual = in_turn(rounds, num_steps)
+    ratio = statistics.median(virtual) / statistics.median(plain)
+    print(
+        f"{num_threads} threads: cpu {statistics.median(plain) * 1e3:.1f} ms, "
+        f"virtual {statistics.median(virtual) * 1e3:.1f} ms, {ratio:.2f} times"
+    )
+    return {
+        "cpu_ms": round(statistics.median(plain) * 1e3, 2),
+        "virtual_ms": round(statistics.median(virtual) * 1e3, 2),
+        "ratio": round(ratio, 2),
+        "all_steps_ms": {"cpu": [round(t * 1e3, 2) for t in plain], "virtual": [round(t * 1e3, 2) for t in virtual]},
+    }
+
+
+def main(rounds: int = 5, num_steps: int = 8) -> int:
+    default = torch.get_num_threads()
+    steps = {"one_thread": measured(1, rounds, num_steps), "default_threads": measured(default, rounds, num_steps)}
+    torch.set_num_threads(1)
+    added = operators()
+    for act, us in added.items():
+        print(f"{act:>30}: cpu {us['cpu']:6.1f} us, virtual {us['virtual']:6.1f} us")
+    result = {
+        "step": "TransformerEncoder d_model 128, 4 heads, feed-forward 512, 2 layers, 8 x 64, AdamW(foreach=False)",
+        **steps,
+        "operators_us": added,
+        "wanted": {"ratio": WANTED_RATIO},
+        "conditions": {
+            "virtual_device": DEVICE,
+            "threads": default,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "cores": os.cpu_count(),
+            "load_average": os.getloadavg(),
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        },
+    }
+    (HERE / "results").mkdir(exist_ok=True)
+    (HERE / "results" / "virtual.json").write_text(json.dumps(result, indent=2) + "\n")
+    return int(any(step["ratio"] > WANTED_RATIO for step in steps.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

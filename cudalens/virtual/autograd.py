@@ -25,6 +25,7 @@ import torch
 
 from cudalens.virtual.backward_plan import CALLER, Key, Plan, key_of
 from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.gradients import check_roots
 from cudalens.virtual.machine import CudaEvent, Stream
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.residency import residence_of
@@ -44,6 +45,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
         if gpus.is_closed:
             return original(t_outputs, *args, **kwargs)
+        check_roots(t_outputs, args[0] if args else kwargs.get("grad_tensors", ()))
         return streams.run(original, t_outputs, *args, **kwargs)
 
     patches.set(torch.autograd, _RUN, run_backward)
@@ -77,12 +79,16 @@ class BackwardStreams:
         self._lock = threading.Lock()
         self._num_tasks = 0
 
-    def switched(self) -> None:
-        """The thread has set a current stream."""
+    def switched(self, number: int | None = None) -> None:
+        """The thread has set a current stream.
+
+        Args:
+            number: The first node that is made under it, if not the next one.
+        """
         history = self._per_thread.history
         if history is None:
             history = self._per_thread.history = History()
-        history.note(_next_number(), named(self._machine.thread_streams))
+        history.note(_next_number() if number is None else number, named(self._machine.thread_streams))
         self._last_switched = history
 
     def follow(self) -> None:
@@ -162,10 +168,11 @@ class _Slot:
 class Task:
     """A backward pass that crosses streams."""
 
-    def __init__(self, gpus: Gpus, plan: Plan, switched: Callable[[], None]) -> None:
+    def __init__(self, gpus: Gpus, plan: Plan, switched: Callable[[int | None], None]) -> None:
         self._gpus, self._machine, self._plan, self._switched = gpus, gpus.machine, plan, switched
         self._caller: Streams = dict(gpus.machine.thread_streams)
         self._at: Key = CALLER
+        self._number = _next_number()
         self._slots: dict[Key, dict[int, _Slot]] = {}
         self._adds: tuple[Key, int, Stream] = CALLER, -1, gpus.devices[0].default_stream
         """Which node's gradients are being added to others, on which device, on which stream."""
@@ -178,10 +185,14 @@ class Task:
                 self._send(CALLER, key, input_nr, grad)
 
     def go_to(self, key: Key) -> None:
-        """A node begins, unless it has begun already."""
+        """A node begins, unless it has begun already.
+
+        That shows at its first operator, whose own node, where gradients are differentiated, has been made by then.
+        """
         if key != self._at:
             self._at = key
-            self._set(self._plan.streams.get(key, self._plan.streams[CALLER]))
+            self._set(self._plan.streams.get(key, self._plan.streams[CALLER]), self._number)
+        self._number = _next_number()
 
     def finish(self) -> None:
         """The engine is done: the caller waits for the leaves."""
@@ -207,11 +218,11 @@ class Task:
                     slot.mark.delete()
         self._slots.clear()
         self._machine.thread_streams = self._caller
-        self._switched()
+        self._switched(None)
 
-    def _set(self, streams: Streams) -> None:
+    def _set(self, streams: Streams, number: int | None = None) -> None:
         self._machine.thread_streams = dict(streams)
-        self._switched()
+        self._switched(number)
 
     def _stream(self, streams: Streams, device_index: int) -> Stream:
         return streams.get(device_index) or self._machine.devices[device_index].default_stream

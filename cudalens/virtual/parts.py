@@ -14,6 +14,7 @@ from cudalens.virtual import (
     autograd,
     foreach,
     generators,
+    gradients,
     graph_handles,
     legacy_types,
     pool_handles,
@@ -43,6 +44,7 @@ INSTALL: Final[Sequence[Part]] = (
     threads.install,
     amp.install,
     foreach.install,
+    gradients.install,
 )
 """In this order; undone in reverse."""
 

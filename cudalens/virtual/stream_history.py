@@ -40,10 +40,11 @@ class History:
         """From the node `number` on, `streams` are current.
 
         Args:
-            number: The sequence number of the next node.
+            number: The sequence number of the next node; no less than at the last switch.
             streams: As `named` writes them.
         """
         numbers, states = self._numbers, self._states
+        number = max(number, numbers[-1])
         if numbers[-1] == number:
             numbers.pop()
             states.pop()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
 from typing import Any, Final
 
 import msgspec
@@ -110,15 +112,17 @@ def _place(device: Device, start_ns: int, end_ns: int, segment: Segment) -> Row:
 
 def _launch_facts(device: Device, grid: tuple[int, ...] | None, block: tuple[int, ...] | None) -> Row:
     """What CUPTI tells of a launch, as far as it is modelled: registers and shared memory are not."""
-    if grid is None or block is None:
-        return {}
-    num_blocks, num_threads = int(np.prod(grid)), int(np.prod(block))
-    blocks_per_sm = num_blocks / device.spec.num_sms
+    return {} if grid is None or block is None else _facts_of_launch(grid, block, device.spec.num_sms)
+
+
+@lru_cache(maxsize=4096)
+def _facts_of_launch(grid: tuple[int, ...], block: tuple[int, ...], num_sms: int) -> Row:
+    blocks_per_sm = prod(grid) / num_sms
     return {
         "grid": _json(grid),
         "block_dim": _json(block),
         "blocks_per_sm": blocks_per_sm,
-        "warps_per_sm": blocks_per_sm * -(-num_threads // _WARP),
+        "warps_per_sm": blocks_per_sm * -(-prod(block) // _WARP),
     }
 
 
@@ -204,8 +208,9 @@ def call_row(call: Call, start_ns: int, end_ns: int, external_id: int | None, co
 def to_columns(frame: str, rows: Sequence[Row]) -> dict[str, Any]:
     """Raw columns of `rows`; those that no row has are left out."""
     columns: dict[str, Any] = {}
+    present = set[str]().union(*rows)
     for column in columns_of(frame):
-        values = [row.get(column.name) for row in rows]
+        values = [row.get(column.name) for row in rows] if column.name in present else []
         if all(value is None for value in values):
             continue
         if column.dtype in ("int64", "bool"):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import RawRows, categorical, nullable
 from cudalens.virtual import event_rows, memory_rows
-from cudalens.virtual.host_tree import HostTree, read_tree
+from cudalens.virtual.host_tree import HostTree, read_tree, without_mark_names
 from cudalens.virtual.pruning import Pruned, prune
 from cudalens.virtual.recorder import Call
 from cudalens.virtual.timeline import Placed, place
@@ -32,6 +32,7 @@ def lay_over(host: RawRows, segments: Sequence[Segment], *, host_only: bool) -> 
         The rows, and how many operators were left out because they ran outside of any virtual device.
     """
     tree = read_tree(host)
+    host = RawRows(without_mark_names(host.events, tree), host.async_mask, host.memory)
     pruned = prune(tree, host.events, [segment.recorder for segment in segments])
     host = RawRows(_renamed(host.events, tree, segments), host.async_mask, host.memory)
     names = _names(host.events, tree)

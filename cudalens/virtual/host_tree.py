@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.frames import RawRows, is_category
+from cudalens.frames import RawRows, categorical, is_category
 from cudalens.frames import tree as call_tree
 from cudalens.frames.build import lanes
 from cudalens.virtual.recorder import MARK
@@ -130,9 +130,21 @@ def _marks(events: dict[str, Any]) -> Ints:
 def by_name(events: dict[str, Any], value_of: Callable[[str], int], missing: int) -> Ints:
     """What `value_of` says of each row's name; it is asked once for each name."""
     names = events["name"]
-    values = np.array([*(value_of(name) for name in names.categories), missing], np.int64)
+    values = np.array([*map(value_of, names.categories.tolist()), missing], np.int64)
     found: Ints = values[names.codes]
     return found
+
+
+def without_mark_names(events: dict[str, Any], tree: HostTree) -> dict[str, Any]:
+    """The columns with one name for all marks, of which every one had its own."""
+    names = events["name"]
+    marks = tree.row[tree.mark > 0]
+    codes = names.codes.astype(np.int32)
+    codes[marks] = -1
+    plain = categorical(codes, names.categories.tolist()).remove_unused_categories()
+    codes = plain.codes.astype(np.int32)
+    codes[marks] = len(plain.categories)
+    return events | {"name": categorical(codes, [*plain.categories.tolist(), MARK])}
 
 
 def has_category(events: dict[str, Any], *names: str) -> Bools:

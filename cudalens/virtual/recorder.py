@@ -73,6 +73,9 @@ class MemoryAct(NamedTuple):
     block_bytes: int
 
 
+_CALL_LENGTH: Final = len(Call._fields)
+
+
 class Wait(NamedTuple):
     """The host or a stream waited; `stream` is None where a device or an event was waited for."""
 
@@ -116,7 +119,7 @@ class Recorder:
         last_mark: Where it ends there, 0 until `close`.
         begun: Handlers that began: mark, operator, virtual ns.
         ended: Handlers that ended: mark, virtual ns.
-        acts: What the host did, in order.
+        acts: What the host did, in order; after `close`.
         ranges: Names of the ranges that the program opened, by mark.
         instants: Names of the instants that the program marked, by mark.
         works: What streams were given.
@@ -134,6 +137,8 @@ class Recorder:
         self.begun: list[tuple[int, str, int]] = []
         self.ended: list[tuple[int, int]] = []
         self.acts: list[Call | MemoryAct] = []
+        # Plain tuples while the program runs: making a named one takes longer than all the rest.
+        self._acts: list[tuple[Any, ...]] = []
         self.ranges: dict[int, str] = {}
         self.instants: dict[int, str] = {}
         self.works: list[tuple[Stream, Work, Placed]] = []
@@ -157,6 +162,7 @@ class Recorder:
             listeners.remove(listener)
         self.end_ns, self.last_mark = self._machine.now_ns, self._point()
         self._ops = {placed.correlation_id: work.op for _, work, placed in self.works}
+        self.acts = [Call(*act) if len(act) == _CALL_LENGTH else MemoryAct(*act) for act in self._acts]
 
     def begin(self, operator: str) -> tuple[Any, int, int]:
         """An operator's handler begins, or (`HIDDEN`) something that no GPU's trace would show.
@@ -182,7 +188,7 @@ class Recorder:
         """The host called the CUDA runtime or driver."""
         per_thread = self._per_thread
         mark = per_thread.handler or self._point()
-        self.acts.append(Call(mark, per_thread.tid, name, start_ns, end_ns, correlation_id))
+        self._acts.append((mark, per_thread.tid, name, start_ns, end_ns, correlation_id))
 
     def worked(self, stream: Stream, work: Work, placed: Placed) -> None:
         """A stream was given work."""
@@ -240,18 +246,9 @@ class Recorder:
                 freed, last = per_thread.freed
                 mark = last if action.kind == "free_completed" and freed == action.address else self._point()
                 per_thread.freed = (action.address if action.kind == "free_requested" else 0, mark)
-            self.acts.append(
-                MemoryAct(
-                    mark,
-                    per_thread.tid,
-                    action.kind,
-                    self._machine.now_ns,
-                    device,
-                    action.address,
-                    action.num_bytes,
-                    action.block_bytes or action.num_bytes,
-                )
-            )
+            block_bytes = action.block_bytes or action.num_bytes
+            now, tid = self._machine.now_ns, per_thread.tid
+            self._acts.append((mark, tid, action.kind, now, device, action.address, action.num_bytes, block_bytes))
 
         return listen
 

@@ -58,26 +58,27 @@ def locate_acts(tree: HostTree, pruned: Pruned, names: Sequence[str], acts: Sequ
         names: Name of the row at each place.
         acts: What the host did, in order.
     """
-    ends = tree.end
-    lane, key, up = (np.full(len(acts), -1, np.int64) for _ in range(3))
-    for mark, members in _by_mark(acts).items():
-        at = tree.place_of.get(mark)
-        if at is None:
-            key[members] = members
-            continue
-        lane[members] = tree.lane[at]
-        found = _within(tree, pruned, names, at, [acts[k] for k in members])
-        key[members], up[members] = _in_order(ends, pruned, at, found)
     tids = np.array([act.tid for _, act in acts], np.int64)
-    unwatched = lane < 0
+    at = np.array([tree.place_of.get(act.mark, -1) for _, act in acts], np.int64)
+    unwatched = at < 0
+    lane = np.where(unwatched, 0, tree.lane[at]).astype(np.int64) if len(tree) else np.zeros(len(acts), np.int64)
     lane[unwatched] = len(tree.tid) + np.unique(tids[unwatched], return_inverse=True)[1].reshape(-1)
+    ends = tree.end
+    key, up = np.arange(len(acts)), np.full(len(acts), -1, np.int64)
+    key[~unwatched], up[~unwatched] = 2 * ends[at[~unwatched]] - 1, pruned.up[at[~unwatched]]
+    kept = np.append(0, np.cumsum(pruned.is_kept))
+    encloses = ~unwatched & (kept[np.minimum(at + tree.size[at], len(tree))] > kept[at + 1]) if len(tree) else unwatched
+    for place, members in _groups(at, np.flatnonzero(encloses)).items():
+        found = _within(tree, pruned, names, place, [acts[k] for k in members])
+        key[members], up[members] = _in_order(ends, pruned, place, found)
     return ActPlaces(lane, key, up, tids)
 
 
-def _by_mark(acts: Sequence[tuple[Segment, Act]]) -> dict[int, list[int]]:
+def _groups(keys: Ints, members: Ints) -> dict[int, list[int]]:
+    """The members of each key, in order."""
     groups: dict[int, list[int]] = {}
-    for k, (_, act) in enumerate(acts):
-        groups.setdefault(act.mark, []).append(k)
+    for key, member in zip(keys[members].tolist(), members.tolist(), strict=True):
+        groups.setdefault(key, []).append(member)
     return groups
 
 

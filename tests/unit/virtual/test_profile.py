@@ -384,9 +384,9 @@ class TestMemory:
         assert owners == ["aten::empty", "aten::add"]
 
     def test_running_out_of_memory_is_an_action(self):
-        with device("h100"):
-            with pytest.raises(torch.OutOfMemoryError), cudalens.profile(keep=False, memory=True) as run:
-                torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+        recorded = cudalens.profile(keep=False, memory=True)
+        with device("h100"), pytest.raises(torch.OutOfMemoryError), recorded as run:
+            torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
         assert "oom" in set(run.trace.memory["action"])
         assert run.trace.info.status == "raised"
 

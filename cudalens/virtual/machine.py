@@ -436,6 +436,7 @@ class Device:
         self.blocking_tail_ns = self.tail_ns = 0
         self._streams: dict[int, Stream] = {0: self.default_stream}
         self._pools: list[_Pool] = []
+        self._pools_lock = threading.Lock()
         self._compute = Engine()
         up = Engine()
         down = Engine() if self.spec.num_copy_engines > 1 else up
@@ -454,11 +455,16 @@ class Device:
     def pool_stream(self, priority: int = 0) -> Stream:
         """The next of torch's pool streams; the pools come into being with the first one."""
         if not self._pools:
-            self._pools = [self._fill(level) for level in range(NUM_PRIORITIES)]
+            self._make_pools()
         pool = self._pools[min(max(-priority, 0), NUM_PRIORITIES - 1)]
         stream = pool.streams[pool.next_index % STREAMS_PER_POOL]
         pool.next_index += 1
         return stream
+
+    def _make_pools(self) -> None:
+        with self._pools_lock:
+            if not self._pools:
+                self._pools = [self._fill(level) for level in range(NUM_PRIORITIES)]
 
     def _fill(self, level: int) -> _Pool:
         pool = _Pool()
@@ -489,7 +495,7 @@ class Device:
             KeyError: There is none.
         """
         if number not in self._streams and not self._pools:
-            self._pools = [self._fill(level) for level in range(NUM_PRIORITIES)]
+            self._make_pools()
         return self._streams[number]
 
     def synchronize(self) -> None:

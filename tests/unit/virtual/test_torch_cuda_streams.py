@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 
 import pytest
@@ -469,3 +470,26 @@ def test_install_alone_needs_no_modes():
         gpus.close()
         patches.restore()
     assert hasattr(torch._C, "_cuda_sleep") is not IS_CPU_BUILD
+
+
+def test_threads_that_ask_for_the_first_stream_at_once_share_the_pools():
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(20):
+            with device("h100") as virtual:
+                start = threading.Barrier(4)
+
+                def first(start=start):
+                    start.wait()
+                    torch.cuda.Stream()
+
+                threads = [threading.Thread(target=first) for _ in range(4)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                assert len({stream.handle for stream in virtual.gpus.devices[0].streams}) == 129
+                assert virtual.gpus.machine.devices[0].pool_stream().handle >> 8 < (0x5500_0000_0000 >> 8) + 128
+    finally:
+        sys.setswitchinterval(interval)

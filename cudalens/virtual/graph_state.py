@@ -171,6 +171,8 @@ class GraphState:
             self.device.allocator.end_allocate_to_pool(self.pool_id)
             hooks.emit(hooks.CaptureEnded(self._number, self.stream.handle, is_valid=False))
         if self._holds_pool and self.device is not None:
+            if self.graph is not None:
+                self.gpus.workspaces.graph_is_gone(self.stream.handle)
             self.device.allocator.release_pool(self.pool_id)
             hooks.emit(hooks.GraphDestroyed(self._number))
         self.capture, self.graph, self._holds_pool = None, None, False

@@ -12,6 +12,7 @@ CUBLASLT_WORKSPACE_SIZE and TORCH_CUBLASLT_UNIFIED_WORKSPACE, and whose defaults
   (pytorch/pytorch#89027, #175344)
 - cuBLASLt, which does a linear layer with its bias, takes 1 MiB besides; from 2.12 on it uses cuBLAS's
   (pytorch/pytorch#156495, #168175, #175879).
+- From 2.12 on a CUDA graph that goes takes the workspaces of the stream with it that it was captured on (#175276).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _UNIFIED_SINCE: Final = (2, 12)
 _LT_AS_LARGE: Final = (2, 12)
 """The one version whose cuBLASLt says that it may use all of cuBLAS's workspace (#173002, taken back by #183923)."""
 
+_GONE_WITH_GRAPHS_SINCE: Final = (2, 12)
 _LT_TYPES: Final = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 _LT_ALONE: Final = frozenset({"_int_mm", "_scaled_mm", "_scaled_grouped_mm"})
 
@@ -130,6 +132,7 @@ class Workspaces:
         version = torch_version()
         flag = {"0": False, "1": True}.get(os.environ.get("TORCH_CUBLASLT_UNIFIED_WORKSPACE", ""))
         self.is_unified = flag is True or (flag is None and version >= _UNIFIED_SINCE)
+        self._go_with_graphs = version >= _GONE_WITH_GRAPHS_SINCE
         self._may_lt = os.environ.get("DISABLE_ADDMM_CUDA_LT") != "1"
         default = blas_default_bytes(gpus.spec.compute_capability, version)
         self._blas_bytes = self.blas_bytes = blas_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG"), default)
@@ -161,9 +164,18 @@ class Workspaces:
 
     def clear(self) -> None:
         """``torch._C._cuda_clearCublasWorkspaces``: everything goes back to the allocator."""
-        held, self._held = self._held, {}
-        for device, block, _ in held.values():
-            self._gpus.release(device, block)
+        self._clear(list(self._held))
+
+    def graph_is_gone(self, stream: int) -> None:
+        """A CUDA graph that was captured on the stream of that handle lets go of its memory."""
+        if self._go_with_graphs:
+            self._clear([key for key in self._held if key[3] == stream])
+
+    def _clear(self, keys: list[tuple[str, int, int, int]]) -> None:
+        for key in keys:
+            held = self._held.pop(key, None)
+            if held is not None:
+                self._gpus.release(held[0], held[1])
 
     def set_blas_bytes(self, num_bytes: int) -> None:
         """``torch.backends.cuda.cublas_workspace_size``: for whoever comes from now on."""

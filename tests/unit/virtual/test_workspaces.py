@@ -281,6 +281,20 @@ def test_a_capture_takes_it_from_the_graphs_pool(h100):
     del y
 
 
+@pytest.mark.parametrize(("torch_version", "left"), [((2, 11), 1), ((2, 12), 0)])
+def test_since_2_12_a_graph_takes_those_of_its_stream_with_it(version, torch_version, left):
+    version(*torch_version)
+    with cudalens.virtual.device("h100"):
+        x, graph = matrix(), torch.cuda.CUDAGraph()
+        x @ x  # on the default stream, which is not the graph's
+        with torch.cuda.graph(graph):
+            y = x @ x
+        del y
+        assert held() // LARGE_BYTES == 2
+        graph.reset()
+        assert held() // LARGE_BYTES == 1 + left
+
+
 def test_nothing_is_kept_when_the_device_ends(version):
     with cudalens.virtual.device("h100"):
         matrix() @ matrix()

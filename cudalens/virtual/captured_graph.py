@@ -71,6 +71,9 @@ class CapturedGraph:
         self.tail_ns = max(ends, default=ready_ns)
         stream.tail_ns = max(stream.tail_ns, self.tail_ns)
         device._issued(stream.tail_ns, stream.is_blocking)
+        for node, end_ns in zip(self.nodes, ends, strict=True):
+            if node.stream.device is not device:
+                node.stream.device.tail_ns = max(node.stream.device.tail_ns, end_ns)
 
     def _place(self, machine: Machine, stream: Stream, ready_ns: int, correlation_id: int) -> list[int]:
         """Give every node its time; returns their ends, virtual ns."""

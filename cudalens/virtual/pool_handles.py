@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 import torch
@@ -49,8 +51,14 @@ class PoolState:
     def __del__(self) -> None:
         if hasattr(self, "id") and not self.gpus.is_closed:
             self.device.allocator.release_pool(self.id)
-            if not self.gpus.machine.captures:
-                self.device.allocator.empty_cache(self.id)
+            self._give_back()
+
+    def _give_back(self) -> None:
+        if self.gpus.machine.captures:
+            return
+        # Where the garbage collector runs within the allocator itself, the next empty_cache() gives the memory back.
+        with suppress(VirtualDeviceError):
+            self.device.allocator.empty_cache(self.id)
 
 
 def pool_methods(gpus: Gpus) -> dict[str, Any]:
@@ -114,7 +122,12 @@ def pool_functions(gpus: Gpus) -> dict[str, Any]:
         handle = stream_of(gpus, stream).handle
         device_of(device).allocator.begin_allocate_to_pool(tuple(pool_id), lambda number: number == handle)
 
+    def are_live(device: int, pool_id: PoolId, addresses: Iterable[int]) -> bool:
+        blocks = device_of(device).allocator.live_blocks(tuple(pool_id))
+        return {block.address for block in blocks} == set(addresses)
+
     return {
+        "_cuda_checkPoolLiveAllocations": are_live,
         "_cuda_beginAllocateToPool": begin,
         "_cuda_beginAllocateCurrentThreadToPool": begin_on_thread,
         "_cuda_beginAllocateCurrentStreamToPool": begin_on_stream,

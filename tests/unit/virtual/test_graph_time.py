@@ -156,3 +156,23 @@ def test_a_replay_that_draws_fills_its_seed_and_offset_first(h100):
     graph.replay()
     assert [work.op for _, work, _ in log.work] == ["aten::fill_", "aten::fill_", "aten::rand"]
     assert [name for name, *_ in log.calls] == ["cudaLaunchKernel", "cudaLaunchKernel", "cudaGraphLaunch"]
+
+
+def test_waiting_for_a_device_waits_for_what_a_graph_does_on_it(h100):
+    y = torch.ones(256, device="cuda:1")
+    there = torch.cuda.Stream(device=1)
+
+    def program():
+        main = torch.cuda.current_stream()
+        there.wait_stream(main)
+        with torch.cuda.stream(there):
+            spin(3)
+            y.mul_(2)
+        main.wait_stream(there)
+
+    graph, _ = capture(program)
+    begin = h100.machine.now_ns
+    graph.replay()
+    torch.cuda.synchronize(1)
+    assert h100.machine.now_ns - begin > 2_900_000
+    assert y.tolist() == [2.0] * 256

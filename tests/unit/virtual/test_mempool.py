@@ -135,3 +135,14 @@ def test_a_pool_does_not_outlive_its_device():
         assert fresh.id != pool.id
     del pool
     gc.collect()
+
+
+def test_the_live_blocks_of_a_pool_can_be_checked(graph_gpus):
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        kept, dropped = torch.empty(MIB, device="cuda"), torch.empty(MIB, device="cuda")
+    both = {kept.data_ptr(), dropped.data_ptr()}
+    assert torch._C._cuda_checkPoolLiveAllocations(0, pool.id, both)
+    del dropped
+    assert not torch._C._cuda_checkPoolLiveAllocations(0, pool.id, both)
+    assert torch._C._cuda_checkPoolLiveAllocations(0, pool.id, {kept.data_ptr()})

@@ -12,6 +12,7 @@ from cudalens.device import hooks
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.capture import MODES, GraphCapture, Mode
 from cudalens.virtual.captured_graph import CapturedGraph
+from cudalens.virtual.cuda_errors import ILLEGAL_STATE, cuda_error
 from cudalens.virtual.graph_seeds import Seeds, after_begin, before_capture, fill
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class GraphState:
             raise RuntimeError(
                 "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
             )
+        if self.capture is not None:
+            raise cuda_error(ILLEGAL_STATE)
         machine = self.gpus.machine
         stream = machine.current_stream()
         if stream is stream.device.default_stream:

@@ -34,6 +34,8 @@ def test_begin_and_end_are_checked_in_torchs_words(graph_gpus):
         with pytest.raises(RuntimeError) as info:
             torch.cuda.CUDAGraph().capture_begin()
         assert_cuda_error(info, 401, "the operation cannot be performed in the present state")
+        with pytest.raises(RuntimeError, match="cannot be performed in the present state"):
+            graph.capture_begin()
         graph.capture_end()
     with pytest.raises(RuntimeError, match="This CUDAGraph instance already owns a captured graph"):
         capture_again(graph)

@@ -23,7 +23,9 @@ from cudalens.errors import (
     OutputError,
     ProfilerBusyError,
     ProfilerError,
+    RaceError,
     RecordError,
+    SanitizerError,
     SchemaError,
     TraceError,
     TraceFormatError,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     import cudalens.analysis as analysis
     from cudalens.frames import Trace
+    from cudalens.sanitizer import sanitize
     from cudalens.session import profile, runs
     from cudalens.traces import load
 
@@ -44,7 +47,9 @@ __all__ = [
     "OutputError",
     "ProfilerBusyError",
     "ProfilerError",
+    "RaceError",
     "RecordError",
+    "SanitizerError",
     "SchemaError",
     "Trace",
     "TraceError",
@@ -55,6 +60,7 @@ __all__ = [
     "load",
     "profile",
     "runs",
+    "sanitize",
 ]
 
 _LAZY = {
@@ -62,6 +68,7 @@ _LAZY = {
     "load": ("cudalens.traces", "load"),
     "profile": ("cudalens.session", "profile"),
     "runs": ("cudalens.session", "runs"),
+    "sanitize": ("cudalens.sanitizer", "sanitize"),
 }
 _ROOMS = {"analysis", "frames", "profiler", "report", "sanitizer", "session", "traces", "views", "virtual"}
 

@@ -8,6 +8,8 @@ One root, so that ``except cudalens.CudalensError`` catches every refusal of our
     │   └── SchemaError         a frame does not fit the column catalog (also a ValueError)
     ├── OutputError             a file that we were asked to write cannot be written (also an OSError)
     ├── RecordError             a recorded program cannot be judged (also a ValueError)
+    ├── SanitizerError          the sanitizer cannot do what was asked of it (also a ValueError)
+    ├── RaceError               accesses of two streams, or of a stream and the host, race (also a RuntimeError)
     ├── VirtualDeviceError      a virtual CUDA device cannot be or do this (also a RuntimeError)
     └── ProfilerError           a profile cannot start, or cannot be read (also a RuntimeError)
         └── ProfilerBusyError   another profiler is active on this thread or holds CUPTI
@@ -17,7 +19,12 @@ Every message says what was wrong, where, what was expected and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cudalens.sanitizer.engine import Race
 
 
 class CudalensError(Exception):
@@ -66,6 +73,22 @@ class OutputError(CudalensError, OSError):
 
 class RecordError(CudalensError, ValueError):
     """A recorded program cannot be judged: an op is unknown, incomplete, or touches memory that is not there."""
+
+
+class SanitizerError(CudalensError, ValueError):
+    """The sanitizer cannot do what was asked of it: an unknown detector, a suppression that is none, a wrong state."""
+
+
+class RaceError(CudalensError, RuntimeError):
+    """Two accesses to the same memory race: nothing orders them, and one is a write.
+
+    Attributes:
+        races: The races that were found new, at least one.
+    """
+
+    def __init__(self, message: str, races: Sequence[Race] = ()) -> None:
+        super().__init__(message)
+        self.races = list(races)
 
 
 class VirtualDeviceError(CudalensError, RuntimeError):

@@ -85,6 +85,20 @@ class EventSynchronized(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class EventFoundDone(Record):
+    """The host asked for the mark and was told that it is done. Told by `cudalens.device.queries`."""
+
+    cuda_event: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFoundDone(Record):
+    """The host asked for `stream` and was told that it is done. Told by `cudalens.device.queries`."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
 class BlockRecordedOnStream(Record):
     """``Tensor.record_stream``: `stream` uses the block at `address`, which may belong to another stream's pool.
 

@@ -1,6 +1,43 @@
-"""The stream-race sanitizer: who touched which bytes on which stream, and what orders them."""
+"""The stream-race sanitizer: who touched which bytes on which stream, and what orders them.
 
-from cudalens.sanitizer.engine import Race, RaceKind
+`replay` judges a recorded program and needs no torch; `sanitize` watches a live one, `access` tells it of kernels that
+torch does not see.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from cudalens.sanitizer.engine import Memory, Race, RaceKind, Touch
 from cudalens.sanitizer.replay import replay
+from cudalens.sanitizer.suppress import Suppressions, read_suppressions
 
-__all__ = ["Race", "RaceKind", "replay"]
+if TYPE_CHECKING:
+    from cudalens.sanitizer.live import RaceWarning, Sanitizer, Status, access, running, sanitize
+
+__all__ = [
+    "Memory",
+    "Race",
+    "RaceKind",
+    "RaceWarning",
+    "Sanitizer",
+    "Status",
+    "Suppressions",
+    "Touch",
+    "access",
+    "read_suppressions",
+    "replay",
+    "running",
+    "sanitize",
+]
+
+_LIVE: Final = frozenset({"RaceWarning", "Sanitizer", "Status", "access", "running", "sanitize"})
+"""What needs torch, imported on first use."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LIVE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.live"), name)
+    return value

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeAlias
 
 from cudalens.sanitizer.engine import records as r
 from cudalens.sanitizer.engine.clocks import Clocks, Line, join
-from cudalens.sanitizer.engine.races import Memory, Race, Touch
+from cudalens.sanitizer.engine.races import Findings, Memory, Race, Touch
 from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.engine.shadow import Block, Cell, Entry, Info, Life, Shadow, Use
+from cudalens.sanitizer.engine.shadow import Block, Cell, Entry, Info, Life, Shadow, Site, Use
 
 Visit: TypeAlias = tuple[Cell, bool, Any]
 """An access to be judged: the bytes, whether it writes, `Info` (or a plain tuple of its fields)."""
@@ -22,21 +22,31 @@ Visit: TypeAlias = tuple[Cell, bool, Any]
 class Detector:
     """Judges one program, record by record.
 
+    Args:
+        findings: Where races go; by default a list of its own.
+
     Attributes:
         clocks: What happens before what.
         shadow: Who touched what.
-        races: Every race so far, one per finding, in order of discovery.
-        counts: How often each finding (`Race.key`) was seen.
+        findings: The races so far.
         position: Number that the next finding gets as its `Race.position`; the caller counts.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, findings: Findings | None = None) -> None:
         self.clocks = Clocks()
         self.shadow = Shadow()
-        self.races: list[Race] = []
-        self.counts: dict[tuple[object, ...], int] = {}
+        self.findings = Findings() if findings is None else findings
         self.position = 0
-        self._findings: dict[tuple[object, ...], Race] = {}
+
+    @property
+    def races(self) -> list[Race]:
+        """Every race so far, one per finding, in order of discovery."""
+        return self.findings.races
+
+    @property
+    def counts(self) -> dict[tuple[object, ...], int]:
+        """How often each finding (`Race.key`) was seen."""
+        return self.findings.counts
 
     @property
     def num_touches(self) -> int:
@@ -104,23 +114,9 @@ class Detector:
         if not clashes:
             return []
         second = _touch(cell, (line, line.clock, is_write, info))
-        return [self._count(Race(_touch(other, entry), second)) for other, entry in clashes]
-
-    def _count(self, race: Race) -> Race:
-        key = race.key
-        self.counts[key] = self.counts.get(key, 0) + 1
-        known = self._findings.get(key)
-        if known is not None:
-            known.count += 1
-            return known
-        race.position = self.position
-        self._findings[key] = race
-        self.races.append(race)
-        return race
-
-    def forget_races(self) -> None:
-        """Begin a new list of findings; what was seen before will be found anew."""
-        self.races, self.counts, self._findings = [], {}, {}
+        position, add = self.position, self.findings.add
+        found = (add(Race(_touch(other, entry), second, position=position)) for other, entry in clashes)
+        return [race for race in found if race is not None]
 
     def alloc(self, name: str, start: int, num_bytes: int, owner: Line | None, *, extent: int = 0) -> Life:
         """A block was handed out.
@@ -203,17 +199,17 @@ class Detector:
 
     def _visit_of(self, access: r.Access, is_write: bool, op: str, place: r.Place) -> Visit:
         life, cell = self.cell(access.tensor, access.region)
-        return cell, is_write, Info(Use(op, access.argument), place, None, None, None, "", life, access.tensor)
+        return cell, is_write, Info(Use(op, access.argument), Site(place), None, None, "", life, access.tensor)
 
     def _on_alloc(self, record: r.Alloc) -> None:
         region = record.region
         life = self.alloc(record.tensor, region.start, region.end - region.start, self.clocks.line(record.stream))
-        life.place = record.place
+        life.site = Site(record.place)
 
     def _on_free(self, record: r.Free) -> None:
         life = self._block(record.tensor, record.region).life
         assert life is not None
-        life.freed_place = record.place
+        life.freed_site = Site(record.place)
         self.free(life)
 
     def _on_record_stream(self, record: r.RecordStream) -> None:
@@ -237,36 +233,46 @@ def _touch(cell: Cell, entry: Entry) -> Touch:
     """An access as reports show it."""
     line, clock, is_write, fields = entry
     info = Info(*fields)
-    life = info.life
+    life, site = info.life, Site(*info.site)
     return Touch(
         stream=line.id,
         clock=clock,
         is_write=is_write,
-        tensor=info.name or life.name,
+        tensor=info.name or life.name or _described(info),
         region=cell.region,
         op=info.use.op,
-        place=info.place,
+        place=site.place,
         generation=life.generation,
         argument=info.use.argument,
         shape=None if info.shape is None else tuple(info.shape),
         stride=info.stride,
-        dtype=str(info.dtype).removeprefix("torch."),
-        stack=info.stack,
+        dtype=_dtype(info),
+        stack=site.stack,
         memory=memory_of(life),
     )
 
 
+def _dtype(info: Info) -> str:
+    return str(info.dtype).removeprefix("torch.")
+
+
+def _described(info: Info) -> str:
+    """A tensor without a name, as ``float32[4, 256]``."""
+    return f"{_dtype(info)}{list(info.shape or ())}"
+
+
 def memory_of(life: Life) -> Memory:
     """An allocation as it is now."""
+    made, freed = Site(*life.site or ()), Site(*life.freed_site or ())
     return Memory(
-        life.name,
-        life.start,
-        life.num_bytes,
-        None if life.owner is None else life.owner.id,
-        life.place,
-        life.freed_place,
-        life.freed_stack,
-        life.stack,
+        name=life.name,
+        start=life.start,
+        num_bytes=life.num_bytes,
+        stream=None if life.owner is None else life.owner.id,
+        place=made.place,
+        stack=made.stack,
+        freed_place=freed.place,
+        freed_stack=freed.stack,
     )
 
 

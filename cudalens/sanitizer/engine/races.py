@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -127,3 +128,42 @@ class Race:
 
 def _where(touch: Touch) -> object:
     return touch.place if touch.place is not None else (touch.op, touch.tensor, touch.stream)
+
+
+class Findings:
+    """The races of a program, one per finding.
+
+    Args:
+        accepts: Which races are to be kept; by default all.
+
+    Attributes:
+        races: One per finding, in order of discovery.
+        counts: How often each (`Race.key`) was seen.
+        num_hidden: How many races were not accepted.
+    """
+
+    def __init__(self, accepts: Callable[[Race], bool] | None = None) -> None:
+        self._accepts = accepts
+        self._by_key: dict[tuple[object, ...], Race] = {}
+        self.races: list[Race] = []
+        self.counts: dict[tuple[object, ...], int] = {}
+        self.num_hidden = 0
+
+    def add(self, race: Race) -> Race | None:
+        """Note a race; returns the finding that it belongs to, or None where it is not accepted."""
+        if self._accepts is not None and not self._accepts(race):
+            self.num_hidden += 1
+            return None
+        key = race.key
+        self.counts[key] = self.counts.get(key, 0) + 1
+        found = self._by_key.get(key)
+        if found is not None:
+            found.count += 1
+            return found
+        self._by_key[key] = race
+        self.races.append(race)
+        return race
+
+    def clear(self) -> None:
+        """Forget all; what was seen before will be found anew."""
+        self.races, self.counts, self._by_key, self.num_hidden = [], {}, {}, 0

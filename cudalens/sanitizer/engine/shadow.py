@@ -29,13 +29,24 @@ class Use(NamedTuple):
     argument: str = ""
 
 
+class Site(NamedTuple):
+    """Where an operation was called.
+
+    Attributes:
+        place: Where in the user's program.
+        stack: The call stack, as the collector took it.
+    """
+
+    place: Place = None
+    stack: object = None
+
+
 class Info(NamedTuple):
     """What is noted of an access, beside its line and clock.
 
     Attributes:
         use: Operation and argument.
-        place: Where in the user's program.
-        stack: The call stack, as the collector took it.
+        site: Where it was called: a `Site`, or a plain tuple of its fields.
         shape: Of the tensor; None where it is not known.
         stride: In elements; None where the tensor is contiguous.
         dtype: Anything whose text names the type.
@@ -44,8 +55,7 @@ class Info(NamedTuple):
     """
 
     use: Use
-    place: Place
-    stack: object
+    site: Any
     shape: tuple[int, ...] | None
     stride: tuple[int, ...] | None
     dtype: object
@@ -70,10 +80,8 @@ class Life:
         is_live: Whether it is handed out now.
         run: The collector's own mark; None once it is over, so that one look tells whether it is of use.
         recorded: Lines that ``record_stream`` named; None while there are none.
-        place: Where it was allocated.
-        stack: The call stack of that.
-        freed_place: Where it was freed.
-        freed_stack: The call stack of that.
+        site: Where it was allocated, as in `Info`; None where that was not seen.
+        freed_site: Where it was freed.
         whole: The cell of all its bytes; None for an empty one.
         device: Index of its GPU, -1 for the host: the collector's.
         address: First address of the storage, as the collector sees it.
@@ -85,17 +93,15 @@ class Life:
         "aliases",
         "block",
         "device",
-        "freed_place",
-        "freed_stack",
+        "freed_site",
         "generation",
         "is_live",
         "name",
         "num_bytes",
         "owner",
-        "place",
         "recorded",
         "run",
-        "stack",
+        "site",
         "start",
         "whole",
     )
@@ -106,10 +112,8 @@ class Life:
         self.is_live = True
         self.run: object = None
         self.recorded: set[Line] | None = None
-        self.place: Place = None
-        self.stack: object = None
-        self.freed_place: Place = None
-        self.freed_stack: object = None
+        self.site: Any = None
+        self.freed_site: Any = None
         self.whole: Cell | None = None
         self.device = -1
         self.address = start
@@ -360,7 +364,7 @@ class Shadow:
         return block, released
 
     def _leave(self, former: Block, start: int, end: int, known: VectorClock) -> None:
-        if start >= end or former.life is not None and former.life.is_live:
+        if start >= end or (former.life is not None and former.life.is_live):
             return
         rest = Block(start, end)
         rest.generation, rest.releases = former.generation, dict(former.releases)

@@ -1,0 +1,76 @@
+"""torch's stack of dispatch modes on this thread: who watches stays above who acts, and anybody may leave at any time.
+
+torch's modes nest like ``with`` blocks. Ours are switched on and off by notebook cells in any order: an observer (the
+sanitizer) has to see operators before a mode that carries them out (the virtual device) does, whichever came first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from torch import _C
+from torch.utils import _python_dispatch as dispatch
+
+_FLAGS: Final = (
+    "old_dispatch_mode_flags",
+    "old_non_infra_dispatch_mode_flags",
+    "old_without_ignore_compile_internals_dispatch_mode_flags",
+)
+"""Where a dispatch mode keeps what torch's flags were before it; which of them there are depends on the torch."""
+
+OBSERVES: Final = "cudalens_observes"
+"""Attribute of a mode that only watches: modes entered with `enter` go beneath it."""
+
+
+def enter(mode: Any) -> None:
+    """Put a dispatch mode on this thread's stack, beneath the observers at its top."""
+    observers = _observers_at_top() if not getattr(mode, OBSERVES, False) else []
+    for observer in observers:
+        observer.__exit__(None, None, None)
+    mode.__enter__()
+    for observer in reversed(observers):
+        observer.__enter__()
+
+
+def leave(mode: Any) -> bool:
+    """Take a dispatch mode from this thread's stack, and leave all others there; false where it is not on it."""
+    if not is_entered(mode):
+        return False
+    above = []
+    while (top := dispatch._pop_mode()) is not mode:
+        above.append(top)
+    if above:
+        _hand_on(mode, above[-1])
+    else:
+        dispatch._push_mode(mode)
+        mode.__exit__(None, None, None)
+    for other in reversed(above):
+        dispatch._push_mode(other)
+    return True
+
+
+def is_entered(mode: Any) -> bool:
+    """Whether a dispatch mode is on this thread's stack."""
+    return any(_at(position) is mode for position in range(_C._len_torch_dispatch_stack()))
+
+
+def _at(position: int) -> Any:
+    return _C._get_dispatch_stack_at(position)
+
+
+def _observers_at_top() -> list[Any]:
+    """The top one first."""
+    found: list[Any] = []
+    for position in reversed(range(_C._len_torch_dispatch_stack())):
+        if not getattr(_at(position), OBSERVES, False):
+            break
+        found.append(_at(position))
+    return found
+
+
+def _hand_on(mode: Any, above: Any) -> None:
+    """The next mode above puts torch's flags back to what they were before ours."""
+    for name in _FLAGS:
+        ours, theirs = getattr(mode, name, None), getattr(above, name, None)
+        if ours and theirs:
+            theirs[-1] = ours.pop()

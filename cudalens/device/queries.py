@@ -1,0 +1,57 @@
+"""Acts that torch tells nobody of, and that its Python classes show: questions that were answered "done".
+
+``Event.query()`` and ``Stream.query()`` order what follows an answer of True, as a synchronisation does. While somebody
+watches, such answers become records of `cudalens.device.hooks`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+from cudalens.device import hooks
+from cudalens.device.interpose import Interposed, interposed
+from cudalens.device.records import EventFoundDone, StreamFoundDone
+
+_num_watchers = 0
+
+
+def watch() -> None:
+    """Emit records of such answers from now on; once for each `unwatch`."""
+    global _num_watchers
+    _num_watchers += 1
+    if _num_watchers == 1:
+        for method, listener in _methods():
+            method.add(after=listener)
+
+
+def unwatch() -> None:
+    """End one `watch`."""
+    global _num_watchers
+    _num_watchers -= 1
+    if _num_watchers == 0:
+        for method, listener in _methods():
+            method.remove(after=listener)
+
+
+def _event_queried(is_done: bool, cuda_event: Any) -> None:
+    pointer = cuda_event.cuda_event
+    if is_done and pointer:
+        hooks.emit(EventFoundDone(int(pointer)))
+
+
+def _stream_queried(is_done: bool, stream: Any) -> None:
+    if is_done:
+        hooks.emit(StreamFoundDone(int(stream.cuda_stream)))
+
+
+_watched: Final[list[tuple[Interposed, Any]]] = []
+
+
+def _methods() -> list[tuple[Interposed, Any]]:
+    """Found at the first use: torch.cuda is lazy too."""
+    if not _watched:
+        _watched.append((interposed(torch.cuda.Event, "query"), _event_queried))
+        _watched.append((interposed(torch.cuda.Stream, "query"), _stream_queried))
+    return _watched

@@ -1,0 +1,42 @@
+"""Which stream and which device the calling thread works on, by torch's cheapest way of asking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import _C
+
+_module: Any = _C
+
+
+def current_stream(device: int) -> int:
+    """Pointer of the current stream of a device; 0 for the legacy default stream, and where there are no streams.
+
+    Args:
+        device: Index of the GPU.
+    """
+    ask = getattr(_module, "_cuda_getCurrentRawStream", None)
+    if ask is not None:
+        return int(ask(device))
+    import torch
+
+    return int(torch.cuda.current_stream(device).cuda_stream) if torch.cuda.is_available() else 0
+
+
+def current_device() -> int:
+    """Index of the calling thread's GPU; 0 where there is none."""
+    ask = getattr(_module, "_cuda_getDevice", None)
+    return int(ask()) if ask is not None else 0
+
+
+def pointer_of(stream: Any) -> int:
+    """Pointer of a stream object: a ``torch.cuda.Stream``, or the generic ``torch.Stream`` that operators are given."""
+    pointer = getattr(stream, "cuda_stream", None)
+    if pointer is None:
+        import torch
+
+        make: Any = torch.cuda.Stream
+        pointer = make(
+            stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
+        ).cuda_stream
+    return int(pointer)

@@ -1,0 +1,163 @@
+"""What torch's callbacks mean to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from cudalens.device import hooks, records
+from cudalens.device.streams import current_device
+from cudalens.sanitizer.captures import Recording
+from cudalens.sanitizer.engine.clocks import Line
+from cudalens.sanitizer.engine.detector import Detector, Visit
+from cudalens.sanitizer.engine.races import Race
+from cudalens.sanitizer.log import Log
+from cudalens.sanitizer.memory import Memory
+from cudalens.sanitizer.streams import Streams
+
+
+class Callbacks:
+    """Takes records of `cudalens.device.hooks` to the engine, or to the graph capture that they belong to.
+
+    Args:
+        detector: The engine.
+        memory: The storages.
+        log: What has happened.
+        site_of: Where the program is now.
+        is_inside: Whether the calling thread is inside of an operator.
+    """
+
+    def __init__(
+        self,
+        detector: Detector,
+        memory: Memory,
+        log: Log,
+        site_of: Callable[[], Any],
+        is_inside: Callable[[], bool],
+    ) -> None:
+        self._detector, self._clocks, self._memory, self._log = detector, detector.clocks, memory, log
+        self._site_of, self._is_inside = site_of, is_inside
+        self.streams = Streams(detector.clocks)
+        self._recordings: dict[int, Recording] = {}
+        self._open: list[Recording] = []
+
+    def take(self, record: hooks.Record) -> Sequence[Race]:
+        """Take in a record; returns the races that it makes, which only a graph's replay can."""
+        act = _ACTS.get(type(record))
+        return () if act is None else act(self, record) or ()
+
+    def launch(self, line: Line, visits: list[Visit]) -> Sequence[Race]:
+        """Put an operation on a line, or into the capture that the line belongs to."""
+        detector = self._detector
+        detector.position += 1
+        if self._open:
+            for recording in self._open:
+                if recording.holds(line):
+                    return recording.launch(line, visits, detector.position)
+        self._log.append((line, visits))
+        return detector.launch(line, visits)
+
+    def forget(self) -> None:
+        """Let go of all graphs."""
+        self._recordings.clear()
+        self._open.clear()
+
+    def _on_event_recorded(self, record: Any) -> None:
+        line = self.streams.of_pointer(record.stream)
+        for recording in self._open:
+            recording.forget(record.cuda_event)
+        for recording in self._open:
+            if recording.holds(line):
+                recording.record(record.cuda_event, line)
+                return
+        self._clocks.record(record.cuda_event, line)
+        self._log.append(("event_record", record.cuda_event, line))
+
+    def _on_event_waited(self, record: Any) -> None:
+        line = self.streams.of_pointer(record.stream)
+        if any(recording.wait(record.cuda_event, line) for recording in self._open):
+            return
+        self._clocks.wait(record.cuda_event, line)
+        self._log.append(("event_wait", record.cuda_event, line))
+
+    def _on_event_gone(self, record: Any) -> None:
+        for recording in self._open:
+            recording.forget(record.cuda_event)
+        self._clocks.delete(record.cuda_event)
+        self._log.append(("event_delete", record.cuda_event))
+
+    def _on_event_synchronized(self, record: Any) -> None:
+        self._clocks.wait(record.cuda_event, self._clocks.host)
+        self._log.append(("event_sync", record.cuda_event))
+
+    def _on_stream_synchronized(self, record: Any) -> None:
+        line = self.streams.of_pointer(record.stream)
+        self._clocks.host_waits_for(line)
+        self._log.append(("stream_sync", line))
+
+    def _on_device_synchronized(self, record: Any) -> None:
+        device = current_device()
+        self._clocks.host_waits_for_device(device)
+        if {line.id.device for line in self._clocks.lines} <= {device}:
+            self._log.clear()
+        self._log.append(("device_sync", device))
+
+    def _on_stream_created(self, record: Any) -> None:
+        self.streams.of_pointer(record.stream)
+
+    def _on_allocated(self, record: Any) -> None:
+        if self._is_inside():
+            self._memory.handed_out(record.address, None, None)
+        else:
+            self._memory.handed_out(record.address, self._site_of(), self.streams.of_operator(current_device()))
+
+    def _on_freed(self, record: Any) -> None:
+        self._memory.given_back(record.address, self._site_of)
+
+    def _on_recorded_stream(self, record: Any) -> None:
+        self._memory.record_stream(record.address, self.streams.of_pointer(record.stream))
+
+    def _on_capture_began(self, record: Any) -> None:
+        recording = Recording(record.graph, self.streams.of_pointer(record.stream), self._detector.findings)
+        self._recordings[record.graph] = recording
+        self._open.append(recording)
+
+    def _on_capture_ended(self, record: Any) -> None:
+        recording = self._recordings.get(record.graph)
+        if recording is None or recording not in self._open:
+            return
+        self._open.remove(recording)
+        recording.close()
+        if not record.is_valid:
+            del self._recordings[record.graph]
+
+    def _on_replayed(self, record: Any) -> Sequence[Race]:
+        recording = self._recordings.get(record.graph)
+        if recording is None:  # captured before the sanitizer was on: nothing is known of it
+            return ()
+        visits = recording.visits(self._detector.shadow, self._clocks.host.vector)
+        return self.launch(self.streams.of_pointer(record.stream), visits)
+
+    def _on_graph_gone(self, record: Any) -> None:
+        self._recordings.pop(record.graph, None)
+
+
+_ACTS: Final[dict[type[hooks.Record], Callable[[Callbacks, Any], Sequence[Race] | None]]] = {
+    hooks.EventCreated: Callbacks._on_event_gone,  # its pointer may have been another's
+    hooks.EventDeleted: Callbacks._on_event_gone,
+    hooks.EventRecorded: Callbacks._on_event_recorded,
+    hooks.EventWaited: Callbacks._on_event_waited,
+    hooks.EventSynchronized: Callbacks._on_event_synchronized,
+    records.EventFoundDone: Callbacks._on_event_synchronized,
+    hooks.StreamCreated: Callbacks._on_stream_created,
+    hooks.StreamSynchronized: Callbacks._on_stream_synchronized,
+    records.StreamFoundDone: Callbacks._on_stream_synchronized,
+    hooks.DeviceSynchronized: Callbacks._on_device_synchronized,
+    hooks.MemoryAllocated: Callbacks._on_allocated,
+    hooks.MemoryFreed: Callbacks._on_freed,
+    hooks.BlockRecordedOnStream: Callbacks._on_recorded_stream,
+    hooks.CaptureBegan: Callbacks._on_capture_began,
+    hooks.CaptureEnded: Callbacks._on_capture_ended,
+    hooks.GraphReplayed: Callbacks._on_replayed,
+    hooks.GraphDestroyed: Callbacks._on_graph_gone,
+}

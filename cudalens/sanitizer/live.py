@@ -1,0 +1,441 @@
+"""The sanitizer at work: on while a block or the cells of a notebook run, on real streams and on virtual ones alike."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cudalens.device import hooks, modes, queries
+from cudalens.device.interpose import interposed
+from cudalens.errors import RaceError, SanitizerError
+from cudalens.sanitizer.engine import Race, RaceKind
+from cudalens.sanitizer.engine.races import Findings
+from cudalens.sanitizer.log import Log
+from cudalens.sanitizer.suppress import Suppressions, read_suppressions
+from cudalens.sanitizer.text import describe, summarize
+from cudalens.sanitizer.watch import Watch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OnRace = Literal["collect", "warn", "raise"]
+DEFAULT_STACK_DEPTH: Final = 16
+"""Stack frames that a report shows of each access, unless the user says otherwise."""
+
+_HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
+"""Methods of torch.Tensor by which Python looks at host memory without an operator."""
+
+_logger = logging.getLogger(__name__)
+_running: list[Sanitizer] = []
+
+
+class RaceWarning(UserWarning):
+    """A race was found; given at the place of the later access."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a sanitizer is doing.
+
+    Attributes:
+        is_on: Whether it watches.
+        num_launches: Operations on streams that it judged in its current or last run.
+        num_findings: Races, one per pair of places and kind.
+        num_seen: How often races were seen in all.
+        num_hidden: How often one was seen that is suppressed, or of a kind that is not looked for.
+        num_allocations: Living allocations that it knows.
+        num_ranges: Ranges of bytes that it remembers accesses of.
+        num_forgotten: Ranges that it gave up because one allocation had too many: races with these are missed.
+        error: What went wrong in it, which ended the run; None while all is well.
+        missing: Callbacks that this torch lacks: what they would tell is not seen.
+    """
+
+    is_on: bool
+    num_launches: int
+    num_findings: int
+    num_seen: int
+    num_hidden: int
+    num_allocations: int
+    num_ranges: int
+    num_forgotten: int
+    error: str | None
+    missing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        state = "on" if self.is_on else "off" if self.error is None else f"off, because of an error in it: {self.error}"
+        lines = [
+            f"stream-race sanitizer: {state}",
+            f"  {self.num_launches:,} operations judged, {self.num_allocations:,} allocations known",
+            f"  {summarize(self.num_findings, self.num_seen)}",
+        ]
+        if self.num_hidden:
+            lines.append(f"  {self.num_hidden:,} times one that is suppressed or not looked for")
+        if self.num_forgotten:
+            lines.append(f"  {self.num_forgotten:,} ranges given up: races with them are missed")
+        if self.missing:
+            lines.append(f"  this torch does not tell of: {', '.join(self.missing)}")
+        return "\n".join(lines)
+
+
+class _Mode(TorchDispatchMode):  # type: ignore[misc]
+    """Hands every operator to a `Watch`. One object per thread; it stays above modes that carry operators out."""
+
+    cudalens_observes = True
+    supports_higher_order_operators = True
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._operator = watch.operator
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No wrapper around the handler: importing torch._dynamo takes longer than most programs here run."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        return self._operator(func, types, args, {} if kwargs is None else kwargs)
+
+
+class Sanitizer:
+    """Finds accesses to the same memory that no stream, event or synchronisation orders.
+
+    A collector: `start`, `stop`, `frames`. As a context manager it does the first two. It may be started again; the
+    races of all its runs are kept until `clear`.
+
+    It sees the operators of the thread that started it and of threads that are started meanwhile (autograd's included),
+    and what torch.cuda._gpu_trace tells. What runs on a stream without either is told with `access`.
+
+    Args:
+        on_race: What happens when a race is found that was not found before: "collect" keeps it, "warn" gives a
+            `RaceWarning` as well, "raise" raises `RaceError` from the operator that made it, which has run by then. A
+            graph's replay cannot raise; the next operator does, or the end of the ``with`` block.
+        detect: Kinds to look for, as `RaceKind` or its name in small letters ("use_after_free"); by default all.
+        stack_depth: Stack frames of each access that reports show, at least 1.
+        suppress: Patterns of races to hide (`cudalens.sanitizer.Suppressions`).
+        suppress_file: File of such patterns, one a line.
+
+    Attributes:
+        name: What messages call it.
+        error: What went wrong in it and ended the run; None while all is well.
+        stack_depth: As given.
+
+    Raises:
+        SanitizerError: An option is not what it should be.
+    """
+
+    name = "sanitizer"
+
+    def __init__(
+        self,
+        *,
+        on_race: OnRace = "collect",
+        detect: Iterable[RaceKind | str] | RaceKind | str | None = None,
+        stack_depth: int = DEFAULT_STACK_DEPTH,
+        suppress: Iterable[str] | str = (),
+        suppress_file: str | PathLike[str] | None = None,
+    ) -> None:
+        self._on_race = _checked_on_race(on_race)
+        self._kinds = parse_kinds(detect)
+        self.stack_depth = _checked_depth(stack_depth)
+        patterns = [suppress] if isinstance(suppress, str) else list(suppress)
+        self._suppressions = Suppressions(patterns + (read_suppressions(suppress_file) if suppress_file else []))
+        self._findings = Findings(self._accepts)
+        self._num_told = 0
+        self._watch: Watch | None = None
+        self._subscription: hooks.Subscription | None = None
+        self._mode: _Mode | None = None
+        self._unraised: list[Race] = []
+        self.error: Exception | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it watches."""
+        return self in _running and self._watch is not None and self._watch.is_on
+
+    @property
+    def races(self) -> list[Race]:
+        """The findings so far, in order of discovery; `Race.count` says how often each was seen."""
+        return list(self._findings.races)
+
+    @property
+    def num_seen(self) -> int:
+        """How often races were seen in all."""
+        return sum(self._findings.counts.values())
+
+    @property
+    def log(self) -> Log:
+        """The last records of the run, which a suggested fix can be checked against; empty once it is off."""
+        return self._watch.log if self._watch is not None else Log()
+
+    def start(self) -> None:
+        """Begin to watch.
+
+        Raises:
+            SanitizerError: It is on already.
+        """
+        if self._watch is not None:
+            raise SanitizerError("this sanitizer is on already; stop() it first, or make another.")
+        self.error = None
+        watch = Watch(self._findings, len(_running), self._on_races, self._failed)
+        self._watch = watch
+        try:
+            self._subscription = hooks.subscribe(watch.on_record)
+            queries.watch()
+            _running.append(self)
+            self._interpose(watch)
+            self._mode = _Mode(watch)
+            modes.enter(self._mode)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _interpose(self, watch: Watch) -> None:
+        self._thread_starts: Callable[..., None] = functools.partial(_enter_thread, watch)
+        self._host_reads: Callable[..., None] = functools.partial(_host_reads, watch)
+        interposed(threading.Thread, "start").add(before=self._thread_starts)
+        for name in _HOST_READERS:
+            interposed(torch.Tensor, name).add(before=self._host_reads)
+
+    def stop(self) -> None:
+        """End watching: no mode, no subscription and no replaced method of ours is left. Nothing where it is off."""
+        watch, self._watch = self._watch, None
+        if watch is None:
+            return
+        self._last = self._status_of(watch)
+        if self in _running:
+            _running.remove(self)
+            queries.unwatch()
+            interposed(threading.Thread, "start").remove(before=self._thread_starts)
+            for name in _HOST_READERS:
+                interposed(torch.Tensor, name).remove(before=self._host_reads)
+        if self._mode is not None:
+            modes.leave(self._mode)
+            self._mode = None
+        if self._subscription is not None:
+            self._subscription.close()
+            self._subscription = None
+        watch.end()
+
+    def __enter__(self) -> Sanitizer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        self.stop()
+        if error is None and self._unraised:
+            raise self._race_error()
+
+    def clear(self) -> None:
+        """Forget the races found so far; what is on goes on, and finds them anew."""
+        self._findings.clear()
+        self._unraised.clear()
+        self._num_told = 0
+
+    def status(self) -> Status:
+        """How it is doing."""
+        return self._status_of(self._watch) if self._watch is not None else self._last
+
+    _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, None, ())
+
+    def _status_of(self, watch: Watch) -> Status:
+        detector = watch.detector
+        return Status(
+            is_on=self.is_on,
+            num_launches=detector.position,
+            num_findings=len(self._findings.races),
+            num_seen=self.num_seen,
+            num_hidden=self._findings.num_hidden,
+            num_allocations=watch.memory.num_live,
+            num_ranges=sum(len(block.cells) for block in detector.shadow.blocks),
+            num_forgotten=detector.num_forgotten,
+            error=None if self.error is None else f"{type(self.error).__name__}: {self.error}",
+            missing=tuple(kind.__name__ for kind in hooks.missing_kinds()),
+        )
+
+    def _accepts(self, race: Race) -> bool:
+        return race.kind in self._kinds and not (len(self._suppressions) and self._suppressions.hides(race))
+
+    def _on_races(self, races: Sequence[Race], may_raise: bool) -> None:
+        """Races were seen, perhaps for the first time."""
+        found = self._findings.races
+        if self._on_race == "collect" or self._num_told >= len(found):
+            if may_raise and self._unraised:
+                raise self._race_error()
+            return
+        fresh, self._num_told = found[self._num_told :], len(found)
+        if self._on_race == "warn":
+            for race in fresh:
+                _warn(race)
+            return
+        self._unraised += fresh
+        if may_raise:
+            raise self._race_error()
+
+    def _race_error(self) -> RaceError:
+        races, self._unraised = self._unraised, []
+        more = f" (and {len(races) - 1} more)" if len(races) > 1 else ""
+        return RaceError(f"{describe(races[0])}{more}", races)
+
+    def _failed(self, error: Exception) -> None:
+        """Something of ours raised: the user's program goes on without us."""
+        self.error = error
+        if self._subscription is not None:
+            self._subscription.close()
+        message = (
+            f"the stream-race sanitizer is off: {type(error).__name__}: {error} in it. Your program goes on "
+            "undisturbed; what was found so far is kept. Please report this"
+        )
+        try:
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        except RuntimeWarning:  # warnings are errors here; the user's program did nothing wrong
+            _logger.warning(message, exc_info=error)
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The races as the Trace's frame ``races``."""
+        from cudalens.sanitizer.frame import races_frame
+
+        return {"races": races_frame(self.races, stack_depth=self.stack_depth)}
+
+
+def sanitize(
+    *,
+    on_race: OnRace = "collect",
+    detect: Iterable[RaceKind | str] | RaceKind | str | None = None,
+    stack_depth: int = DEFAULT_STACK_DEPTH,
+    suppress: Iterable[str] | str = (),
+    suppress_file: str | PathLike[str] | None = None,
+) -> Sanitizer:
+    """Watches a block for stream races::
+
+        with cudalens.sanitize() as san:
+            train_step()
+        print(san.races)
+
+    The arguments are those of `Sanitizer`.
+
+    Raises:
+        SanitizerError: An option is not what it should be.
+        RaceError: Within the block, with ``on_race="raise"``: a race was found.
+    """
+    return Sanitizer(
+        on_race=on_race, detect=detect, stack_depth=stack_depth, suppress=suppress, suppress_file=suppress_file
+    )
+
+
+def running() -> list[Sanitizer]:
+    """The sanitizers that are on, outermost first."""
+    return list(_running)
+
+
+def access(
+    *, reads: Iterable[torch.Tensor] = (), writes: Iterable[torch.Tensor] = (), name: str = "annotated access"
+) -> None:
+    """Tell the sanitizers that are on of an operation that torch does not see, which the current stream was just given.
+
+    For kernels that are launched past torch's dispatcher: Triton, CuPy, Numba, a C++ extension. Tensors of the host
+    alone mean that the host itself touches them now. Costs nothing to speak of while no sanitizer is on.
+
+    Args:
+        reads: Tensors whose elements it reads.
+        writes: Tensors whose elements it writes.
+        name: What reports call it.
+
+    Raises:
+        TypeError: One of them is no tensor.
+    """
+    if not _running:
+        return
+    pair = (_tensors(reads, "reads"), _tensors(writes, "writes"))
+    for sanitizer in running():
+        if sanitizer._watch is not None:
+            sanitizer._watch.annotate(name, *pair)
+
+
+def _tensors(values: Any, name: str) -> list[torch.Tensor]:
+    found = [values] if isinstance(values, torch.Tensor) else list(values)
+    for value in found:
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(f"access({name}=…) holds {type(value).__name__}; expected tensors.")
+    return found
+
+
+def _enter_thread(watch: Watch, thread: threading.Thread, *args: Any, **kwargs: Any) -> None:
+    """A thread is about to start: it gets a mode of its own, since torch keeps modes per thread."""
+    before = vars(thread).get("run")
+    inner = thread.run
+
+    def run() -> None:
+        if before is None:
+            vars(thread).pop("run", None)
+        mode = _Mode(watch)
+        if watch.is_on:
+            modes.enter(mode)
+        try:
+            inner()
+        finally:
+            modes.leave(mode)
+
+    vars(thread)["run"] = run
+
+
+def _host_reads(watch: Watch, tensor: Any, *args: Any, **kwargs: Any) -> None:
+    if isinstance(tensor, torch.Tensor):
+        watch.host_reads(tensor)
+
+
+def _warn(race: Race) -> None:
+    place: Any = race.second.place
+    filename, line = getattr(place, "filename", "") or "<unknown>", getattr(place, "line", 0)
+    warnings.warn_explicit(describe(race), RaceWarning, filename, line)
+
+
+def parse_kinds(detect: Iterable[RaceKind | str] | RaceKind | str | None) -> frozenset[RaceKind]:
+    """The kinds of races that a user named.
+
+    Args:
+        detect: `RaceKind` or its name in small letters, one or several; None for all.
+
+    Raises:
+        SanitizerError: One is unknown, or there is none.
+    """
+    if detect is None:
+        return frozenset(RaceKind)
+    names = [detect] if isinstance(detect, str | RaceKind) else list(detect)
+    if not names:
+        raise SanitizerError(f"no detector is named; expected some of {_kind_names()}.")
+    return frozenset(name if isinstance(name, RaceKind) else _kind(name) for name in names)
+
+
+def _kind(name: Any) -> RaceKind:
+    kind = RaceKind.__members__.get(str(name).strip().upper().replace("-", "_").replace(" ", "_"))
+    if kind is None:
+        raise SanitizerError(f"there is no detector {name!r}; expected some of {_kind_names()}.")
+    return kind
+
+
+def _kind_names() -> str:
+    return ", ".join(kind.name.lower() for kind in RaceKind)
+
+
+def _checked_on_race(on_race: Any) -> OnRace:
+    if on_race not in get_args(OnRace):
+        raise SanitizerError(f"on_race is {on_race!r}; expected one of {', '.join(get_args(OnRace))}.")
+    return on_race  # type: ignore[no-any-return]
+
+
+def _checked_depth(stack_depth: Any) -> int:
+    if not isinstance(stack_depth, int) or stack_depth < 1:
+        raise SanitizerError(f"stack_depth is {stack_depth!r}; expected a number of stack frames, at least 1.")
+    return stack_depth

@@ -1,0 +1,192 @@
+"""Where in the user's program an operator was called, cheaply enough for every operator.
+
+A `Place` is the innermost stack frame that is neither torch's nor ours: a code object and an instruction in it, one
+object per pair, so that places are compared by identity. (Hashing a code object hashes its bytecode; the table is keyed
+by ``id`` and keeps the code alive.) The whole stack is what ``torch._C._profiler.gather_traceback`` takes, in 0.3 to
+0.7 microseconds at any depth; its lines are named only for a report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import linecache
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
+from typing import Any, Final, TypeAlias
+
+import torch
+
+Site: TypeAlias = "tuple[Place, object]"
+
+_OWN: Final = str(Path(__file__).parents[1])
+_TORCH: Final = str(Path(torch.__file__).parent)
+_PASSED_BY: Final = (
+    f"{_OWN}/",
+    f"{_TORCH}/",
+    "<frozen ",
+    functools.__file__,
+    contextlib.__file__,
+)
+"""Files whose stack frames are never the user's."""
+
+
+class Place:
+    """A point in the user's source. There is one object per point, so that identity is equality.
+
+    Attributes:
+        code: The code object; None where no Python called (an autograd thread).
+        instruction: Offset of the call in its bytecode.
+        note: Shown where there is no code.
+    """
+
+    __slots__ = ("code", "instruction", "note")
+
+    def __init__(self, code: CodeType | None, instruction: int, note: str = "") -> None:
+        self.code, self.instruction, self.note = code, instruction, note
+
+    @property
+    def filename(self) -> str:
+        """The file, as Python names it; empty where there is no code."""
+        return self.code.co_filename if self.code is not None else ""
+
+    @property
+    def line(self) -> int:
+        """Line number, from 1; 0 where there is none."""
+        return line_of(self.code, self.instruction) if self.code is not None else 0
+
+    @property
+    def function(self) -> str:
+        """Name of the function."""
+        return self.code.co_qualname if self.code is not None else ""
+
+    @property
+    def source(self) -> str:
+        """The line of source, without its indent; empty where it is not to be had."""
+        return linecache.getline(self.filename, self.line).strip() if self.code is not None else ""
+
+    def __str__(self) -> str:
+        return f"{file_label(self.filename)}:{self.line}" if self.code is not None else self.note
+
+    def __repr__(self) -> str:
+        return f"<place {self}>"
+
+
+NOWHERE: Final = Place(None, 0, "(no Python code: torch's own thread)")
+"""Place of what torch does on threads of its own."""
+
+_known: Final[dict[int, tuple[CodeType, dict[int, Place] | None]]] = {}
+"""By ``id`` of the code: the code, which must stay alive for that, and its places; None where it is passed by."""
+
+
+def place(depth: int = 1) -> Place:
+    """The innermost place of the user's among the callers.
+
+    Args:
+        depth: Stack frames to leave out, from the caller's own.
+    """
+    known = _known
+    stack_frame: Any = sys._getframe(depth)
+    while stack_frame is not None:
+        code = stack_frame.f_code
+        entry = known.get(id(code))
+        if entry is None:
+            entry = known[id(code)] = (code, None if code.co_filename.startswith(_PASSED_BY) else {})
+        places = entry[1]
+        if places is not None:
+            at = stack_frame.f_lasti
+            found = places.get(at)
+            if found is None:
+                found = places[at] = Place(code, at)
+            return found
+        stack_frame = stack_frame.f_back
+    return NOWHERE
+
+
+def line_of(code: CodeType, instruction: int) -> int:
+    """Line of an instruction."""
+    for start, end, line in code.co_lines():
+        if start <= instruction < end:
+            return line or code.co_firstlineno
+    return code.co_firstlineno
+
+
+def _no_stack(python: bool, script: bool, cpp: bool) -> None:
+    return None
+
+
+def gatherer() -> Callable[[bool, bool, bool], object]:
+    """What takes a call stack: ``gather(True, False, False)``; takes nothing where this torch cannot."""
+    found = getattr(getattr(torch._C, "_profiler", None), "gather_traceback", None)
+    return found if found is not None else _no_stack
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """One entry of a call stack.
+
+    Attributes:
+        file: As shown: ``In[7]`` for a notebook cell, else the path.
+        line: Line number, from 1.
+        function: Name of the function.
+        source: The line of source; empty where it is not to be had.
+        filename: As Python names it.
+        is_user: Whether it is neither torch's nor ours.
+    """
+
+    file: str
+    line: int
+    function: str
+    source: str
+    filename: str
+    is_user: bool
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+def frames_of(stack: object, *, depth: int | None = None, user_only: bool = False) -> list[StackFrame]:
+    """A call stack as `gatherer` took it, innermost first, from the innermost entry of the user's on.
+
+    Args:
+        stack: Taken by `gatherer`; None for no stack.
+        depth: Entries at most.
+        user_only: Leave out torch's own entries farther out too.
+    """
+    symbolize = getattr(getattr(torch._C, "_profiler", None), "symbolize_tracebacks", None)
+    if stack is None or symbolize is None:
+        return []
+    named = [_stack_frame(entry) for entry in symbolize([stack])[0]]
+    first = next((n for n, entry in enumerate(named) if entry.is_user), len(named))
+    kept = [entry for entry in named[first:] if entry.is_user or not user_only]
+    return _without_shell(kept)[:depth]
+
+
+def _stack_frame(entry: dict[str, Any]) -> StackFrame:
+    filename, line = str(entry["filename"]), int(entry["line"])
+    return StackFrame(
+        file=file_label(filename),
+        line=line,
+        function=str(entry["name"]),
+        source=linecache.getline(filename, line).strip(),
+        filename=filename,
+        is_user=not filename.startswith(_PASSED_BY),
+    )
+
+
+def _without_shell(entries: Sequence[StackFrame]) -> list[StackFrame]:
+    """Up to the outermost entry of a notebook cell: what runs the cell is nobody's concern."""
+    cells = [n for n, entry in enumerate(entries) if entry.file != entry.filename]
+    return list(entries[: cells[-1] + 1]) if cells else list(entries)
+
+
+def file_label(filename: str) -> str:
+    """A file as reports show it: ``In[7]`` for the source of a notebook cell, else as it is."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
+    number = numbers.get(filename) if isinstance(numbers, dict) else None
+    return f"In[{number}]" if number is not None else filename

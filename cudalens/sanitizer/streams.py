@@ -1,0 +1,47 @@
+"""torch's stream pointers, and the engine's lines for them."""
+
+from __future__ import annotations
+
+from cudalens.device import streams as device_streams
+from cudalens.sanitizer.engine.clocks import Clocks, Line
+from cudalens.sanitizer.engine.records import StreamId
+
+
+class Streams:
+    """Finds the line of a stream by its pointer.
+
+    Every device has a legacy default stream whose pointer is 0; it is told apart by the device. A pointer's device is
+    not told by all of torch's callbacks: it is the one that was current then, until an operator says better.
+
+    Args:
+        clocks: Whose lines they are.
+    """
+
+    def __init__(self, clocks: Clocks) -> None:
+        self._clocks = clocks
+        self._lines: dict[int, Line] = {}
+        self._used: dict[int, Line] = {}
+
+    def of_operator(self, device: int) -> Line:
+        """The line of the current stream of a device, which an operator on that device runs on."""
+        pointer = device_streams.current_stream(device)
+        line = self._used.get(pointer or ~device)
+        return self._first_use(pointer, device) if line is None else line
+
+    def of_pointer(self, pointer: int) -> Line:
+        """The line of a stream that a callback names."""
+        line = self._lines.get(pointer or ~device_streams.current_device())
+        return self._make(pointer, device_streams.current_device()) if line is None else line
+
+    def _make(self, pointer: int, device: int) -> Line:
+        line = self._lines[pointer or ~device] = self._clocks.line(StreamId(device, pointer))
+        return line
+
+    def _first_use(self, pointer: int, device: int) -> Line:
+        line = self._lines.get(pointer or ~device)
+        if line is None:
+            line = self._make(pointer, device)
+        elif line.id.device != device:
+            line.id = StreamId(device, pointer)
+        self._used[pointer or ~device] = line
+        return line

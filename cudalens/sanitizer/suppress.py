@@ -1,0 +1,92 @@
+"""What the user does not want to hear of: patterns, one by one or in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from os import PathLike
+from typing import Final
+
+from cudalens.errors import SanitizerError
+from cudalens.sanitizer.engine import Race, RaceKind, Touch
+
+_FIELDS: Final = ("op", "at", "tensor", "kind")
+
+
+class Suppressions:
+    """Patterns that races are held against; one that fits either access of a race hides it.
+
+    A pattern is a glob, as in ``aten::copy_``, ``*/loader.py:12*``, ``In[[]3[]]:*`` or ``float32*``. It is held against
+    the operations' names, the places (file:line, as shown and as Python names the file), the tensors' names and the
+    kind of the race; ``op:``, ``at:``, ``tensor:`` or ``kind:`` in front of it leaves one of these.
+
+    Args:
+        patterns: The patterns.
+
+    Raises:
+        SanitizerError: One is no text, or empty.
+    """
+
+    def __init__(self, patterns: Iterable[str] = ()) -> None:
+        if isinstance(patterns, str):
+            patterns = [patterns]
+        self._patterns = [_parse(pattern) for pattern in patterns]
+
+    def __len__(self) -> int:
+        return len(self._patterns)
+
+    def hides(self, race: Race) -> bool:
+        """Whether some pattern fits."""
+        return any(_fits(pattern, race) for pattern in self._patterns)
+
+
+def read_suppressions(path: str | PathLike[str]) -> list[str]:
+    """Patterns of a file: one a line; what follows a ``#`` at its start or after a space is a comment.
+
+    Raises:
+        SanitizerError: The file cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [f" {line}".partition(" #")[0].strip() for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SanitizerError(
+            f"the suppression file {path} cannot be read: {error}. Expected a text file, a pattern a line."
+        ) from error
+    return [line for line in lines if line]
+
+
+def _parse(pattern: str) -> tuple[str | None, str]:
+    if not isinstance(pattern, str):
+        raise SanitizerError(
+            f"the suppression {pattern!r} is {type(pattern).__name__}; expected text, such as 'op:aten::copy_'."
+        )
+    head, colon, rest = pattern.strip().partition(":")
+    field, glob = (head, rest.strip()) if colon and head in _FIELDS else (None, pattern.strip())
+    if not glob:
+        raise SanitizerError(
+            f"the suppression {pattern!r} is empty; expected a glob, such as 'op:aten::copy_' or '*/loader.py:12'."
+        )
+    return field, glob
+
+
+def _fits(pattern: tuple[str | None, str], race: Race) -> bool:
+    field, glob = pattern
+    texts = _texts_of_kind(race.kind) if field in (None, "kind") else []
+    for touch in (race.first, race.second):
+        texts += [text for name, text in _texts(touch) if field in (None, name)]
+    return any(fnmatchcase(text, glob) for text in texts)
+
+
+def _texts_of_kind(kind: RaceKind) -> list[str]:
+    return [kind.name, kind.name.lower(), kind.value]
+
+
+def _texts(touch: Touch) -> list[tuple[str, str]]:
+    found = [("op", touch.op), ("tensor", touch.tensor)]
+    if touch.place is not None:
+        found.append(("at", str(touch.place)))
+        filename, line = getattr(touch.place, "filename", None), getattr(touch.place, "line", None)
+        if filename:
+            found.append(("at", f"{filename}:{line}"))
+    return found

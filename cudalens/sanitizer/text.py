@@ -1,0 +1,60 @@
+"""Races in words, for warnings, errors and plain output."""
+
+from __future__ import annotations
+
+from cudalens.sanitizer.engine import HOST, Race, StreamId, Touch
+
+_WORDS = {True: "writes", False: "reads"}
+
+
+def summarize(num_findings: int, num_seen: int) -> str:
+    """The verdict in one line: how many findings, seen how often."""
+    if not num_findings:
+        return "no race"
+    races = "1 race" if num_findings == 1 else f"{num_findings:,} races"
+    return f"{races}, seen once" if num_seen == 1 else f"{races}, seen {num_seen:,} times"
+
+
+def describe(race: Race) -> str:
+    """A race in one sentence."""
+    first, second = race.first, race.second
+    return (
+        f"{race.kind.value}: {_act(second)} and nothing orders that after {_act(first)}. "
+        f"Both touch {_bytes(race)} of {_memory(race)}."
+    )
+
+
+def stream_name(stream: StreamId) -> str:
+    """A stream as reports show it."""
+    if stream == HOST:
+        return "the host"
+    name = (
+        "the default stream"
+        if stream.stream == 0
+        else f"stream {stream.stream:#x}"
+        if isinstance(stream.stream, int)
+        else f"stream {stream.stream}"
+    )
+    return f"{name} of device {stream.device}" if stream.device else name
+
+
+def _act(touch: Touch) -> str:
+    argument = f" ({touch.argument})" if touch.argument else ""
+    place = f" at {touch.place}" if touch.place is not None else ""
+    where = "on the host" if touch.stream == HOST else f"on {stream_name(touch.stream)}"
+    return f"{touch.op}{argument} {_WORDS[touch.is_write]} {touch.tensor} {where}{place}"
+
+
+def _bytes(race: Race) -> str:
+    low = max(race.first.region.start, race.second.region.start)
+    high = min(race.first.region.end, race.second.region.end)
+    base = race.second.memory.start if race.second.memory is not None else race.second.region.start
+    return f"bytes {low - base} to {high - base}"
+
+
+def _memory(race: Race) -> str:
+    memory = race.second.memory
+    if memory is None:
+        return race.second.tensor
+    made = f" allocated at {memory.place}" if memory.place is not None else ""
+    return f"the {memory.num_bytes:,} bytes{made}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from cudalens.virtual import cost
+from cudalens.virtual import cost, scratch
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device, Work
 from cudalens.virtual.plans import Plan
@@ -22,6 +22,7 @@ def launch(
         return
     if plan.calls_blas:
         gpus.workspaces.use(device, plan.name, args, out)
+    aside = None if plan.side is None else scratch.compute(gpus, device, plan.side, args)
     work = cost.kernel_work(gpus.spec, func, args, kwargs, out)
     if plan.zeros:
         num_bytes = work.num_bytes
@@ -41,6 +42,8 @@ def launch(
         gpus.launch(device, work, "cudaMemcpyAsync")
     else:
         gpus.launch(device, work)
+    if aside is not None:
+        gpus.release(device, aside)
 
 
 def _plainly_copied(plan: Plan, args: tuple[Any, ...], out: Any) -> int:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.virtual.scratch import SIDES, Side
 from cudalens.virtual.workspaces import BLAS_OPS
 
 _NO_WORK: Final = frozenset(
@@ -130,6 +131,7 @@ class Plan:
         copies: It copies within the device, which torch leaves to the driver where nothing is rearranged.
         zeros: It fills with zeros, which the copy engine's memset does.
         calls_blas: It calls cuBLAS, which has a workspace.
+        side: What it computes on the side first, where it does.
         takes_time: It takes the host's time. Opening and closing a named range does not: nobody may see other times
             because somebody looks.
     """
@@ -147,6 +149,7 @@ class Plan:
     zeros: bool
     copies: bool
     calls_blas: bool
+    side: Side | None
     takes_time: bool
 
 
@@ -171,6 +174,7 @@ def make_plan(func: Any) -> Plan:
         zeros=short in _ZEROING,
         copies=short in _COPYING,
         calls_blas=short in BLAS_OPS,
+        side=SIDES.get(short),
         takes_time=func.namespace != "profiler",
     )
 

@@ -1,0 +1,53 @@
+"""Memory and kernels that CUDA implementations need on the side."""
+
+import pytest
+import torch
+
+import cudalens.virtual
+from cudalens.device import hooks
+
+
+@pytest.fixture
+def told():
+    told = []
+    with cudalens.virtual.device("h100"), hooks.subscribe(told.append):
+        yield told
+
+
+def test_softmax_backward_multiplies_first_into_memory_of_its_own(told):
+    x = torch.randn(4, 1024, device="cuda", requires_grad=True)
+    y = torch.softmax(x, dim=1)
+    grad = torch.ones_like(y)
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    told.clear()
+    (result,) = torch.autograd.grad(y, x, grad)
+    at = result.data_ptr()
+    (aside,) = {r.address for r in told if isinstance(r, hooks.MemoryAllocated)} - {at}
+    assert [r for r in told if isinstance(r, hooks.MemoryAllocated | hooks.MemoryFreed)][:3] == [
+        hooks.MemoryAllocated(at),
+        hooks.MemoryAllocated(aside),
+        hooks.MemoryFreed(aside),
+    ]
+    size = x.nbytes
+    assert torch.cuda.memory_allocated() == before + size
+    assert torch.cuda.max_memory_allocated() == before + 2 * size
+
+
+def test_its_values_are_the_cpus(told):
+    values = torch.randn(8, 33)
+    grads = []
+    for where in ("cpu", "cuda"):
+        x = values.clone().to(where).requires_grad_()
+        torch.softmax(x, dim=1).square().sum().backward()
+        grads.append(x.grad.cpu())
+    assert torch.equal(*grads)
+
+
+def test_log_softmax_needs_none(told):
+    x = torch.randn(4, 1024, device="cuda", requires_grad=True)
+    y = torch.log_softmax(x, dim=1)
+    grad = torch.ones_like(y)
+    told.clear()
+    torch.autograd.grad(y, x, grad)
+    assert sum(isinstance(r, hooks.MemoryAllocated) for r in told) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
@@ -18,6 +19,9 @@ from cudalens.virtual.machine import Device
 from cudalens.virtual.patching import Patches, fill, fill_function, is_dummy, run_source
 
 POOL_KEY: Final = "_cudalens_pool"
+
+_FOURTH_IS_SYMMETRIC: Final = "symmetric" in inspect.signature(torch.cuda.memory.MemPool.__init__).parameters
+"""Some releases of torch have an option for symmetric memory where later ones have `no_split`."""
 
 
 def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> None:
@@ -72,7 +76,7 @@ def pool_methods(gpus: Gpus) -> dict[str, Any]:
         no_split: bool = False,
         *others: Any,
     ) -> None:
-        if allocator is not None or any(others):
+        if allocator is not None or any(others) or (no_split and _FOURTH_IS_SYMMETRIC):
             raise VirtualDeviceError(
                 "A MemPool with an allocator of its own, or symmetric memory, calls CUDA functions that a virtual "
                 "device does not have. Make the pool without one: torch.cuda.MemPool()."

@@ -111,7 +111,8 @@ class GraphCapture:
             self._machine.captures.remove(self)
             for stream in self._tails:
                 stream.capture = None
-            self.tape.end()
+            with self._machine.unrecorded():
+                self.tape.end()
 
     def accepts(self, stream: int) -> bool:
         """Whether memory for the stream of that handle comes from the graph's pool."""

@@ -6,7 +6,7 @@ import itertools
 
 from cudalens.virtual.capture import GraphCapture, Node
 from cudalens.virtual.captured_ops import Tape, num_generators
-from cudalens.virtual.machine import Machine, Placed, Recorder, Stream
+from cudalens.virtual.machine import Machine, Placed, Stream
 
 _graph_ids = itertools.count(1)
 
@@ -45,17 +45,9 @@ class CapturedGraph:
         if stream.capture is not None:
             stream.capture.embed(stream, self)
             return
-        self._run_tape(stream.machine.recorder)
-        self._launch(stream)
-
-    def _run_tape(self, recorder: Recorder | None) -> None:
-        """Compute the values. On a GPU the host takes no part in it, so that nobody shall see what it does here."""
-        begun = None if recorder is None else recorder.begin("")
-        try:
+        with stream.machine.unrecorded():
             self.tape.replay()
-        finally:
-            if recorder is not None:
-                recorder.end(begun)
+        self._launch(stream)
 
     def _launch(self, stream: Stream) -> None:
         machine, device = stream.machine, stream.device

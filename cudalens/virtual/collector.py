@@ -49,10 +49,10 @@ class VirtualCollector:
 
     def start(self) -> None:
         """Begin to record; devices that come later are recorded from then on."""
-        context.observers.append(self)
         device = context.active()
         if device is not None:
             self.entered(device)
+        context.observers.append(self)
 
     def stop(self) -> None:
         """End recording."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.frames import RawRows, categorical, nullable
+from cudalens.frames import RUNTIME_CATEGORIES, RawRows, categorical, nullable
 from cudalens.virtual import event_rows, memory_rows
-from cudalens.virtual.host_tree import HostTree, read_tree, without_mark_names
+from cudalens.virtual.host_tree import HostTree, has_category, read_tree, without_mark_names
 from cudalens.virtual.pruning import Pruned, prune
 from cudalens.virtual.recorder import Call
 from cudalens.virtual.timeline import Placed, place
@@ -31,6 +31,7 @@ def lay_over(host: RawRows, segments: Sequence[Segment], *, host_only: bool) -> 
     Returns:
         The rows, and how many operators were left out because they ran outside of any virtual device.
     """
+    host = _of_host(host)
     tree = read_tree(host)
     host = RawRows(without_mark_names(host.events, tree), host.async_mask, host.memory)
     pruned = prune(tree, host.events, [segment.recorder for segment in segments])
@@ -51,6 +52,19 @@ def lay_over(host: RawRows, segments: Sequence[Segment], *, host_only: bool) -> 
     mask = rows.async_mask(len(parent))
     num_left_out = int((pruned.is_kept & ~placed.is_inside & (pruned.op == np.arange(len(tree)))).sum())
     return RawRows(columns, mask, memory, parent.astype(np.int64)), num_left_out
+
+
+def _of_host(host: RawRows) -> RawRows:
+    """Without what a real GPU did in the same block: it has another clock."""
+    events, memory, mask = host.events, host.memory, host.async_mask
+    if "device" in events:
+        rows = np.asarray(events["device"].isna()) & ~has_category(events, *RUNTIME_CATEGORIES)
+        events = {name: values[rows] for name, values in events.items()}
+        mask = None if mask is None else mask[rows]
+    if memory is not None:
+        rows = np.asarray(memory["device"].isna())
+        memory = {name: values[rows] for name, values in memory.items()}
+    return RawRows(events, mask, memory)
 
 
 def _renamed(events: dict[str, Any], tree: HostTree, segments: Sequence[Segment]) -> dict[str, Any]:

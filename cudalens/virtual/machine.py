@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
@@ -605,6 +606,17 @@ class Machine:
         if stream.handle == 0:
             for capture in tuple(self.captures):
                 capture.judge_legacy(stream.device)
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """What the host does in the block is the virtual device's own doing, which no GPU's trace would show."""
+        recorder = self.recorder
+        begun = None if recorder is None else recorder.begin("")
+        try:
+            yield
+        finally:
+            if recorder is not None:
+                recorder.end(begun)
 
     def spend(self, num_ns: int) -> None:
         """Host time that passes without a runtime call."""

@@ -143,16 +143,25 @@ def place(tree: HostTree, pruned: Pruned, counts: Bools, names: Sequence[str], s
 
 
 def _add_handlers(moments: _Moments, tree: HostTree, segment: Segment) -> None:
-    """A handler's end is an anchor; its beginning where the clock went on meanwhile (another thread moved it)."""
+    """A handler's end is an anchor; so is what began with it, where another thread moved the clock before."""
     recorder, place_of = segment.recorder, tree.place_of
-    for told, kind, key in (
-        ([(number, now) for number, _, now in recorder.begun], _SOFT, tree.begin),
-        (recorder.ended, _ANCHOR, tree.end),
-    ):
+    for told, is_end in (([(number, now) for number, _, now in recorder.begun], False), (recorder.ended, True)):
         known = [(place_of[number], now) for number, now in told if number in place_of]
         if known:
             places, times = np.array(known, np.int64).T
-            moments.add(tree.lane[places], 2 * key[places], kind, times + segment.offset_ns)
+            keys = 2 * tree.end[places] if is_end else 2 * tree.begin[_outermost_beginning(tree, places)] - 1
+            moments.add(tree.lane[places], keys, _ANCHOR if is_end else _SOFT, times + segment.offset_ns)
+
+
+def _outermost_beginning(tree: HostTree, places: Ints) -> Ints:
+    """The outermost of the rows that began one right after the other until each place began."""
+    begin, found = tree.begin, places.copy()
+    while True:
+        above = tree.parent[found]
+        climbs = (above >= 0) & (begin[above] == begin[found] - 1)
+        if not climbs.any():
+            return found
+        found[climbs] = above[climbs]
 
 
 def _add_bounds(moments: _Moments, tree: HostTree, segment: Segment) -> None:

@@ -88,8 +88,10 @@ def _within(
     """The operator beneath a handler that made each act; the mark for its own; None for what goes with other acts."""
     inner = at + 1 + np.flatnonzero(pruned.is_kept[at + 1 : at + tree.size[at]])
     named = {names[place]: int(place) for place in inner}  # of several the last
-    factory = next((int(place) for place in inner if names[place].startswith(_FACTORY)), None)
-    own = _filler(pruned, names, at, inner)
+    direct = [int(place) for place in inner if pruned.up[place] == pruned.up[at]]
+    factory = direct[0] if direct and names[direct[0]].startswith(_FACTORY) else None
+    # What fills the memory that aten::empty took (aten::zero_, aten::normal_) is the last that a factory calls.
+    own = direct[-1] if factory is not None and names[direct[-1]].endswith("_") else at
     found: list[int | None] = []
     for segment, act in acts:
         if isinstance(act, MemoryAct) or act.name in _MEMORY_CALLS:
@@ -98,16 +100,6 @@ def _within(
             op = segment.recorder.op_of(act.correlation_id)
             found.append(None if op is None else named.get(op, own))
     return found
-
-
-def _filler(pruned: Pruned, names: Sequence[str], at: int, inner: Ints) -> int:
-    """The operator beneath a factory that fills what ``aten::empty`` made (``aten::zero_``, ``aten::normal_``).
-
-    The handler's mark where its operator is no factory.
-    """
-    direct = [int(place) for place in inner if pruned.up[place] == pruned.up[at]]
-    is_factory = len(direct) > 1 and names[direct[0]].startswith(_FACTORY) and names[direct[-1]].endswith("_")
-    return direct[-1] if is_factory else at
 
 
 def _in_order(ends: Ints, pruned: Pruned, at: int, found: list[int | None]) -> tuple[list[int], list[int]]:

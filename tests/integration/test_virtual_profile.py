@@ -1,4 +1,4 @@
-"""``%%cudaprofile`` on a virtual device: in the cells of a notebook, with every option, and where a cell has its own."""
+"""``%%cudaprofile`` on a virtual device: with every option, and in cells that have a device of their own."""
 
 import json
 

@@ -22,6 +22,7 @@ _NO_WORK: Final = frozenset(
         "resize_as_",
         "set_",
         "set_data",
+        "_local_scalar_dense",  # a copy, which `kernels.fetch` makes
         "detach_",
         "lift",
         "lift_fresh",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cudalens.virtual import hosting, kernels, rng
+from cudalens.virtual import hosting, kernels, refusals, rng
 from cudalens.virtual.copies import check_capture, run_copy
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
@@ -18,6 +18,11 @@ from cudalens.virtual.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin
 from cudalens.virtual.rng import Caller, call_now
 
 _aten = torch.ops.aten
+_NESTED = tuple(
+    packet.default
+    for name in ("tensor_from_tensor_list", "tensor_from_mask", "from_padded", "view_from_buffer", "view_from_jagged")
+    if (packet := getattr(_aten, f"_nested_{name}", None)) is not None
+)
 _plans: dict[Any, Plan] = {}
 """Plans live as long as the process: operators do."""
 
@@ -34,6 +39,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             _aten.copy_.default: self._copy,
             _aten._pin_memory.default: self._pin,
             _aten.is_pinned.default: self._is_pinned,
+            **dict.fromkeys(_NESTED, self._nested),
         }
 
     @classmethod
@@ -44,16 +50,25 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         recorder = self._machine.recorder
         if recorder is None:
-            return self._dispatch(func, args, kwargs or {})
+            return self._explained(func, args, kwargs or {})
         begun = recorder.begin(func._schema.name)
         try:
-            return self._dispatch(func, args, kwargs or {})
+            return self._explained(func, args, kwargs or {})
         finally:
             recorder.end(begun)
 
-    def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _explained(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._gpus.is_closed:  # on a thread that outlives the device
             return func(*args, **kwargs)
+        try:
+            return self._dispatch(func, args, kwargs)
+        except RuntimeError as error:
+            better = refusals.explain(error, func._schema.name, (*args, *kwargs.values()), is_below=True)
+            if better is None:
+                raise
+            raise better from error
+
+    def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         plan = _plans.get(func)
         if plan is None:
             plan = _plans[func] = make_plan(func)
@@ -68,8 +83,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if plan.makes:
             return self._make(plan, func, args, kwargs, device)
         if device is None:
-            if kwargs:
-                rng.check_host(kwargs)
+            rng.check_host(kwargs)
             return func(*args, **kwargs)
         if is_mixed:
             self._unmix(plan, func, args, device)
@@ -91,7 +105,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if plan.resizes:
             self._resettle(args, kwargs)
         if syncs:  # the host learns the size of the result, then allocates it
-            kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
+            if plan.has_work:
+                kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
             kernels.fetch(self._gpus, device, plan.name)
             self._settle(out, device)
             return out
@@ -165,7 +180,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = func(*args, **{**kwargs, "pin_memory": None} if pinned else kwargs)
         if pinned:
             pin(out)
-        if not self._target.is_factory and isinstance(out, torch.Tensor):
+        if not self._target.is_factory and isinstance(out, torch.Tensor) and out.layout is torch.strided:
             # Made inside torch's C++ for a tensor that it takes to be on the CPU; whoever it meets first tells.
             out.untyped_storage().__dict__[ADOPT_KEY] = True
         return out
@@ -252,6 +267,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _is_pinned(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return is_pinned(args[0])
+
+    def _nested(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _locate(args)[0] is not None or (self._target.is_named and self._target.device is not None):
+            raise refusals.nested(func._schema.name)
+        return func(*args, **kwargs)
 
 
 _CPU = torch.device("cpu")

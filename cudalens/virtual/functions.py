@@ -8,6 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as torch_default_device
 
+from cudalens.virtual import refusals
 from cudalens.virtual.copies import to_device
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
@@ -35,6 +36,15 @@ class FunctionMode(TorchFunctionMode):
             kwargs = {}
         if self._gpus.is_closed:  # on a thread that outlives the device
             return func(*args, **kwargs)
+        try:
+            return self._call(func, args, kwargs)
+        except RuntimeError as error:
+            better = refusals.explain(error, _name_of(func), (*args, *kwargs.values()))
+            if better is None:
+                raise
+            raise better from error
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func in self._factories:
             return self._make(func, args, kwargs)
         if kwargs.get("device") is not None and func is not _TO_COPY:
@@ -80,3 +90,8 @@ class FunctionMode(TorchFunctionMode):
             return _SETITEM(*args, **kwargs)
         finally:
             target.is_assigning = before
+
+
+def _name_of(func: Any) -> str:
+    name: str = torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))
+    return name

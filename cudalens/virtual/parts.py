@@ -18,6 +18,7 @@ from cudalens.virtual import (
     graph_handles,
     legacy_types,
     pool_handles,
+    refusals,
     runtime,
     storages,
     tensors,
@@ -45,6 +46,7 @@ INSTALL: Final[Sequence[Part]] = (
     amp.install,
     foreach.install,
     gradients.install,
+    refusals.install,
 )
 """In this order; undone in reverse."""
 

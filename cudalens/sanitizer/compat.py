@@ -1,0 +1,655 @@
+"""The names and signatures of ``torch.cuda._sanitizer``, over this sanitizer's engine.
+
+Programs and tests that were written for torch's CUDA Sanitizer run with ``import cudalens.sanitizer.compat as csan``
+in place of ``import torch.cuda._sanitizer as csan``: same handlers, same messages, same log lines. As there, memory is
+known by data pointer alone, a freed pointer is forgotten, and the first race ends the program. What is better comes
+from the engine: an access costs a few microseconds, only the last ones are remembered, stacks are named for races
+alone, and `CUDASanitizer.disable` leaves nothing behind.
+
+`cudalens.sanitize` finds more: overlapping views, use after free, host races, graph replays.
+"""
+
+from __future__ import annotations
+
+import enum
+import io
+import logging
+import re
+import sys
+import traceback
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias, TypeVar
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._traceback import CapturedTraceback
+
+from cudalens.device import hooks, modes
+from cudalens.device.streams import current_device, current_stream
+from cudalens.sanitizer.engine import Detector, Race, Region
+from cudalens.sanitizer.engine import StreamId as EngineStream
+from cudalens.sanitizer.engine.clocks import Clocks, Line
+from cudalens.sanitizer.engine.detector import Visit
+from cudalens.sanitizer.engine.shadow import Block, Cell, Entry, Info, Life, Site, Use
+
+__all__ = [
+    "Access",
+    "AccessType",
+    "ArgumentHandler",
+    "CUDASanitizer",
+    "CUDASanitizerDispatchMode",
+    "CUDASanitizerErrors",
+    "DataPtr",
+    "EventHandler",
+    "EventId",
+    "SeqNum",
+    "StreamId",
+    "StreamSynchronizations",
+    "SynchronizationError",
+    "TensorInfo",
+    "UnsynchronizedAccessError",
+    "cuda_sanitizer",
+    "enable_cuda_sanitizer",
+    "logger",
+    "zip_arguments",
+    "zip_by_key",
+]
+
+DEFAULT_STREAM_ID: Final = 0
+
+DataPtr: TypeAlias = int
+StreamId: TypeAlias = int
+EventId: TypeAlias = int
+SeqNum: TypeAlias = int
+
+TK = TypeVar("TK")
+TVa = TypeVar("TVa")
+TVb = TypeVar("TVb")
+
+logger = logging.getLogger("torch.cuda._sanitizer")
+"""torch's own: who configured that one sees the same lines."""
+
+FACTORY_FUNCTION_REGEX: Final = re.compile("(new_.*|.*_like)")
+"""Factories that take a tensor for its shape alone."""
+
+_LATE = "Perhaps the sanitizer was enabled after some torch operations?"
+
+
+class AccessType(enum.Enum):
+    """What a kernel does to a tensor."""
+
+    READ = enum.auto()
+    WRITE = enum.auto()
+
+    def __str__(self) -> str:
+        return "reading from" if self is AccessType.READ else "writing to"
+
+
+@dataclass
+class Access:
+    """One access to a tensor by a kernel.
+
+    Attributes:
+        type: Read or write.
+        seq_num: Number of the kernel, from 1.
+        stream: Pointer of its stream.
+        operator: The operator's schema.
+        aliases: Its arguments that are this tensor.
+        is_output: Whether the tensor is what it returned.
+        stack_trace: Where it was launched, outermost first.
+    """
+
+    type: AccessType
+    seq_num: SeqNum
+    stream: StreamId
+    operator: str
+    aliases: list[str]
+    is_output: bool
+    stack_trace: traceback.StackSummary
+
+
+class SynchronizationError(Exception):
+    """Base of what the sanitizer finds."""
+
+
+class UnsynchronizedAccessError(SynchronizationError):
+    """Two accesses to one data pointer that nothing orders.
+
+    Attributes:
+        data_ptr: The tensor's.
+        allocation_stack_trace: Where it was allocated; None where that was not seen.
+        current_access: The later one.
+        previous_access: The earlier one.
+    """
+
+    def __init__(
+        self,
+        data_ptr: DataPtr,
+        allocation_stack_trace: traceback.StackSummary | None,
+        current_access: Access,
+        previous_access: Access,
+    ) -> None:
+        self.data_ptr = data_ptr
+        self.allocation_stack_trace = allocation_stack_trace
+        self.current_access = current_access
+        self.previous_access = previous_access
+
+    def __str__(self) -> str:
+        with io.StringIO() as text:
+            text.write("============================\n")
+            text.write(f"CSAN detected a possible data race on tensor with data pointer {self.data_ptr}\n")
+            text.write(f"Access by stream {self.current_access.stream} during kernel:\n{_told(self.current_access)}")
+            text.write(f"Previous access by stream {self.previous_access.stream} during kernel:\n")
+            text.write(_told(self.previous_access))
+            if self.allocation_stack_trace:
+                text.write("Tensor was allocated with stack trace:\n" + "".join(self.allocation_stack_trace.format()))
+            else:
+                text.write("Trace for tensor allocation not found.")
+            return text.getvalue()
+
+
+def _told(access: Access) -> str:
+    arguments = " argument(s) " + ", ".join(access.aliases) if access.aliases else ""
+    output = (", and to" if access.aliases else "") + " the output" if access.is_output else ""
+    stack = "".join(access.stack_trace.format())
+    return f"{access.operator}\n{access.type}{arguments}{output}\nWith stack trace:\n{stack}\n"
+
+
+class CUDASanitizerErrors(Exception):  # noqa: N818 - torch's name
+    """Raised by an operator that races.
+
+    Attributes:
+        errors: What was found.
+    """
+
+    def __init__(self, errors: list[SynchronizationError]) -> None:
+        self.errors = errors
+
+    def __str__(self) -> str:
+        return f"detected {len(self.errors)} errors"
+
+
+class _Kernel:
+    """One access, before anybody wants to read of it. Compared by identity, so that each is a place of its own."""
+
+    __slots__ = ("aliases", "is_output", "operator", "seq_num", "stack", "stream", "type")
+
+    def __init__(
+        self,
+        kind: AccessType,
+        seq_num: int,
+        stream: StreamId,
+        operator: str,
+        aliases: list[str],
+        is_output: bool,
+        stack: Any,
+    ) -> None:
+        self.type, self.seq_num, self.stream, self.operator = kind, seq_num, stream, operator
+        self.aliases, self.is_output, self.stack = aliases, is_output, stack
+
+    def access(self) -> Access:
+        return Access(
+            self.type, self.seq_num, self.stream, self.operator, self.aliases, self.is_output, _summary(self.stack)
+        )
+
+
+def _stack() -> Any:
+    return CapturedTraceback.extract(skip=1)  # type: ignore[no-untyped-call]
+
+
+def _summary(stack: Any) -> traceback.StackSummary:
+    named: traceback.StackSummary = stack.summary()
+    return named
+
+
+@dataclass
+class TensorInfo:
+    """What is known of a tensor.
+
+    Attributes:
+        allocation_stack_trace: Where it was allocated; None where that was not seen.
+        reads: The reads since the last write that later ones do not make uninteresting.
+        write: The last write.
+    """
+
+    allocation_stack_trace: traceback.StackSummary | None
+    reads: list[Access] = field(default_factory=list)
+    write: Access | None = None
+
+
+class _Tensor:
+    """One data pointer's memory in the engine."""
+
+    __slots__ = ("cell", "life", "stack")
+
+    def __init__(self, data_ptr: DataPtr, stack: Any) -> None:
+        block = Block(data_ptr, data_ptr + 1)
+        self.cell: Cell = block.cell(Region(data_ptr, 1), {})
+        self.life = Life(block, str(data_ptr), data_ptr, 1, None)
+        self.stack = stack
+
+
+class _TensorsAccessed:
+    """The tensors, by data pointer."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[DataPtr, _Tensor] = {}
+
+    @property
+    def accesses(self) -> dict[DataPtr, TensorInfo]:
+        """What is known of every tensor."""
+        return {
+            data_ptr: TensorInfo(
+                self.get_allocation_stack_trace(data_ptr), self.get_reads(data_ptr), self.get_write(data_ptr)
+            )
+            for data_ptr in self._tensors
+        }
+
+    def ensure_tensor_exists(self, data_ptr: DataPtr) -> None:
+        if data_ptr not in self._tensors:
+            logger.info(
+                "Found tensor with pointer: %s, but no matching tensor allocation in the trace. "
+                f"Backfilling the trace now. {_LATE}",
+                data_ptr,
+            )
+            self._tensors[data_ptr] = _Tensor(data_ptr, None)
+
+    def ensure_tensor_does_not_exist(self, data_ptr: DataPtr) -> None:
+        if data_ptr in self._tensors:
+            logger.info(
+                "Found duplicate tensor allocation in the trace for tensor with pointer: %s. "
+                f"Assuming the trace for tensor deallocation wasn't caught and backfilling it now. {_LATE}",
+                data_ptr,
+            )
+            self.delete_tensor(data_ptr)
+
+    def create_tensor(self, data_ptr: DataPtr, stack_trace: Any) -> None:
+        self._tensors[data_ptr] = _Tensor(data_ptr, stack_trace)
+
+    def delete_tensor(self, data_ptr: DataPtr) -> None:
+        del self._tensors[data_ptr]
+
+    def get_allocation_stack_trace(self, data_ptr: DataPtr) -> traceback.StackSummary | None:
+        stack = self._tensors[data_ptr].stack
+        return None if stack is None else stack if isinstance(stack, traceback.StackSummary) else _summary(stack)
+
+    def were_there_reads_since_last_write(self, data_ptr: DataPtr) -> bool:
+        return any(not is_write for _, _, is_write, _ in self._tensors[data_ptr].cell.entries)
+
+    def get_write(self, data_ptr: DataPtr) -> Access | None:
+        writes = [entry for entry in self._tensors[data_ptr].cell.entries if entry[2]]
+        return max(map(_access, writes), key=lambda access: access.seq_num) if writes else None
+
+    def get_reads(self, data_ptr: DataPtr) -> list[Access]:
+        return [_access(entry) for entry in self._tensors[data_ptr].cell.entries if not entry[2]]
+
+    def visit(self, data_ptr: DataPtr, kernel: _Kernel) -> Visit:
+        """The access as the engine takes it."""
+        tensor = self._tensors[data_ptr]
+        use = Use(str(kernel.operator), ", ".join(kernel.aliases))
+        info = Info(use, Site(kernel), None, None, "", tensor.life)
+        return tensor.cell, kernel.type is AccessType.WRITE, info
+
+
+def _access(entry: Entry) -> Access:
+    kernel: Any = Site(*Info(*entry[3]).site).place
+    access: Access = kernel.access()
+    return access
+
+
+class StreamSynchronizations:
+    """What orders the streams, and which streams and events there are.
+
+    Attributes:
+        clocks: The engine's part of it.
+    """
+
+    def __init__(self) -> None:
+        self.clocks = Clocks()
+        self._streams: dict[StreamId, Line] = {}
+        self._events: set[EventId] = set()
+        self.create_stream(DEFAULT_STREAM_ID)
+
+    def line(self, stream: StreamId) -> Line:
+        """The engine's line of a stream, which comes into being where it is new."""
+        line = self._streams.get(stream)
+        if line is None:
+            logger.info(
+                f"Found Stream with id: %s, but no matching stream creation in the trace. "
+                f"Backfilling the trace now. {_LATE}",
+                stream,
+            )
+            self.create_stream(stream)
+            line = self._streams[stream]
+        return line
+
+    def _ensure_event_exists(self, event: EventId) -> None:
+        if event not in self._events:
+            logger.info(
+                "Found Event with id: %s, but no matching event creation in the trace. "
+                f"Backfilling the trace now. {_LATE}",
+                event,
+            )
+            self.create_event(event)
+
+    def create_stream(self, stream: StreamId) -> None:
+        """There is such a stream now."""
+        if stream in self._streams:
+            logger.info(
+                "Found duplicate Stream creation in the trace for Stream with id: %s. PyTorch Streams are only "
+                "created once, so this trace entry is ignored.",
+                stream,
+            )
+            return
+        self._streams[stream] = self.clocks.line(EngineStream(0, stream))
+
+    def create_event(self, event: EventId) -> None:
+        """There is such an event now, which stands for nothing."""
+        if event in self._events:
+            logger.info(
+                "Found duplicate event creation in the trace for event with id: %s. Assuming the trace for event "
+                f"deletion wasn't caught and backfilling it now. {_LATE}",
+                event,
+            )
+        self._events.add(event)
+        self.clocks.delete(event)
+
+    def delete_event(self, event: EventId) -> None:
+        """The event is gone."""
+        self._ensure_event_exists(event)
+        self._events.discard(event)
+        self.clocks.delete(event)
+
+    def record_state(self, event: EventId, stream: StreamId) -> None:
+        """The event stands for all that the stream holds."""
+        self._ensure_event_exists(event)
+        self.clocks.record(event, self.line(stream))
+
+    def stream_wait_for_event(self, stream: StreamId, event: EventId) -> None:
+        """The stream goes on when the event is done."""
+        line = self.line(stream)
+        self._ensure_event_exists(event)
+        self.clocks.wait(event, line)
+
+    def all_streams_wait_for_event(self, event: EventId) -> None:
+        """The host goes on when the event is done."""
+        self._ensure_event_exists(event)
+        self.clocks.wait(event, self.clocks.host)
+
+    def all_streams_wait_for_stream(self, stream: StreamId) -> None:
+        """The host goes on when the stream is done."""
+        self.clocks.host_waits_for(self.line(stream))
+
+    def sync_all_streams(self) -> None:
+        """The host goes on when all streams are done."""
+        self.clocks.host_waits_for_device(0)
+
+
+class EventHandler:
+    """Takes what torch does, tells of accesses that nothing orders.
+
+    Attributes:
+        tensors_accessed: The tensors.
+        syncs: The streams and events.
+        seq_num: Number of the last kernel.
+    """
+
+    def __init__(self) -> None:
+        self.tensors_accessed = _TensorsAccessed()
+        self.syncs = StreamSynchronizations()
+        self.seq_num: SeqNum = 0
+        self._detector = Detector()
+        self._detector.clocks = self.syncs.clocks
+
+    def _handle_kernel_launch(
+        self,
+        stream: StreamId,
+        read_only: Collection[DataPtr],
+        read_write: Collection[DataPtr],
+        outputs: Collection[DataPtr],
+        operator: str,
+        tensor_aliases: Mapping[int, list[str]],
+    ) -> list[SynchronizationError]:
+        """Judge a kernel; returns what it races with."""
+        self.seq_num += 1
+        line, stack = self.syncs.line(stream), _stack()
+        errors: list[SynchronizationError] = []
+        accesses = [(p, AccessType.READ) for p in read_only] + [(p, AccessType.WRITE) for p in read_write]
+        for data_ptr, kind in accesses:
+            self.tensors_accessed.ensure_tensor_exists(data_ptr)
+            kernel = _Kernel(kind, self.seq_num, stream, operator, tensor_aliases[data_ptr], data_ptr in outputs, stack)
+            had_reads = self.tensors_accessed.were_there_reads_since_last_write(data_ptr)
+            races = self._detector.launch(line, [self.tensors_accessed.visit(data_ptr, kernel)])
+            if races:
+                errors += self._errors(data_ptr, kernel, races, reads_only=had_reads and kind is AccessType.WRITE)
+        return errors
+
+    def _errors(
+        self, data_ptr: DataPtr, kernel: _Kernel, races: list[Race], *, reads_only: bool
+    ) -> Iterator[UnsynchronizedAccessError]:
+        """As torch: a write races with the reads since the last write, or with that one where there are none."""
+        with_reads = [race for race in races if not race.first.is_write]
+        self._detector.findings.clear()
+        stack = self.tensors_accessed.get_allocation_stack_trace(data_ptr)
+        for race in (with_reads or races) if reads_only else races:
+            previous: Any = race.first.place
+            yield UnsynchronizedAccessError(data_ptr, stack, kernel.access(), previous.access())
+
+    def _handle_event_creation(self, event: EventId) -> None:
+        self.syncs.create_event(event)
+
+    def _handle_event_deletion(self, event: EventId) -> None:
+        self.syncs.delete_event(event)
+
+    def _handle_event_record(self, event: EventId, stream: StreamId) -> None:
+        self.syncs.record_state(event, stream)
+
+    def _handle_event_wait(self, event: EventId, stream: StreamId) -> None:
+        self.syncs.stream_wait_for_event(stream, event)
+
+    def _handle_memory_allocation(self, data_ptr: DataPtr) -> None:
+        self.tensors_accessed.ensure_tensor_does_not_exist(data_ptr)
+        self.tensors_accessed.create_tensor(data_ptr, _stack())
+
+    def _handle_memory_deallocation(self, data_ptr: DataPtr) -> None:
+        self.tensors_accessed.ensure_tensor_exists(data_ptr)
+        self.tensors_accessed.delete_tensor(data_ptr)
+
+    def _handle_stream_creation(self, stream: StreamId) -> None:
+        self.syncs.create_stream(stream)
+
+    def _handle_device_synchronization(self) -> None:
+        self.syncs.sync_all_streams()
+
+    def _handle_stream_synchronization(self, stream: StreamId) -> None:
+        self.syncs.all_streams_wait_for_stream(stream)
+
+    def _handle_event_synchronization(self, event: EventId) -> None:
+        self.syncs.all_streams_wait_for_event(event)
+
+
+def zip_by_key(a: dict[TK, TVa], b: dict[TK, TVb]) -> Iterator[tuple[TK, TVa, TVb]]:
+    """Key and both values, for the keys of `a` that `b` has too."""
+    return ((key, value, b[key]) for key, value in a.items() if key in b)
+
+
+def zip_arguments(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """The schema's arguments with the values that were given for them, by position and then by name."""
+    yield from zip(schema.arguments, args, strict=False)
+    by_name = {argument.name: argument for argument in schema.arguments[len(args) :]}
+    yield from ((argument, value) for _, argument, value in zip_by_key(by_name, kwargs))
+
+
+class ArgumentHandler:
+    """Sorts an operator's tensors into those that it reads and those that it writes.
+
+    Args:
+        device_type: Whose tensors count.
+
+    Attributes:
+        dataptrs_read: Data pointers that are read.
+        dataptrs_written: Data pointers that are written.
+        tensor_aliases: The names of the arguments, by data pointer.
+        outputs: Data pointers of what it returned.
+    """
+
+    def __init__(self, device_type: str = "cuda") -> None:
+        self.device_type = device_type
+        self.dataptrs_read: set[DataPtr] = set()
+        self.dataptrs_written: set[DataPtr] = set()
+        self.tensor_aliases: dict[DataPtr, list[str]] = {}
+        self.outputs: set[DataPtr] = set()
+
+    def _handle_argument(
+        self, value: Any, is_write: bool, metadata_only: bool, name: str | None = None, is_output: bool = False
+    ) -> None:
+        if not isinstance(value, torch.Tensor) or value.device.type != self.device_type:
+            return
+        data_ptr = value.data_ptr() or id(value)  # all empty tensors have pointer 0, and nothing in common
+        if is_write:
+            self.dataptrs_written.add(data_ptr)
+        elif not metadata_only:
+            self.dataptrs_read.add(data_ptr)
+        self.tensor_aliases.setdefault(data_ptr, []).extend(() if name is None else (name,))
+        if is_output:
+            self.outputs.add(data_ptr)
+
+    def parse_inputs(self, schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_factory: bool) -> None:
+        """Take in the arguments; a factory reads nothing of them."""
+        for argument, value in zip_arguments(schema, args, kwargs):
+            is_write = argument.alias_info is not None and argument.alias_info.is_write
+            is_view = argument.alias_info is not None and not argument.alias_info.is_write
+            for leaf in pytree.tree_leaves(value):
+                self._handle_argument(leaf, is_write, is_factory or is_view, argument.name)
+
+    def parse_outputs(self, schema: Any, outputs: Any, *, is_factory: bool) -> None:
+        """Take in what was returned; views of arguments are no writes."""
+        several = isinstance(outputs, (tuple, list)) and len(schema.returns) == len(outputs) > 1
+        for result, value in zip(schema.returns, outputs if several else (outputs,), strict=False):
+            is_view = result.alias_info is not None and not result.alias_info.is_write
+            for leaf in pytree.tree_leaves(value):
+                self._handle_argument(leaf, not (is_factory or is_view), is_factory or is_view, is_output=True)
+
+
+class CUDASanitizerDispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Judges every operator, and raises at the first that races.
+
+    Attributes:
+        event_handler: What is known.
+    """
+
+    cudalens_observes = True
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.event_handler = EventHandler()
+        self._subscription: hooks.Subscription | None = None
+
+    def __enter__(self) -> CUDASanitizerDispatchMode:
+        if self._subscription is None:
+            self._subscription = hooks.subscribe(self._on_record)
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
+        super().__exit__(exc_type, exc_val, exc_tb)  # type: ignore[no-untyped-call]
+        if self._subscription is not None:
+            self._subscription.close()
+            self._subscription = None
+
+    def _on_record(self, record: hooks.Record) -> None:
+        handler = self.event_handler
+        match record:
+            case hooks.EventCreated(event):
+                handler._handle_event_creation(event)
+            case hooks.EventDeleted(event):
+                handler._handle_event_deletion(event)
+            case hooks.EventRecorded(event, stream):
+                handler._handle_event_record(event, stream)
+            case hooks.EventWaited(event, stream):
+                handler._handle_event_wait(event, stream)
+            case hooks.MemoryAllocated(address):
+                handler._handle_memory_allocation(address)
+            case hooks.MemoryFreed(address):
+                handler._handle_memory_deallocation(address)
+            case _:
+                self._on_synchronization(record)
+
+    def _on_synchronization(self, record: hooks.Record) -> None:
+        handler = self.event_handler
+        match record:
+            case hooks.StreamCreated(stream):
+                handler._handle_stream_creation(stream)
+            case hooks.DeviceSynchronized():
+                handler._handle_device_synchronization()
+            case hooks.StreamSynchronized(stream):
+                handler._handle_stream_synchronization(stream)
+            case hooks.EventSynchronized(event):
+                handler._handle_event_synchronization(event)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = {} if kwargs is None else kwargs
+        if func is torch.ops.aten.record_stream.default:  # no kernel
+            return func(*args, **kwargs)
+        is_factory = bool(FACTORY_FUNCTION_REGEX.fullmatch(func._schema.name.rpartition("::")[2]))
+        found = ArgumentHandler()
+        found.parse_inputs(func._schema, args, kwargs, is_factory=is_factory)
+        outputs = func(*args, **kwargs)
+        found.parse_outputs(func._schema, outputs, is_factory=is_factory)
+        self._judge(func, found)
+        return outputs
+
+    def _judge(self, func: Any, found: ArgumentHandler) -> None:
+        errors = self.event_handler._handle_kernel_launch(
+            current_stream(current_device()),
+            found.dataptrs_read - found.dataptrs_written,
+            found.dataptrs_written,
+            found.outputs,
+            func._schema,
+            found.tensor_aliases,
+        )
+        if errors:
+            for error in errors:
+                sys.stderr.write(f"{error}\n")
+            raise CUDASanitizerErrors(errors)
+
+
+class CUDASanitizer:
+    """Switches a dispatch mode on and off, in any order with other modes of cudalens.
+
+    Attributes:
+        dispatch: The mode.
+        enabled: Whether it is on.
+    """
+
+    def __init__(self) -> None:
+        self.dispatch = CUDASanitizerDispatchMode()
+        self.enabled = False
+
+    def enable(self) -> None:
+        """Judge this thread's operators from now on. Nothing happens where that is done."""
+        if not self.enabled:
+            modes.enter(self.dispatch)
+            self.enabled = True
+
+    def disable(self) -> None:
+        """Judge no more, and leave nothing behind. Nothing happens where it is off."""
+        if self.enabled:
+            modes.leave(self.dispatch)
+            self.enabled = False
+
+    def __del__(self) -> None:
+        if sys is not None and not sys.is_finalizing() and self.enabled:
+            self.disable()
+
+
+def enable_cuda_sanitizer() -> None:
+    """Judge this thread's operators from now on: races are printed to stderr, and end the program."""
+    cuda_sanitizer.enable()
+
+
+cuda_sanitizer: Final = CUDASanitizer()

@@ -56,9 +56,21 @@ class HeldInterrupts:
         self._before(number, frame)
 
     def remove(self) -> None:
-        """Handle Ctrl-C as before; a handler that the block has set itself stays."""
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == self._handle:
+        """Handle Ctrl-C as before; a handler that the block has set itself stays.
+
+        Blocks may end in any order: where another one holds on top of this one, it goes on with what was below.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
+        present = signal.getsignal(signal.SIGINT)
+        if present == self._handle:
             signal.signal(signal.SIGINT, self._before)
+            return
+        while isinstance(above := getattr(present, "__self__", None), HeldInterrupts):
+            if above._before == self._handle:
+                above._before = self._before
+                return
+            present = above._before
 
     def deliver(self) -> None:
         """Do now what the waiting interrupt asked for, if there is one."""

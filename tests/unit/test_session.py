@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import signal
 import subprocess
@@ -190,6 +191,18 @@ def test_interrupts_wait_in_marked_functions_alone():
         held.deliver()
     finally:
         held.remove()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_holds_that_overlap_end_in_any_order(order):
+    holds = [HeldInterrupts() for _ in range(3)]
+    for held in holds:
+        held.install()
+    for number in order:
+        holds[number].remove()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

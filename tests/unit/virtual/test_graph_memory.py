@@ -153,3 +153,50 @@ def test_the_random_seed_and_offset_of_graphs_are_on_the_device(h100):
     first.reset()
     second.reset()
     assert torch.cuda.memory_allocated() == before
+
+
+MIB = 1 << 20
+BIG = 10 * MIB
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "pool", "num_segments", "reserved_bytes", "kept_bytes"),
+    [
+        (512, "small_pool", 1, 2 * MIB, 2 * MIB),
+        (MIB, "small_pool", 2, 4 * MIB, 2 * MIB),
+        (MIB + 512, "large_pool", 1, 20 * MIB, 20 * MIB),
+        (BIG - 512, "large_pool", 2, 40 * MIB, 20 * MIB),
+        (BIG + 512, "large_pool", 3, 36 * MIB, 12 * MIB),
+    ],
+)
+def test_a_captures_memory_is_counted_to_the_byte(h100, num_bytes, pool, num_segments, reserved_bytes, kept_bytes):
+    """Three tensors are alive at most; the result alone stays, also after the graph. Numbers of PyTorch's own test."""
+
+    def counts():
+        gc.collect()
+        torch.cuda.empty_cache()
+        stats = torch.cuda.memory_stats()
+        return [stats[f"{name}.{pool}.current"] for name in ("segment", "reserved_bytes", "active", "active_bytes")]
+
+    def grown(since):
+        return [now - then for now, then in zip(counts(), since, strict=True)]
+
+    small = pool == "small_pool"
+    seeds = torch.empty(1, device="cuda")  # the default stream has a small segment: seeds go there
+    with torch.cuda.stream(torch.cuda.Stream()):
+        a = torch.ones(num_bytes // 4, device="cuda")
+        before = counts()
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin()
+        out = a.clone()
+        for _ in range(5):
+            out = out.clone() + 1
+        graph.capture_end()
+        held = [2, SEED_BYTES] if small else [0, 0]
+        assert grown(before) == [num_segments, reserved_bytes, 1 + held[0], num_bytes + held[1]]
+        graph.replay()
+        assert grown(before)[:2] == [num_segments, reserved_bytes]
+        del graph
+        assert grown(before) == [1, kept_bytes, 1, num_bytes]
+        assert out[-1].item() == 6
+    assert seeds.is_cuda

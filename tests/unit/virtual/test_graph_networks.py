@@ -117,3 +117,40 @@ def test_a_graph_in_a_larger_graph(h100):
     outer.replay()
     assert y.tolist() == [6, 6]
     assert out.tolist() == [61, 61]
+
+
+def test_a_replay_computes_what_was_captured_whatever_autocast_says(h100):
+    layer, x = torch.nn.Linear(4, 4).cuda(), torch.randn(2, 4, device="cuda")
+
+    def low():
+        with torch.autocast("cuda", dtype=torch.bfloat16, cache_enabled=False):
+            return layer(x)
+
+    full_graph, full_out = capture(lambda: layer(x))
+    low_graph, low_out = capture(low)
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        full_graph.replay()
+    low_graph.replay()
+    assert torch.equal(full_out, layer(x))
+    assert low_out.dtype == torch.bfloat16
+    assert torch.equal(low_out, low())
+
+
+def test_forward_and_backward_on_two_streams_are_captured(h100):
+    left, right = torch.nn.Linear(4, 4).cuda(), torch.nn.Linear(4, 4).cuda()
+    parameters = [*left.parameters(), *right.parameters()]
+    x, side = torch.randn(2, 4, device="cuda"), torch.cuda.Stream()
+
+    def step():
+        main = torch.cuda.current_stream()
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            first = left(x).relu()
+        second = right(x).tanh()
+        main.wait_stream(side)
+        return torch.autograd.grad((first * second).sum(), parameters)
+
+    graph, grads = capture(step)
+    x.copy_(torch.randn(2, 4).cuda())
+    graph.replay()
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(grads, step(), strict=True))

@@ -28,11 +28,11 @@ from torch.utils._traceback import CapturedTraceback
 
 from cudalens.device import hooks, modes
 from cudalens.device.streams import current_device, current_stream
-from cudalens.sanitizer.engine import Detector, Race, Region
+from cudalens.sanitizer.engine import Detector, Race
 from cudalens.sanitizer.engine import StreamId as EngineStream
 from cudalens.sanitizer.engine.clocks import Clocks, Line
 from cudalens.sanitizer.engine.detector import Visit
-from cudalens.sanitizer.engine.shadow import Block, Cell, Entry, Info, Life, Site, Use
+from cudalens.sanitizer.engine.shadow import Entry, Info, Site, Use
 
 __all__ = [
     "Access",
@@ -225,9 +225,10 @@ class _Tensor:
     __slots__ = ("cell", "life", "stack")
 
     def __init__(self, data_ptr: DataPtr, stack: Any) -> None:
-        block = Block(data_ptr, data_ptr + 1)
-        self.cell: Cell = block.cell(Region(data_ptr, 1), {})
-        self.life = Life(block, str(data_ptr), data_ptr, 1, None)
+        # In a shadow of its own, which goes with it: what was freed is forgotten.
+        self.life = Detector().alloc(str(data_ptr), data_ptr, 1, None)
+        assert self.life.whole is not None
+        self.cell = self.life.whole
         self.stack = stack
 
 

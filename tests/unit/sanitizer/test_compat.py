@@ -238,8 +238,8 @@ def test_both_tell_of_the_first_race_at_the_same_launch(acts):
         if name == "launch":
             stream, reads, writes = fields
             found = [p.launch(stream, reads - writes, writes) for p in (ours, theirs)]
-            assert found[0] == found[1]
-            if found[0]:
+            assert bool(found[0]) == bool(found[1])  # torch counts every read, we count streams
+            if any(found):
                 return  # after a race torch forgets writes that were read
         elif name.startswith("_"):
             for p in (ours, theirs):

@@ -96,10 +96,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         syncs = plan.syncs or (plan.indexes and _has_mask(args))
         if syncs:
             self._gpus.check_sync()
-        if plan.draws:
-            out = rng.run(self._gpus, device, func, args, kwargs, self._caller(device))
-        elif self._machine.captures:
-            out = self._caller(device)(func, args, kwargs)
+        if plan.draws or self._machine.captures:
+            out = self._compute(plan, func, args, kwargs, device)
         else:
             out = func(*args, **kwargs)
         if plan.resizes:
@@ -114,6 +112,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
         return out
+
+    def _compute(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
+        """The values of an operator that draws random numbers, or that a graph capture may want to know of."""
+        call = self._caller(device)
+        return rng.run(self._gpus, device, func, args, kwargs, call) if plan.draws else call(func, args, kwargs)
 
     def _caller(self, device: Device) -> Caller:
         """What runs an operator: a graph capture, where the device's current stream belongs to one."""

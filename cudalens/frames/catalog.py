@@ -148,7 +148,63 @@ STACKS: Final = (
     Column("function", "category", "", "function", "not recorded"),
 )
 
-FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {"events": EVENTS, "memory": MEMORY, "stacks": STACKS}
+_NO_SHAPE = "not known"
+_NO_STREAM = "the host, or a line of work that is no torch stream"
+
+
+def _access(side: str, which: str) -> tuple[Column, ...]:
+    """Columns of one of the two accesses of a race."""
+    return (
+        Column(f"{side}_op", "category", "", f"operator of the {which} access", "not recorded"),
+        Column(f"{side}_argument", "category", "", "its argument that is the tensor", "not recorded"),
+        Column(f"{side}_is_write", "bool", "", "it writes"),
+        Column(f"{side}_device", "Int32", "", "device index", "the host"),
+        Column(f"{side}_stream", "Int64", "", "torch.cuda.Stream.cuda_stream; 0 is the default stream", _NO_STREAM),
+        Column(f"{side}_stream_name", "category", "", "the stream as reports call it"),
+        Column(f"{side}_tensor", "category", "", "the tensor as reports call it"),
+        Column(f"{side}_shape", "category", "", "its shape as JSON text", _NO_SHAPE),
+        Column(f"{side}_stride", "category", "", "its strides in elements as JSON text", f"contiguous, or {_NO_SHAPE}"),
+        Column(f"{side}_dtype", "category", "", "its dtype", _NO_SHAPE),
+        Column(f"{side}_low_byte", "int64", "bytes", "first byte touched, from the start of its block"),
+        Column(f"{side}_high_byte", "int64", "bytes", "last byte touched, from the start of its block"),
+        Column(f"{side}_place", "category", "", "user's place, as In[7]:3 or file:line", "not recorded"),
+        Column(f"{side}_source", "category", "", "that line of source", "not to be had"),
+        Column(f"{side}_stack", "Int64", "", "id of its call stack", "not recorded", names="stacks"),
+    )
+
+
+RACES: Final = (
+    Column("ts", "Int64", "ns", "when it was first seen, on the events' clock", "not recorded"),
+    Column("kind", "category", "", "read after write, write after read, use after free, host access …"),
+    Column("count", "int64", "", "how often it was seen"),
+    Column("is_suppressed", "bool", "", "a suppression fits it"),
+    *_access("first", "earlier"),
+    *_access("second", "later"),
+    Column("overlap_low_byte", "int64", "bytes", "first byte that both touch, from the start of the second's block"),
+    Column("overlap_high_byte", "int64", "bytes", "last byte that both touch"),
+    Column("overlap_bytes", "Int64", "bytes", "number of bytes that both touch", "strided beyond counting"),
+    Column("block_bytes", "Int64", "bytes", "size of the second's block", "not recorded"),
+    Column("block_name", "category", "", "its name", "it has none"),
+    *(
+        column
+        for act, meaning in (("alloc", "the second's block was allocated"), ("free", "the first's block was freed"))
+        for column in (
+            Column(f"{act}_place", "category", "", f"where {meaning}", "not recorded"),
+            Column(f"{act}_source", "category", "", "that line of source", "not to be had"),
+            Column(f"{act}_stack", "Int64", "", "id of the call stack there", "not recorded", names="stacks"),
+        )
+    ),
+    Column("between", "category", "", "what happened on both streams from first to second, as JSON", "not recorded"),
+    Column("fix", "category", "", "what to do, in words; checked on the recorded run", "none was found"),
+    Column("fix_diff", "category", "", "that as a unified diff of the source", "it cannot be written as one"),
+)
+
+FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {
+    "events": EVENTS,
+    "memory": MEMORY,
+    "stacks": STACKS,
+    "races": RACES,
+}
 
 
 KINETO_ARGS: Final[Mapping[str, str]] = {

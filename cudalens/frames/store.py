@@ -1,8 +1,8 @@
 """Saving a Trace as one file, and reading it back exactly: a zip of Parquet and JSON, never pickle.
 
-Layout, version 1: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
+Layout, version 2: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
 ``<frame>.parquet`` holds a frame's columns, categoricals as codes. Files are foreign when they are read: member names,
-sizes, versions, columns, dtypes and codes are checked before anything is built.
+sizes, versions, columns, dtypes and codes are checked before anything is built. Version 1 had no ``races``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.catalog import FRAMES, Column, columns_of
+from cudalens.frames.catalog import FRAMES, Column, columns_of, empty_frame
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
 
-VERSION: Final = 1
+VERSION: Final = 2
+_FIRST_FRAMES: Final = ("events", "memory", "stacks")
+"""What version 1 held."""
 SUFFIX: Final = ".cudalens"
 _HEAD: Final = "trace.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest date: the same Trace gives the same bytes
@@ -64,7 +66,7 @@ def load(path: str | os.PathLike[str]) -> tuple[RunInfo, dict[str, pd.DataFrame]
         with zipfile.ZipFile(path) as archive:
             _check_members(path, archive)
             head = _read_head(path, archive)
-            frames = {name: _read_frame(path, archive, name, head) for name in FRAMES}
+            frames = _read_frames(path, archive, head)
             _check_links(path, frames)
             return head.info, frames
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
@@ -109,7 +111,9 @@ def _check_members(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> No
             raise TraceFormatError(path, position=f"member {name!r}", found="it twice", expected="it once")
     for name in expected:
         if name not in names:
-            raise TraceFormatError(path, position=f"member {name!r}", found="nothing", expected="it in the zip")
+            if name in (_HEAD, *map(_member, _FIRST_FRAMES)):
+                raise _absent(path, name)
+            continue
         limit = _MAX_HEAD_BYTES if name == _HEAD else _MAX_MEMBER_BYTES
         if archive.getinfo(name).file_size > limit:
             raise TraceFormatError(
@@ -117,16 +121,33 @@ def _check_members(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> No
             )
 
 
+def _absent(path: str | os.PathLike[str], member: str) -> TraceFormatError:
+    return TraceFormatError(path, position=f"member {member!r}", found="nothing", expected="it in the zip")
+
+
+def _read_frames(path: str | os.PathLike[str], archive: zipfile.ZipFile, head: _Head) -> dict[str, pd.DataFrame]:
+    """The frames by name, empty where the file's version had none such."""
+    frames = {}
+    for name in FRAMES:
+        if head.version == 1 and name not in _FIRST_FRAMES:
+            frames[name] = empty_frame(name)
+        elif _member(name) not in archive.namelist():
+            raise _absent(path, _member(name))
+        else:
+            frames[name] = _read_frame(path, archive, name, head)
+    return frames
+
+
 def _read_head(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> _Head:
     data = archive.read(_HEAD)
     try:
         version = msgspec.json.decode(data, type=_Version).version
-        if version != VERSION:
+        if version not in (1, VERSION):
             raise TraceFormatError(
                 path,
                 position=f"member {_HEAD!r}",
                 found=f"format version {version}",
-                expected=f"version {VERSION}",
+                expected=f"version 1 to {VERSION}",
                 hint="Open it with the cudalens that wrote it, or a newer one.",
             )
         return msgspec.json.decode(data, type=_Head)

@@ -69,6 +69,11 @@ class Trace:
         return self._frames["stacks"].copy(deep=False)
 
     @property
+    def races(self) -> pd.DataFrame:
+        """A row per race that the sanitizer found: two accesses to the same bytes that nothing orders."""
+        return self._frames["races"].copy(deep=False)
+
+    @property
     def frames(self) -> Mapping[str, pd.DataFrame]:
         """All frames by name."""
         return {name: frame.copy(deep=False) for name, frame in self._frames.items()}

@@ -130,7 +130,7 @@ def test_a_newer_version_says_which_and_what_to_do(saved):
         return json.dumps({**json.loads(data), "version": 99, "new": 1}) if name == "trace.json" else data
 
     rewritten(saved, newer)
-    with pytest.raises(TraceFormatError, match=r"format version 99; expected version 1.*newer"):
+    with pytest.raises(TraceFormatError, match=r"format version 99; expected version 1 to 2.*newer"):
         Trace.load(saved)
 
 
@@ -221,3 +221,21 @@ def test_all_columns_are_stored(saved):
         stored = pq.read_table(pa.BufferReader(archive.read("events.parquet"))).column_names
     assert stored == [column.name for column in columns_of("events")]
     assert np.all([info.date_time[0] == 1980 for info in zipfile.ZipFile(saved).infolist()])
+
+
+def as_version(number):
+    def change(name, data):
+        if name == "races.parquet":
+            return None
+        return json.dumps({**json.loads(data), "version": number}) if name == "trace.json" else data
+
+    return change
+
+
+def test_a_file_of_version_1_has_no_races(gpu_trace, saved):
+    assert_same(gpu_trace, Trace.load(rewritten(saved, as_version(1))))
+
+
+def test_a_file_of_version_2_without_its_races_is_damaged(saved):
+    with pytest.raises(TraceFormatError, match=r"member 'races.parquet': found nothing"):
+        Trace.load(rewritten(saved, as_version(2)))

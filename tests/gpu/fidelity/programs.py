@@ -241,7 +241,7 @@ def out_of_memory(probe: Probe) -> None:
     del held[1:3]
     held.append(torch.empty(192 * MIB, dtype=torch.uint8, device="cuda"))
     probe.memory("a block came back")
-    held.append(torch.empty(256 * MIB, dtype=torch.uint8, device="cuda"))
+    held.append(torch.empty(200 * MIB, dtype=torch.uint8, device="cuda"))
     probe.memory("after cached blocks were given up")
     try:
         torch.empty(4096 * MIB, dtype=torch.uint8, device="cuda")

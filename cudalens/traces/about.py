@@ -28,6 +28,10 @@ _VERSIONS: Final = {
 }
 VERSION_KEYS: Final = {name: key for key, name in reversed(_VERSIONS.items())}
 """Kineto's key for each of the versions that we know."""
+SIMULATED_KEY: Final = "simulated"
+"""Our key for the spec of the virtual device that the times are of."""
+MODELLED_KEY: Final = "isModelled"
+"""Our key of a device that was not there."""
 _KINETO_KEYS: Final = frozenset({"schemaVersion", "deviceProperties", "computeProperties", "baseTimeNanoseconds"})
 _KINETO_CATEGORIES: Final = frozenset({"cpu_op", "kernel", "cuda_runtime", "cuda_driver", "python_function"})
 _SUFFIXES: Final = (".gz", ".json", ".trace", ".pt")
@@ -42,7 +46,7 @@ def run_info(path: Path, stream: EventStream, events: pd.DataFrame, problems: Pr
     timed = events[~events["is_instant"]]
     return RunInfo(
         name=_stem(path),
-        source="file:kineto" if is_kineto else "file:chrome",
+        source=_source(meta, is_kineto=is_kineto),
         started_ns=int(timed["ts"].min()) if len(timed) else None,
         ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
         options={"file_events": stream.num_entries, **{flag: bool(meta[flag]) for flag in _FLAGS if flag in meta}},
@@ -53,6 +57,12 @@ def run_info(path: Path, stream: EventStream, events: pd.DataFrame, problems: Pr
         world_size=_whole(job.get("world_size")),
         problems=problems.to_tuple(),
     )
+
+
+def _source(meta: dict[str, Any], *, is_kineto: bool) -> str:
+    if isinstance(spec := meta.get(SIMULATED_KEY), str) and _is_plain(spec):
+        return f"virtual:{text_of(spec)}"
+    return "file:kineto" if is_kineto else "file:chrome"
 
 
 def _stem(path: Path) -> str:
@@ -79,6 +89,7 @@ def _device(position: int, facts: dict[str, Any]) -> DeviceInfo:
         capability=None if major is None or minor is None else f"{major}.{minor}",
         total_memory_bytes=_whole(facts.get("totalGlobalMem")),
         num_sms=_whole(facts.get("numSms", facts.get("multiProcessorCount"))),
+        is_modelled=facts.get(MODELLED_KEY) is True,
     )
 
 

@@ -24,7 +24,7 @@ import pandas as pd
 
 from cudalens.frames import RunInfo, Trace, atomic_write
 from cudalens.frames.catalog import KINETO_ARGS
-from cudalens.traces.about import VERSION_KEYS
+from cudalens.traces.about import MODELLED_KEY, SIMULATED_KEY, VERSION_KEYS
 from cudalens.traces.allocations import DEVICE_TYPES
 from cudalens.traces.records import Ints
 
@@ -116,6 +116,8 @@ def _head(info: RunInfo, base: int) -> dict[str, Any]:
         head["distributedInfo"] = {key: value for key, value in job.items() if value is not None}
     if info.host:
         head["host_name"] = info.host
+    if info.is_simulated:
+        head[SIMULATED_KEY] = info.source.removeprefix("virtual:")
     return head | {"traceName": info.name, "displayTimeUnit": "ms", "baseTimeNanoseconds": base}
 
 
@@ -124,13 +126,19 @@ def _device(device: Any) -> dict[str, Any]:
     if device.capability and device.capability.replace(".", "", 1).isdigit():
         major, _, minor = device.capability.partition(".")
         facts |= {"computeMajor": int(major), "computeMinor": int(minor or 0)}
-    optional = {"totalGlobalMem": device.total_memory_bytes, "numSms": device.num_sms}
+    optional = {
+        "totalGlobalMem": device.total_memory_bytes,
+        "numSms": device.num_sms,
+        MODELLED_KEY: device.is_modelled or None,
+    }
     return facts | {key: value for key, value in optional.items() if value is not None}
 
 
 class _Writer:
     def __init__(self, trace: Trace) -> None:
         self._events, self._memory = trace.events, trace.memory
+        # Viewers show it beside each process.
+        self._mark = f" (simulated: {trace.info.source.removeprefix('virtual:')})" if trace.info.is_simulated else ""
         self._stacks = _stack_texts(trace.stacks)
         times = [int(frame["ts"].min()) for frame in (self._events, self._memory) if len(frame)]
         earliest = min(times, default=0)
@@ -152,12 +160,13 @@ class _Writer:
             where = {"tid": int(tid)} | ({} if pid is pd.NA else {"pid": int(pid)})
             yield {"ph": "M", "name": "thread_name"} | where | {"args": {"name": label}}
         for pid in events["pid"].dropna().unique():
-            yield {"ph": "M", "name": "process_labels", "pid": int(pid), "args": {"labels": "CPU"}}
+            yield {"ph": "M", "name": "process_labels", "pid": int(pid), "args": {"labels": f"CPU{self._mark}"}}
         for device, stream in events[["device", "stream"]].dropna().drop_duplicates().itertuples(index=False):
             where = {"pid": int(device), "tid": int(stream)}
             yield {"ph": "M", "name": "thread_name"} | where | {"args": {"name": f"stream {stream}"}}
         for device in events["device"].dropna().unique():
-            yield {"ph": "M", "name": "process_labels", "pid": int(device), "args": {"labels": f"GPU {device}"}}
+            label = f"GPU {device}{self._mark}"
+            yield {"ph": "M", "name": "process_labels", "pid": int(device), "args": {"labels": label}}
 
     def _slice(self, rows: Ints) -> Iterator[list[Any]]:
         """Rows of one slice; arguments are gathered apart for host and device, which have different ones."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from cudalens.frames import Trace
 from cudalens.views import theme, units
 from cudalens.views.payload_order import clipped_times, lane_table
+from cudalens.views.text import mark
 
 WIDTH: Final = 960
 _LABEL: Final = 150
@@ -162,6 +163,9 @@ def _document(trace: Trace, layout: _Layout, runs: Any, palette: list[str], span
     bottom = layout.top(len(layout.lanes) - 1) + layout.lanes[-1][1] * _ROW + _GAP
     height = bottom + _AXIS + (16 if layout.num_hidden else 0)
     title = f"Timeline of {trace.info.name}: {units.plural(len(trace), 'event')} in {units.duration(span)}"
+    simulated = mark(trace.info)
+    if simulated:
+        title = f"{title} ({simulated})"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
         f'style="width:100%;max-width:{WIDTH}px;height:auto;display:block" '
@@ -171,6 +175,8 @@ def _document(trace: Trace, layout: _Layout, runs: Any, palette: list[str], span
         *_labels(layout),
         *_paths(layout, runs, palette),
     ]
+    if simulated:
+        parts.append(f'<text x="0" y="{bottom + 13}" font-weight="600">{_text(simulated, 24)}</text>')
     if layout.num_hidden:
         parts.append(
             f'<text x="0" y="{height - 4}" opacity=".7">and {units.plural(layout.num_hidden, "lane")} more</text>'

@@ -12,6 +12,7 @@ from torch.profiler import record_function
 
 import cudalens
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
+from cudalens.views.svg import timeline_svg
 from cudalens.virtual import device
 
 HOST = ("cpu_op", "user_annotation")
@@ -511,6 +512,7 @@ class TestShown:
         bundle = step._repr_mimebundle_()
         assert "simulated: h100" in bundle["text/plain"]
         assert "simulated: h100" in bundle["text/html"]
+        assert "simulated: h100" in timeline_svg(step)
         page = step.to_html(tmp_path / "run.html").read_text()
         assert "simulated: h100" in page
         assert "modelled" in page
@@ -521,7 +523,10 @@ class TestShown:
         pd.testing.assert_frame_equal(again.events, step.events)
 
     def test_written_for_other_viewers_it_keeps_its_links(self, step, tmp_path):
-        again = cudalens.load(step.to_chrome(tmp_path / "step.json"))
+        path = step.to_chrome(tmp_path / "step.json")
+        assert "GPU 0 (simulated: h100)" in path.read_text()
+        again = cudalens.load(path)
+        assert (again.info.source, again.info.devices) == (step.info.source, step.info.devices)
         assert names_of(again, "kernel") == names_of(step, "kernel")
         kernels = of(again, "kernel")
         assert kernels["launch"].notna().all()

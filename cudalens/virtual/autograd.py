@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from cudalens.virtual.backward_plan import CALLER, Key, Plan, key_of
+from cudalens.virtual.functions import function_mode_back_on
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.gradients import check_roots
 from cudalens.virtual.machine import CudaEvent, Stream
@@ -46,7 +47,8 @@ def install(patches: Patches, gpus: Gpus) -> None:
         if gpus.is_closed:
             return original(t_outputs, *args, **kwargs)
         check_roots(t_outputs, args[0] if args else kwargs.get("grad_tensors", ()))
-        return streams.run(original, t_outputs, *args, **kwargs)
+        with function_mode_back_on(gpus):
+            return streams.run(original, t_outputs, *args, **kwargs)
 
     patches.set(torch.autograd, _RUN, run_backward)
 

@@ -12,7 +12,7 @@ from cudalens.virtual import hosting, kernels, refusals, rng
 from cudalens.virtual.copies import check_capture, run_copy
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
-from cudalens.virtual.mixing import adopt_or_raise
+from cudalens.virtual.mixing import adopt_or_raise, adopt_target, check_out
 from cudalens.virtual.plans import Plan, make_plan
 from cudalens.virtual.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin, residence_of
 from cudalens.virtual.rng import Caller, call_now
@@ -80,13 +80,14 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         device, is_mixed = _locate(args)
         if device is None and kwargs:
             device, _ = _locate(list(kwargs.values()))
+            is_mixed = device is not None
         if plan.makes:
             return self._make(plan, func, args, kwargs, device)
         if device is None:
             rng.check_host(kwargs)
             return func(*args, **kwargs)
-        if is_mixed:
-            self._unmix(plan, func, args, device)
+        if is_mixed or (plan.resizes and kwargs):
+            self._unmix(plan, func, args, kwargs, device)
         return self._run(plan, func, args, kwargs, device)
 
     def _run(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
@@ -96,10 +97,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         syncs = plan.syncs or (plan.indexes and _has_mask(args))
         if syncs:
             self._gpus.check_sync()
+        act = plan.instead or func
         if plan.draws or self._machine.captures:
-            out = self._compute(plan, func, args, kwargs, device)
+            out = self._compute(plan, act, args, kwargs, device)
         else:
-            out = func(*args, **kwargs)
+            out = act(*args, **kwargs)
         if plan.resizes:
             self._resettle(args, kwargs)
         if syncs:  # the host learns the size of the result, then allocates it
@@ -188,12 +190,13 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             out.untyped_storage().__dict__[ADOPT_KEY] = True
         return out
 
-    def _unmix(self, plan: Plan, func: Any, args: tuple[Any, ...], device: Device) -> None:
+    def _unmix(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> None:
         """Not all tensors are on `device`: host numbers and indices may be, torch's own scratch joins, others may not.
 
         Raises:
             RuntimeError: Tensors of two devices meet; torch's own words.
         """
+        check_out(self._gpus, plan, kwargs, device)
         for index in adopt_or_raise(self._gpus, plan, func, args, device):
             if self._machine.captures:
                 check_capture(self._gpus, index, (None, device))
@@ -243,6 +246,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """``aten::copy_``: into memory that exists."""
         target, source = args[0], args[1]
+        adopt_target(self._gpus, target, source)
         places = [residence_of(source), residence_of(target)]
         devices = [residence.device if residence is not None else None for residence in places]
         device = devices[0] or devices[1]

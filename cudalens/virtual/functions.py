@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
@@ -90,6 +92,20 @@ class FunctionMode(TorchFunctionMode):
             return _SETITEM(*args, **kwargs)
         finally:
             target.is_assigning = before
+
+
+@contextmanager
+def function_mode_back_on(gpus: Gpus) -> Iterator[None]:
+    """For code of the user's inside of a torch function, such as hooks in ``backward()``.
+
+    torch takes a mode off its stack for as long as the mode handles a function.
+    """
+    depth = torch._C._len_torch_function_stack()
+    if any(isinstance(torch._C._get_function_stack_at(level), FunctionMode) for level in range(depth)):
+        yield
+        return
+    with FunctionMode(gpus):
+        yield
 
 
 def _name_of(func: Any) -> str:

@@ -22,10 +22,7 @@ def adopt_or_raise(gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], dev
     for name, tensor in _named_tensors(func, args):
         residence = residence_of(tensor)
         if residence is None and tensor.untyped_storage().__dict__.pop(ADOPT_KEY, False):
-            capture = gpus.machine.current_stream(device).capture if gpus.machine.captures else None
-            if capture is not None:
-                capture.adopt(tensor)
-            gpus.settle(tensor, device)
+            _adopt(gpus, tensor, device)
         elif residence is None and plan.indexes and name == "indices":
             to_bring.append(tensor)
         elif residence is None and tensor.dim() == 0 and plan.takes_numbers:
@@ -33,6 +30,37 @@ def adopt_or_raise(gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], dev
         elif residence is None or residence.device is not device:
             raise RuntimeError(_message(plan, name, tensor, gpus.torch_devices[device.index]))
     return to_bring
+
+
+def adopt_target(gpus: Gpus, target: torch.Tensor, source: torch.Tensor) -> None:
+    """What torch made for itself, to copy a tensor of a device into, is on that device."""
+    if residence_of(target) is None and _is_strided(target) and ADOPT_KEY in target.untyped_storage().__dict__:
+        residence = residence_of(source)
+        if residence is not None:
+            del target.untyped_storage().__dict__[ADOPT_KEY]
+            _adopt(gpus, target, residence.device)
+
+
+def check_out(gpus: Gpus, plan: Plan, kwargs: dict[str, Any], device: Device) -> None:
+    """Look at where results are to be written.
+
+    Raises:
+        RuntimeError: Elsewhere than on `device`; torch's own words.
+    """
+    where = gpus.torch_devices[device.index]
+    for name, tensor in kwargs.items():
+        if not _is_strided(tensor) or (tensor.device == where) or ADOPT_KEY in tensor.untyped_storage().__dict__:
+            continue
+        if plan.is_pointwise:
+            raise RuntimeError(_message(plan, name, tensor, where))
+        raise RuntimeError(f"Expected out tensor to have device {where}, but got {tensor.device} instead")
+
+
+def _adopt(gpus: Gpus, tensor: torch.Tensor, device: Device) -> None:
+    capture = gpus.machine.current_stream(device).capture if gpus.machine.captures else None
+    if capture is not None:
+        capture.adopt(tensor)
+    gpus.settle(tensor, device)
 
 
 def _named_tensors(func: Any, args: tuple[Any, ...]) -> list[tuple[str, torch.Tensor]]:

@@ -31,7 +31,7 @@ def load(shell: InteractiveShell) -> None:
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take the magics out of `shell`; harmless when they are not there. A virtual device that a cell put in place goes."""
+    """Take the magics out of `shell`, and with them a virtual device that a cell put in place; harmless without."""
     end_device()
     for transformers in (shell.input_transformers_cleanup, shell.ast_transformers):
         transformers[:] = [item for item in transformers if not isinstance(item, CellSyntax)]

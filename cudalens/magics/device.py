@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+
+from cudalens.magics.arguments import Table, value
 
 if TYPE_CHECKING:
     from cudalens.virtual import device
 
-_USAGE: Final = "usage: %cudadevice [status | virtual [SPEC] [--alloc-conf TEXT] | off | specs]"
 _DEFAULT_SPEC: Final = "h100"
+_TABLE: Final = Table(
+    "%cudadevice",
+    (
+        value("action", nargs="?", default="status", help="status (the default), virtual, off or specs."),
+        value("spec", nargs="?", help="For virtual: a device, such as h100, or several, such as h100x4."),
+        value("--alloc-conf", metavar="TEXT", help="For virtual: what PYTORCH_CUDA_ALLOC_CONF would say."),
+    ),
+)
 
 
 @magics_class
 class CudadeviceMagics(Magics):
     """``%cudadevice``."""
 
-    @magic_arguments("%cudadevice")  # type: ignore[no-untyped-call]
-    @argument("action", nargs="?", default="status", help="status (the default), virtual, off or specs.")  # type: ignore[no-untyped-call]
-    @argument("spec", nargs="?", help="For virtual: a device, such as h100, or several, such as h100x4.")  # type: ignore[no-untyped-call]
-    @argument("--alloc-conf", metavar="TEXT", help="For virtual: what PYTORCH_CUDA_ALLOC_CONF would say.")  # type: ignore[no-untyped-call]
+    @_TABLE.documented
     @no_var_expand
     @line_magic
     def cudadevice(self, line: str) -> None:
@@ -32,10 +38,10 @@ class CudadeviceMagics(Magics):
         on the CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; tensors that are left
         become plain CPU tensors. ``%cudadevice specs`` lists what can be modelled. Without a word it says what is on.
         """
-        words = parse_argstring(self.cudadevice, line)  # type: ignore[no-untyped-call]
+        words = SimpleNamespace(**_TABLE.parse(line))
         acts = {"status": self._status, "virtual": self._virtual, "off": self._off, "specs": self._specs}
         if words.action not in acts or (words.spec and words.action != "virtual"):
-            raise UsageError(f"%cudadevice: what is {line!r}?\n{_USAGE}")
+            raise _TABLE.refusal(f"what is {line!r}? Expected status, virtual, off or specs.")
         print(acts[words.action](words))  # noqa: T201
 
     def _virtual(self, words: Any) -> str:

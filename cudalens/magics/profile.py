@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
+from cudalens.magics.blocks import display, end_runs, execution_count
 from cudalens.magics.options import MAGIC, documented, usage
-from cudalens.magics.running import display, end_runs, execution_count
 
 if TYPE_CHECKING:
     from types import CodeType

@@ -1,4 +1,4 @@
-"""How ``%%cudaprofile`` on top of a cell leaves the cell the user's.
+"""How ``%%cudaprofile`` and ``%%cudasan`` on top of a cell leave the cell the user's.
 
 A cell magic is usually a function that gets the cell as text and executes it by itself; it then has to imitate
 IPython, and cannot: ``await`` does not work, tracebacks count lines from the wrong place, the value of the last
@@ -34,13 +34,12 @@ from typing import TYPE_CHECKING, Final
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import cell_magic, leading_indent
 
-from cudalens.magics.options import MAGIC, Options, parse
-from cudalens.magics.running import RUN_PREFIX
+from cudalens.magics.cell_magics import CELL_MAGICS, RUN_PREFIX, CellMagic, CellOptions
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_MAGIC_LINE: Final = re.compile(rf"{MAGIC}(?:[ \t]|$)")
+_MAGIC_LINE: Final = re.compile(rf"({'|'.join(map(re.escape, CELL_MAGICS))})(?:[ \t]|$)")
 
 
 class CellSyntax(ast.NodeTransformer):
@@ -78,8 +77,8 @@ class CellSyntax(ast.NodeTransformer):
         return node
 
     def _wrapped(self, line: str, marker: ast.stmt, body: list[ast.stmt]) -> list[ast.stmt]:
-        arguments = line.removeprefix(MAGIC).strip()
-        options = _options(arguments)
+        magic, arguments = _split(line)
+        options = _options(magic, arguments)
         if options.output and body and isinstance(body[-1], ast.Pass):
             body = body[:-1]
         future, body = _split_future(body)
@@ -92,8 +91,8 @@ class CellSyntax(ast.NodeTransformer):
             assert isinstance(loop, ast.For)
             loop.body = body or loop.body
             body = [loop]
-        room = "__import__('cudalens.magics.running', fromlist=['profiled'])"
-        run_of = f"{room}.profiled(get_ipython(), {arguments!r}, {self._source.get(line)!r}, {run!r})"
+        room = f"__import__({magic.room!r}, fromlist=[{magic.function!r}])"
+        run_of = f"{room}.{magic.function}(get_ipython(), {arguments!r}, {self._source.get(line)!r}, {run!r})"
         block = _at(f"with {run_of} as {run}: pass", marker)
         assert isinstance(block, ast.With)
         block.body = body or block.body
@@ -123,17 +122,24 @@ class _Body:
         self.code: list[str] = leading_indent(lines[len(self.blank) :])  # type: ignore[no-untyped-call]
 
 
-def _options(arguments: str) -> Options:
-    """The options, or the usual ones where they are wrong: `profiled` says so when the cell runs."""
+def _split(line: str) -> tuple[CellMagic, str]:
+    """The magic of a magic line, and what stands behind its name."""
+    found = _MAGIC_LINE.match(line)
+    assert found is not None
+    return CELL_MAGICS[found[1]], line.removeprefix(found[1]).strip()
+
+
+def _options(magic: CellMagic, arguments: str) -> CellOptions:
+    """The options, or the usual ones where they are wrong: the block says so when the cell runs."""
     try:
-        return parse(arguments)
+        return magic.parse(arguments)
     except UsageError:
-        return Options()
+        return magic.parse("")
 
 
 def _tail(magic_line: str) -> list[str]:
     """With ``-o`` the Trace shows also when the user's last line ends in a semicolon, which hides only that line."""
-    return ["\npass\n"] if _options(magic_line.removeprefix(MAGIC)).output else []
+    return ["\npass\n"] if _options(*_split(magic_line)).output else []
 
 
 def _marked(body: list[ast.stmt]) -> str | None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import cudalens
-from cudalens.magics.running import RUN_PREFIX
+from cudalens.magics.cell_magics import RUN_PREFIX
 
 WORK = "torch.ones(64, 64) @ torch.ones(64, 64)\n"
 

@@ -1,0 +1,103 @@
+"""The options of ``%%cudasan`` and ``%cudasan``, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cudalens.magics.arguments import Argument, Table, count, flag, identifier, path, value
+
+MAGIC: Final = "%%cudasan"
+LINE_MAGIC: Final = "%cudasan"
+ACTIONS: Final = ("on", "off", "status", "report", "clear")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    """What a magic line asks for.
+
+    Attributes:
+        on_race: What happens when a race is found: collect, warn or raise.
+        detect: Kinds of races to look for, by name; None for all.
+        stack_depth: Stack frames that a report shows; None for the usual number.
+        suppress: Patterns of races to hide.
+        suppress_file: File of such patterns, or None.
+        html: Where the offline report goes, or None.
+        var: Variable that receives the Trace, or None.
+        output: Whether the Trace becomes the value of the cell.
+        quiet: Whether nothing is shown where there is no race.
+    """
+
+    on_race: str = "collect"
+    detect: list[str] | None = None
+    stack_depth: int | None = None
+    suppress: list[str] | None = None
+    suppress_file: Path | None = None
+    html: Path | None = None
+    var: str | None = None
+    output: bool = False
+    quiet: bool = False
+
+    @property
+    def is_looped(self) -> bool:
+        """Never: a watched cell runs once."""
+        return False
+
+    @property
+    def watches(self) -> dict[str, Any]:
+        """The options that say how to watch, as arguments of `cudalens.sanitize`; what is not asked for is left out."""
+        kinds = [kind for text in self.detect or () for kind in text.split(",") if kind]
+        asked = {
+            "on_race": self.on_race,
+            "detect": kinds or None,
+            "stack_depth": self.stack_depth,
+            "suppress": self.suppress,
+            "suppress_file": self.suppress_file,
+        }
+        return {name: wish for name, wish in asked.items() if wish is not None}
+
+
+_WATCHING: Final[tuple[Argument, ...]] = (
+    value("--on-race", metavar="WHAT", default="collect", help="collect (the default), warn, or raise at a race."),
+    value("--detect", metavar="KIND", action="append", help="Only races of this kind; several times, or by commas."),
+    value("--stack-depth", metavar="N", type=count(1), help="Stack frames that a report shows of each access."),
+    value("--suppress", metavar="PATTERN", action="append", help="Hide races whose operator, place or tensor fits."),
+    value("--suppress-file", metavar="FILE", type=path, help="Hide what a pattern in this file fits, one a line."),
+    value("--html", metavar="FILE", type=path, help="Also write the report as one offline HTML file."),
+)
+_CELL: Final[tuple[Argument, ...]] = (
+    *_WATCHING,
+    value("-v", "--var", metavar="NAME", type=identifier, help="Put the Trace into the variable NAME."),
+    flag("-o", "--output", help="Return the Trace: it becomes the value of the cell, Out[n]."),
+    flag("-q", "--quiet", help="Show nothing where there is no race."),
+)
+_LINE: Final[tuple[Argument, ...]] = (
+    value("action", nargs="?", default="status", help="on, off, status (the default), report or clear."),
+    *_WATCHING,
+)
+
+TABLE: Final = Table(MAGIC, _CELL)
+LINE_TABLE: Final = Table(LINE_MAGIC, _LINE)
+
+
+def parse(line: str) -> WatchOptions:
+    """The options that `line` (what stands behind ``%%cudasan``) asks for.
+
+    Raises:
+        UsageError: An option is unknown, lacks its value, or has a wrong one; the message ends with the usage.
+    """
+    return WatchOptions(**TABLE.parse(line))
+
+
+def parse_line(line: str) -> tuple[str, WatchOptions]:
+    """The action and the options that `line` (what stands behind ``%cudasan``) asks for.
+
+    Raises:
+        UsageError: An action or option is unknown, or has a wrong value; the message ends with the usage.
+    """
+    asked = LINE_TABLE.parse(line)
+    action = asked.pop("action")
+    if action not in ACTIONS:
+        raise LINE_TABLE.refusal(f"what is {action!r}? Expected one of {', '.join(ACTIONS)}.")
+    return action, WatchOptions(**asked)

@@ -206,8 +206,25 @@ def _callback(kind: type[Record]) -> Callable[..., None]:
     make: Callable[..., Any] = kind
 
     def callback(*arguments: int) -> None:
-        if _subscriptions:
+        if not _subscriptions:
+            return
+        outbox = _outbox
+        if outbox.is_busy or outbox.waiting:
             _deliver(make(*arguments))
+            return
+        outbox.is_busy = True  # as _deliver does, without its calls: memory is handed out and freed all the time
+        try:
+            record = make(*arguments)
+            for subscription in _subscriptions:
+                if subscription.is_open:
+                    try:
+                        subscription.listener(record)
+                    except Exception as error:
+                        _end(subscription, record, error)
+            while outbox.waiting:
+                _tell_all(outbox.waiting.popleft())
+        finally:
+            outbox.is_busy = False
 
     callback.__qualname__ = f"cudalens {kind.__name__}"
     return callback
@@ -234,9 +251,13 @@ def _tell_all(record: Record) -> None:
         try:
             subscription.listener(record)
         except Exception as error:
-            subscription.error = error
-            subscription.close()
-            _warn(subscription, record, error)
+            _end(subscription, record, error)
+
+
+def _end(subscription: Subscription, record: Record, error: Exception) -> None:
+    subscription.error = error
+    subscription.close()
+    _warn(subscription, record, error)
 
 
 def _warn(subscription: Subscription, record: Record, error: Exception) -> None:

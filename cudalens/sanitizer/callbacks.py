@@ -11,6 +11,7 @@ from cudalens.sanitizer.captures import Recording
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector, Visit
 from cudalens.sanitizer.engine.races import Race
+from cudalens.sanitizer.engine.shadow import Op, visits_in
 from cudalens.sanitizer.log import Log
 from cudalens.sanitizer.memory import Memory
 from cudalens.sanitizer.streams import Streams
@@ -25,6 +26,10 @@ class Callbacks:
         log: What has happened.
         site_of: Where the program is now.
         is_inside: Whether the calling thread is inside of an operator.
+
+    Attributes:
+        streams: The lines of the streams.
+        open_captures: Graph captures that are under way; one list for good.
     """
 
     def __init__(
@@ -39,34 +44,42 @@ class Callbacks:
         self._site_of, self._is_inside = site_of, is_inside
         self.streams = Streams(detector.clocks)
         self._recordings: dict[int, Recording] = {}
-        self._open: list[Recording] = []
+        self.open_captures: list[Recording] = []
 
     def take(self, record: hooks.Record) -> Sequence[Race]:
         """Take in a record; returns the races that it makes, which only a graph's replay can."""
         act = _ACTS.get(type(record))
         return () if act is None else act(self, record) or ()
 
-    def launch(self, line: Line, visits: list[Visit]) -> Sequence[Race]:
-        """Put an operation on a line, or into the capture that the line belongs to."""
+    def launch(self, op: Op) -> Sequence[Race]:
+        """Put an operation on its line, or into the capture that the line belongs to."""
+        detector, line = self._detector, op[2]
+        detector.position += 1
+        for recording in self.open_captures:
+            if recording.holds(line):
+                return recording.launch(line, visits_in(op), detector.position)
+        self._log.append(op)
+        return detector.launch_op(op)
+
+    def _replay(self, line: Line, visits: list[Visit]) -> Sequence[Race]:
         detector = self._detector
         detector.position += 1
-        if self._open:
-            for recording in self._open:
-                if recording.holds(line):
-                    return recording.launch(line, visits, detector.position)
+        for recording in self.open_captures:
+            if recording.holds(line):
+                return recording.launch(line, visits, detector.position)
         self._log.append((line, visits))
         return detector.launch(line, visits)
 
     def forget(self) -> None:
         """Let go of all graphs."""
         self._recordings.clear()
-        self._open.clear()
+        self.open_captures.clear()
 
     def _on_event_recorded(self, record: Any) -> None:
         line = self.streams.of_pointer(record.stream)
-        for recording in self._open:
+        for recording in self.open_captures:
             recording.forget(record.cuda_event)
-        for recording in self._open:
+        for recording in self.open_captures:
             if recording.holds(line):
                 recording.record(record.cuda_event, line)
                 return
@@ -75,13 +88,13 @@ class Callbacks:
 
     def _on_event_waited(self, record: Any) -> None:
         line = self.streams.of_pointer(record.stream)
-        if any(recording.wait(record.cuda_event, line) for recording in self._open):
+        if any(recording.wait(record.cuda_event, line) for recording in self.open_captures):
             return
         self._clocks.wait(record.cuda_event, line)
         self._log.append(("event_wait", record.cuda_event, line))
 
     def _on_event_gone(self, record: Any) -> None:
-        for recording in self._open:
+        for recording in self.open_captures:
             recording.forget(record.cuda_event)
         self._clocks.delete(record.cuda_event)
         self._log.append(("event_delete", record.cuda_event))
@@ -120,13 +133,13 @@ class Callbacks:
     def _on_capture_began(self, record: Any) -> None:
         recording = Recording(record.graph, self.streams.of_pointer(record.stream), self._detector.findings)
         self._recordings[record.graph] = recording
-        self._open.append(recording)
+        self.open_captures.append(recording)
 
     def _on_capture_ended(self, record: Any) -> None:
         recording = self._recordings.get(record.graph)
-        if recording is None or recording not in self._open:
+        if recording is None or recording not in self.open_captures:
             return
-        self._open.remove(recording)
+        self.open_captures.remove(recording)
         recording.close()
         if not record.is_valid:
             del self._recordings[record.graph]
@@ -136,7 +149,7 @@ class Callbacks:
         if recording is None:  # captured before the sanitizer was on: nothing is known of it
             return ()
         visits = recording.visits(self._detector.shadow, self._clocks.host.vector)
-        return self.launch(self.streams.of_pointer(record.stream), visits)
+        return self._replay(self.streams.of_pointer(record.stream), visits)
 
     def _on_graph_gone(self, record: Any) -> None:
         self._recordings.pop(record.graph, None)

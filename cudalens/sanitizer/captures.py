@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector, Visit
 from cudalens.sanitizer.engine.races import Findings, Race
-from cudalens.sanitizer.engine.shadow import Block, Cell, Info, Shadow
+from cudalens.sanitizer.engine.shadow import Block, Cell, Info, Life, Shadow
 
 
 class Recording:
@@ -45,7 +45,7 @@ class Recording:
         known = self._inner.clocks.host.vector
         for cell, is_write, info in visits:
             self._visits[cell, is_write] = (cell, is_write, info)
-        inner = [(self._block(info[-1].block).cell(c.region, known), w, info) for c, w, info in map(_with_life, visits)]
+        inner = [(self._block(Info(*info).life.block).cell(c.region, known), w, info) for c, w, info in visits]
         return self._inner.launch(self._inner.clocks.line(line.id), inner)
 
     def _block(self, block: Block) -> Block:
@@ -87,20 +87,15 @@ class Recording:
         """
         current: dict[tuple[Cell, bool], Visit] = {}
         for cell, is_write, info in sorted(self._visits.values(), key=lambda visit: visit[1]):
-            found = _current(shadow, cell, Info(*info), known)
+            found = _current(shadow, cell, Info(*info).life, known)
             current[found, is_write] = (found, is_write, info)
         self._visits = current
         return list(current.values())
 
 
-def _with_life(visit: Visit) -> Visit:
-    """The visit with all of its `Info`, of which collectors may leave out the name at the end."""
-    return visit[0], visit[1], visit[2][:6]
-
-
-def _current(shadow: Shadow, cell: Cell, info: Info, known: dict[int, int]) -> Cell:
+def _current(shadow: Shadow, cell: Cell, life: Life, known: dict[int, int]) -> Cell:
     """The cell that stands for a cell's bytes now: its block may have been taken apart since."""
-    if info.life.block.is_current:
+    if life.block.is_current:
         return cell
     region = cell.region
     block = shadow.find(region.start, region.end)

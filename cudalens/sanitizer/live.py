@@ -13,7 +13,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device import hooks, modes, queries
 from cudalens.device.interpose import interposed
@@ -23,7 +22,7 @@ from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.log import Log
 from cudalens.sanitizer.suppress import Suppressions, read_suppressions
 from cudalens.sanitizer.text import describe, summarize
-from cudalens.sanitizer.watch import Watch
+from cudalens.sanitizer.watch import Mode, Watch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,25 +86,6 @@ class Status:
         return "\n".join(lines)
 
 
-class _Mode(TorchDispatchMode):  # type: ignore[misc]
-    """Hands every operator to a `Watch`. One object per thread; it stays above modes that carry operators out."""
-
-    cudalens_observes = True
-    supports_higher_order_operators = True
-
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._operator = watch.operator
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No wrapper around the handler: importing torch._dynamo takes longer than most programs here run."""
-        return False
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        return self._operator(func, types, args, {} if kwargs is None else kwargs)
-
-
 class Sanitizer:
     """Finds accesses to the same memory that no stream, event or synchronisation orders.
 
@@ -153,7 +133,7 @@ class Sanitizer:
         self._num_told = 0
         self._watch: Watch | None = None
         self._subscription: hooks.Subscription | None = None
-        self._mode: _Mode | None = None
+        self._mode: Mode | None = None
         self._unraised: list[Race] = []
         self.error: Exception | None = None
 
@@ -193,7 +173,7 @@ class Sanitizer:
             queries.watch()
             _running.append(self)
             self._interpose(watch)
-            self._mode = _Mode(watch)
+            self._mode = Mode(watch)
             modes.enter(self._mode)
         except BaseException:
             self.stop()
@@ -317,7 +297,9 @@ def sanitize(
     suppress: Iterable[str] | str = (),
     suppress_file: str | PathLike[str] | None = None,
 ) -> Sanitizer:
-    """Watches a block for stream races::
+    """Watches a block for stream races.
+
+    For example::
 
         with cudalens.sanitize() as san:
             train_step()
@@ -379,7 +361,7 @@ def _enter_thread(watch: Watch, thread: threading.Thread, *args: Any, **kwargs: 
     def run() -> None:
         if before is None:
             vars(thread).pop("run", None)
-        mode = _Mode(watch)
+        mode = Mode(watch)
         if watch.is_on:
             modes.enter(mode)
         try:

@@ -10,9 +10,9 @@ from cudalens.sanitizer.engine import records as r
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Visit
 from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.engine.shadow import Info, Life, Site
+from cudalens.sanitizer.engine.shadow import Info, Life, Site, visits_in
 
-MAX_RECORDS: Final = 20_000
+MAX_RECORDS: Final = 10_000
 """Records that are kept; the oldest go first."""
 
 
@@ -23,12 +23,12 @@ class Log:
     before it with all that comes after, so nothing from before is needed; an allocation that was made before the first
     record kept is told again in front of the first that touches it.
 
-    An entry is ``(line, visits)`` of a launch, or ``(kind, …)`` with one of the names below.
+    An entry is an `Op`, ``(line, visits)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
     """
 
     def __init__(self) -> None:
-        self._entries: deque[tuple[Any, ...]] = deque(maxlen=MAX_RECORDS)
-        self.append: Final[Callable[[tuple[Any, ...]], None]] = self._entries.append
+        self._entries: deque[Sequence[Any]] = deque(maxlen=MAX_RECORDS)
+        self.append: Final[Callable[[Sequence[Any]], None]] = self._entries.append
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -45,7 +45,7 @@ class Log:
         return list(_Naming().records(list(self._entries)))
 
     @property
-    def entries(self) -> Sequence[tuple[Any, ...]]:
+    def entries(self) -> Sequence[Sequence[Any]]:
         """The entries as they are kept."""
         return tuple(self._entries)
 
@@ -56,10 +56,12 @@ class _Naming:
     def __init__(self) -> None:
         self._names: dict[Life, str] = {}
 
-    def records(self, entries: list[tuple[Any, ...]]) -> Iterator[r.Record]:
+    def records(self, entries: list[Sequence[Any]]) -> Iterator[r.Record]:
         for entry in entries:
             kind = entry[0]
-            if isinstance(kind, Line):
+            if isinstance(entry, list):
+                yield from self._launch(entry[2], visits_in(entry))
+            elif isinstance(kind, Line):
                 yield from self._launch(kind, entry[1])
             elif kind == "alloc":
                 yield from self._alloc(entry[1])
@@ -86,7 +88,7 @@ class _Naming:
             info = Info(*fields)
             yield from self._alloc(info.life)
             accesses[is_write].append(r.Access(self._names[info.life], cell.region, info.use.argument))
-            op, place = info.use.op, Site(*info.site).place
+            op, place = info.use.op, _place(info.site)
         if line.id != r.HOST:
             yield r.Launch(line.id, tuple(accesses[0]), tuple(accesses[1]), op, place)
             return
@@ -99,7 +101,7 @@ def _extent(life: Life) -> Region:
 
 
 def _place(site: Any) -> r.Place:
-    return Site(*site).place if site else None
+    return Site(*site[:2]).place if site else None
 
 
 _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {

@@ -7,7 +7,7 @@ lives as long as the storage does, so that one look finds it and its end takes i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import torch
@@ -15,7 +15,7 @@ import torch
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.engine.shadow import Block, Cell, Life
+from cudalens.sanitizer.engine.shadow import Block, Cell, Life, Op, Use
 
 HOST_BASE: Final = 1 << 56
 """Added to host addresses: those of a virtual device may equal them."""
@@ -47,9 +47,10 @@ class Memory:
     ) -> None:
         self._detector, self._key, self._run, self._told = detector, key, run, told
         self._host_end = host_end
+        self._blocks = detector.shadow.by_start
         self._handed: dict[int, Any] = {}
         self._recorded: dict[int, set[Line]] = {}
-        self.plain: Final = Life(Block(0, 0), "", 0, 0, None)
+        self.plain: Final = Life(Block(0, 0), 0, 0, None)
         self.plain.run, self.plain.device = run, -2
 
     @property
@@ -74,7 +75,7 @@ class Memory:
                     )
 
     def handed_out(self, address: int, site: Any, line: Line | None) -> None:
-        """The allocator handed out the block at an address.
+        """The allocator handed out the block at an address. (One step for Python, so that it needs no lock.)
 
         Args:
             address: Where.
@@ -82,21 +83,23 @@ class Memory:
             line: Whose pool it came from; None inside of an operator.
         """
         self._handed[address] = (site, line)
-        block = self._detector.shadow.at(address)
-        if block is not None and block.life is not None and block.life.is_live:
-            self._detector.free(block.life)  # its end went unseen
 
     def given_back(self, address: int, site_of: Callable[[], Any]) -> None:
         """The block at an address went back to the allocator."""
-        self._handed.pop(address, None)
-        self._recorded.pop(address, None)
-        block = self._detector.shadow.at(address)
+        if self._handed:
+            self._handed.pop(address, None)
+        if self._recorded:
+            self._recorded.pop(address, None)
+        block = self._blocks.get(address)
         life = None if block is None else block.life
         if life is None or not life.is_live:
             return
-        if any(entry[0] is not life.owner for cell in life.block.cells for entry in cell.entries):
+        if not _is_used_by(life, life.owner):
             life.freed_site = site_of()  # it may turn out to be freed too early
-        self._detector.free(life)
+        if life.recorded is None and life.aliases is None:
+            life.is_live, life.run = False, None
+        else:
+            self._detector.free(life)
         self._told(("free", life))
 
     def record_stream(self, address: int, line: Line) -> None:
@@ -108,6 +111,35 @@ class Memory:
             return
         self._detector.record_stream(life, line)
         self._told(("record_stream", life, line))
+
+    def meet_result(self, tensor: torch.Tensor, storage: Any, site: Any, line: Line, device: int) -> Life:
+        """`meet` for what an operator on a GPU returned: the everyday case without a detour.
+
+        Args:
+            tensor: What it returned.
+            storage: Its storage.
+            site: Of the operator.
+            line: Its line.
+            device: Its GPU.
+        """
+        num_bytes, address = storage.nbytes(), storage.data_ptr()
+        block = self._blocks.get(address)
+        if (
+            block is None
+            or block.end != address + (num_bytes + _GRANULE - 1) // _GRANULE * _GRANULE
+            or block.releases
+            or self._recorded
+            or (former := block.life) is None
+            or former.is_live
+            or former.num_bytes != num_bytes
+        ):
+            return self.meet(tensor, storage, site, line, device=device)
+        life = block.life = Life(block, address, num_bytes, line, block.generation)
+        block.generation += 1
+        life.whole, life.site, life.run, life.device = former.whole, site, self._run, device
+        storage.__dict__[self._key] = life
+        self._told(("alloc", life))
+        return life
 
     def meet(self, tensor: torch.Tensor, storage: Any, site: Any, line: Line | None, *, device: int = -1) -> Life:
         """The life of a storage that is new here.
@@ -132,7 +164,7 @@ class Memory:
             return self._empty(device)
         address = storage.data_ptr()
         handed = self._handed.pop(address, None)
-        life = self._aliased(address, num_bytes) if handed is None and site is None else None
+        life = self._aliased(address, num_bytes) if handed is None else None
         if life is None:
             if handed is not None and handed[0] is not None:
                 site, line = handed
@@ -140,15 +172,16 @@ class Memory:
             life = self._detector.alloc("", address, num_bytes, line, extent=extent)
             life.site = site
             self._told(("alloc", life))
-            for recorded in self._recorded.pop(address, ()):
-                self.record_stream(address, recorded)
+            if address in self._recorded:
+                for recorded in self._recorded.pop(address):
+                    self.record_stream(address, recorded)
         life.run, life.device, life.address = self._run, device, address
         storage.__dict__[self._key] = life
         return life
 
     def _empty(self, device: int) -> Life:
         """The life of a storage without bytes; not kept with it, which may grow."""
-        life = Life(self.plain.block, "", 0, 0, None)
+        life = Life(self.plain.block, 0, 0, None)
         life.run, life.device = self._run, device
         return life
 
@@ -158,8 +191,8 @@ class Memory:
         main = None if block is None else block.life
         if main is None or not main.is_live:
             return None
-        alias = Life(main.block, main.name, address, num_bytes, main.owner)
-        alias.generation, alias.site = main.generation, main.site
+        alias = Life(main.block, address, num_bytes, main.owner, main.generation)
+        alias.name, alias.site = main.name, main.site
         alias.whole = main.block.cell(Region(address, num_bytes), self._detector.clocks.host.vector)
         main.aliases = [*(main.aliases or ()), alias]
         return alias
@@ -198,6 +231,25 @@ class Memory:
             cell = life.block.cell(region, self._detector.clocks.host.vector)
             layouts[address, shape, stride, size] = cell
         return cell, None if tensor.is_contiguous() else stride
+
+    def visit(self, op: Op, life: Life, tensor: torch.Tensor, use: Use, is_write: bool) -> None:
+        """Add an access to an operation; nothing where the tensor has no elements."""
+        cell, stride = self.cell(life, tensor)
+        if cell is not None:
+            op += (cell, is_write, use, tensor.shape, stride, tensor.dtype, life)
+
+
+def _is_used_by(life: Life, owner: Line | None) -> bool:
+    """Whether all that is remembered of a block was done by one line."""
+    cells: Iterable[Cell | None] = (life.whole,) if life.block.num_cells == 1 else life.block.cells
+    for cell in cells:
+        if cell is not None and (
+            (cell.writer is not owner and cell.writer is not None)
+            or (cell.reader is not owner and cell.reader is not None)
+            or cell.more is not None
+        ):
+            return False
+    return True
 
 
 class HostEnd:

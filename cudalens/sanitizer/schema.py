@@ -109,6 +109,7 @@ class Plan:
         is_copy: It copies from one place to another, with a choice of blocking.
         makes: It has a device argument: what it returns may be anywhere.
         is_empty: It fills nothing of what it returns.
+        is_special: It is one of the next two, which the schema tells nothing of.
         resizes: It may give a tensor other memory, with what was in the old one.
         records_stream: It is ``record_stream``.
         fetches: A wait for the stream is the last thing that it does.
@@ -126,6 +127,7 @@ class Plan:
     is_copy: bool = False
     makes: bool = False
     is_empty: bool = False
+    is_special: bool = False
     resizes: bool = False
     records_stream: bool = False
     fetches: bool = False
@@ -139,9 +141,9 @@ def make_plan(func: Any) -> Plan:
     schema = func._schema
     namespace, _, short = schema.name.partition("::")
     if namespace == "aten" and short == "resize_":
-        return Plan(schema.name, resizes=True)
+        return Plan(schema.name, is_special=True, resizes=True)
     if namespace == "aten" and short == "record_stream":
-        return Plan(schema.name, records_stream=True)
+        return Plan(schema.name, is_special=True, records_stream=True)
     if _is_silent(func, short):
         return Plan(schema.name, is_silent=True)
     hidden = _COLLECTIVE_WRITES.get(short, frozenset()) if namespace == "c10d" else frozenset()

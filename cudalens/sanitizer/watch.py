@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device import hooks
 from cudalens.device.streams import pointer_of
@@ -24,14 +25,15 @@ from cudalens.sanitizer import stacks
 from cudalens.sanitizer.arguments import flag, has_own_dispatch, pairs, pieces, results
 from cudalens.sanitizer.callbacks import Callbacks
 from cudalens.sanitizer.engine.clocks import Line
-from cudalens.sanitizer.engine.detector import Detector, Visit
+from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
-from cudalens.sanitizer.engine.shadow import Life, Use
+from cudalens.sanitizer.engine.shadow import OP_HEAD, OP_STEP, Life, Op, Use
 from cudalens.sanitizer.log import Log
 from cudalens.sanitizer.memory import Memory
 from cudalens.sanitizer.schema import Plan, make_plan
 
 _Tensor: Final = torch.Tensor
+_place: Final = stacks.place
 _plans: Final[dict[Any, Plan]] = {}
 """Plans live as long as the process: operators do."""
 
@@ -39,17 +41,22 @@ _HOST_WAITS: Final = (hooks.StreamSynchronized, hooks.DeviceSynchronized, hooks.
 _ORDERS: Final = frozenset((*_HOST_WAITS, hooks.EventRecorded, hooks.EventWaited))
 """Records that order something, and have to be put before or behind the launch of the operator that caused them."""
 
+_LATER: Final = _ORDERS | {hooks.MemoryAllocated}
+"""Records of an operator that say nothing by themselves: memory that it was given is met as its result."""
+
 _COPY_NON_BLOCKING: Final = 2
 """Position of ``non_blocking`` in ``copy_`` and ``_copy_from``; ``_to_copy`` takes it by name."""
 
-_USER_DEPTH: Final = 5
+_USER_DEPTH: Final = 2
 """Stack frames of ours between the user's and `stacks.place`, at least."""
+
+_LIFE_AT: Final = OP_HEAD + OP_STEP - 1
 
 _Look: TypeAlias = tuple[Any, Use, bool, "Life | None"]
 """A tensor that is not plainly on a GPU: itself, its use, whether it is written, its life if it has one."""
 
 
-class _Thread(threading.local):
+class _State:
     """What one thread is about.
 
     Attributes:
@@ -57,9 +64,18 @@ class _Thread(threading.local):
         told: Records of the operator that runs, which order something.
     """
 
+    __slots__ = ("is_inside", "told")
+
     def __init__(self) -> None:
         self.is_inside = False
         self.told: list[hooks.Record] = []
+
+
+class _Thread(threading.local):
+    """Each thread's state."""
+
+    def __init__(self) -> None:
+        self.state = _State()
 
 
 class Watch:
@@ -76,6 +92,8 @@ class Watch:
         detector: The engine.
         log: The last records.
         memory: The storages.
+        threads: What each thread is about.
+        on_races: As given.
     """
 
     def __init__(
@@ -88,15 +106,16 @@ class Watch:
         self.is_on = True
         self.detector = Detector(findings)
         self.log = Log()
-        self._on_races, self._on_failure = on_races, on_failure
+        self.on_races, self._on_failure = on_races, on_failure
         self._run, self._key = object(), f"_cudalens_shadow{level or ''}"
-        self._thread = _Thread()
+        self.threads = _Thread()
         self._gather = stacks.gatherer()
         self.memory = Memory(self.detector, self._key, self._run, self.log.append, self._host_ended)
         self._callbacks = Callbacks(
-            self.detector, self.memory, self.log, self.site, lambda: bool(self._thread.is_inside)
+            self.detector, self.memory, self.log, self.site, lambda: self.threads.state.is_inside
         )
-        self._streams = self._callbacks.streams
+        self._line = self._callbacks.streams.of_operator
+        self._streams, self._captures = self._callbacks.streams, self._callbacks.open_captures
         self._lock = threading.RLock()
         self._is_busy = False
         self._deferred: deque[tuple[Callable[[Any], Any], Any]] = deque()
@@ -112,119 +131,104 @@ class Watch:
         """Where the program is: the user's place, and the call stack."""
         return stacks.place(2), self._gather(True, False, False)
 
-    # Operators
-
-    def operator(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator, and judge it."""
-        plan = _plans.get(func)
-        if plan is None:
-            plan = _plan_of(func)
-        if types and has_own_dispatch(types):
-            return NotImplemented  # what the subclass calls comes back here
-        if plan.is_silent or not self.is_on:
-            return func(*args, **kwargs)
-        old = self._resized(args[0]) if plan.resizes else None
-        thread = self._thread
-        thread.is_inside = True
-        try:
-            out = func(*args, **kwargs)
-        except BaseException:
-            thread.is_inside = False
-            self._catch_up(thread)
-            raise
-        thread.is_inside = False
-        try:
-            races = self._judge(thread, plan, args, kwargs, out, old)
-        except Exception as error:
-            self.fail(error)
-            return out
-        if races:
-            self._on_races(races, True)
-        return out
-
-    def _judge(
-        self, thread: _Thread, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, old: Life | None
+    def judge(  # noqa: C901 - the path of every operator, where a call costs more than a branch
+        self, thread: _State, plan: Plan, args: tuple[Any, ...], kwargs: Any, out: Any
     ) -> Sequence[Race]:
+        """Judge an operator that has run: find what it touched, and put that on its stream."""
         with self._lock:
             self._is_busy = True
             try:
-                if plan.inputs or plan.outputs:
-                    return self._judge_locked(thread, plan, args, kwargs, out)
-                return self._judge_special(thread, plan, args, kwargs, old)
+                run, key, memory = self._run, self._key, self.memory
+                if plan.training is not None and flag("training", plan.training_at, args, kwargs or {}):
+                    plan = plan.training
+                op: Op = []
+                looks: list[_Look] = []
+                device = -1
+                inputs = (
+                    pairs(plan, args, kwargs or {}) if kwargs or plan.has_lists else zip(args, plan.inputs)  # noqa: B905 - trailing arguments may be left out
+                )
+                for value, use in inputs:
+                    if use is None or not isinstance(value, _Tensor):
+                        continue
+                    try:
+                        storage: Any = value.untyped_storage()
+                    except (RuntimeError, NotImplementedError):
+                        looks += [(piece, use[0], use[1], None) for piece in pieces(value)]
+                        continue
+                    life = storage.__dict__.get(key)
+                    if life is None or life.run is not run:
+                        life = memory.meet(value, storage, None, None)
+                    if life.device < 0:
+                        looks.append((value, use[0], use[1], life))
+                        continue
+                    if not op:
+                        device = life.device
+                        op = [_place(2), self._gather(True, False, False), self._line(device)]
+                    if life.num_bytes == value.nbytes and value.is_contiguous():
+                        if (cell := life.whole) is not None:
+                            op += (cell, use[1], use[0], value.shape, None, value.dtype, life)
+                    else:
+                        memory.visit(op, life, value, use[0], use[1])
+                if plan.outputs and (op or plan.makes or not looks or looks[-1][3] is None):
+                    op = self._results(plan, out, op, looks, -1 if plan.makes or plan.is_copy else device)
+                races: list[Race] = []
+                if looks:
+                    op = self._look_at(plan, args, kwargs or {}, looks, op, races)
+                if thread.told:
+                    races += self._launch_among(thread, plan, op)
+                elif len(op) > OP_HEAD:
+                    return races + self._launch(op) if races else self._launch(op)
+                return races
             finally:
                 self._is_busy = False
                 if self._deferred:
                     self._take_deferred()
 
-    def _judge_locked(  # noqa: C901 - the path of every operator, where a call costs more than a branch
-        self, thread: _Thread, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any
-    ) -> Sequence[Race]:
+    def _results(self, plan: Plan, out: Any, op: Op, looks: list[_Look], device: int) -> Op:
+        """Add what an operator returned.
+
+        Args:
+            plan: The operator's.
+            out: What it returned.
+            op: What is known of it so far; empty while nothing of it is on a GPU.
+            looks: Takes what is not plainly on a GPU.
+            device: Where all its results are; -1 where that has to be asked.
+        """
         run, key, memory = self._run, self._key, self.memory
-        if plan.training is not None and flag("training", plan.training_at, args, kwargs):
-            plan = plan.training
-        visits: list[Visit] = []
-        looks: list[_Look] = []
-        line: Line | None = None
-        site: Any = None
-        device = -1
-        inputs: Iterable[Any] = (
-            pairs(plan, args, kwargs) if kwargs or plan.has_lists else zip(args, plan.inputs, strict=False)
-        )
-        for value, use in inputs:
-            if use is None or not isinstance(value, _Tensor):
+        several = ((out, plan.outputs[0]),) if isinstance(out, _Tensor) else results(out, plan.outputs)
+        for value, use in several:
+            if use is None:
                 continue
             try:
                 storage: Any = value.untyped_storage()
             except (RuntimeError, NotImplementedError):
-                looks += [(piece, use[0], use[1], None) for piece in pieces(value)]
+                looks += [(piece, use, True, None) for piece in pieces(value)]
                 continue
             life = storage.__dict__.get(key)
             if life is None or life.run is not run:
-                life = memory.meet(value, storage, None, None)
-            if life.device < 0:
-                looks.append((value, use[0], use[1], life))
-                continue
-            if line is None:
-                device = life.device
-                line = self._streams.of_operator(device)
-                site = (stacks.place(_USER_DEPTH), self._gather(True, False, False))
-            if life.num_bytes == value.nbytes and value.is_contiguous():
-                cell, stride = life.whole, None
-            else:
-                cell, stride = memory.cell(life, value)
-            if cell is not None:
-                visits.append((cell, use[1], (use[0], site, value.shape, stride, value.dtype, life)))
-        if plan.outputs and (line is not None or plan.makes or not looks or looks[-1][3] is None):
-            known = -1 if plan.makes or plan.is_copy else device
-            for value, output in results(out, plan.outputs):
-                try:
-                    storage = value.untyped_storage()
-                except (RuntimeError, NotImplementedError):
-                    looks += [(piece, output, True, None) for piece in pieces(value)]
-                    continue
-                life = storage.__dict__.get(key)
-                if life is None or life.run is not run:
-                    if line is None and value.is_cuda:
-                        line = self._streams.of_operator(value.get_device())
-                        site = (stacks.place(_USER_DEPTH), self._gather(True, False, False))
-                    life = memory.meet(value, storage, site, line, device=known)
+                if device >= 0:
+                    life = memory.meet_result(value, storage, op, op[2], device)
+                else:
+                    if not op and value.is_cuda:
+                        op = [
+                            _place(3),
+                            self._gather(True, False, False),
+                            self._line(value.get_device()),
+                        ]
+                    life = memory.meet(value, storage, op or None, op[2] if op else None)
                     if life.device < 0:
-                        looks.append((value, output, True, life))
+                        looks.append((value, use, True, life))
                         continue
-                elif life.device < 0 or any(visit[2][5] is life for visit in visits):
-                    continue  # it returns what it was given
-                if not plan.is_empty:
-                    cell, stride = memory.cell(life, value)
-                    if cell is not None:
-                        visits.append((cell, True, (output, site, value.shape, stride, value.dtype, life)))
-        races: list[Race] = []
-        if looks:
-            line = self._look_at(plan, args, kwargs, looks, visits, line, races)
-        if thread.told:
-            races += self._launch_among(thread, plan, line, visits)
-        elif line is not None and visits:
-            races += self._callbacks.launch(line, visits)
-        return races
+            elif life.device < 0 or any(touched is life for touched in op[_LIFE_AT::OP_STEP]):
+                continue  # it returns what it was given
+            if plan.is_empty:
+                continue
+            if life.num_bytes == value.nbytes and value.is_contiguous():
+                if life.whole is not None:
+                    op += (life.whole, True, use, value.shape, None, value.dtype, life)
+            else:
+                memory.visit(op, life, value, use, True)
+        return op
 
     def _look_at(
         self,
@@ -232,54 +236,52 @@ class Watch:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         looks: list[_Look],
-        visits: list[Visit],
-        line: Line | None,
+        op: Op,
         races: list[Race],
-    ) -> Line | None:
-        """Tensors of the host, and others that need a second look: adds what they are visited for.
+    ) -> Op:
+        """Tensors of the host, and others that need a second look.
+
+        Args:
+            plan: The operator's.
+            args: Its arguments.
+            kwargs: Likewise.
+            looks: The tensors.
+            op: What is known of it so far; empty while nothing of it is on a GPU.
+            races: Takes the races of what the host itself touches.
 
         Returns:
-            The operator's line; None where nothing of it is on a GPU.
+            The operation, with what they add.
         """
         plain = self.memory.plain
-        if line is None and all(look[3] is plain for look in looks):
-            return None
-        site = visits[0][2][1] if visits else (stacks.place(_USER_DEPTH + 1), self._gather(True, False, False))
+        if not op and all(look[3] is plain for look in looks):
+            return op
+        site = op[:2] or [stacks.place(_USER_DEPTH + 1), self._gather(True, False, False)]
         on_host: list[_Look] = []
         for tensor, use, is_write, life in looks:
-            # A virtual device takes in scratch of torch's C++ that was made on the host; a sparse tensor's pieces are new.
+            # A virtual device takes in scratch that torch's C++ made on the host; pieces of a sparse tensor are new.
             if (life is None or life is plain) and tensor.is_cuda:
-                met = self._life_of(tensor)
-                line = self._streams.of_operator(met.device) if line is None else line
-                self._visit(visits, met, tensor, use, is_write, site)
+                met = self._met(tensor)
+                op = op or [*site, self._line(met.device)]
+                self.memory.visit(op, met, tensor, use, is_write)
             else:
                 on_host.append((tensor, use, is_write, life))
-        touched: list[Visit] = []
+        touched: Op = [*site, self.detector.clocks.host]
         for look in on_host:
-            if plan.is_copy and line is not None:
-                non_blocking = flag("non_blocking", _COPY_NON_BLOCKING, args, kwargs)
-                self._copied(look, non_blocking, site, visits, touched)
+            if plan.is_copy and op:
+                self._copied(look, flag("non_blocking", _COPY_NON_BLOCKING, args, kwargs), op, touched)
             elif look[3] is not None and look[3] is not plain:
-                self._visit(touched, look[3], look[0], look[1], look[2], site)
-        if touched:
-            races += self._host_touches(touched)
-        return line
+                self.memory.visit(touched, look[3], look[0], look[1], look[2])
+        races += self._host_touches(touched)
+        return op
 
-    def _life_of(self, tensor: torch.Tensor) -> Life:
+    def _met(self, tensor: torch.Tensor) -> Life:
         storage: Any = tensor.untyped_storage()
         life: Life | None = storage.__dict__.get(self._key)
         if life is not None and life.run is self._run and life is not self.memory.plain:
             return life
         return self.memory.meet(tensor, storage, None, None)
 
-    def _visit(
-        self, visits: list[Visit], life: Life, tensor: torch.Tensor, use: Use, is_write: bool, site: Any
-    ) -> None:
-        cell, stride = self.memory.cell(life, tensor)
-        if cell is not None:
-            visits.append((cell, is_write, (use, site, tensor.shape, stride, tensor.dtype, life)))
-
-    def _copied(self, look: _Look, non_blocking: bool, site: Any, visits: list[Visit], touched: list[Visit]) -> None:
+    def _copied(self, look: _Look, non_blocking: bool, op: Op, touched: Op) -> None:
         """The host's side of a copy between it and a GPU.
 
         A copy from pageable memory has taken its values when the call returns: the driver stages them, which is the
@@ -290,29 +292,38 @@ class Watch:
         if non_blocking and is_async:
             life = self.memory.track_host(tensor)
         if life is not None and life is not self.memory.plain:
-            self._visit(visits if is_async else touched, life, tensor, use, is_write, site)
+            self.memory.visit(op if is_async else touched, life, tensor, use, is_write)
 
-    def _host_touches(self, visits: list[Visit]) -> Sequence[Race]:
-        clocks = self.detector.clocks
-        clocks.host_step()
-        self.log.append((clocks.host, visits))
-        return self.detector.launch(clocks.host, visits)
+    def _launch(self, op: Op) -> Sequence[Race]:
+        if self._captures:
+            return self._callbacks.launch(op)
+        self.log.append(op)
+        detector = self.detector
+        detector.position += 1
+        return detector.launch_op(op)
 
-    def _launch_among(self, thread: _Thread, plan: Plan, line: Line | None, visits: list[Visit]) -> Sequence[Race]:
+    def _host_touches(self, op: Op) -> Sequence[Race]:
+        if len(op) == OP_HEAD:
+            return ()
+        self.detector.clocks.host_step()
+        self.log.append(op)
+        return self.detector.launch_op(op)
+
+    def _launch_among(self, thread: _State, plan: Plan, op: Op) -> Sequence[Race]:
         """Put the operator among the records that it caused."""
         told, thread.told = thread.told, []
-        if line is None or not visits:
+        if len(op) <= OP_HEAD:
             for record in told:
                 self._callbacks.take(record)
             return ()
-        own, at, goes_on = self._order(told, plan, line)
+        op[2], at, goes_on = self._order(told, plan, op[2])
         for record in told[:at]:
             self._callbacks.take(record)
-        races = list(self._callbacks.launch(own, visits))
+        races = list(self._launch(op))
         for record in told[at:]:
             self._callbacks.take(record)
         if goes_on:
-            races += self._callbacks.launch(own, visits)
+            races += self._launch(op)
         return races
 
     def _order(self, told: list[hooks.Record], plan: Plan, line: Line) -> tuple[Line, int, bool]:
@@ -328,22 +339,42 @@ class Watch:
                 return line, n, not plan.fetches
         return line, waits[0] + 1 if waits else 0, False
 
-    def _judge_special(
-        self, thread: _Thread, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], old: Life | None
+    def judge_special(
+        self, thread: _State, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], old: Life | None
     ) -> Sequence[Race]:
-        """``record_stream`` and ``resize_``."""
-        self._catch_up(thread)
+        """Judge ``record_stream`` or ``resize_``, which has run.
+
+        Args:
+            thread: The calling thread.
+            plan: The operator's.
+            args: Its arguments.
+            kwargs: Likewise.
+            old: What the first argument was before.
+        """
+        self.catch_up(thread)
+        with self._lock:
+            self._is_busy = True
+            try:
+                return self._judge_special(plan, args, kwargs, old)
+            finally:
+                self._is_busy = False
+                if self._deferred:
+                    self._take_deferred()
+
+    def _judge_special(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], old: Life | None
+    ) -> Sequence[Race]:
         tensor = args[0]
         if plan.records_stream and tensor.is_cuda:
             stream = args[1] if len(args) > 1 else kwargs["s"]
             line = self._streams.of_pointer(pointer_of(stream))
-            self.memory.record_stream(self._life_of(tensor).start, line)
+            self.memory.record_stream(self._met(tensor).start, line)
         if plan.resizes and old is not None and old.whole is not None:
             return self._resize(plan, old, tensor)
         return ()
 
-    def _resized(self, tensor: Any) -> Life | None:
-        """The life of a tensor that is about to be resized."""
+    def life_of(self, tensor: Any) -> Life | None:
+        """What is known of a tensor's storage; None for a plain one of the host."""
         try:
             life: Life | None = tensor.untyped_storage().__dict__.get(self._key)
         except (RuntimeError, NotImplementedError):
@@ -358,22 +389,37 @@ class Watch:
             return ()
         if storage.data_ptr() == old.address and old.run is self._run:
             return ()
-        line, site = self._streams.of_operator(old.device), self.site()
-        visits: list[Visit] = [
-            (old.whole, False, (Use(plan.name, "self"), site, (old.num_bytes,), None, torch.uint8, old))  # type: ignore[list-item]
-        ]
-        self._visit(visits, self.memory.meet(tensor, storage, site, line), tensor, Use(plan.name, "self"), True, site)
-        return self._callbacks.launch(line, visits)
+        use = Use(plan.name, "self")
+        op: Op = [*self.site(), self._line(old.device)]
+        op += (old.whole, False, use, (old.num_bytes,), None, torch.uint8, old)
+        self.memory.visit(op, self.memory.meet(tensor, storage, op, op[2]), tensor, use, True)
+        return self._launch(op)
 
     # Callbacks, and what comes from elsewhere
 
     def on_record(self, record: hooks.Record) -> None:
         """Listener of `cudalens.device.hooks`."""
-        thread = self._thread
-        if thread.is_inside and type(record) in _ORDERS:
-            thread.told.append(record)
+        kind = type(record)
+        if kind is hooks.MemoryFreed:
+            if self.is_on:
+                self._on_freed(record)
+            return
+        thread = self.threads.state
+        if thread.is_inside and kind in _LATER:
+            if kind is not hooks.MemoryAllocated:
+                thread.told.append(record)
         elif self.is_on:
             self._submit(self._take, record)
+
+    def _on_freed(self, record: Any) -> None:
+        try:
+            with self._lock:
+                if self._is_busy:
+                    self._deferred.append((self._take, record))
+                else:
+                    self.memory.given_back(record.address, self.site)
+        except Exception as error:
+            self.fail(error)
 
     def annotate(
         self,
@@ -387,34 +433,32 @@ class Watch:
 
     def host_reads(self, tensor: torch.Tensor) -> None:
         """The host is about to look at a tensor's memory without an operator."""
-        life = self._resized(tensor) if self.is_on else None
+        life = self.life_of(tensor) if self.is_on else None
         if life is not None and life.device < 0:
-            visits: list[Visit] = []
-            self._visit(visits, life, tensor, Use("host read", "self"), False, self.site())
-            self._submit(lambda found: self._report(self._host_touches(found)), visits)
+            op: Op = [*self.site(), self.detector.clocks.host]
+            self.memory.visit(op, life, tensor, Use("host read", "self"), False)
+            self._submit(lambda found: self._report(self._host_touches(found)), op)
 
     def _annotate(self, noted: tuple[str, Sequence[torch.Tensor], Sequence[torch.Tensor], Any]) -> None:
         name, reads, writes, site = noted
-        visits: list[Visit] = []
-        touched: list[Visit] = []
-        line: Line | None = None
+        host = self.detector.clocks.host
+        op: Op = [*site, host]
         for is_write, tensors in ((False, reads), (True, writes)):
             for position, tensor in enumerate(tensors):
-                for piece in pieces(tensor) or (tensor,):
-                    use = Use(name, f"{'writes' if is_write else 'reads'}[{position}]")
-                    life = self._life_of(piece) if piece.is_cuda else self.memory.track_host(piece)
-                    line = self._streams.of_operator(life.device) if line is None and life.device >= 0 else line
-                    self._visit(visits, life, piece, use, is_write, site)
-        if line is None:
-            touched, visits = visits, []
-        self._report(self._host_touches(touched) if touched else self._callbacks.launch(line, visits) if line else ())
+                use = Use(name, f"{'writes' if is_write else 'reads'}[{position}]")
+                for piece in _dense(tensor):
+                    life = self._met(piece) if piece.is_cuda else self.memory.track_host(piece)
+                    op[2] = self._line(life.device) if op[2] is host and life.device >= 0 else op[2]
+                    self.memory.visit(op, life, piece, use, is_write)
+        if len(op) > OP_HEAD:
+            self._report(self._host_touches(op) if op[2] is host else self._launch(op))
 
     def _take(self, record: hooks.Record) -> None:
         self._report(self._callbacks.take(record))
 
     def _report(self, races: Sequence[Race]) -> None:
         if races:
-            self._on_races(races, False)
+            self.on_races(races, False)
 
     def _host_ended(self, life: Life) -> None:
         if self.is_on:
@@ -451,7 +495,7 @@ class Watch:
         finally:
             self._is_busy = False
 
-    def _catch_up(self, thread: _Thread) -> None:
+    def catch_up(self, thread: _State) -> None:
         """Take what an operator caused that has raised, or that launches nothing."""
         told, thread.told = thread.told, []
         for record in told:
@@ -462,6 +506,68 @@ class Watch:
         if self.is_on:
             self.is_on = False
             self._on_failure(error)
+
+
+class Mode(TorchDispatchMode):
+    """Runs every operator, and has it judged. One object per thread; it stays above modes that carry operators out.
+
+    Args:
+        watch: Who judges.
+    """
+
+    cudalens_observes = True
+    supports_higher_order_operators = True
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.watch = watch
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No wrapper around the handler: importing torch._dynamo takes longer than most programs here run."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        watch = self.watch
+        plan = _plans.get(func)
+        if plan is None:
+            plan = _plan_of(func)
+        if types and has_own_dispatch(types):
+            return NotImplemented  # what the subclass calls comes back here
+        if plan.is_silent or not watch.is_on:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        thread = watch.threads.state
+        thread.is_inside = True
+        try:
+            if not plan.is_special:
+                out = func(*args, **kwargs) if kwargs else func(*args)
+            else:
+                old = watch.life_of(args[0])
+                out = func(*args, **(kwargs or {}))
+        except BaseException:
+            thread.is_inside = False
+            watch.catch_up(thread)
+            raise
+        thread.is_inside = False
+        try:
+            if plan.is_special:
+                races = watch.judge_special(thread, plan, args, kwargs or {}, old)
+            else:
+                races = watch.judge(thread, plan, args, kwargs, out)
+        except Exception as error:
+            watch.fail(error)
+            return out
+        if races:
+            watch.on_races(races, True)
+        return out
+
+
+def _dense(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+    try:
+        tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):
+        return pieces(tensor)
+    return (tensor,)
 
 
 def _plan_of(func: Any) -> Plan:

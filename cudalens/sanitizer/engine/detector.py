@@ -13,7 +13,19 @@ from cudalens.sanitizer.engine import records as r
 from cudalens.sanitizer.engine.clocks import Clocks, Line, join
 from cudalens.sanitizer.engine.races import Findings, Memory, Race, Touch
 from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.engine.shadow import Block, Cell, Entry, Info, Life, Shadow, Site, Use
+from cudalens.sanitizer.engine.shadow import (
+    OP_HEAD,
+    OP_STEP,
+    Block,
+    Cell,
+    Entry,
+    Info,
+    Life,
+    Op,
+    Shadow,
+    Site,
+    Use,
+)
 
 Visit: TypeAlias = tuple[Cell, bool, Any]
 """An access to be judged: the bytes, whether it writes, `Info` (or a plain tuple of its fields)."""
@@ -101,6 +113,31 @@ class Detector:
                 cell.reader, cell.read_clock, cell.read = line, clock, info
         return races
 
+    def launch_op(self, op: Op) -> list[Race]:
+        """As `launch`, for what a live collector made of an operation."""
+        line: Line = op[2]
+        clocks = self.clocks
+        if line.host_version != clocks.host_version or line.is_tied or line.is_published:
+            clocks.begin(line)
+        clock, known = line.clock, line.vector.get
+        races: list[Race] = []
+        for at in range(OP_HEAD, len(op), OP_STEP):
+            cell: Cell = op[at]
+            writer, reader = cell.writer, cell.reader
+            if (
+                cell.near
+                or cell.more is not None
+                or (writer is not None and writer is not line and known(writer.index, 0) < cell.write_clock)
+                or (reader is not None and reader is not line and known(reader.index, 0) < cell.read_clock)
+            ):
+                races += self._visit(line, cell, op[at + 1], op)
+            elif op[at + 1]:
+                cell.writer, cell.write_clock, cell.write = line, clock, op
+                cell.reader = cell.read = None
+            else:
+                cell.reader, cell.read_clock, cell.read = line, clock, op
+        return races
+
     def _visit(self, line: Line, cell: Cell, is_write: bool, info: Any) -> list[Race]:
         """The whole rule for one access, of which `launch` has the everyday part."""
         clashes = [(cell, entry) for entry in cell.unordered(line, is_write)]
@@ -128,32 +165,42 @@ class Detector:
             owner: Line whose pool it came from; None where that is not known.
             extent: Bytes that the allocator gave it, where that is more.
         """
-        clocks = self.clocks
-        block, released = self.shadow.claim(start, start + max(num_bytes, extent), clocks.host.vector)
+        end = start + max(num_bytes, extent)
+        block = self.shadow.at(start)
+        if block is None or block.end != end or block.releases:
+            block = self._claim(start, end)
+        former = block.life
+        life = block.life = Life(block, start, num_bytes, owner, block.generation)
+        if name:
+            life.name = name
+        block.generation += 1
+        if former is not None:
+            if former.is_live:
+                former.is_live, former.run = False, None
+            if former.num_bytes == num_bytes:
+                life.whole = former.whole
+        if num_bytes and life.whole is None:
+            life.whole = block.cell(Region(start, num_bytes), self.clocks.host.vector)
+        return life
+
+    def _claim(self, start: int, end: int) -> Block:
+        block, released = self.shadow.claim(start, end, self.clocks.host.vector)
         if released:
             # The allocator has seen these done, on the host, before it hands the memory out again.
-            clocks.host_learns(released)
-        former = block.life
-        if former is not None and former.is_live:
-            former.is_live, former.run = False, None
-        life = Life(block, name, start, num_bytes, owner)
-        life.generation = block.generation
-        block.generation += 1
-        block.life = life
-        if num_bytes:
-            whole = None if former is None or former.num_bytes != num_bytes else former.whole
-            life.whole = whole or block.cell(Region(start, num_bytes), clocks.host.vector)
-        return life
+            self.clocks.host_learns(released)
+        return block
 
     def free(self, life: Life) -> None:
         """The last reference to an allocation went."""
         if not life.is_live:
             return
         life.is_live, life.run = False, None
-        for alias in life.aliases or ():
-            alias.is_live, alias.run = False, None
-        for line in self._awaited(life):
-            join(life.block.releases, self.clocks.snapshot(line))
+        if life.aliases is not None:
+            for alias in life.aliases:
+                alias.is_live, alias.run = False, None
+        if life.recorded is not None or life.owner is self.clocks.host:
+            for line in self._awaited(life):
+                join(life.block.releases, self.clocks.snapshot(line))
 
     def _awaited(self, life: Life) -> set[Line]:
         """Lines that the allocator waits for before it reuses the block.
@@ -231,9 +278,9 @@ class Detector:
 
 def _touch(cell: Cell, entry: Entry) -> Touch:
     """An access as reports show it."""
-    line, clock, is_write, fields = entry
+    line, clock, is_write, fields = cell.spelled(entry)
     info = Info(*fields)
-    life, site = info.life, Site(*info.site)
+    life, site = info.life, Site(*info.site[:2])
     return Touch(
         stream=line.id,
         clock=clock,
@@ -263,7 +310,7 @@ def _described(info: Info) -> str:
 
 def memory_of(life: Life) -> Memory:
     """An allocation as it is now."""
-    made, freed = Site(*life.site or ()), Site(*life.freed_site or ())
+    made, freed = Site(*(life.site or ())[:2]), Site(*(life.freed_site or ())[:2])
     return Memory(
         name=life.name,
         start=life.start,

@@ -46,7 +46,7 @@ class Info(NamedTuple):
 
     Attributes:
         use: Operation and argument.
-        site: Where it was called: a `Site`, or a plain tuple of its fields.
+        site: Where it was called: a `Site`, or a sequence that begins with its fields.
         shape: Of the tensor; None where it is not known.
         stride: In elements; None where the tensor is contiguous.
         dtype: Anything whose text names the type.
@@ -64,11 +64,40 @@ class Info(NamedTuple):
 
 
 Entry: TypeAlias = tuple[Line, int, bool, Any]
-"""Line, clock, whether it is a write, `Info` (or a plain tuple of its fields)."""
+"""Line, clock, whether it is a write, and what is noted: an `Info` (or a plain tuple of its fields), or an `Op`."""
+
+Op: TypeAlias = list[Any]
+"""One operation and all that it touched, flat, so that a collector makes one object of it.
+
+Place, call stack and line, then for each access cell, whether it writes, and `Info`'s fields use, shape, stride, dtype
+and life. (Many small objects that stay for a while are what Python's cyclic garbage collector spends its time on.)
+"""
+
+OP_HEAD: Final = 3
+OP_STEP: Final = 7
+
+
+def info_in(op: Op, cell: Cell, is_write: bool) -> Info:
+    """What an operation noted of its access to a cell; the first one, where it touched it by several arguments."""
+    for at in range(OP_HEAD, len(op), OP_STEP):
+        if op[at] is cell and op[at + 1] == is_write:
+            use, shape, stride, dtype, life = op[at + 2 : at + OP_STEP]
+            return Info(use, op[:2], shape, stride, dtype, life)
+    raise LookupError(f"the operation touched no such cell: {cell.region}")
+
+
+def visits_in(op: Op) -> list[tuple[Cell, bool, Info]]:
+    """The accesses of an operation, one by one."""
+    return [
+        (op[at], op[at + 1], Info(op[at + 2], op[:2], *op[at + 3 : at + OP_STEP]))
+        for at in range(OP_HEAD, len(op), OP_STEP)
+    ]
 
 
 class Life:
     """One allocation: a block between being handed out and being freed.
+
+    Collectors make one for every tensor: what is rarely set is a default of the class.
 
     Attributes:
         block: Its shadow.
@@ -88,36 +117,20 @@ class Life:
         aliases: Other views of the same allocation that the collector keeps.
     """
 
-    __slots__ = (
-        "address",
-        "aliases",
-        "block",
-        "device",
-        "freed_site",
-        "generation",
-        "is_live",
-        "name",
-        "num_bytes",
-        "owner",
-        "recorded",
-        "run",
-        "site",
-        "start",
-        "whole",
-    )
+    name: str = ""
+    is_live: bool = True
+    run: object = None
+    recorded: set[Line] | None = None
+    site: Any = None
+    freed_site: Any = None
+    device: int = -1
+    aliases: list[Life] | None = None
 
-    def __init__(self, block: Block, name: str, start: int, num_bytes: int, owner: Line | None) -> None:
-        self.block, self.name, self.start, self.num_bytes, self.owner = block, name, start, num_bytes, owner
-        self.generation = 0
-        self.is_live = True
-        self.run: object = None
-        self.recorded: set[Line] | None = None
-        self.site: Any = None
-        self.freed_site: Any = None
+    def __init__(self, block: Block, start: int, num_bytes: int, owner: Line | None, generation: int = 0) -> None:
+        self.block, self.start, self.num_bytes, self.owner = block, start, num_bytes, owner
+        self.generation = generation
         self.whole: Cell | None = None
-        self.device = -1
         self.address = start
-        self.aliases: list[Life] | None = None
 
 
 class Cell:
@@ -159,6 +172,11 @@ class Cell:
         if self.reader is not None:
             found.append((self.reader, self.read_clock, False, self.read))
         return found
+
+    def spelled(self, entry: Entry) -> Entry:
+        """An entry of this cell, with an `Info` that makes sense elsewhere too."""
+        line, clock, is_write, info = entry
+        return (line, clock, is_write, info_in(info, self, is_write)) if type(info) is list else entry
 
     def unordered(self, line: Line, is_write: bool) -> Iterator[Entry]:
         """What an access by `line` races with, were it to touch these bytes now."""
@@ -254,6 +272,11 @@ class Block:
         return list(self._cells.values())
 
     @property
+    def num_cells(self) -> int:
+        """Number of cells."""
+        return len(self._cells)
+
+    @property
     def num_entries(self) -> int:
         """Number of accesses that are remembered."""
         return sum(len(cell.entries) for cell in self._cells.values())
@@ -297,7 +320,7 @@ class Block:
         """Take over what is remembered of a former block at these addresses."""
         for cell in other.cells:
             if cell.region.start < self.end and self.start < cell.region.end and cell.entries:
-                self.cell(cell.region, known).take_in(cell.entries)
+                self.cell(cell.region, known).take_in(map(cell.spelled, cell.entries))
 
 
 class Shadow:
@@ -306,6 +329,11 @@ class Shadow:
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._blocks: dict[int, Block] = {}
+
+    @property
+    def by_start(self) -> dict[int, Block]:
+        """The blocks by their first address; one dictionary for good, for looking only."""
+        return self._blocks
 
     @property
     def blocks(self) -> list[Block]:

@@ -13,7 +13,7 @@ from cudalens.frames.build import (
 )
 from cudalens.frames.catalog import EVENTS, FRAMES, MEMORY, STACKS, Column, check_frame, columns_of, empty_frame
 from cudalens.frames.files import atomic_write
-from cudalens.frames.info import DeviceInfo, Problem, RunInfo
+from cudalens.frames.info import DeviceInfo, Judged, Problem, RunInfo
 from cudalens.frames.stacks import StackTable
 from cudalens.frames.trace import Trace
 
@@ -27,6 +27,7 @@ __all__ = [
     "STACKS",
     "Column",
     "DeviceInfo",
+    "Judged",
     "Problem",
     "RawRows",
     "RunInfo",

@@ -41,6 +41,22 @@ class DeviceInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     is_modelled: bool = False
 
 
+class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the stream-race sanitizer looked at in a run: that no race was found says little without it.
+
+    Attributes:
+        num_operations: Operations on streams that it judged.
+        num_streams: Streams that they ran on, or None where nobody counted.
+        num_hidden: How often a race was seen that is suppressed or not looked for.
+        error: What went wrong in it and ended its watch, in one line; None while all was well.
+    """
+
+    num_operations: int
+    num_streams: int | None = None
+    num_hidden: int = 0
+    error: str | None = None
+
+
 class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What ran, where, when, with which versions and options.
 
@@ -63,6 +79,7 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         num_steps: Number of measured repeats, or None.
         code: Source of the profiled cell, or None.
         problems: Damage that the reader survived.
+        judged: What the stream-race sanitizer looked at; None where none was on.
     """
 
     name: str
@@ -83,6 +100,7 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     num_steps: int | None = None
     code: str | None = None
     problems: tuple[Problem, ...] = ()
+    judged: Judged | None = None
 
     @property
     def is_simulated(self) -> bool:

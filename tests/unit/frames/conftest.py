@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cudalens.frames import DeviceInfo, Problem, RunInfo, StackTable, Trace, build_events, build_memory
+from cudalens.frames import DeviceInfo, Judged, Problem, RunInfo, StackTable, Trace, build_events, build_memory
 
 
 def ints(*values):
@@ -50,5 +50,6 @@ def gpu_trace(gpu_columns):
         options={"memory": True, "warmup": 2},
         devices=(DeviceInfo(0, "H100", "9.0", 80 << 30, 132),),
         problems=(Problem("event without ts", 2, "event 17"),),
+        judged=Judged(1204, 3, 1, "ValueError: no"),
     )
     return Trace(info, events=events, memory=memory, stacks=stacks.to_frame())

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from cudalens.virtual import (
     amp,
     autograd,
+    dropout,
     foreach,
     generators,
     gradients,
@@ -39,6 +40,7 @@ INSTALL: Final[Sequence[Part]] = (
     pool_handles.install,
     tensors.install,
     storages.install,
+    dropout.install,
     legacy_types.install,
     autograd.install,
     generators.install,

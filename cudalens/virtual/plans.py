@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.virtual.dropout import INSTEAD
 from cudalens.virtual.scratch import SIDES, Side
 from cudalens.virtual.workspaces import BLAS_OPS
 
@@ -133,6 +134,7 @@ class Plan:
         zeros: It fills with zeros, which the copy engine's memset does.
         calls_blas: It calls cuBLAS, which has a workspace.
         side: What it computes on the side first, where it does.
+        instead: What computes its values in its place; None for itself.
         takes_time: It takes the host's time. Opening and closing a named range does not: nobody may see other times
             because somebody looks.
     """
@@ -151,6 +153,7 @@ class Plan:
     copies: bool
     calls_blas: bool
     side: Side | None
+    instead: Any
     takes_time: bool
 
 
@@ -176,6 +179,7 @@ def make_plan(func: Any) -> Plan:
         copies=short in _COPYING,
         calls_blas=short in BLAS_OPS,
         side=SIDES.get(short),
+        instead=INSTEAD.get(short) if func._overloadname == "default" else None,
         takes_time=func.namespace != "profiler",
     )
 

@@ -32,7 +32,8 @@ def run(
         RuntimeError: The caller's generator is on the host; torch's own words.
     """
     generator = _generator(gpus, device, kwargs)
-    drawer = func if "generator" in kwargs or takes_generator(func) else _Borrower.of(func)
+    is_ready = "generator" in kwargs or isinstance(func, Borrower) or takes_generator(func)
+    drawer = func if is_ready else Borrower.of(func)
     return call(drawer, args, {**kwargs, "generator": generator})
 
 
@@ -96,33 +97,38 @@ def _find_drawer(func: Any) -> Any:
     wanted = "generator" if name == "default" else f"{name}_generator"
     if wanted in packet.overloads():
         return getattr(packet, wanted)
-    return _Borrower.of(func) if is_seeded(func) else None
+    return Borrower.of(func) if is_seeded(func) else None
 
 
-class _Borrower:
-    """An operator that only knows the host's default generator, made to draw from another.
-
-    The host's generator lends itself for the time of the call and is put back as it was.
-    """
-
-    _made: Final[dict[Any, _Borrower]] = {}
+class Instead:
+    """What computes an operator's values in its place, and has its schema."""
 
     def __init__(self, func: Any) -> None:
         self._func = func
         self._schema, self.tags, self.overloadpacket = func._schema, func.tags, func.overloadpacket
         self._overloadname = func._overloadname
 
+    def __repr__(self) -> str:
+        return repr(self._func)
+
+
+class Borrower(Instead):
+    """An operator that only knows the host's default generator, made to draw from another.
+
+    The host's generator lends itself for the time of the call and is put back as it was.
+    """
+
+    _made: Final[dict[Any, Borrower]] = {}
+
     @classmethod
-    def of(cls, func: Any) -> _Borrower:
+    def of(cls, func: Any) -> Borrower:
         """The one for `func`."""
         if func not in cls._made:
             cls._made[func] = cls(func)
         return cls._made[func]
 
-    def __repr__(self) -> str:
-        return repr(self._func)
-
     def __call__(self, *args: Any, generator: torch.Generator, **kwargs: Any) -> Any:
+        """Call the operator."""
         host = torch.default_generator
         kept = host.get_state()
         host.set_state(generator.get_state())

@@ -1,8 +1,8 @@
 """The programs: small, decisive, and the same to the last operator on both devices.
 
 They keep to operators whose memory is PyTorch's own business: no cuDNN (whose workspaces depend on the algorithm that
-it picks), no fused attention and no dropout (whose CPU and CUDA forms keep different tensors). Where the course of a
-program depends on who is faster, host or device, a long sleep on the device decides it.
+it picks), no fused attention (whose CPU and CUDA forms keep different tensors). Where the course of a program depends
+on who is faster, host or device, a long sleep on the device decides it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Block(nn.Module):
         )
         weights = torch.softmax(q @ k.transpose(-2, -1) / (width // self.num_heads) ** 0.5, dim=-1)
         x = x + self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
-        return x + self.mlp(self.before_mlp(x))
+        return x + functional.dropout(self.mlp(self.before_mlp(x)), 0.1)
 
 
 @_program()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -223,6 +224,11 @@ class Sanitizer:
         self._unraised.clear()
         self._num_told = 0
 
+    def name_memory(self, tensor: torch.Tensor, name: str) -> None:
+        """Call a tensor's memory by a name in reports, as long as it lives. Nothing where the sanitizer is off."""
+        if self._watch is not None:
+            self._watch.name_memory(tensor, name)
+
     def status(self) -> Status:
         """How it is doing."""
         return self._status_of(self._watch) if self._watch is not None else self._last
@@ -250,18 +256,17 @@ class Sanitizer:
     def _on_races(self, races: Sequence[Race], may_raise: bool) -> None:
         """Races were seen, perhaps for the first time."""
         found = self._findings.races
-        if self._on_race == "collect" or self._num_told >= len(found):
-            if may_raise and self._unraised:
-                raise self._race_error()
-            return
         fresh, self._num_told = found[self._num_told :], len(found)
+        now_ns = time.time_ns()
+        for race in fresh:
+            race.seen_ns = now_ns
         if self._on_race == "warn":
             for race in fresh:
                 _warn(race)
-            return
-        self._unraised += fresh
-        if may_raise:
-            raise self._race_error()
+        elif self._on_race == "raise":
+            self._unraised += fresh
+            if may_raise and self._unraised:
+                raise self._race_error()
 
     def _race_error(self) -> RaceError:
         races, self._unraised = self._unraised, []
@@ -283,10 +288,11 @@ class Sanitizer:
             _logger.warning(message, exc_info=error)
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The races as the Trace's frame ``races``."""
-        from cudalens.sanitizer.frame import races_frame
+        """The races as the Trace's frames ``races`` and ``stacks``."""
+        from cudalens.sanitizer.findings import Finding, races_frames
 
-        return {"races": races_frame(self.races, stack_depth=self.stack_depth)}
+        findings = [Finding(race, seen_ns=race.seen_ns) for race in self.races]
+        return races_frames(findings, stack_depth=self.stack_depth)
 
 
 def sanitize(

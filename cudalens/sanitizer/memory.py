@@ -75,7 +75,7 @@ class Memory:
                     )
 
     def handed_out(self, address: int, site: Any, line: Line | None) -> None:
-        """The allocator handed out the block at an address. (One step for Python, so that it needs no lock.)
+        """The allocator handed out the block at an address. It takes no lock.
 
         Args:
             address: Where.
@@ -219,7 +219,7 @@ class Memory:
         if life.num_bytes == tensor.nbytes and tensor.is_contiguous():
             return life.whole, None
         shape, stride, size = tensor.shape, tensor.stride(), tensor.itemsize
-        address = life.address + tensor.storage_offset() * size
+        address: int = life.address + int(tensor.storage_offset()) * size
         layouts = life.block.layouts
         cell = layouts.get((address, shape, stride, size))
         if cell is None:
@@ -273,7 +273,9 @@ def region_of(address: int, shape: tuple[int, ...], stride: tuple[int, ...], ite
         stride: Its strides, in elements; an expanded dimension has 0.
         itemsize: Bytes of an element.
     """
-    run, shapes, strides = itemsize, [], []
+    run = itemsize
+    shapes: list[int] = []
+    strides: list[int] = []
     for step, size in sorted(zip(stride, shape, strict=True)):
         if size == 0:
             return None

@@ -1,7 +1,7 @@
 """One run of the sanitizer: torch's operators and callbacks in, the engine's launches and orders out.
 
-What an operator touched is known when it has returned; what it made the host or a stream wait for is told while it runs.
-So the callbacks of a running operator that order something are kept until then, and its launch is put among them:
+What an operator touched is known when it has returned; what it made the host or a stream wait for is told while it
+runs. So the callbacks of a running operator that order something are kept until then, and its launch is put among them:
 
 - in front of the first wait of the host, since that is what a copy or ``item()`` waits for;
 - where the operator goes on after such a wait (``nonzero`` launches again once it knows the count), behind it as well;
@@ -46,9 +46,6 @@ _LATER: Final = _ORDERS | {hooks.MemoryAllocated}
 
 _COPY_NON_BLOCKING: Final = 2
 """Position of ``non_blocking`` in ``copy_`` and ``_copy_from``; ``_to_copy`` takes it by name."""
-
-_USER_DEPTH: Final = 2
-"""Stack frames of ours between the user's and `stacks.place`, at least."""
 
 _LIFE_AT: Final = OP_HEAD + OP_STEP - 1
 
@@ -177,14 +174,16 @@ class Watch:
                 if thread.told:
                     races += self._launch_among(thread, plan, op)
                 elif len(op) > OP_HEAD:
-                    return races + self._launch(op) if races else self._launch(op)
+                    races += self._launch(op)
                 return races
             finally:
                 self._is_busy = False
                 if self._deferred:
                     self._take_deferred()
 
-    def _results(self, plan: Plan, out: Any, op: Op, looks: list[_Look], device: int) -> Op:
+    def _results(  # noqa: C901 - see judge
+        self, plan: Plan, out: Any, op: Op, looks: list[_Look], device: int
+    ) -> Op:
         """Add what an operator returned.
 
         Args:
@@ -255,7 +254,7 @@ class Watch:
         plain = self.memory.plain
         if not op and all(look[3] is plain for look in looks):
             return op
-        site = op[:2] or [stacks.place(_USER_DEPTH + 1), self._gather(True, False, False)]
+        site = op[:2] or [_place(3), self._gather(True, False, False)]
         on_host: list[_Look] = []
         for tensor, use, is_write, life in looks:
             # A virtual device takes in scratch that torch's C++ made on the host; pieces of a sparse tensor are new.
@@ -431,6 +430,13 @@ class Watch:
         if self.is_on:
             self._submit(self._annotate, (name, reads, writes, self.site()))
 
+    def name_memory(self, tensor: torch.Tensor, name: str) -> None:
+        """Reports call a tensor's memory by this name."""
+        with self._lock:
+            for piece in _dense(tensor):
+                life = self._met(piece) if piece.is_cuda else self.memory.track_host(piece)
+                life.name = name
+
     def host_reads(self, tensor: torch.Tensor) -> None:
         """The host is about to look at a tensor's memory without an operator."""
         life = self.life_of(tensor) if self.is_on else None
@@ -527,7 +533,9 @@ class Mode(TorchDispatchMode):
         """No wrapper around the handler: importing torch._dynamo takes longer than most programs here run."""
         return False
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # noqa: C901 - see Watch.judge
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
         watch = self.watch
         plan = _plans.get(func)
         if plan is None:

@@ -93,12 +93,14 @@ class Race:
         second: The later one.
         count: How often this finding was seen so far.
         position: Number of the record that made it first, counted from the collector's start.
+        seen_ns: When it was first seen, epoch ns; None where nobody looked at the clock.
     """
 
     first: Touch
     second: Touch
     count: int = field(default=1, compare=False)
     position: int = field(default=0, compare=False)
+    seen_ns: int | None = field(default=None, compare=False)
 
     @property
     def kind(self) -> RaceKind:

@@ -23,6 +23,9 @@ _UNSET: Final = object()
 
 def install(patches: Patches, gpus: Gpus) -> None:
     """Make tensors of the virtual devices answer as CUDA tensors do."""
+    # torch keeps the getters of Tensor's attributes from the first call on; torch._dynamo, which optimizers import on
+    # first use, reads them as those of C.
+    torch.overrides.get_default_nowrap_functions()
     moves = _Moves(gpus)
     for name in ("to", "cuda", "cpu", "type", "pin_memory", "is_pinned", "new_tensor", "record_stream"):
         patches.set(torch.Tensor, name, _method(getattr(moves, name), name))

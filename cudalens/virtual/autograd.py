@@ -43,12 +43,15 @@ def install(patches: Patches, gpus: Gpus) -> None:
     gpus.machine.on_switch = streams.switched
     original = getattr(torch.autograd, _RUN)
 
+    def engine(*args: Any, **kwargs: Any) -> Any:
+        with function_mode_back_on(gpus):
+            return original(*args, **kwargs)
+
     def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
         if gpus.is_closed:
             return original(t_outputs, *args, **kwargs)
         check_roots(t_outputs, args[0] if args else kwargs.get("grad_tensors", ()))
-        with function_mode_back_on(gpus):
-            return streams.run(original, t_outputs, *args, **kwargs)
+        return streams.run(engine, t_outputs, *args, **kwargs)
 
     patches.set(torch.autograd, _RUN, run_backward)
 

@@ -18,6 +18,7 @@ from cudalens.virtual.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin
 from cudalens.virtual.rng import Caller, call_now
 
 _aten = torch.ops.aten
+_num_function_modes = torch._C._len_torch_function_stack
 _NESTED = tuple(
     packet.default
     for name in ("tensor_from_tensor_list", "tensor_from_mask", "from_padded", "view_from_buffer", "view_from_jagged")
@@ -61,6 +62,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self._gpus.is_closed:  # on a thread that outlives the device
             return func(*args, **kwargs)
         try:
+            if _num_function_modes():  # in backward: what is asked of tensors here is not the user's business
+                with torch._C.DisableTorchFunction():
+                    return self._dispatch(func, args, kwargs)
             return self._dispatch(func, args, kwargs)
         except RuntimeError as error:
             better = refusals.explain(error, func._schema.name, (*args, *kwargs.values()), is_below=True)

@@ -50,7 +50,10 @@ def meaning_of(kind: Any) -> tuple[str | None, torch.dtype | None]:
 
 
 class CudaTensorType(type):
-    """Metaclass of ``torch.cuda.FloatTensor`` and its like: called, such a type makes a tensor; asked, it knows its instances."""
+    """Metaclass of ``torch.cuda.FloatTensor`` and its like.
+
+    Called, such a type makes a tensor; asked, it knows its instances.
+    """
 
     dtype: torch.dtype
 
@@ -58,6 +61,7 @@ class CudaTensorType(type):
         return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype == cls.dtype
 
     def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
+        """A tensor of that type: of values, or of sizes."""
         place = "cuda" if device is None else device
         if len(args) == 1 and not isinstance(args[0], int | torch.Size):
             return torch.tensor(args[0], dtype=cls.dtype, device=place)

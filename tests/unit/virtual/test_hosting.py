@@ -43,7 +43,7 @@ def test_zeros_in_untouched_memory_are_zeros_with_the_right_strides():
 def test_what_the_device_cannot_hold_is_refused_before_the_host_writes_it():
     before = peak_host_bytes()
     with virtual.device("t4"):
-        with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory. Tried to allocate 20.00 GiB"):
+        with pytest.raises(torch.OutOfMemoryError, match=r"CUDA out of memory. Tried to allocate 20.00 GiB"):
             torch.ones(20 * GIB, dtype=torch.uint8, device="cuda")
         with pytest.raises(torch.OutOfMemoryError):
             torch.empty(20 * GIB, dtype=torch.uint8, device="cuda")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,7 +64,7 @@ def test_a_launch_costs_the_host_its_call_and_the_stream_its_duration(machine):
 def test_work_of_one_stream_runs_in_order(machine):
     stream = machine.devices[0].pool_stream()
     placed = [stream.launch(kernel(50_000, room=0.1)) for _ in range(4)]
-    assert all(before.end_ns <= after.start_ns for before, after in zip(placed, placed[1:], strict=False))
+    assert all(before.end_ns <= after.start_ns for before, after in pairwise(placed))
 
 
 def test_small_kernels_of_two_streams_overlap_and_large_ones_do_not(machine):

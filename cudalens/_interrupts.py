@@ -38,11 +38,11 @@ class HeldInterrupts:
         return self._came is not None
 
     def install(self) -> None:
-        """Begin to hold, where somebody handles Ctrl-C at all."""
+        """Begin to hold, where somebody handles Ctrl-C at all. Where it holds already, nothing changes."""
         if threading.current_thread() is not threading.main_thread():
             return
         before = signal.getsignal(signal.SIGINT)
-        if callable(before):
+        if callable(before) and before != self._handle:
             self._before = before
             signal.signal(signal.SIGINT, self._handle)
 

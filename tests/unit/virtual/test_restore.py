@@ -193,6 +193,15 @@ def test_a_mode_that_fails_takes_the_others_with_it(monkeypatch: pytest.MonkeyPa
     assert changes(before, state()) == []
 
 
+def test_a_device_may_be_disabled_inside_of_its_block() -> None:
+    before = state()
+    with cudalens.virtual.device("h100") as entered:
+        use()
+        entered.disable()
+        assert changes(before, state()) == []
+    assert changes(before, state()) == []
+
+
 def test_devices_do_not_nest() -> None:
     before = state()
     with cudalens.virtual.device("h100") as outer:

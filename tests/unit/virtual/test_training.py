@@ -244,7 +244,7 @@ def test_hooks_see_tensors_of_the_device(device: cudalens.virtual.device) -> Non
     net[0].register_forward_hook(lambda module, inputs, output: places.append(output.device))
     net[0].register_full_backward_hook(lambda module, grad_in, grad_out: places.append(grad_out[0].device))
     net[3].weight.register_post_accumulate_grad_hook(lambda parameter: places.append(parameter.grad.device))
-    net(torch.randn(2, 8, device="cuda")).sum().backward()
+    net(torch.randn(2, 8, device="cuda", requires_grad=True)).sum().backward()
     assert places == [torch.device("cuda", 0)] * 3
 
 

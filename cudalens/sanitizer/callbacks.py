@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cudalens.device import hooks, records
-from cudalens.device.streams import current_device
 from cudalens.sanitizer.captures import Recording
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector, Visit
@@ -43,11 +42,21 @@ class Callbacks:
         self._detector, self._clocks, self._memory, self._log = detector, detector.clocks, memory, log
         self._site_of, self._is_inside = site_of, is_inside
         self.streams = Streams(detector.clocks)
+        self._device = 0
         self._recordings: dict[int, Recording] = {}
         self.open_captures: list[Recording] = []
 
-    def take(self, record: hooks.Record) -> Sequence[Race]:
-        """Take in a record; returns the races that it makes, which only a graph's replay can."""
+    def take(self, record: hooks.Record, device: int) -> Sequence[Race]:
+        """Take in a record.
+
+        Args:
+            record: What happened.
+            device: The GPU that was current then, which tells default streams apart.
+
+        Returns:
+            The races that it makes, which only a graph's replay can.
+        """
+        self._device = device
         act = _ACTS.get(type(record))
         return () if act is None else act(self, record) or ()
 
@@ -70,13 +79,16 @@ class Callbacks:
         self._log.append((line, visits))
         return detector.launch(line, visits)
 
+    def _line(self, pointer: int) -> Line:
+        return self.streams.of_pointer(pointer, self._device)
+
     def forget(self) -> None:
         """Let go of all graphs."""
         self._recordings.clear()
         self.open_captures.clear()
 
     def _on_event_recorded(self, record: Any) -> None:
-        line = self.streams.of_pointer(record.stream)
+        line = self._line(record.stream)
         for recording in self.open_captures:
             recording.forget(record.cuda_event)
         for recording in self.open_captures:
@@ -87,7 +99,7 @@ class Callbacks:
         self._log.append(("event_record", record.cuda_event, line))
 
     def _on_event_waited(self, record: Any) -> None:
-        line = self.streams.of_pointer(record.stream)
+        line = self._line(record.stream)
         if any(recording.wait(record.cuda_event, line) for recording in self.open_captures):
             return
         self._clocks.wait(record.cuda_event, line)
@@ -104,34 +116,34 @@ class Callbacks:
         self._log.append(("event_sync", record.cuda_event))
 
     def _on_stream_synchronized(self, record: Any) -> None:
-        line = self.streams.of_pointer(record.stream)
+        line = self._line(record.stream)
         self._clocks.host_waits_for(line)
         self._log.append(("stream_sync", line))
 
     def _on_device_synchronized(self, record: Any) -> None:
-        device = current_device()
+        device = self._device
         self._clocks.host_waits_for_device(device)
         if {line.id.device for line in self._clocks.lines} <= {device}:
             self._log.clear()
         self._log.append(("device_sync", device))
 
     def _on_stream_created(self, record: Any) -> None:
-        self.streams.of_pointer(record.stream)
+        self._line(record.stream)
 
     def _on_allocated(self, record: Any) -> None:
         if self._is_inside():
             self._memory.handed_out(record.address, None, None)
         else:
-            self._memory.handed_out(record.address, self._site_of(), self.streams.of_operator(current_device()))
+            self._memory.handed_out(record.address, self._site_of(), self.streams.of_operator(self._device))
 
     def _on_freed(self, record: Any) -> None:
         self._memory.given_back(record.address, self._site_of)
 
     def _on_recorded_stream(self, record: Any) -> None:
-        self._memory.record_stream(record.address, self.streams.of_pointer(record.stream))
+        self._memory.record_stream(record.address, self._line(record.stream))
 
     def _on_capture_began(self, record: Any) -> None:
-        recording = Recording(record.graph, self.streams.of_pointer(record.stream), self._detector.findings)
+        recording = Recording(record.graph, self._line(record.stream), self._detector.findings)
         self._recordings[record.graph] = recording
         self.open_captures.append(recording)
 
@@ -149,7 +161,7 @@ class Callbacks:
         if recording is None:  # captured before the sanitizer was on: nothing is known of it
             return ()
         visits = recording.visits(self._detector.shadow, self._clocks.host.vector)
-        return self._replay(self.streams.of_pointer(record.stream), visits)
+        return self._replay(self._line(record.stream), visits)
 
     def _on_graph_gone(self, record: Any) -> None:
         self._recordings.pop(record.graph, None)

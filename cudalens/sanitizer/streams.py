@@ -28,10 +28,15 @@ class Streams:
         line = self._used.get(pointer or ~device)
         return self._first_use(pointer, device) if line is None else line
 
-    def of_pointer(self, pointer: int) -> Line:
-        """The line of a stream that a callback names."""
-        line = self._lines.get(pointer or ~device_streams.current_device())
-        return self._make(pointer, device_streams.current_device()) if line is None else line
+    def of_pointer(self, pointer: int, device: int) -> Line:
+        """The line of a stream that a callback names.
+
+        Args:
+            pointer: The stream's.
+            device: The GPU that was current at the callback.
+        """
+        line = self._lines.get(pointer or ~device)
+        return self._make(pointer, device) if line is None else line
 
     def _make(self, pointer: int, device: int) -> Line:
         line = self._lines[pointer or ~device] = self._clocks.line(StreamId(device, pointer))

@@ -20,7 +20,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device import hooks
-from cudalens.device.streams import pointer_of
+from cudalens.device.streams import current_device, pointer_of
 from cudalens.sanitizer import stacks
 from cudalens.sanitizer.arguments import flag, has_own_dispatch, pairs, pieces, results
 from cudalens.sanitizer.callbacks import Callbacks
@@ -53,6 +53,10 @@ _Look: TypeAlias = tuple[Any, Use, bool, "Life | None"]
 """A tensor that is not plainly on a GPU: itself, its use, whether it is written, its life if it has one."""
 
 
+_Told: TypeAlias = tuple[Any, int]
+"""A record, and the GPU that was current when it came."""
+
+
 class _State:
     """What one thread is about.
 
@@ -65,7 +69,7 @@ class _State:
 
     def __init__(self) -> None:
         self.is_inside = False
-        self.told: list[hooks.Record] = []
+        self.told: list[_Told] = []
 
 
 class _Thread(threading.local):
@@ -313,27 +317,27 @@ class Watch:
         told, thread.told = thread.told, []
         if len(op) <= OP_HEAD:
             for record in told:
-                self._callbacks.take(record)
+                self._callbacks.take(*record)
             return ()
         op[2], at, goes_on = self._order(told, plan, op[2])
         for record in told[:at]:
-            self._callbacks.take(record)
+            self._callbacks.take(*record)
         races = list(self._launch(op))
         for record in told[at:]:
-            self._callbacks.take(record)
+            self._callbacks.take(*record)
         if goes_on:
             races += self._launch(op)
         return races
 
-    def _order(self, told: list[hooks.Record], plan: Plan, line: Line) -> tuple[Line, int, bool]:
+    def _order(self, told: list[_Told], plan: Plan, line: Line) -> tuple[Line, int, bool]:
         """The operator's line, how many of the records come before it, and whether it is launched again at the end."""
-        waits = [n for n, record in enumerate(told) if isinstance(record, hooks.EventWaited)]
+        waits = [n for n, (record, _) in enumerate(told) if isinstance(record, hooks.EventWaited)]
         if plan.is_collective:
-            others = [(n, self._streams.of_pointer(told[n].stream)) for n in waits]  # type: ignore[attr-defined]
+            others = [(n, self._streams.of_pointer(told[n][0].stream, told[n][1])) for n in waits]
             for n, other in others:
                 if other is not line:
                     return other, n + 1, False
-        for n, record in enumerate(told):
+        for n, (record, _) in enumerate(told):
             if isinstance(record, _HOST_WAITS):
                 return line, n, not plan.fetches
         return line, waits[0] + 1 if waits else 0, False
@@ -366,7 +370,7 @@ class Watch:
         tensor = args[0]
         if plan.records_stream and tensor.is_cuda:
             stream = args[1] if len(args) > 1 else kwargs["s"]
-            line = self._streams.of_pointer(pointer_of(stream))
+            line = self._streams.of_pointer(pointer_of(stream), tensor.get_device())
             self.memory.record_stream(self._met(tensor).start, line)
         if plan.resizes and old is not None and old.whole is not None:
             return self._resize(plan, old, tensor)
@@ -406,15 +410,15 @@ class Watch:
         thread = self.threads.state
         if thread.is_inside and kind in _LATER:
             if kind is not hooks.MemoryAllocated:
-                thread.told.append(record)
+                thread.told.append((record, current_device()))
         elif self.is_on:
-            self._submit(self._take, record)
+            self._submit(self._take, (record, current_device()))
 
     def _on_freed(self, record: Any) -> None:
         try:
             with self._lock:
                 if self._is_busy:
-                    self._deferred.append((self._take, record))
+                    self._deferred.append((self._take, (record, 0)))
                 else:
                     self.memory.given_back(record.address, self.site)
         except Exception as error:
@@ -459,8 +463,8 @@ class Watch:
         if len(op) > OP_HEAD:
             self._report(self._host_touches(op) if op[2] is host else self._launch(op))
 
-    def _take(self, record: hooks.Record) -> None:
-        self._report(self._callbacks.take(record))
+    def _take(self, told: _Told) -> None:
+        self._report(self._callbacks.take(*told))
 
     def _report(self, races: Sequence[Race]) -> None:
         if races:

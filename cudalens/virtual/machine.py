@@ -358,6 +358,15 @@ class Stream:
             return max(self.tail_ns, self.device.blocking_tail_ns)
         return max(self.tail_ns, self.device.default_stream.tail_ns) if self.is_blocking else self.tail_ns
 
+    def _tell(self, signal: Callable[..., None], *pointers: int) -> None:
+        """Fire a callback with the stream's device current, as torch's guards have it: every default stream is 0."""
+        per_thread = self.machine._per_thread
+        before, per_thread.device_index = per_thread.device_index, self.device.index
+        try:
+            signal(*pointers)
+        finally:
+            per_thread.device_index = before
+
     def record(self, cuda_event: CudaEvent) -> None:
         """Mark what has been issued so far."""
         cuda_event.create(self.device)
@@ -366,7 +375,7 @@ class Stream:
         else:
             self.machine._call("cudaEventRecord", self.machine.spec.event_ns)
             self.mark(cuda_event)
-        self.machine.signals.event_recorded(cuda_event.handle, self.handle)
+        self._tell(self.machine.signals.event_recorded, cuda_event.handle, self.handle)
 
     def mark(self, cuda_event: CudaEvent) -> None:
         """As `record`, at no host time and without a callback."""
@@ -377,7 +386,7 @@ class Stream:
         """Let nothing issued from now on start before the event is done. An event without a record holds up nothing."""
         if not cuda_event.handle:
             return
-        self.machine.signals.event_waited(cuda_event.handle, self.handle)
+        self._tell(self.machine.signals.event_waited, cuda_event.handle, self.handle)
         if self.capture is not None or cuda_event.capture is not None:
             # Only a capture can judge an edge into or out of it.
             (self.capture or cuda_event.capture).wait(self, cuda_event)  # type: ignore[union-attr]
@@ -403,7 +412,7 @@ class Stream:
 
     def synchronize(self) -> None:
         """Block the host until the stream is done."""
-        self.machine.signals.stream_synchronized(self.handle)
+        self._tell(self.machine.signals.stream_synchronized, self.handle)
         if self.capture is not None:
             self.capture.synchronize(self)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from cudalens.errors import RecordError
@@ -55,15 +55,37 @@ def replay(ops: Iterable[Mapping[str, Any]]) -> list[Race]:
         RecordError: An op is of an unknown kind, lacks a field, or touches bytes outside of its allocation; the
             message names the op by its position.
     """
-    program = _Program()
     detector = Detector()
+    for position, op, record in _records(ops):
+        try:
+            detector.add(record)
+        except ValueError as error:
+            raise _refusal(position, op, error) from error
+    return detector.races
+
+
+def records_of(ops: Iterable[Mapping[str, Any]]) -> list[Record]:
+    """The records of a recorded program as `replay` takes it, one per op.
+
+    Raises:
+        RecordError: As `replay` does.
+    """
+    return [record for _, _, record in _records(ops)]
+
+
+def _records(ops: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, Mapping[str, Any], Record]]:
+    program = _Program()
     for position, op in enumerate(ops):
         try:
-            detector.add(program.record(op))
+            record = program.record(op)
         except (KeyError, TypeError, ValueError) as error:
-            reason = f"it lacks the field {error}" if isinstance(error, KeyError) else str(error)
-            raise RecordError(f"op {position}, {dict(op) if isinstance(op, Mapping) else op!r}: {reason}") from error
-    return detector.races
+            raise _refusal(position, op, error) from error
+        yield position, op, record
+
+
+def _refusal(position: int, op: Mapping[str, Any], error: Exception) -> RecordError:
+    reason = f"it lacks the field {error}" if isinstance(error, KeyError) else str(error)
+    return RecordError(f"op {position}, {dict(op) if isinstance(op, Mapping) else op!r}: {reason}")
 
 
 def _stream(name: str) -> StreamId:

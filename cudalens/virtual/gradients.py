@@ -39,4 +39,15 @@ def check_roots(outputs: Sequence[Any], grads: Sequence[Any]) -> None:
 
 def _are_together(tensor: torch.Tensor, grad: torch.Tensor) -> bool:
     ours, theirs = residence_of(tensor), residence_of(grad)
-    return (ours and ours.device) is (theirs and theirs.device)
+    if (ours and ours.device) is (theirs and theirs.device):
+        return True
+    return not (_has_storage(tensor) and _has_storage(grad))
+
+
+def _has_storage(tensor: torch.Tensor) -> bool:
+    """Whether it is a tensor of its own; torch.func's wrappers are not, and are judged by what is in them."""
+    try:
+        tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):
+        return False
+    return True

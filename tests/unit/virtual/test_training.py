@@ -301,3 +301,20 @@ def test_a_gradient_of_another_device_is_refused_in_torchs_words(device: cudalen
     with pytest.raises(RuntimeError, match="assigned grad has data located on a different device"):
         x.grad = torch.ones(2)
     x.grad = torch.ones(2, device="cuda")
+
+
+@pytest.mark.parametrize("on_side", [False, True])
+def test_batched_and_functional_gradients(device: cudalens.virtual.device, on_side: bool) -> None:
+    x = torch.arange(3.0, device="cuda", requires_grad=True)
+    with torch.cuda.stream(torch.cuda.Stream() if on_side else torch.cuda.default_stream()):
+        y = x * x
+    rows = torch.eye(3, device="cuda")
+    (batched,) = torch.autograd.grad(y, x, rows, is_grads_batched=True)
+    (pulled,) = torch.func.vjp(lambda value: value * value, x)[1](torch.ones(3, device="cuda"))
+    jacobian = torch.autograd.functional.jacobian(lambda value: value * value, x, vectorize=True)
+    per_sample = torch.vmap(torch.func.grad(lambda value: value.square().sum()))(rows)
+    assert {value.device for value in (batched, pulled, jacobian, per_sample)} == {torch.device("cuda", 0)}
+    assert torch.equal(batched, torch.diag(2 * x))
+    assert torch.equal(jacobian, batched)
+    assert torch.equal(pulled, 2 * x)
+    assert torch.equal(per_sample, 2 * rows)

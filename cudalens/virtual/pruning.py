@@ -170,7 +170,8 @@ def _second_calls(facts: _Facts, places: Ints, above: NDArray[np.int8], owner: I
 def _second_functions(facts: _Facts, places: Ints, above: NDArray[np.int8], nearest: Ints) -> Bools:
     """Where the virtual device's Python code calls the function that it was called in the place of."""
     same = facts.code[places] == facts.code[nearest]
-    return (above == _PYTHON) & facts.is_python[places] & (nearest >= 0) & same
+    again: Bools = (above == _PYTHON) & facts.is_python[places] & (nearest >= 0) & same
+    return again
 
 
 def hidden_marks(recorders: Sequence[Recorder]) -> set[int]:

@@ -86,9 +86,9 @@ def _within(
     tree: HostTree, pruned: Pruned, names: Sequence[str], at: int, acts: Sequence[tuple[Segment, Act]]
 ) -> list[int | None]:
     """The operator beneath a handler that made each act; the mark for its own; None for what goes with other acts."""
-    inner = at + 1 + np.flatnonzero(pruned.is_kept[at + 1 : at + tree.size[at]])
-    named = {names[place]: int(place) for place in inner}  # of several the last
-    direct = [int(place) for place in inner if pruned.up[place] == pruned.up[at]]
+    inner = (at + 1 + np.flatnonzero(pruned.is_kept[at + 1 : at + tree.size[at]])).tolist()
+    named = {names[place]: place for place in inner}  # of several the last
+    direct = [place for place in inner if pruned.up[place] == pruned.up[at]]
     factory = direct[0] if direct and names[direct[0]].startswith(_FACTORY) else None
     # What fills the memory that aten::empty took (aten::zero_, aten::normal_) is the last that a factory calls.
     own = direct[-1] if factory is not None and names[direct[-1]].endswith("_") else at

@@ -1,4 +1,4 @@
-"""The magics: ``%%cudaprofile``, its line form and ``%cudadevice``, loaded by ``%load_ext cudalens``.
+"""The magics ``%%cudaprofile``, ``%cudasan`` and ``%cudadevice``, loaded by ``%load_ext cudalens``.
 
 Loading imports nothing heavy (no torch, pandas or widgets): those come with the first profiled cell. Unloading leaves
 the shell exactly as it was: magics, input transformers, AST transformers and events.
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from cudalens.magics.device import CudadeviceMagics, end_device
 from cudalens.magics.profile import CudaprofileMagics
+from cudalens.magics.sanitize import CudasanMagics
 from cudalens.magics.syntax import CellSyntax
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["CellSyntax", "CudadeviceMagics", "CudaprofileMagics", "load", "unload"]
+__all__ = ["CellSyntax", "CudadeviceMagics", "CudaprofileMagics", "CudasanMagics", "load", "unload"]
 
-_KINDS = (CudaprofileMagics, CudadeviceMagics)
+_KINDS = (CudaprofileMagics, CudadeviceMagics, CudasanMagics)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -33,6 +34,8 @@ def load(shell: InteractiveShell) -> None:
 def unload(shell: InteractiveShell) -> None:
     """Take the magics out of `shell`, and with them a virtual device that a cell put in place; harmless without."""
     end_device()
+    if (sanitizing := shell.magics_manager.registry.get(CudasanMagics.__name__)) is not None:
+        sanitizing.end()
     for transformers in (shell.input_transformers_cleanup, shell.ast_transformers):
         transformers[:] = [item for item in transformers if not isinstance(item, CellSyntax)]
     manager = shell.magics_manager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Collection
 from contextlib import suppress
@@ -9,10 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.displayhook import DisplayHook
+from IPython.core.error import UsageError
 
 from cudalens.magics.cell_magics import RUN_PREFIX
 
 if TYPE_CHECKING:
+    from types import CodeType
+
     from IPython.core.interactiveshell import InteractiveShell
 
     from cudalens.errors import CudalensError
@@ -100,6 +104,37 @@ def end_runs(shell: InteractiveShell, *, spare: Collection[str]) -> None:
     """End the blocks that stand in the user's namespace, but for those named in `spare`."""
     for name in [name for name in shell.user_ns if name.startswith(RUN_PREFIX) and name not in spare]:
         shell.user_ns[name].end()
+
+
+def run_as_cell(shell: InteractiveShell, magic: str, line: str, cell: str) -> Any:
+    """Run `cell` as IPython would, where somebody calls the magic as a function; returns its value.
+
+    Raises:
+        UsageError: The cell is empty, or an option is wrong.
+        SyntaxError: The cell is not Python; it awaits, which only a cell can that IPython itself runs.
+    """
+    __tracebackhide__ = True
+    if not cell.strip():
+        raise UsageError(f"{magic} is a cell magic, but the cell body is empty.")
+    text = shell.transform_cell(f"{magic} {line}\n{cell}")  # type: ignore[no-untyped-call]
+    name = shell.compile.cache(text, execution_count(shell))
+    tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))  # type: ignore[no-untyped-call]
+    statements, value = _compiled(shell.compile, tree.body, name)
+    others = set(shell.user_ns)
+    try:
+        exec(statements, shell.user_global_ns, shell.user_ns)  # noqa: S102
+        return eval(value, shell.user_global_ns, shell.user_ns) if value else None  # noqa: S307
+    finally:
+        if shell.displayhook.exec_result is None:  # no cell is running whose end would show the Trace
+            end_runs(shell, spare=others)
+
+
+def _compiled(compiler: Any, body: list[ast.stmt], name: str) -> tuple[CodeType, CodeType | None]:
+    """The code of all statements but a last expression, and the code of that expression."""
+    value = None
+    if body and isinstance(last := body[-1], ast.Expr):
+        body, value = body[:-1], compiler(ast.Expression(last.value), name, "eval")
+    return compiler(ast.Module(body, []), name, "exec"), value
 
 
 def execution_count(shell: InteractiveShell) -> int:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from cudalens.magics.blocks import display, end_runs, execution_count
+from cudalens.magics.blocks import display, run_as_cell
 from cudalens.magics.options import MAGIC, documented, usage
 
 if TYPE_CHECKING:
-    from types import CodeType
-
     from IPython.core.interactiveshell import InteractiveShell
 
 _LINE_USAGE = "usage: %cudaprofile list | show NAME   (and %%cudaprofile on top of a cell to profile it)"
@@ -36,7 +33,7 @@ class CudaprofileMagics(Magics):
         Runs stay in memory until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``.
         """
         __tracebackhide__ = True
-        return self._line(line) if cell is None else self._cell(line, cell)
+        return self._line(line) if cell is None else run_as_cell(self._user_shell, MAGIC, line, cell)
 
     def _line(self, line: str) -> None:
         words = line.split(maxsplit=1)
@@ -59,34 +56,3 @@ class CudaprofileMagics(Magics):
     def _user_shell(self) -> InteractiveShell:
         assert self.shell is not None
         return self.shell
-
-    def _cell(self, line: str, cell: str) -> Any:
-        """Run `cell` as IPython would, where somebody calls the magic as a function; returns its value.
-
-        Raises:
-            UsageError: The cell is empty, or an option is wrong.
-            SyntaxError: The cell is not Python; it awaits, which only a cell can that IPython itself runs.
-        """
-        __tracebackhide__ = True
-        if not cell.strip():
-            raise UsageError(f"{MAGIC} is a cell magic, but the cell body is empty.")
-        shell = self._user_shell
-        text = shell.transform_cell(f"{MAGIC} {line}\n{cell}")  # type: ignore[no-untyped-call]
-        name = shell.compile.cache(text, execution_count(shell))
-        tree = shell.transform_ast(shell.compile.ast_parse(text, filename=name))  # type: ignore[no-untyped-call]
-        statements, value = _compiled(shell.compile, tree.body, name)
-        others = set(shell.user_ns)
-        try:
-            exec(statements, shell.user_global_ns, shell.user_ns)  # noqa: S102
-            return eval(value, shell.user_global_ns, shell.user_ns) if value else None  # noqa: S307
-        finally:
-            if shell.displayhook.exec_result is None:  # no cell is running whose end would show the Trace
-                end_runs(shell, spare=others)
-
-
-def _compiled(compiler: Any, body: list[ast.stmt], name: str) -> tuple[CodeType, CodeType | None]:
-    """The code of all statements but a last expression, and the code of that expression."""
-    value = None
-    if body and isinstance(last := body[-1], ast.Expr):
-        body, value = body[:-1], compiler(ast.Expression(last.value), name, "eval")
-    return compiler(ast.Module(body, []), name, "exec"), value

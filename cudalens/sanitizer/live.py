@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 import torch
 
 from cudalens.device import hooks, modes, queries
-from cudalens.device.interpose import interposed
+from cudalens.device.interpose import Interposed, interposed
 from cudalens.errors import RaceError, SanitizerError
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
@@ -27,6 +27,8 @@ from cudalens.sanitizer.watch import Mode, Watch
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from cudalens.sanitizer.findings import Finding
 
 OnRace = Literal["collect", "warn", "raise"]
 DEFAULT_STACK_DEPTH: Final = 16
@@ -135,6 +137,7 @@ class Sanitizer:
         self._watch: Watch | None = None
         self._subscription: hooks.Subscription | None = None
         self._mode: Mode | None = None
+        self._interposed: list[tuple[Interposed, Callable[..., None]]] = []
         self._unraised: list[Race] = []
         self.error: Exception | None = None
 
@@ -181,11 +184,12 @@ class Sanitizer:
             raise
 
     def _interpose(self, watch: Watch) -> None:
-        self._thread_starts: Callable[..., None] = functools.partial(_enter_thread, watch)
-        self._host_reads: Callable[..., None] = functools.partial(_host_reads, watch)
-        interposed(threading.Thread, "start").add(before=self._thread_starts)
-        for name in _HOST_READERS:
-            interposed(torch.Tensor, name).add(before=self._host_reads)
+        starts: Callable[..., None] = functools.partial(_enter_thread, watch)
+        reads: Callable[..., None] = functools.partial(_host_reads, watch)
+        self._interposed = [(interposed(threading.Thread, "start"), starts)]
+        self._interposed += [(interposed(torch.Tensor, name), reads) for name in _HOST_READERS]
+        for method, listener in self._interposed:
+            method.add(before=listener)
 
     def stop(self) -> None:
         """End watching: no mode, no subscription and no replaced method of ours is left. Nothing where it is off."""
@@ -196,9 +200,9 @@ class Sanitizer:
         if self in _running:
             _running.remove(self)
             queries.unwatch()
-            interposed(threading.Thread, "start").remove(before=self._thread_starts)
-            for name in _HOST_READERS:
-                interposed(torch.Tensor, name).remove(before=self._host_reads)
+        while self._interposed:
+            method, listener = self._interposed.pop()
+            method.remove(before=listener)
         if self._mode is not None:
             modes.leave(self._mode)
             self._mode = None
@@ -287,12 +291,17 @@ class Sanitizer:
         except RuntimeWarning:  # warnings are errors here; the user's program did nothing wrong
             _logger.warning(message, exc_info=error)
 
+    def findings(self, since: int = 0) -> list[Finding]:
+        """The races with what else is known of them, from the one of number `since` on."""
+        from cudalens.sanitizer.findings import Finding
+
+        return [Finding(race, seen_ns=race.seen_ns) for race in self.races[since:]]
+
     def frames(self) -> dict[str, pd.DataFrame]:
         """The races as the Trace's frames ``races`` and ``stacks``."""
-        from cudalens.sanitizer.findings import Finding, races_frames
+        from cudalens.sanitizer.findings import races_frames
 
-        findings = [Finding(race, seen_ns=race.seen_ns) for race in self.races]
-        return races_frames(findings, stack_depth=self.stack_depth)
+        return races_frames(self.findings(), stack_depth=self.stack_depth)
 
 
 def sanitize(

@@ -1,0 +1,144 @@
+"""``%%cudasan`` around one cell, and ``%cudasan on`` around all that follow."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal
+
+from cudalens.errors import CudalensError
+from cudalens.magics.blocks import CellBlock, brief, complain, display, execution_count
+from cudalens.magics.watch_options import LINE_MAGIC, MAGIC, WatchOptions, parse
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cudalens.frames import Trace
+    from cudalens.sanitizer import Sanitizer
+
+
+def watched(shell: InteractiveShell, arguments: str, source: str | None, variable: str) -> CellWatch:
+    """The context manager for one watched cell.
+
+    Args:
+        shell: The shell that runs the cell.
+        arguments: What stands behind the magic's name.
+        source: The cell without the magic line, or None where it is not known.
+        variable: Name under which the block stands in the user's namespace until the cell has ended.
+
+    Raises:
+        UsageError: The options are wrong.
+    """
+    return CellWatch(shell, parse(arguments), source, variable)
+
+
+class CellWatch(CellBlock):
+    """Watches the block that it is entered for, then shows the races."""
+
+    def __init__(self, shell: InteractiveShell, options: WatchOptions, source: str | None, variable: str) -> None:
+        outputs = {"to_html": options.html} if options.html else {}
+        super().__init__(shell, MAGIC, source, variable, var=options.var, outputs=outputs)
+        self._options = options
+        self._sanitizer: Sanitizer | None = None
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether there is nothing to show that was not asked to be quiet about."""
+        return self._options.quiet and self.trace is not None and self.trace.races.empty
+
+    def __enter__(self) -> CellWatch:
+        self._sanitizer = started(self._options)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        assert self._sanitizer is not None
+        self._sanitizer.stop()
+        try:
+            self.trace = _trace(self._sanitizer, self._shell, code=self._source, error=error)
+            self._deliver(self.trace)
+        except Exception as failure:  # nothing of ours hides the user's exception, nor ends a cell that went well
+            complain(f"{MAGIC}: the races cannot be shown: {type(failure).__name__}: {failure}")
+        if error is not None:
+            self._show()
+
+
+class NotebookWatch:
+    """A sanitizer that stays on from cell to cell, and shows after each what it found in it.
+
+    Attributes:
+        sanitizer: The sanitizer.
+    """
+
+    def __init__(self, shell: InteractiveShell, options: WatchOptions) -> None:
+        self._shell, self._options = shell, options
+        self._num_shown = 0
+        self.sanitizer = started(options)
+        shell.events.register("post_run_cell", self._after_cell)
+
+    def end(self) -> None:
+        """Stop watching; what was found is kept."""
+        with suppress(ValueError):
+            self._shell.events.unregister("post_run_cell", self._after_cell)
+        self.sanitizer.stop()
+
+    def clear(self) -> None:
+        """Forget what was found."""
+        self.sanitizer.clear()
+        self._num_shown = 0
+
+    def trace(self, *, since: int = 0) -> Trace:
+        """The races as a Trace."""
+        return _trace(self.sanitizer, self._shell, since=since)
+
+    def _after_cell(self, result: Any = None) -> None:
+        """Show the races of the cell that has ended, once each; a failure of ours is told in one line."""
+        found = len(self.sanitizer.races)
+        since, self._num_shown = self._num_shown, found
+        if found <= since:
+            return
+        try:
+            display(self._shell, self.trace(since=since))
+        except Exception as error:
+            complain(f"{LINE_MAGIC}: the races cannot be shown: {type(error).__name__}: {error}")
+
+
+def started(options: WatchOptions) -> Sanitizer:
+    """A sanitizer that watches.
+
+    Raises:
+        CudalensError: An option is not what it should be; shown without a traceback.
+    """
+    from cudalens.sanitizer import sanitize
+
+    try:
+        sanitizer = sanitize(**options.watches)
+        sanitizer.start()
+    except CudalensError as error:
+        raise brief(error) from None
+    return sanitizer
+
+
+def _trace(
+    sanitizer: Sanitizer,
+    shell: InteractiveShell,
+    *,
+    since: int = 0,
+    code: str | None = None,
+    error: BaseException | None = None,
+) -> Trace:
+    from cudalens.watched import races_trace
+
+    told = None if error is None else f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".rstrip(": ")
+    return races_trace(
+        sanitizer, f"cell-{execution_count(shell)}", since=since, code=code, status=_status(error), error=told
+    )
+
+
+def _status(error: BaseException | None) -> Literal["ok", "raised", "interrupted"]:
+    if error is None:
+        return "ok"
+    # An ipykernel interrupts a cell that awaits by cancelling it.
+    return "interrupted" if isinstance(error, KeyboardInterrupt | CancelledError) else "raised"

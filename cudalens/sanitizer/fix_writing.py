@@ -337,7 +337,7 @@ class _Writer:
             [edit],
             f"`{code}` {where} {at.spot.label}:{line}",
             [i for position, who in found if who != whom for i in wait(position, whom, who)],
-            0 if is_after else num_needless(self._run, self._occurrences),
+            num_needless(self._run, self._occurrences, by_first=not is_after),
         )
 
     def _candidate(

@@ -60,14 +60,19 @@ class Fix:
         words: It in one sentence.
         insertions: It as records among those of the run.
         diff: It as a unified diff of the user's source; empty where it cannot be written as one for certain.
-        num_removed: How many races it removes, this one included.
+        removes: The races that it removes (`Race.key`), at least the one that it is for.
     """
 
     kind: FixKind
     words: str
     insertions: tuple[Insertion, ...]
     diff: str = ""
-    num_removed: int = 1
+    removes: frozenset[Key] = frozenset()
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """Who waits; and whether it is no more than words."""
+        return _RANK.get(self.kind, _HOST_RANK), not self.diff
 
 
 @dataclass(frozen=True)
@@ -136,7 +141,7 @@ def _passed(run: Run, key: Key, candidates: Sequence[Candidate]) -> Iterator[tup
     for number, c in enumerate(candidates):
         removed = run.is_fixed_by(key, c.insertions)
         if removed is not None:
-            fix = Fix(c.kind, c.words, c.insertions, c.diff, len(removed))
+            fix = Fix(c.kind, c.words, c.insertions, c.diff, frozenset(removed))
             yield (-len(removed), c.num_needless, len(c.edits), number), fix
 
 
@@ -145,11 +150,23 @@ def findings_of(records: Iterable[Record], races: Iterable[Race], sources: Sourc
 
     Args:
         records: The run.
-        races: Its races, found live or by replaying it.
+        races: Its races, found live or by replaying it. Races that one fix removes share it.
         sources: Where the user's source is found; by default `linecache`.
     """
-    run, sources = Run(records), sources or Sources()
-    return [Finding(race, suggest(run, race, sources), between(run, race.key), seen_ns=race.seen_ns) for race in races]
+    run, sources, races = Run(records), sources or Sources(), list(races)
+    fixes = [suggest(run, race, sources) for race in races]
+    return [
+        Finding(race, _shared(race.key, fix, fixes), between(run, race.key), seen_ns=race.seen_ns)
+        for race, fix in zip(races, fixes, strict=True)
+    ]
+
+
+def _shared(key: Key, own: Fix | None, fixes: Sequence[Fix | None]) -> Fix | None:
+    """The fix that removes the most races, of those that remove this one and make nobody wait who need not."""
+    if own is None:
+        return None
+    able = [fix for fix in fixes if fix is not None and key in fix.removes and fix.rank <= own.rank]
+    return max(able, key=lambda fix: len(fix.removes))
 
 
 def plain_candidates(run: Run, occurrences: Sequence[Occurrence]) -> Iterator[Candidate]:
@@ -235,10 +252,17 @@ def _event_insertions(occurrences: Sequence[Occurrence], *, is_host: bool) -> tu
     return tuple(found)
 
 
-def num_needless(run: Run, occurrences: Sequence[Occurrence]) -> int:
-    """Launches on the earlier accesses' streams that a wait for all of the stream covers without need."""
+def num_needless(run: Run, occurrences: Sequence[Occurrence], *, by_first: bool = True) -> int:
+    """Launches that a wait concerns without need.
+
+    Args:
+        run: The run.
+        occurrences: Of the race.
+        by_first: Launches of the earlier access's stream, which a wait in front of the later one covers; else those of
+            the later one's, which a wait behind the earlier one holds up.
+    """
     return sum(
-        isinstance(record, Launch) and record.stream == seen.race.first.stream
+        isinstance(record, Launch) and record.stream == (seen.race.first if by_first else seen.race.second).stream
         for seen in occurrences
         for record in run.records[seen.first + 1 : seen.second]
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
@@ -78,13 +78,12 @@ class Run:
         self.records: Final = list(records)
         self.occurrences: Final = judge(self.records)
 
-    def is_fixed_by(self, key: Key, insertions: Sequence[Insertion]) -> frozenset[Key] | None:
+    def is_fixed_by(self, key: Key, insertions: Sequence[Insertion]) -> Set[Key] | None:
         """The races that are gone with these records inserted; None unless `key` is one, and no other came up."""
-        last = max(occurrence.second for occurrence in self.occurrences[key]) + 1
-        left = judge(inserted(self.records[:last], insertions))
+        left = judge(inserted(self.records, insertions))
         if key in left or not left.keys() <= self.occurrences.keys():
             return None
-        return frozenset(k for k, seen in self.occurrences.items() if k not in left and seen[-1].second < last)
+        return self.occurrences.keys() - left.keys()
 
 
 class _At:

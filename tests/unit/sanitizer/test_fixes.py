@@ -184,8 +184,12 @@ def test_of_two_fixes_that_removes_more_races_is_preferred():
     ops = [alloc("a"), alloc("b"), *both, launch("s0", reads="ab")]
     first, second = replay(ops)
     records = records_of(ops)
-    assert suggest(records, first).num_removed == suggest(records, second).num_removed == 2
-    assert suggest(records, first).kind is FixKind.WAIT_STREAM
+    for race in (first, second):
+        fix = suggest(records, race)
+        assert fix.removes == {first.key, second.key}
+        assert fix.kind is FixKind.WAIT_STREAM
+    one, two = findings_of(records, [first, second])
+    assert one.fix is two.fix
 
 
 def test_all_occurrences_are_fixed():

@@ -19,7 +19,7 @@ from typing import Any, Final
 from cudalens.frames import Trace, atomic_write
 from cudalens.frames.files import check_target
 from cudalens.report import about
-from cudalens.views import assets, payload, text
+from cudalens.views import assets, payload, races, text
 from cudalens.views.facts import facts
 from cudalens.views.svg import timeline_svg
 
@@ -100,7 +100,7 @@ def _static(trace: Trace, title: str) -> str:
         f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{verdict}{timeline_svg(trace)}{table}'
+        f'<main>\n<div id="cudalens-static">{verdict}{races.static_html(trace)}{timeline_svg(trace)}{table}'
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
         f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
     )
@@ -127,6 +127,8 @@ def _about(trace: Trace) -> str:
 def _blocks(trace: Trace) -> Iterator[str]:
     config = {"facts": facts(trace), "versions": assets.library_versions()}
     yield _data("cudalens-facts", _json(config), kind="application/json")
+    if races.has_races(trace):
+        yield _data("cudalens-races", _base64(races.pack(trace)))
     for name in assets.LIBRARIES:
         yield _data(f"cudalens-{name}", _base64(assets.library(name)))
 

@@ -36,7 +36,13 @@ def module_text(entry: str) -> str:
 @cache
 def style_text() -> str:
     """The style sheet of the app."""
-    return _static("app.css")
+    return _static("app.css") + races_style_text()
+
+
+@cache
+def races_style_text() -> str:
+    """The style sheet of the race diff alone, which pages without the app show as well."""
+    return _static("races.css")
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cudalens.frames import Trace
-from cudalens.views import text
+from cudalens.views import races, text
 
 MEMORY_HINT: Final = (
     "Allocations were not recorded. Profile with %%cudaprofile --memory, or cudalens.profile(memory=True), "
@@ -14,10 +14,15 @@ MEMORY_HINT: Final = (
 
 
 def facts(trace: Trace) -> dict[str, Any]:
-    """Facts of `trace` for the page: ``verdict``, ``badge``, ``notes`` and ``memoryHint``; all plain text."""
+    """Facts of `trace` for the page: ``verdict``, ``badge``, ``notes`` and ``memoryHint``, plain text all of them.
+
+    ``hasRaces``: there are races to ask for; ``onlyRaces``: and nothing else, no timeline and no costs.
+    """
     return {
         "verdict": text.verdict(trace, badge=False),
         "badge": text.mark(trace.info),
         "notes": text.notes(trace.info),
         "memoryHint": MEMORY_HINT,
+        "hasRaces": races.has_races(trace),
+        "onlyRaces": text.is_races_alone(trace),
     }

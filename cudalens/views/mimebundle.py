@@ -14,7 +14,7 @@ from html import escape
 from typing import Any, Final
 
 from cudalens.frames import Trace
-from cudalens.views import text
+from cudalens.views import assets, races, text
 from cudalens.views.svg import timeline_svg
 
 WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
@@ -50,12 +50,15 @@ def static_bundle(trace: Trace, widget_id: str | None = None) -> dict[str, Any]:
 
 
 def static_html(trace: Trace, widget_id: str | None = None) -> str:
-    """Verdict, picture and largest costs as HTML that stands alone: no script, nothing external, at most 200 KB."""
+    """Verdict, races, picture, largest costs as HTML that stands alone: no script, nothing external, at most 200 KB."""
     mark = "" if widget_id is None else f' data-cudalens-static="{escape(widget_id, quote=True)}"'
     style = "" if widget_id is None else _STYLE
     head = f'<div class="cudalens-static"{mark}>{style}'
     verdict, table = text.summary(trace).html_parts()
-    return f"{head}{verdict}{timeline_svg(trace)}{table}</div>"
+    found = races.static_html(trace)
+    if found:
+        found = f"<style>{assets.races_style_text()}</style>{found}"
+    return f"{head}{verdict}{found}{timeline_svg(trace)}{table}</div>"
 
 
 def show(trace: Trace) -> None:

@@ -12,7 +12,7 @@ from cudalens.analysis import key_averages, summarize
 from cudalens.analysis.averages import UNCOUNTED
 from cudalens.analysis.summary import Summary
 from cudalens.frames import RunInfo, Trace
-from cudalens.views import units
+from cudalens.views import races_text, units
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
 _MAX_NOTES: Final = 8
@@ -24,19 +24,24 @@ _VERDICT_NAME_WIDTH: Final = 48
 
 
 def verdict(trace: Trace, *, badge: bool = True) -> str:
-    """One line with the answer first: wall time, how busy it was, the largest cost, launches, memory, overhead.
+    """One line with the answer first: races, wall time, how busy it was, the largest cost, launches, memory, overhead.
 
     Args:
         trace: What ran.
         badge: Whether simulated times are marked as such in the line itself.
     """
-    return _verdict(trace.info, summarize(trace), badge=badge)
+    return _verdict(trace, badge=badge)
 
 
 def summary(trace: Trace) -> SummaryText:
-    """The verdict and the largest costs of `trace`; prints as text, shows as a table in a notebook."""
-    result, rows = summarize(trace), _top_rows(trace)
-    return SummaryText(_verdict(trace.info, result, badge=True), tuple(notes(trace.info)), rows)
+    """The verdict, the races and the largest costs of `trace`; prints as text, shows as a table in a notebook."""
+    races = races_text.report_text(trace)
+    return SummaryText(_verdict(trace, badge=True), tuple(notes(trace.info)), _top_rows(trace), races)
+
+
+def is_races_alone(trace: Trace) -> bool:
+    """Whether `trace` was watched for races and not profiled."""
+    return not len(trace.events) and not len(trace.memory) and bool(races_text.verdict(trace))
 
 
 def mark(info: RunInfo) -> str | None:
@@ -63,15 +68,19 @@ class SummaryText:
         verdict: The answer in one line.
         notes: What went wrong, a line each.
         rows: The largest costs, a row of texts each: name, kind, count, total, self, mean ± sd, share.
+        races: The races in words, or "".
     """
 
     verdict: str
     notes: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    races: str = ""
 
     def __str__(self) -> str:
-        """At most 100 columns wide, but for the verdict."""
+        """At most 100 columns wide, but for the verdict and sentences about races."""
         lines = [self.verdict, *(f"  ! {note}" for note in self.notes)]
+        if self.races:
+            lines += ["", self.races]
         if self.rows:
             lines += ["", *_aligned(self.rows)]
         return "\n".join(lines)
@@ -161,19 +170,19 @@ def _aligned(rows: tuple[tuple[str, ...], ...]) -> list[str]:
     return [lines[0], "─" * max(map(len, lines)), *lines[1:]]
 
 
-def _verdict(info: RunInfo, result: Summary, *, badge: bool) -> str:
-    simulated = mark(info) if badge else None
-    parts = [
-        _busy(result),
-        _largest(result),
-        _work(result),
-        *_steps(result),
-        *_memory(result),
-        *_overhead(info),
-        *_outcome(info),
-    ]
-    line = "; ".join(part for part in parts if part)
+def _verdict(trace: Trace, *, badge: bool) -> str:
+    simulated = mark(trace.info) if badge else None
+    races = races_text.verdict(trace)
+    profile = [] if is_races_alone(trace) else _profile(trace.info, summarize(trace))
+    # A race is what to know first; that there is none supports the rest.
+    known = [races, *profile] if len(trace.races) else [*profile, races]
+    line = "; ".join(part for part in (*known, *_outcome(trace.info)) if part)
     return f"[{simulated}] {line}" if simulated else line
+
+
+def _profile(info: RunInfo, result: Summary) -> list[str]:
+    work = [*_steps(result), *_memory(result), *_overhead(info)]
+    return [_busy(result), _largest(result), _work(result), *work]
 
 
 def _busy(result: Summary) -> str:

@@ -1,7 +1,8 @@
 // One view of one trace: the verdict, the timeline, details, the table of costs and the memory curve, linked by one
 // selection. The same code draws the live widget and the offline report; only their `source` differs:
-//   facts      {verdict, badge, notes, memoryHint}       small JSON
+//   facts      {verdict, badge, notes, memoryHint, hasRaces, onlyRaces}   small JSON
 //   payload()  -> Promise<Uint8Array>                    the binary columns
+//   races()    -> Promise<Uint8Array>                    gzipped JSON of the races, where there are any
 //   asset(name) -> Promise<Uint8Array>                   gzipped: "datatables.js", "datatables.css", "plotly.js"
 //   versions   {datatables, plotly}                      keys of the page's shared libraries
 //   onSelect({range, event, names})                      event as a row of trace.events, names as text
@@ -10,6 +11,7 @@ import { renderDetails } from "./details.js";
 import { createMemory } from "./memory.js";
 import { inflate, loadLibrary } from "./modules.js";
 import { decodePayload } from "./payload.js";
+import { createRaces } from "./races.js";
 import { createSelectionStore, selectedMask } from "./selection.js";
 import { createTable } from "./table.js";
 import { createTimeline } from "./timeline.js";
@@ -48,6 +50,7 @@ function buildSkeleton(app) {
     details: uiElement("section", { class: "cl-panel cl-details", "aria-label": "Details of the selected event" }),
     tableHost: uiElement("div", { class: "cl-table-host" }),
     memory: uiElement("section", { class: "cl-panel cl-memory", "aria-label": "Memory curve" }),
+    races: uiElement("section", { class: "cl-races", "aria-label": "Races", hidden: true }),
     message: uiElement("div", { class: "cl-message", role: "alert", hidden: true }),
     status: uiElement("p", { class: "cl-hint cl-status" }, "Loading the timeline…"),
   };
@@ -55,8 +58,8 @@ function buildSkeleton(app) {
   parts.verdict.prepend(...(badge ? [badge, " "] : []));
   const table = uiElement("section", { class: "cl-panel cl-table", "aria-label": "Costs by name" },
     uiElement("h3", {}, "Operators and kernels"), parts.tableHost);
-  app.root.replaceChildren(parts.verdict, ...noteList(facts.notes), parts.message, parts.status, parts.timeline,
-    parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory);
+  app.root.replaceChildren(parts.verdict, ...noteList(facts.notes), parts.message, parts.status, parts.races,
+    parts.timeline, parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory);
   for (const part of [table, parts.details, parts.memory]) part.hidden = true;
   parts.table = table;
   return parts;
@@ -75,6 +78,12 @@ function noteList(notes = []) {
 
 async function startApp(app) {
   const { parts, source, root } = app;
+  if (source.facts.hasRaces) await startPanel(app, "list of races", startRaces);
+  if (!app.isOpen) return;
+  if (source.facts.onlyRaces) {
+    await finishWithoutEvents(app);
+    return;
+  }
   app.data = await decodePayload(await source.payload());
   if (!app.isOpen) return;
   source.onData?.();
@@ -97,6 +106,25 @@ async function startApp(app) {
     startPanel(app, "list of details", async () => await app.data.detailsReady),
   ]);
   if (app.isOpen) root.dataset.state = "ready";
+}
+
+async function startRaces(app) {
+  const { parts, source } = app;
+  const model = JSON.parse(new TextDecoder().decode(await inflate(await source.races())));
+  if (!app.isOpen) return;
+  const host = uiElement("div", { class: "cudalens-races" });
+  parts.races.append(...(source.facts.onlyRaces ? [] : [uiElement("h3", {}, "Races")]), host);
+  parts.races.hidden = false;
+  app.panels.races = createRaces(host, model, { onChoose: (race) => app.panels.timeline?.showRace(race.row) });
+}
+
+// A run that was watched for races and not profiled: there is no timeline, and nothing else to wait for.
+async function finishWithoutEvents(app) {
+  app.parts.status.remove();
+  app.source.onData?.();
+  await nextPaint();
+  app.source.onPaint?.();
+  if (app.isOpen && app.root.dataset.state !== "failed") app.root.dataset.state = "ready";
 }
 
 const nextPaint = () => new Promise((done) => {

@@ -21,6 +21,7 @@ function startReport() {
   globalThis.cudalensReport = createApp(root, {
     ...config,
     payload: async () => fromBase64(reportBlock("cudalens-payload")),
+    races: async () => fromBase64(reportBlock("cudalens-races")),
     asset: async (name) => fromBase64(reportBlock(`cudalens-${name}`)),
     onData() {
       still.hidden = true;

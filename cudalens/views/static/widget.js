@@ -69,6 +69,7 @@ function render({ model, el }) {
     facts: model.get("_facts"),
     versions: model.get("_versions"),
     payload: () => link.ask("payload"),
+    races: () => link.ask("races"),
     asset: (name) => link.ask(name),
     onData: reveal,
     onFail: () => (root.hidden = false),

@@ -53,9 +53,10 @@ def _to_copy(
 class ToCopy(torch.autograd.Function):
     """A copy across devices. torch's own node would send the gradient to the CPU device that it sees."""
 
+    generate_vmap_rule = True
+
     @staticmethod
     def forward(
-        ctx: Any,
         gpus: Gpus,
         tensor: torch.Tensor,
         where: torch.device,
@@ -64,10 +65,15 @@ class ToCopy(torch.autograd.Function):
         memory_format: torch.memory_format,
     ) -> torch.Tensor:
         """Copy `tensor` to `where`."""
+        return _to_copy(gpus, tensor, where, dtype, non_blocking, memory_format)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        """Keep where the tensor came from; apart from `forward`, as torch.func wants it."""
+        gpus, tensor = inputs[:2]
         residence = residence_of(tensor)
         ctx.source = residence.device if residence is not None else None
         ctx.gpus, ctx.dtype = gpus, tensor.dtype
-        return _to_copy(gpus, tensor, where, dtype, non_blocking, memory_format)
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:

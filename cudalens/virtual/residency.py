@@ -56,9 +56,15 @@ def residence_of(tensor: torch.Tensor) -> Residence | None:
     try:
         storage = tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
-        return None
+        return _residence_inside(tensor)
     residence = storage.__dict__.get(KEY)
     return residence if residence is not None and not residence.gpus.is_closed else None
+
+
+def _residence_inside(tensor: torch.Tensor) -> Residence | None:
+    """Of a tensor that torch.func has wrapped: that of what is in it."""
+    functorch = torch._C._functorch
+    return residence_of(functorch.get_unwrapped(tensor)) if functorch.is_functorch_wrapped_tensor(tensor) else None
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:

@@ -437,3 +437,19 @@ def test_a_hook_may_copy_to_the_host() -> None:
     (x * 3).sum().backward()
     assert kept[0].device == CPU
     assert kept[0].tolist() == [[3.0] * 3] * 2
+
+
+def test_tensors_under_torch_func_are_where_what_is_in_them_is() -> None:
+    host, x = torch.ones(3), torch.ones(3, device="cuda")
+    seen: list[torch.device] = []
+
+    def loss(value: torch.Tensor) -> torch.Tensor:
+        seen.append(value.device)
+        return (value * torch.full((3,), 2.0, device=value.device)).sum()
+
+    assert torch.func.grad(loss)(x).tolist() == [2.0] * 3
+    assert torch.vmap(torch.func.grad(loss))(x.expand(2, 3)).device == CUDA0
+    assert seen == [CUDA0, CUDA0]
+    assert torch.func.grad(lambda value: (value.cuda() ** 2).sum())(host).device == CPU
+    assert torch.func.jvp(lambda value: value.cpu() * 2, (x,), (x,))[1].device == CPU
+    assert torch.vmap(lambda row: row.cuda())(torch.ones(2, 3)).device == CUDA0

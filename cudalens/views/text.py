@@ -22,6 +22,9 @@ _NAME_WIDTH: Final = 34
 _HTML_NAME_WIDTH: Final = 56
 _VERDICT_NAME_WIDTH: Final = 48
 
+_NEGLIGIBLE: Final = 1000
+"""By how much a peak of memory may be smaller than another before the verdict leaves it out."""
+
 
 def verdict(trace: Trace, *, badge: bool = True) -> str:
     """One line with the answer first: races, wall time, how busy it was, the largest cost, launches, memory, overhead.
@@ -217,7 +220,9 @@ def _steps(result: Summary) -> list[str]:
 
 
 def _memory(result: Summary) -> list[str]:
-    peaks = result.peak_memory_bytes or {}
+    recorded = result.peak_memory_bytes or {}
+    # A peak that is lost beside another one's tells nobody anything.
+    peaks = {kind: peak for kind, peak in recorded.items() if peak >= max(recorded.values()) / _NEGLIGIBLE}
     return [f"peak memory {', '.join(f'{units.size(peak)} ({kind})' for kind, peak in peaks.items())}"] if peaks else []
 
 

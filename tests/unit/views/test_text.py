@@ -1,5 +1,6 @@
 from html.parser import HTMLParser
 
+import pandas as pd
 import pytest
 import sample_traces
 from sample_traces import cpu_trace, gpu_trace
@@ -18,6 +19,16 @@ def test_verdict_says_the_answer_first_then_cost_work_memory_overhead():
     assert support[2] == "3 steps of 900 µs ± 0 ns"
     assert support[3] == "peak memory 4.00 MiB (cuda)"
     assert support[4] == "profiling cost 62.0 ms more (start 20.0 ms, stop 30.0 ms, frames 12.0 ms)"
+
+
+def test_a_peak_that_is_lost_beside_anothers_is_left_out():
+    trace = gpu_trace()
+    host = trace.memory.head(1).astype({"device_type": object}).assign(device_type="cpu", allocated_bytes=252)
+    both = pd.concat([host, trace.memory.astype({"device_type": object})], ignore_index=True)
+    both = both.astype({"device_type": "category", **{name: trace.memory[name].dtype for name in ("action",)}})
+    line = text.verdict(Trace(trace.info, events=trace.events, memory=both))
+    assert "peak memory 4.00 MiB (cuda);" in line
+    assert "cpu" not in line
 
 
 def test_verdict_without_a_device_speaks_of_the_cpu():

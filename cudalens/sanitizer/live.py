@@ -18,6 +18,7 @@ import torch
 from cudalens.device import hooks, modes, queries
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.errors import RaceError, SanitizerError
+from cudalens.sanitizer import stacks
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.log import Log
@@ -170,6 +171,8 @@ class Sanitizer:
         if self._watch is not None:
             raise SanitizerError("this sanitizer is on already; stop() it first, or make another.")
         self.error = None
+        if not _running:
+            stacks.forget_places()
         watch = Watch(self._findings, len(_running), self._on_races, self._failed)
         self._watch = watch
         try:

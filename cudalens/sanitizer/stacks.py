@@ -82,6 +82,10 @@ _known: Final[dict[int, tuple[CodeType, dict[int, Place] | None]]] = {}
 """By ``id`` of the code: the code, which must stay alive for that, and its places; None where it is passed by."""
 
 
+_MAX_KNOWN: Final = 50_000
+"""Code objects that may be kept alive from one run to the next."""
+
+
 def place(depth: int = 1) -> Place:
     """The innermost place of the user's among the callers.
 
@@ -104,6 +108,12 @@ def place(depth: int = 1) -> Place:
             return found
         stack_frame = stack_frame.f_back
     return NOWHERE
+
+
+def forget_places() -> None:
+    """Let go of the code of old notebook cells once there is a lot of it; called while no sanitizer is on."""
+    if len(_known) > _MAX_KNOWN:
+        _known.clear()
 
 
 def line_of(code: CodeType, instruction: int) -> int:

@@ -1,0 +1,64 @@
+"""Standing between a class and its callers."""
+
+import pytest
+
+from cudalens.device.interpose import Interposed, interposed
+
+
+@pytest.fixture
+def kind():
+    class Base:
+        def act(self, number):
+            return number + 1
+
+    class Kind(Base):
+        pass
+
+    return Kind
+
+
+def test_listeners_are_told_before_and_after(kind):
+    told, method = [], Interposed(kind, "act")
+    method.add(before=lambda self, number: told.append(("before", number)))
+    method.add(after=lambda result, self, number: told.append(("after", result, number)))
+    assert kind().act(3) == 4
+    assert told == [("before", 3), ("after", 4, 3)]
+
+
+def test_without_listeners_the_class_is_as_it_was(kind):
+    def listener(*args):
+        pass
+
+    method = Interposed(kind, "act")
+    method.add(before=listener)
+    method.add(after=listener)
+    method.remove(before=listener)
+    assert "act" in vars(kind)
+    method.remove(after=listener)
+    assert "act" not in vars(kind)
+    assert not method.is_in_place
+
+
+def test_whoever_came_later_is_not_taken_away(kind):
+    told = []
+
+    def listener(*args):
+        told.append(args[1:])
+
+    method = Interposed(kind, "act")
+    method.add(before=listener)
+    inner = kind.act
+    kind.act = lambda self, number: inner(self, 10 * number)
+    method.remove(before=listener)
+    assert kind().act(1) == 11
+    assert told == []
+    method.add(before=listener)  # stands where it stood: nothing is stacked up
+    assert kind().act(1) == 11
+    assert told == [(10,)]
+    kind.act = inner
+    method.remove(before=listener)
+    assert "act" not in vars(kind)
+
+
+def test_there_is_one_for_each_method(kind):
+    assert interposed(kind, "act") is interposed(kind, "act")

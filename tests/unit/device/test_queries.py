@@ -1,0 +1,51 @@
+"""Questions that were answered "done"."""
+
+import torch
+
+from cudalens.device import hooks, queries
+from cudalens.device.records import EventFoundDone, StreamFoundDone
+from cudalens.device.streams import current_device, current_stream, pointer_of
+from cudalens.virtual import device
+
+
+def test_answers_of_true_become_records_while_somebody_watches():
+    told = []
+    with device("h100"), hooks.subscribe(told.append):
+        event, stream = torch.cuda.Event(), torch.cuda.Stream()
+        queries.watch()
+        try:
+            x = torch.ones(1 << 22, device="cuda")
+            event.record()
+            assert not event.query()
+            torch.cuda.synchronize()
+            assert event.query()
+            assert stream.query()
+        finally:
+            queries.unwatch()
+        assert event.query()
+        found = [record for record in told if isinstance(record, EventFoundDone | StreamFoundDone)]
+        assert found == [EventFoundDone(event.cuda_event), StreamFoundDone(stream.cuda_stream)]
+        assert x.numel()
+
+
+def test_an_event_without_a_record_says_nothing():
+    told = []
+    with device("h100"), hooks.subscribe(told.append):
+        queries.watch()
+        torch.cuda.Event().query()
+        queries.unwatch()
+    assert told == []
+
+
+def test_the_current_stream_and_device():
+    with device("h100x2"):
+        stream = torch.cuda.Stream(device=1)
+        with torch.cuda.stream(stream):
+            assert (current_device(), current_stream(1), current_stream(0)) == (1, stream.cuda_stream, 0)
+        assert pointer_of(stream) == stream.cuda_stream
+        generic = torch.Stream(
+            stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
+        )
+        assert pointer_of(generic) == stream.cuda_stream
+    if not torch.cuda.is_available():
+        assert (current_device(), current_stream(0)) == (0, 0)

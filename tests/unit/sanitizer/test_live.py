@@ -1,0 +1,504 @@
+"""The sanitizer as a tool: options, findings, what it leaves behind, and what happens when something is wrong in it."""
+
+import gc
+import threading
+import tracemalloc
+import warnings
+import weakref
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import cudalens
+from cudalens import RaceError, SanitizerError
+from cudalens.device import hooks, modes
+from cudalens.sanitizer import RaceKind, RaceWarning, access, running
+from cudalens.virtual import device
+
+N = 64
+
+
+def race(side, times=1):
+    """A write on the default stream and one on a side stream, again and again."""
+    x = torch.ones(N, device="cuda")
+    for _ in range(times):
+        torch.cuda.synchronize()
+        x.fill_(1)
+        with torch.cuda.stream(side):
+            x.fill_(2)
+    torch.cuda.synchronize()
+    return x
+
+
+def stack_of_modes():
+    return [torch._C._get_dispatch_stack_at(n) for n in range(torch._C._len_torch_dispatch_stack())]
+
+
+# Findings
+
+
+def test_one_race_per_pair_of_places_with_a_count(side):
+    with cudalens.sanitize() as san:
+        race(side, times=7)
+    (found,) = san.races
+    assert (found.kind, found.count, san.num_seen) == (RaceKind.WRITE_AFTER_WRITE, 7, 7)
+
+
+def test_streams_that_change_every_time_make_no_new_finding(gpu):
+    with cudalens.sanitize() as san:
+        for _ in range(5):
+            race(torch.cuda.Stream())
+    assert [found.count for found in san.races] == [5]
+
+
+def test_five_hundred_reads_and_one_write_are_one_race(side):
+    x = torch.ones(N, device="cuda")
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san:
+        with torch.cuda.stream(side):
+            for _ in range(500):
+                x.sum()
+        x.fill_(1)
+    assert [found.count for found in san.races] == [1]
+
+
+def test_both_accesses_have_their_stacks(side):
+    from cudalens.sanitizer.stacks import frames_of
+
+    with cudalens.sanitize() as san:
+        race(side)
+    (found,) = san.races
+    for touch in (found.first, found.second):
+        frames = frames_of(touch.stack, depth=2)
+        assert [frame.function for frame in frames] == ["race", "test_both_accesses_have_their_stacks"]
+        assert frames[0].line == touch.place.line
+        assert "x.fill_" in frames[0].source
+
+
+def test_clear_forgets_and_finds_anew(side):
+    with cudalens.sanitize() as san:
+        race(side)
+        san.clear()
+        assert (san.races, san.num_seen) == ([], 0)
+        race(side)
+        assert len(san.races) == 1
+
+
+def test_the_races_of_several_runs_are_kept(side):
+    san = cudalens.sanitize()
+    for _ in range(2):
+        san.start()
+        race(side)
+        san.stop()
+    assert [found.count for found in san.races] == [2]
+
+
+def test_the_frames_are_the_catalogs(side):
+    from cudalens.frames.catalog import check_frame
+
+    with cudalens.sanitize() as san:
+        race(side, times=3)
+    frames = san.frames()
+    for name, frame in frames.items():
+        check_frame(name, frame)
+    assert list(frames["races"]["count"]) == [3]
+
+
+def test_a_name_for_memory(side):
+    x = torch.ones(N, device="cuda")
+    with cudalens.sanitize() as san:
+        san.name_memory(x, "kv cache")
+        x.fill_(1)
+        with torch.cuda.stream(side):
+            x[3:].sum()
+    assert san.races[0].tensors == {"kv cache"}
+
+
+# Options
+
+
+def test_raise_comes_from_the_operator_which_has_run(side):
+    x = torch.zeros(N, device="cuda")
+    with (  # noqa: PT012 - where in the block it comes from is the point
+        pytest.raises(RaceError, match="write after write") as caught,
+        cudalens.sanitize(on_race="raise"),
+    ):
+        x.fill_(1)
+        with torch.cuda.stream(side):
+            x.fill_(2)
+        raise AssertionError("not reached")
+    assert x.sum().item() == 2 * N
+    assert [found.kind for found in caught.value.races] == [RaceKind.WRITE_AFTER_WRITE]
+    assert "test_live.py" in str(caught.value)
+
+
+def test_what_was_raised_once_is_not_raised_again(side):
+    with cudalens.sanitize(on_race="raise") as san:
+        x = torch.ones(N, device="cuda")
+        for _ in range(3):
+            torch.cuda.synchronize()
+            try:
+                x.fill_(1)
+                with torch.cuda.stream(side):
+                    x.fill_(2)
+            except RaceError:
+                assert san.num_seen == 1
+    assert san.num_seen == 3
+
+
+def test_a_replay_raises_at_the_end_of_the_block(side):
+    x = torch.ones(N, device="cuda")
+    with pytest.raises(RaceError), cudalens.sanitize(on_race="raise"):  # noqa: PT012
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            x.add_(1)
+        x.fill_(1)
+        with torch.cuda.stream(side):
+            graph.replay()
+
+
+def test_the_users_exception_is_the_one_that_comes_out(side):
+    x = torch.ones(N, device="cuda")
+    with pytest.raises(ZeroDivisionError), cudalens.sanitize(on_race="raise"):  # noqa: PT012
+        x.fill_(1)
+        with torch.cuda.stream(side):
+            access(writes=[x])
+        1 / 0  # noqa: B018
+
+
+def test_warn_gives_each_finding_once_at_the_users_line(side):
+    with pytest.warns(RaceWarning, match="write after write") as caught, cudalens.sanitize(on_race="warn"):
+        race(side, times=3)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize("detect", ["use_after_free", RaceKind.HOST, ["read-after-write", RaceKind.WRITE_AFTER_READ]])
+def test_only_the_detectors_that_were_asked_for(side, detect):
+    with cudalens.sanitize(detect=detect) as san:
+        race(side, times=2)
+    assert (san.races, san.status().num_hidden) == ([], 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"detect": "data_race"}, "no detector 'data_race'; expected some of read_after_write, .*use_after_free"),
+        ({"detect": []}, "no detector is named"),
+        ({"on_race": "explode"}, "on_race is 'explode'; expected one of collect, warn, raise"),
+        ({"stack_depth": 0}, "stack_depth is 0; expected"),
+        ({"suppress": ["op:"]}, "suppression 'op:' is empty"),
+        ({"suppress": [3]}, "suppression 3 is int; expected text"),
+        ({"suppress_file": "/no/such/file"}, "suppression file /no/such/file cannot be read"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(SanitizerError, match=message):
+        cudalens.sanitize(**options)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hides"),
+    [
+        ("aten::fill_", True),
+        ("op:aten::fill*", True),
+        ("at:*/test_live.py:*", True),
+        ("*/test_live.py:*", True),
+        ("tensor:float32*", True),
+        ("kind:write_after_write", True),
+        ("write after write", True),
+        ("at:aten::fill_", False),
+        ("aten::add", False),
+        ("fill", False),
+    ],
+)
+def test_suppressions(side, pattern, hides):
+    with cudalens.sanitize(suppress=pattern) as san:
+        race(side)
+    assert (san.races == []) == hides
+
+
+def test_a_suppression_file(side, tmp_path):
+    path = tmp_path / "races.supp"
+    path.write_text("# known\n\nop:aten::mul   # harmless\naten::fill_\n")
+    with cudalens.sanitize(suppress_file=path) as san:
+        race(side)
+    assert san.races == []
+
+
+# What torch does not see
+
+
+def test_annotated_accesses(side):
+    x, y = torch.ones(N, device="cuda"), torch.ones(N, device="cuda")
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san:
+        access(reads=[y], writes=x, name="my_kernel")
+        with torch.cuda.stream(side):
+            access(reads=[x[5:9], y], name="other_kernel")
+    (found,) = san.races
+    assert (found.first.op, found.second.op, found.second.argument) == ("my_kernel", "other_kernel", "reads[0]")
+    assert found.second.region.run == 16
+
+
+def test_an_annotation_of_host_memory_alone_is_the_hosts(gpu):
+    x, h = torch.ones(N, device="cuda"), torch.zeros(N).pin_memory()
+    with cudalens.sanitize() as san:
+        h.copy_(x, non_blocking=True)
+        access(writes=[h], name="memcpy of ours")
+    assert [found.kind for found in san.races] == [RaceKind.HOST]
+
+
+def test_annotations_cost_nothing_and_ask_for_nothing_while_nobody_watches():
+    access(reads=["no tensor"])
+
+
+def test_an_annotation_that_is_no_tensor_is_refused(gpu):
+    with cudalens.sanitize(), pytest.raises(TypeError, match=r"access\(writes=…\) holds str"):
+        access(writes=["no tensor"])
+
+
+# Coming and going
+
+
+def test_off_leaves_nothing_of_it(side):
+    methods = {name: getattr(torch.Tensor, name) for name in ("numpy", "tolist", "__array__", "__dlpack__")}
+    own = {name: vars(torch.Tensor).get(name) for name in methods}
+    start, query, modes_before = threading.Thread.start, torch.cuda.Event.query, stack_of_modes()
+    with cudalens.sanitize() as san:
+        assert torch.cuda.Event.query is not query
+        assert (san.is_on, running()) == (True, [san])
+        race(side)
+    assert {name: getattr(torch.Tensor, name) for name in methods} == methods
+    assert {name: vars(torch.Tensor).get(name) for name in methods} == own
+    assert (threading.Thread.start, torch.cuda.Event.query, stack_of_modes()) == (start, query, modes_before)
+    assert not hooks.is_on()
+    assert (san.is_on, running()) == (False, [])
+
+
+def test_on_and_off_a_thousand_times_leaks_nothing(gpu):
+    x = torch.ones(N, device="cuda")
+
+    def once():
+        with cudalens.sanitize():
+            x.add_(1)
+
+    for _ in range(50):
+        once()
+    gc.collect()
+    num_objects = len(gc.get_objects())
+    tracemalloc.start()
+    for _ in range(1000):
+        once()
+    gc.collect()
+    ours = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(True, "*/cudalens/[sd]e*/*")])
+    tracemalloc.stop()
+    assert len(gc.get_objects()) - num_objects < 100
+    assert sum(trace.size for trace in ours.traces) < 20_000
+    assert len(x.untyped_storage().__dict__) <= 3
+
+
+def test_a_sanitizer_that_ended_keeps_no_tensor_and_none_of_its_state(gpu):
+    with cudalens.sanitize() as san:
+        x = torch.ones(N, device="cuda")
+        watch = weakref.ref(san._watch)
+        dead = weakref.ref(x)
+        del x
+        assert dead() is None
+    gc.collect()
+    assert watch() is None
+
+
+def test_starting_twice_is_refused_and_stopping_twice_is_not(gpu):
+    san = cudalens.sanitize()
+    with san, pytest.raises(SanitizerError, match="on already"):
+        san.start()
+    san.stop()
+
+
+def test_two_at_once(side):
+    with cudalens.sanitize() as outer:
+        race(side)
+        with cudalens.sanitize(detect="host") as inner:
+            race(side)
+        with cudalens.sanitize() as later:
+            pass
+        race(side)
+    assert outer.num_seen == 3
+    assert (inner.num_seen, later.num_seen) == (0, 0)
+
+
+@pytest.mark.parametrize("first_off", ["sanitizer", "device"])
+def test_a_device_may_come_after_the_sanitizer_and_go_before_or_after_it(first_off):
+    san, gpu = cudalens.sanitize(), device("h100")
+    san.start()
+    gpu.enable()
+    try:
+        race(torch.cuda.Stream())
+        torch.cuda.Event().query()
+    finally:
+        for one in (san.stop, gpu.disable) if first_off == "sanitizer" else (gpu.disable, san.stop):
+            one()
+    assert len(san.races) == 1
+    assert san.error is None
+    assert stack_of_modes() == []
+    assert torch.zeros(3).sum() == 0
+    with device("h100"), cudalens.sanitize() as again:
+        race(torch.cuda.Stream())
+    assert len(again.races) == 1
+
+
+def test_one_sanitizer_outlives_several_devices():
+    with cudalens.sanitize() as san:
+        for _ in range(2):
+            with device("h100"):
+                x = race(torch.cuda.Stream())
+            x.add(1)
+    assert san.error is None
+    assert [found.count for found in san.races] == [2]
+
+
+def test_without_a_device_it_has_nothing_to_say():
+    with cudalens.sanitize() as san:
+        x = torch.ones(3, requires_grad=True)
+        (x * 2).sum().backward()
+        assert x.grad.tolist() == [2, 2, 2]
+    assert (san.races, san.error, san.status().num_launches) == ([], None, 0)
+
+
+def test_threads_that_start_meanwhile_are_seen(gpu):
+    x = torch.ones(N, device="cuda")
+    torch.cuda.synchronize()
+    seen = []
+
+    def work():
+        with torch.cuda.stream(torch.cuda.Stream()):
+            x.fill_(2)
+        seen.append(len(stack_of_modes()))
+
+    with cudalens.sanitize() as san:
+        x.fill_(1)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert [found.kind for found in san.races] == [RaceKind.WRITE_AFTER_WRITE]
+    assert seen == [2]
+    assert "run" not in vars(thread)
+
+
+def test_many_threads_at_once(gpu):
+    def work():
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            x = torch.ones(N, device="cuda")
+            for _ in range(30):
+                x = (x + 1)[1:].contiguous()
+        stream.synchronize()
+
+    with cudalens.sanitize() as san:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert san.error is None
+    assert san.status().num_launches >= 4 * 31
+
+
+def test_modes_of_the_users_own(side):
+    class Count(TorchDispatchMode):
+        num = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            Count.num += 1
+            return func(*args, **(kwargs or {}))
+
+    with cudalens.sanitize() as san, Count():
+        race(side)
+    assert Count.num >= 3
+    assert len(san.races) == 1
+
+
+def test_tensor_subclasses_go_first_and_what_they_call_is_seen(side):
+    class Wrapped(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+            made.inner = inner
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return func(*[a.inner if isinstance(a, Wrapped) else a for a in args], **(kwargs or {}))
+
+    x = torch.ones(N, device="cuda")
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san:
+        x.fill_(1)
+        with torch.cuda.stream(side):
+            torch.ops.aten.add_.Scalar(Wrapped(x), 1)
+    assert [found.kind for found in san.races] == [RaceKind.WRITE_AFTER_WRITE]
+
+
+# When something is wrong
+
+
+def test_an_error_in_the_sanitizer_ends_it_and_not_the_program(side):
+    x = torch.ones(N, device="cuda")
+    with cudalens.sanitize() as san:
+        san._watch.detector.launch_op = lambda op: 1 / 0
+        with pytest.warns(RuntimeWarning, match="is off: ZeroDivisionError") as caught:  # noqa: PT031
+            for _ in range(3):
+                x.fill_(3)
+        assert len(caught) == 1
+        assert x.sum().item() == 3 * N
+        assert not san.is_on
+        assert not hooks.is_on()
+        assert "off, because of an error in it: ZeroDivisionError" in str(san.status())
+    assert isinstance(san.error, ZeroDivisionError)
+    assert not [mode for mode in stack_of_modes() if getattr(mode, modes.OBSERVES, False)]
+
+
+def test_an_error_while_warnings_are_errors_disturbs_nobody(gpu):
+    x = torch.ones(N, device="cuda")
+    with warnings.catch_warnings(), cudalens.sanitize() as san:
+        warnings.simplefilter("error")
+        san._watch.detector.launch_op = lambda op: 1 / 0
+        x.fill_(3)
+    assert isinstance(san.error, ZeroDivisionError)
+
+
+def test_an_operators_own_error_comes_out_as_it_is(gpu):
+    with cudalens.sanitize() as san:
+        with pytest.raises(RuntimeError, match="size"):
+            torch.ones(3, device="cuda").add_(torch.ones(4, device="cuda"))
+        torch.ones(3, device="cuda").add_(1)
+    assert san.error is None
+
+
+def test_the_status_tells_how_it_is_doing(side):
+    san = cudalens.sanitize()
+    assert str(san.status()).startswith("stream-race sanitizer: off")
+    with san:
+        race(side, times=2)
+        status = san.status()
+    assert (status.is_on, status.num_findings, status.num_seen) == (True, 1, 2)
+    assert status.num_launches == 5
+    assert "1 race, seen 2 times" in str(status)
+
+
+def test_the_log_can_be_judged_again(side):
+    from cudalens.sanitizer.engine import Detector
+
+    with cudalens.sanitize() as san:
+        x = torch.ones(N, device="cuda")
+        with torch.cuda.stream(side):
+            x.sum()
+        h = x.to("cpu", non_blocking=True)
+        h.sum()
+        detector = Detector()
+        for record in san.log.records():
+            detector.add(record)
+    assert [found.kind for found in detector.races] == [found.kind for found in san.races]
+    assert [found.second.place for found in detector.races] == [found.second.place for found in san.races]
+    assert san.log.records() == []

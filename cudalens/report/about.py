@@ -27,6 +27,7 @@ KEYS: Final = (
     ("/, then Enter or N", "search by name, go to the next match"),
     ("C", "fold or unfold the lane"),
     ("Esc", "let go of the selection"),
+    ("arrows, Home, End in the list of races", "go from race to race"),
 )
 
 

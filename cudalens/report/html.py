@@ -43,7 +43,8 @@ def to_html(trace: Trace, path: str | os.PathLike[str], *, title: str | None = N
     Raises:
         OutputError: The file cannot be written; what stood there is untouched.
     """
-    heading = f"Profile of {trace.info.name}" if title is None else title
+    what = "Races" if text.is_races_alone(trace) else "Profile"
+    heading = f"{what} of {trace.info.name}" if title is None else title
     target = check_target(path)  # before the work, not after it
     page = "".join(_page(trace, heading)).encode("utf-8", errors="replace")
     with atomic_write(target) as file:

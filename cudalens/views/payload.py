@@ -20,6 +20,7 @@ from cudalens.views import payload_details, payload_order
 from cudalens.views.payload_codec import PayloadWriter
 from cudalens.views.payload_memory import add_memory
 from cudalens.views.payload_order import Ints
+from cudalens.views.races_marks import race_marks
 
 VERSION: Final = 1
 
@@ -64,6 +65,7 @@ def pack(
     for item, count in zip(lanes, np.bincount(lane, minlength=len(lanes)), strict=True):
         item["count"] = int(count)
     header |= facts
+    header["races"] = race_marks(trace)
     header["memory"] = add_memory(writer, trace.memory, t0, place)
     budget = None if max_bytes is None else max_bytes - writer.num_bytes(*writer.names) - _HEADER_RESERVE
     header |= payload_details.add_details(writer, trace, order, budget)

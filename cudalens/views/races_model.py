@@ -19,6 +19,7 @@ MAX_DIFF: Final = 20_000
 
 _MAX_LINE: Final = 300
 _MAX_STEPS: Final = 400
+_ATEN: Final = "aten::"
 
 HOST: Final = "the host"
 """The host's name among the streams."""
@@ -108,8 +109,8 @@ class AccessView:
 
     @property
     def title(self) -> str:
-        """The operator, or what stands for it."""
-        return self.op or "an operation"
+        """The operator without torch's own namespace, or what stands for it."""
+        return self.op.removeprefix(_ATEN) or "an operation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +290,7 @@ def _step(entry: dict[str, Any]) -> Step:
     return Step(
         act=text("act"),
         stream=text("stream") or HOST,
-        name=text("op") or text("tensor"),
+        name=text("op").removeprefix(_ATEN) or text("tensor"),
         event=text("event"),
         count=count if isinstance(count, int) else 1,
     )

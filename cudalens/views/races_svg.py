@@ -6,7 +6,6 @@ stands on light and dark ground. So the pictures need no style sheet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -122,23 +121,23 @@ def happens_before_svg(race: RaceView) -> Node:
     lanes, num_hidden = _lanes(race)
     slots = _slots(race, lanes)
     edges = _edges(slots)
-    width = edges[-1] + slots[-1].width + 14
+    width = max(edges[-1] + slots[-1].width + 14, _label_end(slots, edges))
     height = _TOP + len(lanes) * _LANE + 16
-    left, right = (next(k for k in order if slots[k].is_access) for order in _both_ways(len(slots)))
     note = "issue order →" + (f" · {units.plural(num_hidden, 'other stream')} not shown" if num_hidden else "")
     parts = [
         *_lane_lines(lanes, slots, edges, width),
         *_waits(slots, edges),
         *(node for slot, x in zip(slots, edges, strict=True) for node in _drawn(slot, x)),
-        *_missing_edge(slots, edges, left, right),
+        *_missing_edge(slots, edges),
         _text(note, _GUTTER, height - 3, 10, opacity=0.65),
     ]
     label = f"{race.first.title} on {race.first.stream}, then {race.second.title} on {race.second.stream}: {_MISSING}"
     return svg(width, height, label, *parts, fill="currentColor", font_family="system-ui,sans-serif", font_size=11)
 
 
-def _both_ways(number: int) -> tuple[Sequence[int], Sequence[int]]:
-    return range(number), range(number - 1, -1, -1)
+def _label_end(slots: list[_Slot], edges: list[float]) -> float:
+    """Right end of the words at the middle of the missing edge."""
+    return (edges[0] + slots[0].width / 2 + edges[-1] + slots[-1].width / 2) / 2 + 20 + len(_MISSING) * _CHAR
 
 
 def _lanes(race: RaceView) -> tuple[list[str], int]:
@@ -277,18 +276,19 @@ def _arrow(start: tuple[float, float], end: tuple[float, float]) -> list[Node]:
     stop = x1 - 8
     curve = f"M{x0:.1f} {y0:g}C{x0 + bend:.1f} {y0:g} {x1 - bend:.1f} {y1:g} {stop:.1f} {y1:g}"
     line = {"stroke": "currentColor", "stroke_opacity": 0.6, "fill": "none", "stroke_width": 1.3}
-    return [element("path", d=curve, **line)]
+    head = f"M{x1 - 7:.1f} {y1:g}l-6 -3v6z"
+    return [element("path", d=curve, **line), element("path", d=head, fill="currentColor", fill_opacity=0.6)]
 
 
-def _missing_edge(slots: list[_Slot], edges: list[float], left: int, right: int) -> list[Node]:
-    """The red dashed arrow from the earlier access to the later one, with a cross and words on it."""
-    one, two = slots[left], slots[right]
-    x0, y0 = edges[left] + one.width, _middle(one.lane)
-    x1, y1 = edges[right], _middle(two.lane)
-    if right - left > 1:  # from below the first box to above the second, clear of what stands on the lanes
+def _missing_edge(slots: list[_Slot], edges: list[float]) -> list[Node]:
+    """The red dashed arrow from the first slot, the earlier access, to the last; with a cross and words on it."""
+    one, two = slots[0], slots[-1]
+    x0, y0 = edges[0] + one.width, _middle(one.lane)
+    x1, y1 = edges[-1], _middle(two.lane)
+    if len(slots) > 2:  # from below the first box to above the second, clear of what stands on the lanes
         down = 1 if y1 >= y0 else -1
-        x0, y0 = edges[left] + one.width / 2, y0 + down * _BOX / 2
-        x1, y1 = edges[right] + two.width / 2, y1 - down * _BOX / 2
+        x0, y0 = edges[0] + one.width / 2, y0 + down * _BOX / 2
+        x1, y1 = edges[-1] + two.width / 2, y1 - down * _BOX / 2
         middle = (y0 + y1) / 2
         curve = f"M{x0:.1f} {y0:g}C{x0:.1f} {middle + down * 6:g} {x1:.1f} {middle - down * 6:g} {x1:.1f} {y1:g}"
         head = f"M{x1:.1f} {y1:g}l-4 {-7 * down}h8z"

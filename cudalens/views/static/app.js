@@ -121,6 +121,7 @@ async function startRaces(app) {
 // A run that was watched for races and not profiled: there is no timeline, and nothing else to wait for.
 async function finishWithoutEvents(app) {
   app.parts.status.remove();
+  app.parts.timeline.hidden = true;
   app.source.onData?.();
   await nextPaint();
   app.source.onPaint?.();
@@ -210,6 +211,8 @@ function applySelection(app, selection, origin) {
   if (origin !== "memory") memory?.setRange(selection.range);
   updateTable(app, selection, origin);
   showDetails(app, selection.event);
+  const race = selection.event === null ? null : timeline.raceOf(selection.event);
+  if (race !== null) app.panels.races?.choose(race);
   showBar(app, selection);
   app.source.onSelect?.(outward(app.data, selection));
 }

@@ -5,6 +5,8 @@ import { buildMarkup } from "./markup.js";
 import { uiCount, uiElement, uiPlural } from "./ui.js";
 
 const RACE_COPIED_MS = 1500;
+// Fewer races are seen at a glance.
+const RACE_FILTER_FROM = 4;
 
 /**
  * Builds the races in `host`.
@@ -22,11 +24,11 @@ export function createRaces(host, model, { onChoose } = {}) {
   state.tools = uiElement("div", { class: "cl-race-tools", role: "group", "aria-label": "Kinds of races" });
   const isOne = model.races.length === 1;
   const body = isOne ? state.card : uiElement("div", { class: "cl-race-split" }, state.list, state.card);
-  host.replaceChildren(...(isOne ? [] : [state.tools]), body);
   if (!isOne) {
     fillRaceTools(state);
     listenToRaceList(state);
   }
+  host.replaceChildren(...(state.tools.childElementCount ? [state.tools] : []), body);
   fillRaceList(state);
   return {
     choose: (row) => chooseRaceRow(state, row),
@@ -48,7 +50,7 @@ function fillRaceTools(state) {
     const node = uiElement("button", { type: "button", class: "cl-button", "aria-pressed": String(kind === state.kind), onclick: press }, text);
     return node;
   };
-  if (counts.size > 1) {
+  if (counts.size > 1 && state.model.races.length >= RACE_FILTER_FROM) {
     const kinds = [...counts].map(([kind, number]) => button(kind, `${kind} ${uiCount(number)}`));
     state.tools.append(button(null, `all ${uiCount(state.model.races.length)}`), ...kinds);
   }
@@ -67,7 +69,7 @@ function showRaceKind(state) {
 function fillRaceList(state) {
   state.items = state.shown.map((race, k) => raceItem(state, race, k));
   state.list.replaceChildren(...state.items);
-  showRace(state, state.at);
+  showRaceCard(state, state.at);
 }
 
 function raceItem(state, race, k) {
@@ -82,7 +84,7 @@ function raceItemId(state, k) {
   return `${state.id}-${k}`;
 }
 
-function showRace(state, at) {
+function showRaceCard(state, at) {
   state.items[state.at]?.setAttribute("aria-selected", "false");
   state.at = at;
   const race = state.shown[at];
@@ -102,7 +104,7 @@ function keepInSight(list, item) {
 }
 
 function pickRace(state, at) {
-  showRace(state, at);
+  showRaceCard(state, at);
   state.onChoose?.(state.shown[at]);
 }
 
@@ -113,7 +115,7 @@ function chooseRaceRow(state, row) {
     showRaceKind(state);
   }
   const at = state.shown.findIndex((race) => race.row === row);
-  if (at >= 0) showRace(state, at);
+  if (at >= 0) showRaceCard(state, at);
 }
 
 const RACE_PAGE = 10;

@@ -22,6 +22,8 @@ function tipLines(tl, i) {
     const by = data.launch[i];
     lines.push(`launched by ${names[data.name[by]].slice(0, 100)}, ${uiDuration(data.start[i] - data.start[by])} earlier`);
   }
+  const race = tl.races.find(({ event }) => event === i);
+  if (race) lines.push(`race: ${race.title}`);
   return lines;
 }
 

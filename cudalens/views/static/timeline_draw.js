@@ -6,6 +6,7 @@ import { THEME_SHADES, TIMELINE_THEME, themeTones } from "./theme.js";
 import { paintArrows } from "./timeline_arrows.js";
 import { eventBox, frameOf } from "./timeline_frame.js";
 import { paintOverview } from "./timeline_overview.js";
+import { RACE_RED, paintRaceFlags } from "./timeline_races.js";
 import { TL_HEAD, TL_OVERVIEW, TL_ROW, TL_RULER, blockLabel, rulerTicks, shortLabel } from "./timeline_view.js";
 import { uiDuration } from "./ui.js";
 
@@ -50,6 +51,7 @@ export function paintFrame(tl) {
   g.restore();
   paintRange(g, tl, frame);
   paintRuler(g, tl, frame);
+  paintRaceFlags(g, tl, frame);
   paintOverview(g, tl, frame);
   paintGutter(g, tl, frame);
 }
@@ -154,8 +156,9 @@ function measuredLabel(g, name) {
   return { text, short, cuts: [], width: g.measureText(text).width, shortWidth: g.measureText(short).width };
 }
 
-// Outlines of the event under the pointer, of the one in focus and of the selected one.
+// Outlines of kernels that race, of the event under the pointer, of the one in focus and of the selected one.
 function paintMarks(g, tl, frame) {
+  for (const { event } of tl.races) if (event >= 0) outline(g, tl, frame, event, RACE_RED, 2.5);
   if (tl.hover !== null && tl.hover !== tl.selected) outline(g, tl, frame, tl.hover, tl.colors.text, 1);
   if (tl.selected !== null) outline(g, tl, frame, tl.selected, tl.colors.accent, 2.5);
   if (tl.focused !== null && tl.focused !== tl.selected && tl.hasFocus) outline(g, tl, frame, tl.focused, tl.colors.text, 2, [4, 2]);

@@ -58,18 +58,18 @@ SIDE, DEFAULT = "stream 0x5581e0", "the default stream"
 
 # Forms as cudalens.sanitizer.recorded.between writes them.
 BETWEEN = [
-    {"act": "first", "stream": SIDE, "op": "mul_", "place": "In[7]:5"},
-    {"act": "launch", "stream": SIDE, "op": "add_", "place": "In[7]:6"},
+    {"act": "first", "stream": SIDE, "op": "aten::mul_", "place": "In[7]:5"},
+    {"act": "launch", "stream": SIDE, "op": "aten::add_", "place": "In[7]:6"},
     {"act": "event_record", "stream": SIDE, "event": 1},
-    {"act": "launch", "stream": SIDE, "op": "relu", "place": "In[7]:7"},
+    {"act": "launch", "stream": SIDE, "op": "aten::relu", "place": "In[7]:7"},
     {"act": "event_wait", "stream": "stream 0x77aa10", "event": 1},
-    {"act": "second", "stream": DEFAULT, "op": "sum", "place": "In[7]:8"},
+    {"act": "second", "stream": DEFAULT, "op": "aten::sum", "place": "In[7]:8"},
 ]
 REUSED = [
-    {"act": "first", "stream": SIDE, "op": "add"},
+    {"act": "first", "stream": SIDE, "op": "aten::add"},
     {"act": "free", "tensor": "batch", "place": "In[8]:6"},
     {"act": "alloc", "tensor": "other", "place": "In[8]:7"},
-    {"act": "second", "stream": DEFAULT, "op": "zeros"},
+    {"act": "second", "stream": DEFAULT, "op": "aten::zeros"},
 ]
 
 
@@ -92,8 +92,8 @@ def read_after_write(stacks, **changes):
     }
     first = ["In[7](5): scale_grads", "In[7](11): step", *COMMON]
     second = ["In[7](8): total", *COMMON]
-    row |= side("first", "mul_", "self", True, SIDE, "In[7]:5", "grads.mul_(scale)", stacks.add(first))
-    row |= side("second", "sum", "self", False, DEFAULT, "In[7]:8", "total = grads.sum()", stacks.add(second))
+    row |= side("first", "aten::mul_", "self", True, SIDE, "In[7]:5", "grads.mul_(scale)", stacks.add(first))
+    row |= side("second", "aten::sum", "self", False, DEFAULT, "In[7]:8", "total = grads.sum()", stacks.add(second))
     return row | changes
 
 
@@ -114,9 +114,9 @@ def use_after_free(stacks, **changes):
         "fix": "tell the allocator that the side stream uses the block",
         "between": json.dumps(REUSED),
     }
-    row |= side("first", "add", "self", False, SIDE, "In[8]:4", "out = batch + 1", None,
+    row |= side("first", "aten::add", "self", False, SIDE, "In[8]:4", "out = batch + 1", None,
                 tensor="batch", shape="[256]", high_byte=1023)  # fmt: skip
-    row |= side("second", "zeros", "out", True, DEFAULT, "In[8]:7", "other = torch.zeros(2048)", None,
+    row |= side("second", "aten::zeros", "out", True, DEFAULT, "In[8]:7", "other = torch.zeros(2048)", None,
                 tensor="other", shape="[2048]", high_byte=8191)  # fmt: skip
     return row | changes
 

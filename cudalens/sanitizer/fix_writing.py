@@ -337,7 +337,7 @@ class _Writer:
             [edit],
             f"`{code}` {where} {at.spot.label}:{line}",
             [i for position, who in found if who != whom for i in wait(position, whom, who)],
-            num_needless(self._run, self._occurrences, by_first=not is_after),
+            num_needless(self._run, self._occurrences, [position for position, _ in found]),
         )
 
     def _candidate(

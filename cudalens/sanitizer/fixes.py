@@ -127,7 +127,7 @@ def suggest(run: Run | Iterable[Record], race: Race, sources: Sources | None = N
 
     candidates = [
         *written_candidates(run, occurrences, race, sources or Sources()),
-        *plain_candidates(run, occurrences),
+        *plain_candidates(run, occurrences, race),
     ]
     for rank in sorted({candidate.rank for candidate in candidates}):
         passed = list(_passed(run, race.key, [c for c in candidates if c.rank == rank]))
@@ -169,9 +169,8 @@ def _shared(key: Key, own: Fix | None, fixes: Sequence[Fix | None]) -> Fix | Non
     return max(able, key=lambda fix: len(fix.removes))
 
 
-def plain_candidates(run: Run, occurrences: Sequence[Occurrence]) -> Iterator[Candidate]:
+def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) -> Iterator[Candidate]:
     """Fixes as records alone, at the very accesses that race, told in words."""
-    race = occurrences[0].race
     if race.kind is RaceKind.HOST:
         yield from _host_candidates(run, occurrences, race)
         return
@@ -252,17 +251,21 @@ def _event_insertions(occurrences: Sequence[Occurrence], *, is_host: bool) -> tu
     return tuple(found)
 
 
-def num_needless(run: Run, occurrences: Sequence[Occurrence], *, by_first: bool = True) -> int:
-    """Launches that a wait concerns without need.
+def num_needless(run: Run, occurrences: Sequence[Occurrence], waits: Iterable[int] | None = None) -> int:
+    """Launches that a wait of the later access's stream for all of the earlier one's concerns without need.
+
+    That is work of the earlier stream that it covers beside the access, and work of the later one that it holds up.
 
     Args:
         run: The run.
         occurrences: Of the race.
-        by_first: Launches of the earlier access's stream, which a wait in front of the later one covers; else those of
-            the later one's, which a wait behind the earlier one holds up.
+        waits: Positions in front of which there is a wait; by default right in front of the later accesses.
     """
-    return sum(
-        isinstance(record, Launch) and record.stream == (seen.race.first if by_first else seen.race.second).stream
-        for seen in occurrences
-        for record in run.records[seen.first + 1 : seen.second]
-    )
+    found, positions = 0, None if waits is None else sorted(waits)
+    for seen in occurrences:
+        here = [p for p in positions if seen.first < p <= seen.second] if positions is not None else []
+        at = here[0] if here else seen.second
+        first, second = seen.race.first.stream, seen.race.second.stream
+        found += sum(isinstance(r, Launch) and r.stream == first for r in run.records[seen.first + 1 : at])
+        found += sum(isinstance(r, Launch) and r.stream == second for r in run.records[at : seen.second])
+    return found

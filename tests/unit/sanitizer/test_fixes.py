@@ -167,7 +167,7 @@ def test_recording_a_tensor_on_its_own_stream_is_never_suggested():
     (race,) = replay(ops)
     assert race.kind is RaceKind.USE_AFTER_FREE
     run = Run(records_of(ops))
-    kinds = {candidate.kind for candidate in plain_candidates(run, run.occurrences[race.key])}
+    kinds = {candidate.kind for candidate in plain_candidates(run, run.occurrences[race.key], race)}
     assert kinds == {FixKind.WAIT_STREAM, FixKind.WAIT_EVENT}
 
 

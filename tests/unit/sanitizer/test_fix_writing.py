@@ -1,0 +1,571 @@
+"""Fixes as diffs: applied to the program that raced, which then runs clean on the virtual device."""
+
+import ast
+import linecache
+import re
+from textwrap import dedent
+
+import pytest
+
+import cudalens
+import cudalens.virtual
+from cudalens.sanitizer.fixes import FixKind, findings_of
+from cudalens.sanitizer.source import (
+    Edit,
+    Located,
+    Source,
+    Sources,
+    Spot,
+    after,
+    before,
+    binder,
+    is_bound_before,
+    tensor_expression,
+    without_keyword,
+)
+
+
+def findings_in(text, path):
+    """Run a program from a file, and tell of its races with their fixes."""
+    path.write_text(text)
+    linecache.checkcache(str(path))
+    with cudalens.virtual.device("h100"), cudalens.sanitize() as san:
+        exec(compile(text, str(path), "exec"), {"__name__": "__main__"})
+        return findings_of(san.log.records(), san.races)
+
+
+def applied(text, diff):
+    """The text with a unified diff applied, by the diff's own line numbers."""
+    lines, out, at = text.splitlines(keepends=True), [], 0
+    for line in diff.splitlines(keepends=True)[2:]:
+        hunk = re.match(r"@@ -(\d+)", line)
+        if hunk:
+            start = int(hunk[1]) - 1
+            out += lines[at:start]
+            at = start
+        elif line[0] == "+":
+            out.append(line[1:])
+        else:
+            assert lines[at] == line[1:], "the diff's context is not the source"
+            out += [line[1:]] if line[0] == " " else []
+            at += 1
+    return "".join(out + lines[at:])
+
+
+def told(findings):
+    """Races by kind and lines of source."""
+    return {(f.race.kind, f.race.first.place.source, f.race.second.place.source) for f in findings}
+
+
+def repaired(text, path, *, limit=6):
+    """The program with one diff after the other applied until no race is left."""
+    for _ in range(limit):
+        findings = findings_in(text, path)
+        before = told(findings)
+        if not findings:
+            return text
+        assert findings[0].fix is not None
+        assert findings[0].fix.diff, findings[0].fix.words
+        text = applied(text, findings[0].fix.diff)
+        assert told(findings_in(text, path)) < before, "the diff leaves the race that it is for, or makes another"
+    raise AssertionError(f"still racing after {limit} diffs:\n{text}")
+
+
+WAIT_STREAM = """
+import torch
+
+side = torch.cuda.Stream()
+a = torch.ones(1024, device="cuda")
+with torch.cuda.stream(side):
+    a.mul_(2)
+b = a.sum()
+"""
+
+RECORD_STREAM = """
+import torch
+
+side = torch.cuda.Stream()
+
+def step():
+    x = torch.ones(1024, device="cuda")
+    host = torch.empty(1024, pin_memory=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        host.copy_(x, non_blocking=True)
+    del x
+    y = torch.full((1024,), -1.0, device="cuda")
+    return host, y
+
+out = step()
+"""
+
+READ_TOO_EARLY = """
+import torch
+
+d = torch.ones(1024, device="cuda")
+h = torch.empty(1024, pin_memory=True)
+h.copy_(d, non_blocking=True)
+total = h.sum()
+"""
+
+BUCKET = """
+import torch
+
+reduce_stream = torch.cuda.Stream()
+bucket = torch.zeros(2048, device="cuda")
+grads = [torch.ones(1024, device="cuda") for _ in range(2)]
+for step in range(3):
+    bucket[:1024].copy_(grads[0])
+    bucket[1024:].copy_(grads[1])
+    reduce_stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(reduce_stream):
+        bucket.mul_(0.5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (
+            WAIT_STREAM,
+            ["side.wait_stream(torch.cuda.current_stream())", "torch.cuda.current_stream().wait_stream(side)"],
+        ),
+        (RECORD_STREAM, ["        x.record_stream(torch.cuda.current_stream())"]),
+        (READ_TOO_EARLY, ["torch.cuda.current_stream().synchronize()"]),
+        (BUCKET, ["    torch.cuda.current_stream().wait_stream(reduce_stream)"]),
+    ],
+    ids=["missing wait_stream", "missing record_stream", "read too early", "bucket refilled"],
+)
+def test_the_classic_bugs_are_fixed_by_the_lines_that_one_would_write(text, lines, tmp_path):
+    fixed = repaired(text, tmp_path / "program.py")
+    assert [line for line in fixed.splitlines() if line not in text.splitlines()] == lines
+
+
+METHODS = """
+import torch
+
+class Loader:
+    def __init__(self):
+        self.copies = torch.cuda.Stream()
+        self.slot = torch.empty(256, device="cuda")
+
+    def step(self, host):
+        self.copies.wait_stream(torch.cuda.current_stream())
+        with torch.no_grad(), torch.cuda.stream(self.copies):
+            self.slot.copy_(host, non_blocking=True)
+        return self.slot * 2
+
+loader = Loader()
+hosts = [torch.ones(256).pin_memory() for _ in range(2)]
+for host in hosts:
+    out = loader.step(host)
+"""
+
+PARAMETER = """
+import torch as th
+
+def work(x, stream):
+    if x.numel():
+        with th.cuda.stream(stream):
+            y = x * 2
+    return y
+
+x = th.ones(64, device="cuda")
+for _ in range(2):
+    y = work(x, th.cuda.Stream())
+"""
+
+GONE_ON = """
+import torch
+
+side = torch.cuda.Stream()
+a, b = torch.zeros(64, device="cuda"), torch.zeros(64, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    a.add_(1)
+    for _ in range(5):
+        b.add_(1)
+independent = torch.ones(64, device="cuda")
+c = a + 1
+"""
+
+DEFAULT_FROM_A_FUNCTION = """
+import torch
+
+def double(x, stream):
+    with torch.cuda.stream(stream):
+        return x.mul_(2)
+
+def main():
+    side = torch.cuda.Stream()
+    x = torch.ones(64, device="cuda")
+    double(x, side)
+    torch.cuda.current_stream().wait_stream(side)
+    return x.sum()
+
+main()
+"""
+
+TWO_STREAMS = """
+import torch
+
+one, two = torch.cuda.Stream(), torch.cuda.Stream()
+x = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(one):
+    x.add_(1)
+with torch.cuda.stream(two):
+    # comments stay where they are
+    x.mul_(3)
+"""
+
+NESTED = """
+import torch
+
+one, two = torch.cuda.Stream(), torch.cuda.Stream()
+x = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(one):
+    x.add_(1)
+    with torch.cuda.stream(two):
+        x.mul_(3)
+    y = torch.ones(1, device="cuda")
+"""
+
+BACK_EDGE = """
+import torch
+
+copies = torch.cuda.Stream()
+slots = torch.zeros(2, 256, device="cuda")
+host = torch.ones(256).pin_memory()
+out = torch.zeros(256, device="cuda")
+torch.cuda.synchronize()
+for i in range(4):
+    with torch.cuda.stream(copies):
+        slots[i % 2].copy_(host, non_blocking=True)
+    torch.cuda.current_stream().wait_stream(copies)
+    out += slots[i % 2]
+"""
+
+REFILLED_WHILE_SENT = """
+import torch
+
+def send(host, device):
+    device.copy_(host, non_blocking=True)
+
+host = torch.zeros(256).pin_memory()
+device = torch.zeros(256, device="cuda")
+for i in range(3):
+    host.fill_(i)
+    send(host, device)
+"""
+
+ELSEWHERE = """
+import torch
+
+def fetch(d):
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        d.record_stream(side)
+        return d.to("cpu", non_blocking=True)
+
+total = fetch(torch.ones(64, device="cuda")).sum()
+"""
+
+OPERATOR_OF_A_FREED_TENSOR = """
+import torch
+
+side = torch.cuda.Stream()
+def step():
+    x = torch.ones(1024, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x + 1.0
+    x = None
+    return y, torch.zeros(1024, device="cuda")
+kept = step()
+"""
+
+
+STREAMS_OF_A_LIST = """
+import torch
+
+streams = [torch.cuda.Stream() for _ in range(2)]
+a = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(streams[1]):
+    a.mul_(2)
+with torch.cuda.stream(streams[0]):
+    b = a.sum()
+"""
+
+STREAMS_WITHOUT_NAMES = re.sub(r"streams.[01].", "torch.cuda.Stream()", STREAMS_OF_A_LIST)
+
+LIST_BUT_DEFAULT_AFTERWARDS = """
+import torch
+
+streams = [torch.cuda.Stream() for _ in range(2)]
+a = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(streams[1]):
+    a.mul_(2)
+def later():
+    return a.sum()
+later()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (STREAMS_OF_A_LIST, "    torch.cuda.current_stream().wait_event(done)"),
+        (STREAMS_WITHOUT_NAMES, "    torch.cuda.current_stream().wait_event(done)"),
+        (LIST_BUT_DEFAULT_AFTERWARDS, "    torch.cuda.default_stream().wait_stream(torch.cuda.current_stream())"),
+        (METHODS, "        torch.cuda.current_stream().wait_stream(self.copies)"),
+        (PARAMETER, "            th.cuda.current_stream().wait_stream(th.cuda.default_stream())"),
+        (GONE_ON, "torch.cuda.current_stream().wait_event(done)"),
+        (DEFAULT_FROM_A_FUNCTION, "        torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())"),
+        (TWO_STREAMS, "    torch.cuda.current_stream().wait_stream(one)"),
+        (NESTED, "    two.wait_stream(torch.cuda.current_stream())"),
+        (BACK_EDGE, "    copies.wait_stream(torch.cuda.current_stream())"),
+        (REFILLED_WHILE_SENT, "    torch.cuda.default_stream().synchronize()"),
+        (ELSEWHERE, '        return d.to("cpu")'),
+        (OPERATOR_OF_A_FREED_TENSOR, "        x.record_stream(torch.cuda.current_stream())"),
+    ],
+    ids=lambda value: None,
+)
+def test_other_shapes_of_source(text, line, tmp_path):
+    assert line in repaired(text, tmp_path / "program.py").splitlines()
+
+
+# What cannot be written for certain stays in words
+
+
+REBOUND = """
+import torch
+
+a = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+for n in range(2):
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        if n:
+            b = a.sum()
+        else:
+            a.mul_(2)
+"""
+
+IN_A_LAMBDA = """
+import torch
+
+streams = [torch.cuda.Stream()]
+a = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+double = lambda: a.mul_(2)
+with torch.cuda.stream(streams[0]):
+    double()
+later = lambda: a.sum()
+later()
+"""
+
+SWITCHED_WITHOUT_A_BLOCK = """
+import torch
+
+one, two = torch.cuda.Stream(), torch.cuda.Stream()
+a = torch.ones(64, device="cuda")
+torch.cuda.synchronize()
+def fill():
+    a.fill_(2)
+torch.cuda.set_stream(one)
+fill()
+torch.cuda.set_stream(two)
+try:
+    b = a.sum()
+finally:
+    torch.cuda.set_stream(torch.cuda.default_stream())
+"""
+
+
+@pytest.mark.parametrize("text", [REBOUND, IN_A_LAMBDA, SWITCHED_WITHOUT_A_BLOCK])
+def test_without_a_name_that_is_certain_the_fix_is_in_words(text, tmp_path):
+    findings = findings_in(text, tmp_path / "program.py")
+    assert findings
+    for finding in findings:
+        assert finding.fix is not None
+        assert finding.fix.kind is FixKind.WAIT_STREAM
+        assert finding.fix.words.startswith("before aten::sum of float32[64] at ")
+        assert finding.fix.diff == ""
+
+
+def located(text, line):
+    sources = Sources(lambda name: dedent(text).splitlines(keepends=True))
+    return sources.locate(f"program.py:{line}")
+
+
+def scope_of(text, name, line):
+    found = located(text, line)
+    return binder(found.source, name, found.statement)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for s in streams:\n    work(s)\nuse(s)\n",
+        "s = 1\ns = 2\nuse(s)\n",
+        "s = 1\ns += 2\nuse(s)\n",
+        "s = 1\ndef f():\n    global s\n    s = 2\nuse(s)\n",
+        "while True:\n    s = make()\nuse(s)\n",
+        "with make() as s:\n    pass\nuse(s)\n",
+        "s = 1\ndel s\nuse(s)\n",
+        "if (s := make()):\n    pass\nuse(s)\n",
+        "s = 1\nuse(s)\nclass s: pass\nuse(s)\n",
+        "try:\n    pass\nexcept E as s:\n    pass\nuse(s)\n",
+    ],
+)
+def test_a_name_with_more_than_one_value_is_not_used(text):
+    assert scope_of(text, "s", len(text.splitlines())) is None
+
+
+def test_an_attribute_that_is_set_again_is_not_used():
+    text = "def f(self):\n    self.s = make()\n    use(self.s)\n"
+    assert scope_of(text, "self.s", 3) is None
+    assert scope_of(text, "self.t", 3) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_bound"),
+    [
+        ("s = make()\nuse(s)\n", True),
+        ("use(0)\ns = make()\n", False),
+        ("if x:\n    s = make()\nuse(s)\n", False),
+        ("with torch.no_grad():\n    s = make()\nuse(s)\n", True),
+        ("with suppress(E):\n    s = make()\nuse(s)\n", False),
+        ("def f(s):\n    use(s)\n", True),
+        ("s = make()\nif x:\n    for y in z:\n        use(s)\n", True),
+        ("try:\n    s = make()\nfinally:\n    use(s)\n", False),
+    ],
+)
+def test_a_name_is_used_only_where_it_is_bound(text, is_bound):
+    line = next(n for n, line in enumerate(text.splitlines(), 1) if "use(" in line)
+    found = located(text, line)
+    scope = binder(found.source, "s", found.statement)
+    assert is_bound_before(found.source, "s", scope, found.statement) is is_bound
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for x in a.sum():\n    pass\n",
+        "while a.sum():\n    pass\n",
+        "x = 1; b = a.sum()\n",
+        "if x: b = a.sum()\n",
+        "if x:\n    pass\nelif a.sum():\n    pass\n",
+        "b = (a.sum() for _ in x)\n",
+        "b = lambda: a.sum()\n",
+        "match a.sum():\n    case 1: pass\n",
+    ],
+)
+def test_where_no_line_can_go_in_front_there_is_no_edit(text):
+    line = next(n for n, line in enumerate(text.splitlines(), 1) if "a.sum()" in line)
+    found = located(text, line)
+    assert found is None or before(found.source, found.statement, "wait()") is None
+
+
+def test_lines_keep_the_indentation_and_go_around_whole_statements():
+    text = "if x:\n\tb = f(\n\t\ta,\n\t)  # both\n\n"
+    found = located(text, 3)
+    assert before(found.source, found.statement, "w()") == Edit(2, "\tw()\n")
+    assert after(found.source, found.statement, "w()") == Edit(5, "\tw()\n")
+    returning = located("def f():\n    return a.sum()\n", 2)
+    assert after(returning.source, returning.statement, "w()") is None
+    crowded = located("b = f(\n    a\n); c = 1\n", 2)
+    assert after(crowded.source, crowded.statement, "w()") is None
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("h.copy_(d, non_blocking=True)", "h.copy_(d)"),
+        ("d.to('cpu', non_blocking=True, copy=True)", "d.to('cpu', copy=True)"),
+        ("d.to(non_blocking=True)", "d.to()"),
+        ("d.to(non_blocking=True, device='cpu')", "d.to(device='cpu')"),
+        ("d.to('ü', non_blocking=True)  # ü", "d.to('ü')  # ü"),
+    ],
+)
+def test_a_keyword_is_taken_out_of_its_call(call, expected):
+    source = Source([call + "\n"])
+    edit = without_keyword(source, source.tree.body[0].value, "non_blocking")
+    assert edit == Edit(1, expected + "\n", is_replacement=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "op", "argument", "expected"),
+    [
+        ("h.copy_(x)", "aten::copy_", "src", "x"),
+        ("h.copy_(x)", "aten::copy_", "self", "h"),
+        ("x.to('cpu')", "aten::_to_copy", "self", "x"),
+        ("x.cpu()", "aten::_to_copy", "self", "x"),
+        ("torch.add(x, self.y)", "aten::add", "other", "self.y"),
+        ("x @ w", "aten::mm", "mat2", "w"),
+        ("x * w", "aten::mul", "self", "x"),
+        ("batch[0].sum()", "aten::sum", "self", "batch[0]"),
+        ("batches[i].sum()", "aten::sum", "self", "batches[i]"),
+        ("next(it).sum()", "aten::sum", "self", None),
+        ("x[f()].sum()", "aten::sum", "self", None),
+        ("model(x)", "aten::addmm", "mat1", None),
+        ("x.mean()", "aten::sum", "self", None),
+        ("torch.cat(parts)", "aten::cat", "tensors", None),
+        ("[t.sum() for t in parts]", "aten::sum", "self", None),
+        ("f(*x)", "aten::f", "self", None),
+    ],
+)
+def test_the_tensor_is_named_only_where_the_call_is_the_operator(code, op, argument, expected):
+    source = Source([code + "\n"])
+    statement = source.tree.body[0]
+    calls = [n for n in ast.walk(statement) if isinstance(n, (ast.Call, ast.BinOp))]
+    expression = calls[-1] if "for t" in code else calls[0]
+    found = Located(source, Spot("p", "p", 1), statement, expression, source.tree)
+    assert tensor_expression(found, op, argument) == expected
+
+
+def test_what_is_no_python_has_no_diff():
+    source = Source(["x = (1,\n", "2)\n"])
+    assert source.diff([Edit(2, "wait()\n")], "In[1]") == ""
+    assert Sources(lambda name: ["x = (\n"]).locate("In[1]:1") is None
+    assert Sources(lambda name: []).locate("In[1]:1") is None
+
+
+def test_a_diff_names_the_cell():
+    source = Source(["await x", "b = 1"])
+    assert source.diff([Edit(2, "wait()\n")], "In[7]").splitlines() == [
+        "--- In[7]",
+        "+++ In[7]",
+        "@@ -1,2 +1,3 @@",
+        " await x",
+        "+wait()",
+        " b = 1",
+    ]
+
+
+@pytest.mark.parametrize("is_rebound", [False, True])
+def test_accesses_in_two_cells_of_a_notebook(is_rebound):
+    cells = [
+        "import torch\nside = torch.cuda.Stream()\na = torch.ones(64, device='cuda')\ntorch.cuda.synchronize()\n",
+        "with torch.cuda.stream(side):\n    a.mul_(2)\n",
+        "side = torch.cuda.Stream()\n" if is_rebound else "print(side)\n",
+        "b = a.sum()\n",
+    ]
+    names = [f"<ipython-input-{n}-test>" for n in range(len(cells))]
+    for name, cell in zip(names, cells, strict=True):
+        linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
+    space = {}
+    try:
+        with cudalens.virtual.device("h100"), cudalens.sanitize() as san:
+            for name, cell in zip(names, cells, strict=True):
+                exec(compile(cell, name, "exec"), space)
+            (finding,) = findings_of(san.log.records(), san.races)
+    finally:
+        for name in names:
+            del linecache.cache[name]
+    assert ("+torch.cuda.current_stream().wait_stream(side)\n b = a.sum()" in finding.fix.diff) is not is_rebound

@@ -123,8 +123,8 @@ class Callbacks:
     def _on_device_synchronized(self, record: Any) -> None:
         device = self._device
         self._clocks.host_waits_for_device(device)
-        if {line.id.device for line in self._clocks.lines} <= {device}:
-            self._log.clear()
+        if {line.id.device for line in self._clocks.lines} <= {device} and not self._detector.findings.races:
+            self._log.clear()  # else a fix may still have to be tried on it
         self._log.append(("device_sync", device))
 
     def _on_stream_created(self, record: Any) -> None:

@@ -8,6 +8,7 @@ blocks the host. Where the source is at hand, each is a unified diff of the user
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -145,28 +146,40 @@ def _passed(run: Run, key: Key, candidates: Sequence[Candidate]) -> Iterator[tup
             yield (-len(removed), c.num_needless, len(c.edits), number), fix
 
 
-def findings_of(records: Iterable[Record], races: Iterable[Race], sources: Sources | None = None) -> list[Finding]:
+def findings_of(
+    records: Iterable[Record], races: Iterable[Race], sources: Sources | None = None, *, budget_s: float = 3.0
+) -> list[Finding]:
     """Races with all that the recorded run tells of them.
 
     Args:
         records: The run.
         races: Its races, found live or by replaying it. Races that one fix removes share it.
         sources: Where the user's source is found; by default `linecache`.
+        budget_s: Seconds after which no more fixes are tried: trying one means to judge the run again.
     """
     run, sources, races = Run(records), sources or Sources(), list(races)
-    fixes = [suggest(run, race, sources) for race in races]
+    fixes: list[Fix | None] = []
+    end = time.monotonic() + budget_s
+    for race in races:
+        known = any(fix is not None and race.key in fix.removes and fix.rank <= _best_rank(race) for fix in fixes)
+        fixes.append(suggest(run, race, sources) if not known and time.monotonic() < end else None)
     return [
         Finding(race, _shared(race.key, fix, fixes), between(run, race.key), seen_ns=race.seen_ns)
         for race, fix in zip(races, fixes, strict=True)
     ]
 
 
+def _best_rank(race: Race) -> tuple[int, bool]:
+    """The rank that a fix of the race could have."""
+    if race.kind is RaceKind.HOST:
+        return _HOST_RANK, False
+    return int(race.kind is not RaceKind.USE_AFTER_FREE or not needs_record_stream(race.first)), False
+
+
 def _shared(key: Key, own: Fix | None, fixes: Sequence[Fix | None]) -> Fix | None:
-    """The fix that removes the most races, of those that remove this one and make nobody wait who need not."""
-    if own is None:
-        return None
-    able = [fix for fix in fixes if fix is not None and key in fix.removes and fix.rank <= own.rank]
-    return max(able, key=lambda fix: len(fix.removes))
+    """The fix that removes the most races, of those that remove this one and are no worse than its own."""
+    able = [f for f in fixes if f is not None and key in f.removes and (own is None or f.rank <= own.rank)]
+    return max(able, key=lambda fix: len(fix.removes), default=None)
 
 
 def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) -> Iterator[Candidate]:

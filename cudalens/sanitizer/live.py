@@ -140,6 +140,7 @@ class Sanitizer:
         self._mode: Mode | None = None
         self._interposed: list[tuple[Interposed, Callable[..., None]]] = []
         self._unraised: list[Race] = []
+        self._ended_log = Log()
         self.error: Exception | None = None
 
     @property
@@ -200,6 +201,7 @@ class Sanitizer:
         if watch is None:
             return
         self._last = self._status_of(watch)
+        self._ended_log = watch.log if self._findings.races else Log()
         if self in _running:
             _running.remove(self)
             queries.unwatch()
@@ -229,6 +231,7 @@ class Sanitizer:
         """Forget the races found so far; what is on goes on, and finds them anew."""
         self._findings.clear()
         self._unraised.clear()
+        self._ended_log = Log()
         self._num_told = 0
 
     def name_memory(self, tensor: torch.Tensor, name: str) -> None:
@@ -295,10 +298,15 @@ class Sanitizer:
             _logger.warning(message, exc_info=error)
 
     def findings(self, since: int = 0) -> list[Finding]:
-        """The races with what else is known of them, from the one of number `since` on."""
-        from cudalens.sanitizer.findings import Finding
+        """The races from the one of number `since` on, each with a fix that was tried on what the log holds.
 
-        return [Finding(race, seen_ns=race.seen_ns) for race in self.races[since:]]
+        The log is that of the current run, or of the last one.
+        """
+        from cudalens.sanitizer.fixes import findings_of
+
+        races = self.races[since:]
+        log = self._watch.log if self._watch is not None else self._ended_log
+        return findings_of(log.records(), races) if races else []
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The races as the Trace's frames ``races`` and ``stacks``."""

@@ -20,8 +20,8 @@ class Log:
     """What the engine was told, in order: the last `MAX_RECORDS` since the last synchronisation of the whole device.
 
     That is what a suggested fix is checked against. A synchronisation of the only device in use orders all that came
-    before it with all that comes after, so nothing from before is needed; an allocation that was made before the first
-    record kept is told again in front of the first that touches it.
+    before it with all that comes after, so nothing from before is needed unless it raced; an allocation that was made
+    before the first record kept is told again in front of the first that touches it.
 
     An entry is an `Op`, ``(line, visits)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
     """

@@ -31,7 +31,7 @@ def findings_in(text, path):
     linecache.checkcache(str(path))
     with cudalens.virtual.device("h100"), cudalens.sanitize() as san:
         exec(compile(text, str(path), "exec"), {"__name__": "__main__"})
-        return findings_of(san.log.records(), san.races)
+    return san.findings()
 
 
 def applied(text, diff):
@@ -229,7 +229,7 @@ with torch.cuda.stream(one):
     x.add_(1)
     with torch.cuda.stream(two):
         x.mul_(3)
-    y = torch.ones(1, device="cuda")
+torch.cuda.synchronize()
 """
 
 BACK_EDGE = """

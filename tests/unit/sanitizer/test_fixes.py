@@ -259,3 +259,10 @@ def test_a_long_story_is_cut_in_the_middle():
     assert len(story) == MAX_BETWEEN + 1
     assert story[MAX_BETWEEN // 2] == {"act": "left out", "count": 502 - MAX_BETWEEN}
     assert (story[0]["act"], story[-1]["act"]) == ("first", "second")
+
+
+def test_beyond_its_budget_no_more_fixes_are_tried():
+    ops = [alloc("a"), launch("s0", writes="a"), launch("s1", reads="a")]
+    (finding,) = findings_of(records_of(ops), replay(ops), budget_s=0.0)
+    assert finding.fix is None
+    assert finding.between is not None

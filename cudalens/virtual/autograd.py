@@ -27,10 +27,10 @@ from cudalens.virtual.backward_plan import CALLER, Key, Plan, key_of
 from cudalens.virtual.functions import function_mode_back_on
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.gradients import check_roots
-from cudalens.virtual.machine import CudaEvent, Stream
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.residency import residence_of
 from cudalens.virtual.stream_history import History, Streams, named
+from cudalens.virtual.streams import CudaEvent, Stream
 
 _RUN = "_engine_run_backward"
 

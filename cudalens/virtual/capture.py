@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from cudalens.virtual import cuda_errors
 from cudalens.virtual.captured_ops import Tape
 from cudalens.virtual.cuda_errors import cuda_error
-from cudalens.virtual.machine import CudaEvent, Device, Placed, Stream, Work
+from cudalens.virtual.machine import Device
+from cudalens.virtual.streams import CudaEvent, Stream
+from cudalens.virtual.work import Placed, Work
 
 if TYPE_CHECKING:
     from cudalens.virtual.captured_graph import CapturedGraph
@@ -82,7 +84,7 @@ class GraphCapture:
             raise cuda_error(cuda_errors.CAPTURE_UNSUPPORTED)
         if self.origin.capture is not None:
             raise cuda_error(cuda_errors.ILLEGAL_STATE)
-        self._machine._call("cudaStreamBeginCapture", self._machine.spec.event_ns)
+        self._machine.call("cudaStreamBeginCapture", self._machine.spec.event_ns)
         self._machine.captures.append(self)
         self._join(self.origin, ())
 
@@ -96,7 +98,7 @@ class GraphCapture:
             raise cuda_error(cuda_errors.ILLEGAL_STATE)
         if self.mode != "relaxed" and threading.get_ident() != self._thread:
             raise cuda_error(cuda_errors.CAPTURE_WRONG_THREAD)
-        self._machine._call("cudaStreamEndCapture", self._machine.spec.event_ns)
+        self._machine.call("cudaStreamEndCapture", self._machine.spec.event_ns)
         was_active, is_joined = self.is_active, self._is_joined()
         self.abandon()
         if not was_active:
@@ -139,7 +141,7 @@ class GraphCapture:
     def launch(self, stream: Stream, work: Work, call: str) -> Placed:
         """Record work as a node. The host pays for the call, the device does nothing."""
         self._check_active()
-        correlation_id = self._machine._call(call, self._machine.spec.launch_ns)
+        correlation_id = self._machine.call(call, self._machine.spec.launch_ns)
         self._append(stream, Node(stream, (), work))
         now = self._machine.now_ns
         return Placed(now, now, correlation_id)
@@ -147,7 +149,7 @@ class GraphCapture:
     def record(self, stream: Stream, cuda_event: CudaEvent) -> None:
         """The event takes up where the stream is; an external one becomes a node."""
         self._check_active()
-        self._machine._call("cudaEventRecord", self._machine.spec.event_ns)
+        self._machine.call("cudaEventRecord", self._machine.spec.event_ns)
         if cuda_event.is_external:
             self._append(stream, Node(stream, (), records=cuda_event))
             return
@@ -156,7 +158,7 @@ class GraphCapture:
 
     def wait(self, stream: Stream, cuda_event: CudaEvent) -> None:
         """The stream's next node comes behind the event's; a stream from outside joins the capture."""
-        self._machine._call("cudaStreamWaitEvent", self._machine.spec.event_ns)
+        self._machine.call("cudaStreamWaitEvent", self._machine.spec.event_ns)
         if cuda_event.is_external and stream.capture is self:
             self._check_active()
             self._append(stream, Node(stream, (), waits=cuda_event))
@@ -223,7 +225,7 @@ class GraphCapture:
     def embed(self, stream: Stream, graph: CapturedGraph) -> None:
         """A graph is replayed on a captured stream: its nodes become part of this one's."""
         self._check_active()
-        self._machine._call("cudaGraphLaunch", self._machine.spec.graph_launch_ns)
+        self._machine.call("cudaGraphLaunch", self._machine.spec.graph_launch_ns)
         self.tape.embed(graph.tape)
         first, before = len(self.nodes), self._tails[stream]
         for node in graph.nodes:

@@ -6,7 +6,9 @@ import itertools
 
 from cudalens.virtual.capture import GraphCapture, Node
 from cudalens.virtual.captured_ops import Tape, num_generators
-from cudalens.virtual.machine import Machine, Placed, Stream
+from cudalens.virtual.machine import Machine
+from cudalens.virtual.streams import Stream
+from cudalens.virtual.work import Placed
 
 _graph_ids = itertools.count(1)
 
@@ -52,17 +54,13 @@ class CapturedGraph:
     def _launch(self, stream: Stream) -> None:
         machine, device = stream.machine, stream.device
         machine.judge_launch(stream)
-        device._wait_for_queue()
-        begin = machine.now_ns
-        machine.now_ns = begin + device.spec.graph_launch_ns
-        correlation_id = next(machine._correlations)
-        if machine.recorder is not None:
-            machine.recorder.called("cudaGraphLaunch", begin, machine.now_ns, correlation_id)
+        device.wait_for_queue()
+        correlation_id = machine.call("cudaGraphLaunch", device.spec.graph_launch_ns)
         ready_ns = max(machine.now_ns + device.spec.kernel_latency_ns, stream.ready_ns, self.tail_ns)
         ends = self._place(machine, stream, ready_ns, correlation_id)
         self.tail_ns = max(ends, default=ready_ns)
         stream.tail_ns = max(stream.tail_ns, self.tail_ns)
-        device._issued(stream.tail_ns, stream.is_blocking)
+        device.issued(stream.tail_ns, stream.is_blocking)
         for node, end_ns in zip(self.nodes, ends, strict=True):
             if node.stream.device is not device:
                 node.stream.device.tail_ns = max(node.stream.device.tail_ns, end_ns)

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 from cudalens._interrupts import HeldInterrupts, holds_interrupts
+from cudalens.device import clock
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import default_device
 from cudalens.virtual.allocator import parse_conf
@@ -150,6 +151,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
 
         for install in parts.INSTALL:
             install(self._patches, gpus)
+        self._patches.set(clock, "now_ns", lambda: gpus.machine.now_ns)
         self._default = default_device.context()
         self._modes = ThreadModes(parts.MODES, gpus)
         self._modes.enter()

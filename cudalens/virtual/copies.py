@@ -8,8 +8,10 @@ import torch
 
 from cudalens.virtual import cost
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import CudaEvent, Device, Direction, Work
+from cudalens.virtual.machine import Device
 from cudalens.virtual.residency import is_pinned, residence_of
+from cudalens.virtual.streams import CudaEvent
+from cudalens.virtual.work import Direction, Work
 
 _CHECKS_CAPTURES: Final = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 10)
 """Since then torch itself refuses pageable copies in a graph capture, before it calls CUDA."""

@@ -26,8 +26,8 @@ from cudalens.virtual.durations import (
 )
 from cudalens.virtual.flops import formula_of, unit_of
 from cudalens.virtual.kernel_names import name_of
-from cudalens.virtual.machine import Work
 from cudalens.virtual.traffic import Traffic, traffic
+from cudalens.virtual.work import Work
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs import DeviceSpec

@@ -99,7 +99,7 @@ class Runtime:
 
     def stream_destroy(self, handle: int) -> cudaError:
         """Done with a stream: work that it has is still done."""
-        known = any(stream.handle == handle for device in self._gpus.devices for stream in device.streams)
+        known = any(device.find_stream(handle) is not None for device in self._gpus.devices)
         return cudaError.success if handle and known else cudaError(400)
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs import DeviceSpec
+    from cudalens.virtual.work import Direction
 
-Direction = Literal["HtoD", "DtoH", "DtoD", "PtoP"]
 Family = Literal["dense", "strided", "other", "matrix", "attention"]
 """Pointwise work on dense tensors, or on others; matrix products and convolutions; fused attention; anything else."""
 

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from cudalens.frames import columns_of, nullable
 from cudalens.frames.catalog import missing_array
-from cudalens.virtual.machine import Device, Stream
+from cudalens.virtual.machine import Device
 from cudalens.virtual.recorder import Call
+from cudalens.virtual.streams import Stream
 from cudalens.virtual.whereabouts import Segment
 
 Ints = NDArray[np.int64]

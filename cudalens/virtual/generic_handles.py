@@ -14,8 +14,8 @@ import torch
 from cudalens.virtual import handles
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.handles import CUDA_TYPE, EVENT_KEY, STREAM_KEY
-from cudalens.virtual.machine import CudaEvent, Stream
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.streams import CudaEvent, Stream
 
 _CStream: Final = torch._C.Stream
 _CEvent: Final = torch._C.Event

@@ -15,10 +15,12 @@ from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
 from cudalens.virtual.cuda_errors import INVALID_DEVICE, cuda_error
 from cudalens.virtual.generators import default_generators
 from cudalens.virtual.graph_memory import settled
-from cudalens.virtual.machine import CudaEvent, Device, Machine, Stream, Work
+from cudalens.virtual.machine import Device, Machine
 from cudalens.virtual.residency import KEY, Residence
 from cudalens.virtual.signals import GpuTraceSignals
 from cudalens.virtual.stacks import python_stack
+from cudalens.virtual.streams import CudaEvent, Stream
+from cudalens.virtual.work import Work
 from cudalens.virtual.workspaces import Workspaces
 
 if TYPE_CHECKING:
@@ -105,7 +107,7 @@ class AllocatorHost:
             "segment_free": ("cudaFree", spec.free_ns),
             "segment_unmap": ("cuMemUnmap", spec.free_ns),
         }[action]
-        self._machine._call(name, cost)
+        self._machine.call(name, cost)
 
 
 class Gpus:

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from cudalens.virtual import cost
-from cudalens.virtual.machine import Stream
+from cudalens.virtual.streams import Stream
 
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus

@@ -18,7 +18,8 @@ from cudalens.virtual.graph_seeds import Seeds, after_begin, before_capture, fil
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import PoolId
     from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.machine import Device, Stream
+    from cudalens.virtual.machine import Device
+    from cudalens.virtual.streams import Stream
 
 _graph_pools = itertools.count(1)
 _user_pools = itertools.count(1)
@@ -144,7 +145,7 @@ class GraphState:
         if self.is_instantiated and not self.keeps:
             raise RuntimeError("instantiate() is intended to be called by the user only when keep_graph=true")
         machine = self.gpus.machine
-        machine._call("cudaGraphInstantiate", machine.spec.graph_launch_ns)
+        machine.call("cudaGraphInstantiate", machine.spec.graph_launch_ns)
         self.is_instantiated = True
 
     def replay(self) -> None:

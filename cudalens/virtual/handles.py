@@ -18,8 +18,9 @@ import torch
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.cuda_errors import INVALID_HANDLE, cuda_error
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import NUM_PRIORITIES, CudaEvent, Device, Stream
+from cudalens.virtual.machine import NUM_PRIORITIES, Device
 from cudalens.virtual.patching import Patches, fill, is_dummy, run_source
+from cudalens.virtual.streams import CudaEvent, Stream
 
 STREAM_KEY: Final = "_cudalens_stream"
 EVENT_KEY: Final = "_cudalens_event"
@@ -204,7 +205,7 @@ def leave_stream(gpus: Gpus, owner: Any, *exception: object) -> None:
 def query_stream(stream: Stream) -> bool:
     """Ask, as cudaStreamQuery does. It takes the host's time, so that a loop that polls gets to the end."""
     if stream.capture is None:
-        stream.machine._call("cudaStreamQuery", stream.machine.spec.event_ns)
+        stream.machine.call("cudaStreamQuery", stream.machine.spec.event_ns)
     return stream.is_done()
 
 
@@ -233,7 +234,7 @@ def record_event(gpus: Gpus, owner: Any, stream: Stream, mismatch: str) -> None:
 def query_event(cuda_event: CudaEvent) -> bool:
     """Ask, as cudaEventQuery does. It takes the host's time, so that a loop that polls gets to the end."""
     if cuda_event.handle and cuda_event.capture is None:
-        cuda_event.machine._call("cudaEventQuery", cuda_event.machine.spec.event_ns)
+        cuda_event.machine.call("cudaEventQuery", cuda_event.machine.spec.event_ns)
     return cuda_event.is_done()
 
 

@@ -131,7 +131,7 @@ class HostMemory:
 
     def _pay(self, call: str, cost_ns: int) -> int:
         """Spend the host's time in a runtime call; returns it in microseconds."""
-        self._machine._call(call, cost_ns)
+        self._machine.call(call, cost_ns)
         return cost_ns // _NS_PER_US
 
 

@@ -8,8 +8,9 @@ import torch
 
 from cudalens.virtual import cost, scratch
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import Device, Work
+from cudalens.virtual.machine import Device
 from cudalens.virtual.plans import Plan
+from cudalens.virtual.work import Work
 
 _SCALAR_BYTES = 8
 

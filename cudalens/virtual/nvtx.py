@@ -9,8 +9,9 @@ from typing import Any
 import torch.cuda.nvtx
 
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import Recorder, Stream
+from cudalens.virtual.interfaces import Recorder
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.streams import Stream
 
 
 class _PerThread(threading.local):

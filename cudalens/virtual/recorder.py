@@ -20,7 +20,9 @@ from cudalens.errors import VirtualDeviceError
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Action
-    from cudalens.virtual.machine import CudaEvent, Device, Machine, Placed, Stream, Work
+    from cudalens.virtual.machine import Device, Machine
+    from cudalens.virtual.streams import CudaEvent, Stream
+    from cudalens.virtual.work import Placed, Work
 
 MARK: Final = "#cudalens:"
 """How the names of marks begin; their number follows."""

@@ -21,10 +21,11 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import accelerator, cudart, generic_handles, handles, memory_api, nvml, nvtx, spreading
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.handles import CUDA_TYPE
-from cudalens.virtual.machine import Device, Work
+from cudalens.virtual.machine import Device
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.properties import DeviceProperties, properties_of
 from cudalens.virtual.visible import device_uuid
+from cudalens.virtual.work import Work
 
 _HANDLES: Final = 0x5700_0000_0000
 _HANDLE_SPAN: Final = 0x1000

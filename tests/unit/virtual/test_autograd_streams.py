@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint
 
 import cudalens.virtual
-from cudalens.virtual.machine import Stream, Work
 from cudalens.virtual.signals import GpuTraceSignals
 from cudalens.virtual.stream_history import MAX_SWITCHES, History, named
+from cudalens.virtual.streams import Stream
+from cudalens.virtual.work import Work
 
 
 @dataclass

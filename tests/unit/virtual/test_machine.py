@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.virtual.machine import QUEUE_DEPTH, CudaEvent, Machine, Work
+from cudalens.virtual.machine import QUEUE_DEPTH, Machine
 from cudalens.virtual.specs import SPECS
+from cudalens.virtual.streams import CudaEvent
+from cudalens.virtual.work import Work
 
 SPEC = SPECS["h100"]
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from cudalens.frames import RawRows
 from cudalens.virtual import device, event_rows, timeline
 from cudalens.virtual.host_tree import read_tree
-from cudalens.virtual.machine import CudaEvent, Work
 from cudalens.virtual.recorder import MARK, Recorder
+from cudalens.virtual.streams import CudaEvent
+from cudalens.virtual.work import Work
 
 
 @pytest.fixture
@@ -47,13 +48,13 @@ def test_a_launch_is_a_call_and_work_of_one_number(gpus, recorder):
 def test_what_happens_in_a_handler_bears_its_mark_and_what_does_not_has_its_own(gpus, recorder):
     machine = gpus.machine
     begun = recorder.begin("aten::mul")
-    machine._call("cudaMalloc", 10)
+    machine.call("cudaMalloc", 10)
     inner = recorder.begin("aten::add")
-    machine._call("cudaFree", 10)
+    machine.call("cudaFree", 10)
     recorder.end(inner)
-    machine._call("cudaLaunchKernel", 10)
+    machine.call("cudaLaunchKernel", 10)
     recorder.end(begun)
-    machine._call("cudaEventQuery", 10)
+    machine.call("cudaEventQuery", 10)
     recorder.close()
     (outer, name, at), (inside, *_) = recorder.begun
     assert (name, at) == ("aten::mul", 0)
@@ -101,9 +102,9 @@ def test_the_allocators_actions_come_with_the_sizes_of_blocks_and_freeing_is_one
 
 
 def test_a_recorder_begins_and_ends_with_the_machines_time(gpus):
-    gpus.machine.spend(70)
+    gpus.machine.now_ns += 70
     recorder = Recorder(gpus.machine, count(1))
-    gpus.machine.spend(5)
+    gpus.machine.now_ns += 5
     recorder.close()
     assert (recorder.start_ns, recorder.end_ns) == (70, 75)
     assert recorder.first_mark != recorder.last_mark

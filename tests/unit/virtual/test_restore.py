@@ -25,9 +25,9 @@ import cudalens.virtual
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import parts
 from cudalens.virtual.allocator import Block
-from cudalens.virtual.machine import CudaEvent, Stream
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.residency import Residence
+from cudalens.virtual.streams import CudaEvent, Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*reduce_op. is deprecated:FutureWarning")
 

@@ -25,7 +25,7 @@ def machine():
 
 
 def test_an_idle_device(machine):
-    machine.spend(2_000_000_000)
+    machine.now_ns += 2_000_000_000
     assert torch.cuda.utilization() == torch.cuda.memory_usage() == 0
     assert torch.cuda.temperature() == round(SPEC.idle_celsius)
     assert torch.cuda.power_draw() == SPEC.idle_watts * 1000
@@ -44,17 +44,17 @@ def test_a_busy_device(machine):
 def test_utilization_is_of_the_last_second(machine):
     torch.cuda._sleep(250 * CYCLES_PER_MS)
     torch.cuda.synchronize()
-    machine.spend(750_000_000)
+    machine.now_ns += 750_000_000
     assert torch.cuda.utilization() == pytest.approx(25, abs=1)
-    machine.spend(250_000_000)
+    machine.now_ns += 250_000_000
     assert torch.cuda.utilization() == pytest.approx(0, abs=1)
 
 
 def test_many_small_kernels_count_as_they_ran(machine):
     for _ in range(2000):
         torch.cuda._sleep(CYCLES_PER_MS // 10)
-        machine.spend(200_000)
-    machine.spend(0)
+        machine.now_ns += 200_000
+    machine.now_ns += 0
     assert torch.cuda.utilization() == pytest.approx(49, abs=2)
 
 

@@ -34,7 +34,7 @@ class Finding:
         between: What happened on both streams between the two accesses, as `cudalens.sanitizer.fixes.between` gives it;
             None where the run was not recorded.
         is_suppressed: Whether a suppression fits it.
-        seen_ns: When it was first seen, epoch ns; None where nobody looked at the clock.
+        seen_ns: When it was first seen, ns on the events' clock; None where nobody looked at the clock.
     """
 
     race: Race

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import torch
 
-from cudalens.device import hooks, modes, queries
+from cudalens.device import clock, hooks, modes, queries
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.errors import RaceError, SanitizerError
 from cudalens.sanitizer import stacks
@@ -177,7 +176,10 @@ class Sanitizer:
         watch = Watch(self._findings, len(_running), self._on_races, self._failed)
         self._watch = watch
         try:
-            self._subscription = hooks.subscribe(watch.on_record)
+            self._subscription = hooks.subscribe(
+                watch.on_record,
+                quick={hooks.MemoryAllocated: watch.on_allocated, hooks.MemoryFreed: watch.on_freed},
+            )
             queries.watch()
             _running.append(self)
             self._interpose(watch)
@@ -267,7 +269,7 @@ class Sanitizer:
         """Races were seen, perhaps for the first time."""
         found = self._findings.races
         fresh, self._num_told = found[self._num_told :], len(found)
-        now_ns = time.time_ns()
+        now_ns = clock.now_ns()
         for race in fresh:
             race.seen_ns = now_ns
         if self._on_race == "warn":

@@ -93,7 +93,7 @@ class Race:
         second: The later one.
         count: How often this finding was seen so far.
         position: Number of the record that made it first, counted from the collector's start.
-        seen_ns: When it was first seen, epoch ns; None where nobody looked at the clock.
+        seen_ns: When it was first seen, ns on the events' clock; None where nobody looked at the clock.
     """
 
     first: Touch

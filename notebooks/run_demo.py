@@ -1,7 +1,8 @@
 """Runs ``quickstart.ipynb`` for real: the executed notebook and its HTML report land in ``out/``, the verdict is printed.
 
-``python notebooks/run_demo.py --update`` also puts the outputs into the notebook itself, as they are committed: without
-what only lives with a kernel (widgets) and without messages of this machine.
+``python notebooks/run_demo.py notebooks/stream-races.ipynb`` runs another one. ``--update`` also puts the outputs into the
+notebook itself, as they are committed: without what only lives with a kernel (widgets) and without messages of this
+machine.
 """
 
 from __future__ import annotations
@@ -16,37 +17,39 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from tqdm import tqdm
 
-NOTEBOOK = Path(__file__).with_name("quickstart.ipynb")
+QUICKSTART = Path(__file__).with_name("quickstart.ipynb")
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def main() -> int:
     """Execute, write, report; returns the exit code."""
-    parser = argparse.ArgumentParser(description="Execute notebooks/quickstart.ipynb for real.")
-    parser.add_argument("--out", type=Path, default=NOTEBOOK.parents[1] / "out", help="folder to write to")
+    parser = argparse.ArgumentParser(description="Execute a notebook for real.")
+    parser.add_argument("notebook", type=Path, nargs="?", default=QUICKSTART, help="which; by default the quickstart")
+    parser.add_argument("--out", type=Path, default=QUICKSTART.parents[1] / "out", help="folder to write to")
     parser.add_argument("--update", action="store_true", help="put the outputs into the notebook itself, cleaned")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     begin = time.perf_counter()
     try:
-        notebook = execute(arguments.out)
+        notebook = execute(arguments.notebook, arguments.out)
     except CellExecutionError as error:
-        print(f"The quickstart failed; messages of its kernel are in {arguments.out / 'kernel.log'}.", file=sys.stderr)
+        log = arguments.out / "kernel.log"
+        print(f"{arguments.notebook.name} failed; messages of its kernel are in {log}.", file=sys.stderr)
         print(error, file=sys.stderr)
         return 1
-    nbformat.write(notebook, arguments.out / NOTEBOOK.name)
+    nbformat.write(notebook, arguments.out / arguments.notebook.name)
     if arguments.update:
-        nbformat.write(cleaned(notebook), NOTEBOOK)
-    tell(arguments.out, time.perf_counter() - begin)
+        nbformat.write(cleaned(notebook), arguments.notebook)
+    tell(arguments.notebook.name, arguments.out, time.perf_counter() - begin)
     return 0
 
 
-def execute(folder: Path) -> nbformat.NotebookNode:
-    """The notebook, executed by a real kernel whose working folder is `folder`."""
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+def execute(path: Path, folder: Path) -> nbformat.NotebookNode:
+    """The notebook at `path`, executed by a real kernel whose working folder is `folder`."""
+    notebook = nbformat.read(path, as_version=4)
     count = sum(cell.cell_type == "code" for cell in notebook.cells)
     # tqdm draws on a terminal only, with disable=None.
-    with tqdm(total=count, desc="quickstart.ipynb", unit="cell", leave=False, disable=None) as bar:
+    with tqdm(total=count, desc=path.name, unit="cell", leave=False, disable=None) as bar:
         client = NotebookClient(
             notebook,
             timeout=300,
@@ -76,15 +79,16 @@ def _lives_with_kernel(output: nbformat.NotebookNode) -> bool:
     return WIDGET_VIEW in output.get("data", {}) or output.get("name") == "stderr"
 
 
-def tell(folder: Path, seconds: float) -> None:
-    """Print the verdict on the run that the notebook saved, and where everything lies."""
-    import cudalens
-    from cudalens.views import text
+def tell(name: str, folder: Path, seconds: float) -> None:
+    """Print where everything lies; of the quickstart also the verdict on the run that it saved."""
+    print(f"Executed {name} in {seconds:.0f} s.", end="")
+    if name == QUICKSTART.name:
+        import cudalens
+        from cudalens.views import text
 
-    print(f"Executed {NOTEBOOK.name} in {seconds:.0f} s. Its verdict on five training steps:\n")
-    print(f"  {text.verdict(cudalens.load(folder / 'steps.cudalens'))}\n")
-    print(f"Report    {folder / 'report.html'}   (open it in a browser; it needs no network)")
-    print(f"Notebook  {folder / NOTEBOOK.name}   (to play with it: make lab)")
+        print(f" Its verdict on five training steps:\n\n  {text.verdict(cudalens.load(folder / 'steps.cudalens'))}\n")
+        print(f"Report    {folder / 'report.html'}   (open it in a browser; it needs no network)", end="")
+    print(f"\nNotebook  {folder / name}   (to play with it: make lab)")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ import pytest
 import cudalens
 
 ROOT = Path(__file__).parents[2]
-DEMO, QUICKSTART = ROOT / "notebooks" / "run_demo.py", ROOT / "notebooks" / "quickstart.ipynb"
+NOTEBOOKS = ROOT / "notebooks"
+DEMO, QUICKSTART, RACES = (NOTEBOOKS / name for name in ("run_demo.py", "quickstart.ipynb", "stream-races.ipynb"))
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,35 @@ def test_every_cell_ran_and_the_profiled_ones_show_a_picture(demo):
     assert "widgets" not in notebook.metadata
 
 
+def test_the_race_notebook_finds_four_bugs_and_sees_them_mended(tmp_path):
+    command = [sys.executable, DEMO, RACES, "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    notebook = nbformat.read(tmp_path / RACES.name, as_version=4)
+    watched = [cell for cell in notebook.cells if cell.source.startswith("%%cudasan")]
+    verdicts = [said.partition("] ")[2].splitlines()[0] for said in map(shown_text, watched)]
+    assert [verdict[:8] for verdict in verdicts] == ["1 race i", "no races"] * 4
+    kinds = [said.partition("race 1 of 1: ")[2].partition(",")[0] for said in map(shown_text, watched[::2])]
+    assert kinds == ["read after write", "use after free", "race with the host", "write after write"]
+
+
+@pytest.mark.parametrize("bug", range(4))
+def test_the_mended_cells_hold_what_the_diffs_suggested(bug):
+    notebook = nbformat.read(RACES, as_version=4)
+    watched = [cell for cell in notebook.cells if cell.source.startswith("%%cudasan")]
+    racy, mended = watched[2 * bug : 2 * bug + 2]
+    said = shown_text(racy)
+    added = [line.strip()[1:].strip() for line in said.splitlines() if re.match(r" +\+[^+]", line)]
+    assert len(added) == 1
+    # The notebook calls the current stream by the name that it has there.
+    line = added[0].replace("torch.cuda.current_stream()", "main") if "main = " in racy.source else added[0]
+    assert line in [line.strip() for line in mended.source.splitlines()]
+
+
+def shown_text(cell):
+    return next(output["data"]["text/plain"] for output in cell.outputs if "text/plain" in output.get("data", {}))
+
+
 def test_the_demo_tells_when_a_cell_fails(tmp_path):
     notebook = nbformat.read(QUICKSTART, as_version=4)
     notebook.cells = [nbformat.v4.new_code_cell("raise ValueError('on purpose')")]
@@ -66,16 +96,20 @@ def test_the_demo_tells_when_a_cell_fails(tmp_path):
 class TestCommitted:
     """What stands in the repository: small, clean, and of no machine in particular."""
 
+    @pytest.fixture(params=[QUICKSTART, RACES], ids=lambda path: path.stem)
+    def path(self, request):
+        return request.param
+
     @pytest.fixture
-    def notebook(self):
-        return nbformat.read(QUICKSTART, as_version=4)
+    def notebook(self, path):
+        return nbformat.read(path, as_version=4)
 
-    def test_it_is_valid_and_small(self, notebook):
+    def test_it_is_valid_and_small(self, path, notebook):
         nbformat.validate(notebook)
-        assert QUICKSTART.stat().st_size < 300_000
+        assert path.stat().st_size < 300_000
 
-    def test_it_carries_nothing_of_the_machine(self, notebook):
-        text = QUICKSTART.read_text()
+    def test_it_carries_nothing_of_the_machine(self, path, notebook):
+        text = path.read_text()
         assert "widget-view" not in text
         assert "widgets" not in notebook.metadata
         assert not re.search(r"/(home|root|work|tmp|Users)/", text)

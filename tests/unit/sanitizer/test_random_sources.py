@@ -1,0 +1,91 @@
+"""Random programs as source: whatever is offered as a diff, applied and run again, removes its race and adds none."""
+
+import linecache
+import textwrap
+
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+from test_fix_writing import applied, findings_in, told
+
+HEAD = """
+import torch
+
+s1, s2 = torch.cuda.Stream(), torch.cuda.Stream()
+a, b = torch.ones(64, device="cuda"), torch.ones(64, device="cuda")
+h = torch.ones(64).pin_memory()
+event = torch.cuda.Event()
+torch.cuda.synchronize()
+
+def double(x):
+    x.mul_(2)
+
+def fresh(stream):
+    t = torch.ones(4096, device="cuda")
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        u = t + 1
+    return u
+
+"""
+
+tensors = st.sampled_from(["a", "b", "a[:32]", "a[32:]", "b[::2]"])
+streams = st.sampled_from(["s1", "s2"])
+simple = st.one_of(
+    st.builds("{}.add_(1)".format, tensors),
+    st.builds("c = {} * 2".format, tensors),
+    st.builds("double({})".format, tensors),
+    st.builds("{}.copy_(b[:32], non_blocking=True)".format, st.sampled_from(["a[:32]", "h[:32]"])),
+    st.just("b[:32].copy_(h[:32], non_blocking=True)"),
+    st.sampled_from(
+        ["h.sum()", "h.fill_(1)", "x = fresh(s1)", "x = fresh(s2)", "y = torch.zeros(4096, device='cuda')"]
+    ),
+    st.builds("torch.cuda.current_stream().wait_stream({})".format, streams),
+    st.sampled_from(["event.record()", "event.wait()", "event.synchronize()"]),
+)
+
+
+def indented(lines):
+    return textwrap.indent("\n".join(lines), "    ")
+
+
+def blocks(children):
+    several = st.lists(children, min_size=1, max_size=3).map(indented)
+    return st.one_of(
+        st.builds("with torch.cuda.stream({}):\n{}".format, streams, several),
+        st.builds("for _ in range(2):\n{}".format, several),
+        st.builds("if a.numel():\n{}".format, several),
+    )
+
+
+def numbered(body):
+    """Each line with a comment of its own, by which it is known again in the patched program."""
+    return "".join(f"{line}  # {number}\n" for number, line in enumerate(body.splitlines()))
+
+
+programs = st.lists(st.recursive(simple, blocks, max_leaves=4), min_size=2, max_size=5).map("\n".join).map(numbered)
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=programs)
+def test_no_diff_is_ever_wrong(body, tmp_path):
+    path, text = tmp_path / "program.py", HEAD + body
+    findings = findings_in(text, path)
+    before = told(findings)
+    for finding in findings:
+        assert finding.fix is not None
+        if finding.fix.diff:
+            note(finding.fix.diff)
+            path.write_text(text)
+            linecache.checkcache(str(path))
+            mine = told([finding])
+            left = told(findings_in(applied(text, finding.fix.diff), path))
+            assert not mine & left
+            assert left <= before
+
+
+@pytest.mark.parametrize("is_racy", [True, False])
+def test_the_programs_can_race_and_can_be_clean(is_racy, tmp_path):
+    wait = "" if is_racy else "s1.wait_stream(torch.cuda.current_stream())\n"
+    body = f"double(a)\n{wait}with torch.cuda.stream(s1):\n    a.add_(1)\n"
+    assert bool(findings_in(HEAD + body, tmp_path / "program.py")) is is_racy

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -20,7 +20,7 @@ import torch
 from cudalens.virtual.autocast_ops import POLICIES, RECURRENT, Policy
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.residency import residence_of
+from cudalens.virtual.residency import is_any_resident, residence_of
 
 _KEY: Final = torch._C.DispatchKey.AutocastCUDA
 _KEY_NAME: Final = "AutocastCUDA"
@@ -109,19 +109,11 @@ def _guard(func: Any) -> Callable[..., Any]:
     device = host | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        away = device if _is_on_device(args) or _is_on_device(kwargs.values()) else host
+        away = device if is_any_resident((*args, *kwargs.values())) else host
         with torch._C._ExcludeDispatchKeyGuard(away):
             return func(*args, **kwargs)
 
     return kernel
-
-
-def _is_on_device(values: Iterable[Any]) -> bool:
-    return any(
-        residence_of(value) is not None if isinstance(value, torch.Tensor) else _is_on_device(value)
-        for value in values
-        if isinstance(value, torch.Tensor | list | tuple)
-    )
 
 
 def overload(name: str) -> Any:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
 from cudalens.virtual import cost
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
+from cudalens.virtual.releases import torch_version
 from cudalens.virtual.residency import is_pinned, residence_of
 from cudalens.virtual.streams import CudaEvent
 from cudalens.virtual.work import Direction, Work
 
-_CHECKS_CAPTURES: Final = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 10)
+if TYPE_CHECKING:
+    from cudalens.virtual.specs import DeviceSpec
+
+_CHECKS_CAPTURES: Final = torch_version() >= (2, 10)
 """Since then torch itself refuses pageable copies in a graph capture, before it calls CUDA."""
 
 
@@ -152,15 +156,7 @@ def run_copy(
     stream = gpus.machine.current_stream(device)
     if way == "PtoP":
         _order(gpus, places[1], device)
-    work = Work(
-        "gpu_memcpy",
-        _name(way, pinned),
-        cost.copy_ns(gpus.spec, num_bytes, way, pinned),
-        num_bytes=num_bytes,
-        direction=way,
-        is_pinned=pinned,
-        op=op,
-    )
+    work = copy_work(gpus.spec, num_bytes, way, is_pinned=pinned, op=op)
     crosses_host = way in ("HtoD", "DtoH")
     if crosses_host and not non_blocking:
         gpus.check_sync()
@@ -183,11 +179,30 @@ def _order(gpus: Gpus, before: Device | None, after: Device | None) -> None:
     cuda_event.delete()
 
 
-def _name(way: Direction, pinned: bool) -> str:
-    host = "Pinned" if pinned else "Pageable"
-    return {
-        "HtoD": f"Memcpy HtoD ({host} -> Device)",
-        "DtoH": f"Memcpy DtoH (Device -> {host})",
-        "DtoD": "Memcpy DtoD (Device -> Device)",
-        "PtoP": "Memcpy PtoP (Device -> Device)",
-    }[way]
+_NAMES: Final[dict[Direction, tuple[str, str]]] = {
+    "HtoD": ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pinned -> Device)"),
+    "DtoH": ("Memcpy DtoH (Device -> Pageable)", "Memcpy DtoH (Device -> Pinned)"),
+    "DtoD": ("Memcpy DtoD (Device -> Device)",) * 2,
+    "PtoP": ("Memcpy PtoP (Device -> Device)",) * 2,
+}
+"""Kineto's names of copies: from or to pageable host memory, and pinned."""
+
+
+def copy_work(spec: DeviceSpec, num_bytes: int, way: Direction, *, is_pinned: bool, op: str) -> Work:
+    """A copy as a stream does it.
+
+    Args:
+        spec: The GPU.
+        num_bytes: To be copied.
+        way: From where to where.
+        is_pinned: Whether the host's side is page-locked; True where the host has no part in it.
+        op: Name of the aten operator.
+    """
+    return Work(
+        "gpu_memcpy",
+        _NAMES[way][is_pinned],
+        cost.copy_ns(spec, num_bytes, way, is_pinned),
+        num_bytes=num_bytes,
+        direction=way,
+        op=op,
+    )

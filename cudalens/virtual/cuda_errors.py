@@ -12,11 +12,16 @@ class _Entry(NamedTuple):
     text: str
 
 
+SUCCESS: Final = 0
 INVALID_VALUE: Final = 1
+OUT_OF_MEMORY: Final = 2
+STUB_LIBRARY: Final = 34
 INVALID_DEVICE: Final = 101
 INVALID_HANDLE: Final = 400
 ILLEGAL_STATE: Final = 401
 NOT_READY: Final = 600
+ALREADY_REGISTERED: Final = 712
+NOT_REGISTERED: Final = 713
 CAPTURE_UNSUPPORTED: Final = 900
 CAPTURE_INVALIDATED: Final = 901
 CAPTURE_MERGE: Final = 902
@@ -28,11 +33,20 @@ CAPTURED_EVENT: Final = 907
 CAPTURE_WRONG_THREAD: Final = 908
 
 _ERRORS: Final[dict[int, _Entry]] = {
+    SUCCESS: _Entry("cudaSuccess", "no error"),
     INVALID_VALUE: _Entry("cudaErrorInvalidValue", "invalid argument"),
+    OUT_OF_MEMORY: _Entry("cudaErrorMemoryAllocation", "out of memory"),
+    STUB_LIBRARY: _Entry("cudaErrorStubLibrary", "CUDA driver is a stub library"),
     INVALID_DEVICE: _Entry("cudaErrorInvalidDevice", "invalid device ordinal"),
     INVALID_HANDLE: _Entry("cudaErrorInvalidResourceHandle", "invalid resource handle"),
     ILLEGAL_STATE: _Entry("cudaErrorIllegalState", "the operation cannot be performed in the present state"),
     NOT_READY: _Entry("cudaErrorNotReady", "device not ready"),
+    ALREADY_REGISTERED: _Entry(
+        "cudaErrorHostMemoryAlreadyRegistered", "part or all of the requested memory range is already mapped"
+    ),
+    NOT_REGISTERED: _Entry(
+        "cudaErrorHostMemoryNotRegistered", "pointer does not correspond to a registered memory region"
+    ),
     CAPTURE_UNSUPPORTED: _Entry(
         "cudaErrorStreamCaptureUnsupported", "operation not permitted when stream is capturing"
     ),
@@ -64,6 +78,12 @@ _ERRORS: Final[dict[int, _Entry]] = {
 """What cudaGetErrorName and cudaGetErrorString print (CUDA Runtime API, "Data types used by CUDA Runtime")."""
 
 _TYPES_PAGE: Final = "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"
+
+
+def text_of(code: int) -> str:
+    """As cudaGetErrorString, of the codes that the virtual device deals in."""
+    entry = _ERRORS.get(code)
+    return "unrecognized error code" if entry is None else entry.text
 
 
 def cuda_error(code: int) -> RuntimeError:

@@ -8,22 +8,9 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.virtual.cuda_errors import ALREADY_REGISTERED, INVALID_HANDLE, NOT_REGISTERED, text_of
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-
-_STRINGS: Final = {
-    0: "no error",
-    1: "invalid argument",
-    2: "out of memory",
-    34: "CUDA driver is a stub library",
-    101: "invalid device ordinal",
-    400: "invalid resource handle",
-    600: "device not ready",
-    712: "part or all of the requested memory range is already mapped",
-    713: "pointer does not correspond to a registered memory region",
-    900: "operation not permitted when stream is capturing",
-}
-"""``cudaGetErrorString`` of the codes that these functions and `torch.cuda.CudaError` deal in."""
 
 _HANDLES: Final = 0x5580_0000_0000
 _HANDLE_SPAN: Final = 0x100
@@ -61,7 +48,7 @@ class Runtime:
 
     def get_error_string(self, error: int) -> str:
         """What an error number means."""
-        return _STRINGS.get(int(error), "unrecognized error code")
+        return text_of(int(error))
 
     def succeed(self) -> cudaError:
         """Starting and stopping an external profiler: there is none to be told."""
@@ -81,13 +68,13 @@ class Runtime:
     def host_register(self, pointer: int, num_bytes: int, flags: int) -> cudaError:
         """Page-lock host memory. Copies from it are still modelled as pageable."""
         if pointer in self._registered:
-            return cudaError(712)
+            return cudaError(ALREADY_REGISTERED)
         self._registered[pointer] = num_bytes
         return cudaError.success
 
     def host_unregister(self, pointer: int) -> cudaError:
         """Undo `host_register`."""
-        return cudaError(713) if self._registered.pop(pointer, None) is None else cudaError.success
+        return cudaError(NOT_REGISTERED) if self._registered.pop(pointer, None) is None else cudaError.success
 
     def stream_create(self, pointer: int) -> cudaError:
         """Make a stream on the current device and write its handle to `pointer`."""
@@ -100,7 +87,7 @@ class Runtime:
     def stream_destroy(self, handle: int) -> cudaError:
         """Done with a stream: work that it has is still done."""
         known = any(device.find_stream(handle) is not None for device in self._gpus.devices)
-        return cudaError.success if handle and known else cudaError(400)
+        return cudaError.success if handle and known else cudaError(INVALID_HANDLE)
 
 
 def install(patches: Patches, gpus: Gpus) -> None:

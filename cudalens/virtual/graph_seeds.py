@@ -13,12 +13,13 @@ from weakref import WeakValueDictionary
 import torch
 
 from cudalens.virtual import cost
+from cudalens.virtual.releases import torch_version
 from cudalens.virtual.streams import Stream
 
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
 
-_PER_CAPTURE: Final = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
+_PER_CAPTURE: Final = torch_version() >= (2, 13)
 """Since then every capture has tensors of its own, on the default stream; before, all graphs shared a pair."""
 
 _NUM_TENSORS: Final = 2

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from cudalens.virtual import cost, scratch
+from cudalens.virtual.copies import copy_work
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
 from cudalens.virtual.plans import Plan
@@ -32,14 +33,7 @@ def launch(
         )
         gpus.launch(device, work, "cudaMemsetAsync")
     elif plan.copies and (copied := _plainly_copied(plan, args, out)):
-        work = Work(
-            "gpu_memcpy",
-            "Memcpy DtoD (Device -> Device)",
-            cost.copy_ns(gpus.spec, copied, "DtoD", True),
-            num_bytes=copied,
-            direction="DtoD",
-            op=plan.name,
-        )
+        work = copy_work(gpus.spec, copied, "DtoD", is_pinned=True, op=plan.name)
         gpus.launch(device, work, "cudaMemcpyAsync")
     else:
         gpus.launch(device, work)
@@ -60,15 +54,7 @@ def _plainly_copied(plan: Plan, args: tuple[Any, ...], out: Any) -> int:
 def fetch(gpus: Gpus, device: Device, op: str) -> None:
     """The host reads a scalar: a small copy to pageable memory, and a wait for the stream."""
     stream = gpus.machine.current_stream(device)
-    work = Work(
-        "gpu_memcpy",
-        "Memcpy DtoH (Device -> Pageable)",
-        cost.copy_ns(gpus.spec, _SCALAR_BYTES, "DtoH", False),
-        num_bytes=_SCALAR_BYTES,
-        direction="DtoH",
-        op=op,
-    )
-    stream.launch(work, "cudaMemcpyAsync")
+    stream.launch(copy_work(gpus.spec, _SCALAR_BYTES, "DtoH", is_pinned=False, op=op), "cudaMemcpyAsync")
     stream.synchronize()
 
 

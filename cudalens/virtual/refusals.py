@@ -6,6 +6,7 @@ words (`explain`).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, Final
@@ -16,7 +17,7 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.imports import when_imported
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.residency import residence_of
+from cudalens.virtual.residency import is_any_resident, residence_of
 
 _COMPILE: Final = (
     "torch.compile was asked to compile while a virtual CUDA device is active: Dynamo would trace the model of "
@@ -76,7 +77,7 @@ def explain(error: Exception, what: str, values: Iterable[Any], *, is_below: boo
         return None
     text = str(error)
     for sign, why in _SIGNS.items():
-        if sign in text and (sign in _CERTAIN or (is_below and sign == _NO_STORAGE) or _on_device(values)):
+        if sign in text and (sign in _CERTAIN or (is_below and sign == _NO_STORAGE) or is_any_resident(values)):
             return VirtualDeviceError(f"{what}: {why}")
     return None
 
@@ -111,17 +112,7 @@ _SIGNS: Final = {
 """What C++ says, and what it means here."""
 
 
-def _on_device(values: Iterable[Any]) -> bool:
-    return any(
-        residence_of(value) is not None if isinstance(value, torch.Tensor) else _on_device(value)
-        for value in values
-        if isinstance(value, torch.Tensor | list | tuple)
-    )
-
-
 def _close_compile(patches: Patches) -> None:
-    import sys
-
     compile_: Any = torch.compile
     closed: list[bool] = []
 
@@ -241,7 +232,7 @@ def _close_triton(patches: Patches, module: ModuleType) -> None:
     original = kind.run
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _on_device([*args, *kwargs.values()]):
+        if is_any_resident([*args, *kwargs.values()]):
             raise VirtualDeviceError(_TRITON.format(name=getattr(self, "__name__", type(self).__name__)))
         return original(self, *args, **kwargs)
 

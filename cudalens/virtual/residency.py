@@ -6,6 +6,7 @@ torch's storage object, which lives exactly as long as the storage does, so that
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -59,6 +60,15 @@ def residence_of(tensor: torch.Tensor) -> Residence | None:
         return _residence_inside(tensor)
     residence = storage.__dict__.get(KEY)
     return residence if residence is not None and not residence.gpus.is_closed else None
+
+
+def is_any_resident(values: Iterable[Any]) -> bool:
+    """Whether a tensor among `values`, or in lists of them, lives on a virtual device."""
+    return any(
+        residence_of(value) is not None if isinstance(value, torch.Tensor) else is_any_resident(value)
+        for value in values
+        if isinstance(value, torch.Tensor | list | tuple)
+    )
 
 
 def _residence_inside(tensor: torch.Tensor) -> Residence | None:

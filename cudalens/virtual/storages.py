@@ -15,16 +15,12 @@ from cudalens.virtual.residency import KEY, PINNED_KEY, Residence
 def install(patches: Patches, gpus: Gpus) -> None:
     """Make storages of the virtual devices answer as CUDA storages do."""
     storage = torch.UntypedStorage
-    originals = {
-        name: getattr(storage, name)
-        for name in ("data_ptr", "clone", "cpu", "cuda", "to", "resize_", "get_device", "copy_")
-    }
+    originals = {name: getattr(storage, name) for name in _METHODS}
     patches.set(storage, "device", property(_device(_own_device())))
     patches.set(storage, "is_cuda", property(lambda self: _residence(self) is not None))
     for name, make in _METHODS.items():
         patches.set(storage, name, make(gpus, originals))
-    for name in ("is_pinned",):
-        patches.set(storage, name, lambda self, device=None: PINNED_KEY in self.__dict__)
+    patches.set(storage, "is_pinned", lambda self, device=None: PINNED_KEY in self.__dict__)
 
 
 def _own_device() -> Any:

@@ -24,7 +24,6 @@ class Work:
         num_bytes: What it reads and writes, or copies.
         flops: Floating-point operations.
         direction: Of a copy.
-        is_pinned: Whether a copy's host side is page-locked.
         grid: Blocks of the modelled launch.
         block: Threads per block of it.
         op: Name of the aten operator that issued it.
@@ -37,7 +36,6 @@ class Work:
     num_bytes: int = 0
     flops: int = 0
     direction: Direction | None = None
-    is_pinned: bool = False
     grid: tuple[int, int, int] | None = None
     block: tuple[int, int, int] | None = None
     op: str | None = None

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from cudalens.virtual.releases import torch_version
+
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
     from cudalens.virtual.gpus import Gpus
@@ -66,12 +68,6 @@ BLAS_OPS: Final = frozenset(
     }
 )
 """Operators that ask for the current cuBLAS handle, and so for its workspace."""
-
-
-def torch_version() -> tuple[int, int]:
-    """Of the torch at hand: its defaults are modelled."""
-    major, minor = torch.__version__.split(".")[:2]
-    return int(major), int(minor)
 
 
 def blas_default_bytes(capability: tuple[int, int], version: tuple[int, int]) -> int:

@@ -52,7 +52,7 @@ def kernel(duration_ns=10_000, room=1.0):
 
 
 def copy(direction, duration_ns=10_000):
-    return Work("gpu_memcpy", direction, duration_ns, direction=direction, is_pinned=True)
+    return Work("gpu_memcpy", direction, duration_ns, direction=direction)
 
 
 def test_a_launch_costs_the_host_its_call_and_the_stream_its_duration(machine):

@@ -10,7 +10,7 @@ from cudalens._interrupts import HeldInterrupts, holds_interrupts
 from cudalens.device import clock
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import default_device
-from cudalens.virtual.allocator import parse_conf
+from cudalens.virtual.allocator import conf_from_environment, parse_conf
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.modes import ThreadModes
 from cudalens.virtual.patching import Patches
@@ -58,7 +58,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
 
     def __init__(self, spec: str | DeviceSpec = "h100", *, alloc_conf: str | None = None) -> None:
         self.spec, self.num_devices = parse_device(spec)
-        self._conf = parse_conf(_conf_of_environment() if alloc_conf is None else alloc_conf)
+        self._conf = conf_from_environment(os.environ) if alloc_conf is None else parse_conf(alloc_conf)
         self.gpus: Gpus | None = None
         self.is_from_notebook = False
         self._patches = Patches()
@@ -159,10 +159,6 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
 
 for _critical in (device.__enter__, device.__exit__, device.enable, device.disable):
     holds_interrupts(_critical)
-
-
-def _conf_of_environment() -> str:
-    return os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
 
 
 def active() -> device | None:

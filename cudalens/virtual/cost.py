@@ -32,7 +32,7 @@ from cudalens.virtual.work import Work
 if TYPE_CHECKING:
     from cudalens.virtual.specs import DeviceSpec
 
-__all__ = ["Cost", "copy_ns", "kernel_ns", "kernel_work", "memset_ns", "op_cost", "room"]
+__all__ = ["Cost", "copy_ns", "kernel_ns", "kernel_work", "memset_ns", "op_cost"]
 
 _BLOCK: Final = (BLOCK_THREADS, 1, 1)
 _MATRIX_BLOCK: Final = (256, 1, 1)
@@ -84,7 +84,7 @@ def kernel_work(
     flops, dtype_key, family = _arithmetic(known, args, kwargs, out, moved)
     if known.formula is None:
         grid, block = grid_of(moved.num_elements), _BLOCK
-        filled = min(1.0, grid[0] * BLOCK_THREADS / spec.max_resident_threads)
+        filled = room(spec, grid[0])
     else:
         num_tiles = tiles_of(out[0] if isinstance(out, tuple | list) else out, family)
         filled, grid, block = matrix_room(spec, num_tiles), (num_tiles, 1, 1), _MATRIX_BLOCK

@@ -122,10 +122,9 @@ def grid_of(num_elements: int) -> tuple[int, int, int]:
     return (max(1, -(-num_elements // (BLOCK_THREADS * THREAD_ELEMENTS))), 1, 1)
 
 
-def room(spec: DeviceSpec, num_elements: int) -> float:
+def room(spec: DeviceSpec, num_blocks: int) -> float:
     """The part of the GPU that an elementwise kernel fills, in (0, 1]: its threads over those that fit at one time."""
-    threads = grid_of(num_elements)[0] * BLOCK_THREADS
-    return min(1.0, threads / spec.max_resident_threads)
+    return min(1.0, num_blocks * BLOCK_THREADS / spec.max_resident_threads)
 
 
 def matrix_room(spec: DeviceSpec, num_tiles: int) -> float:

@@ -18,7 +18,7 @@ from cudalens.virtual.graph_memory import settled
 from cudalens.virtual.machine import Device, Machine
 from cudalens.virtual.residency import KEY, Residence
 from cudalens.virtual.signals import GpuTraceSignals
-from cudalens.virtual.stacks import python_stack
+from cudalens.virtual.stacks import python_stack, warn_user
 from cudalens.virtual.streams import CudaEvent, Stream
 from cudalens.virtual.work import Work
 from cudalens.virtual.workspaces import Workspaces
@@ -26,8 +26,9 @@ from cudalens.virtual.workspaces import Workspaces
 if TYPE_CHECKING:
     from cudalens.virtual.specs import DeviceSpec
 
-_ADDRESSES: Final = 0x7F00_0000_0000
-_DEVICE_SPAN: Final = 1 << 42  # an expandable segment alone reserves 9/8 of the memory, per stream and pool
+_SYNCS: Final = "called a synchronizing CUDA operation"
+_SYNCS_RAISE: Final = 2
+"""The sync debug mode "error"."""
 
 
 class Target(threading.local):
@@ -148,7 +149,6 @@ class Gpus:
                 spec.total_memory_bytes,
                 AllocatorHost(device),
                 conf=conf,
-                base_address=_ADDRESSES - device.index * _DEVICE_SPAN,
                 context_bytes=spec.context_bytes,
                 out_of_memory=torch.OutOfMemoryError,
             )
@@ -245,19 +245,12 @@ class Gpus:
         Raises:
             RuntimeError: The sync debug mode is "error"; torch's own words.
         """
+        if self.sync_debug_mode == _SYNCS_RAISE:
+            raise RuntimeError(_SYNCS)
         if self.sync_debug_mode:
-            _report_sync(self.sync_debug_mode)
+            warn_user(_SYNCS)
 
     def close(self) -> None:
         """The block ends."""
         self.is_closed = True
         self._dead.clear()
-
-
-def _report_sync(mode: int) -> None:
-    import warnings
-
-    message = "called a synchronizing CUDA operation"
-    if mode == 2:
-        raise RuntimeError(message)
-    warnings.warn(message, UserWarning, stacklevel=2)

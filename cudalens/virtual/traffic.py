@@ -192,7 +192,7 @@ class Traffic:
 
     def _moved_permuted(self, tensor: Tensor, num_elements: int) -> int:
         """Remember a tensor that is not in the order of its memory; its bytes."""
-        distinct, span = _distinct_and_span(tensor)
+        distinct, span = distinct_and_span(tensor)
         moved = min(distinct, span) * tensor.element_size()
         is_whole = distinct == span == num_elements
         if self._permuted is None:
@@ -240,17 +240,11 @@ def stored_elements(tensor: Tensor) -> int:
     return parts[0].numel() if parts else tensor.numel()
 
 
-def distinct_bytes(tensor: Tensor) -> int:
-    """Bytes of memory that the elements of a tensor lie in, each counted once.
+def distinct_and_span(tensor: Tensor) -> tuple[int, int]:
+    """Elements along dimensions that have a stride, and elements from the first to the last, in memory.
 
-    At most the elements along dimensions that have a stride, and at most the span from the first to the last, which is
-    less where windows overlap.
+    A tensor lies in as many elements as the lesser of the two says: windows that overlap span less.
     """
-    return min(_distinct_and_span(tensor)) * tensor.element_size()
-
-
-def _distinct_and_span(tensor: Tensor) -> tuple[int, int]:
-    """Elements along dimensions that have a stride, and elements from the first to the last, in memory."""
     span = distinct = 1
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         if size == 0:

@@ -23,7 +23,7 @@ from cudalens.virtual.allocator.snapshot import segment_records, settings_record
 from cudalens.virtual.allocator.space import AddressSpace, Memory
 
 _BASE_ADDRESS = 0x7F00_0000_0000
-_DEVICE_STRIDE = 1 << 42  # default addresses of one device's segments lie this far from the next one's
+_DEVICE_SPAN = 1 << 42  # an expandable segment alone reserves 9/8 of the memory, per stream and pool
 
 OutOfMemoryObserver = Callable[[int, int, int, int], None]
 
@@ -48,7 +48,6 @@ class CachingAllocator:
         host: Host,
         *,
         conf: AllocatorConf | None = None,
-        base_address: int | None = None,
         context_bytes: int = 0,
         out_of_memory: type[Exception] = MemoryError,
         space: AddressSpace | None = None,
@@ -60,18 +59,15 @@ class CachingAllocator:
             total_bytes: The device's memory.
             host: The machine around.
             conf: The options; None for torch's defaults.
-            base_address: Where the device's addresses begin; None for a place of its own per device.
             context_bytes: What the driver's context takes of the device's memory.
             out_of_memory: Raised with torch's message where torch raises OutOfMemoryError.
-            space: Where segments get their addresses; None for the lowest gap from ``base_address``.
+            space: Where segments get their addresses; None for the lowest gap in a place of its own per device.
         """
         self.device, self._out_of_memory = device, out_of_memory
         conf = AllocatorConf() if conf is None else conf
         self._books = Books(host, conf)
         if space is None:
-            space = AddressSpace(
-                _BASE_ADDRESS - (device + 1) * _DEVICE_STRIDE if base_address is None else base_address
-            )
+            space = AddressSpace(_BASE_ADDRESS - device * _DEVICE_SPAN)
         self._reserve = Reserve(self._books, Memory(total_bytes, context_bytes), space)
         self._heap = Heap(device, self._books, self._reserve)
         self._null = Block(0, 0, 0, Segment(0, 0, 0), BlockPool(is_small=True))

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
+from cudalens.virtual import durations
 from cudalens.virtual import flops as flops_module
-from cudalens.virtual.cost import Cost, copy_ns, kernel_ns, kernel_work, memset_ns, op_cost, room
+from cudalens.virtual.cost import Cost, copy_ns, kernel_ns, kernel_work, memset_ns, op_cost
 from cudalens.virtual.durations import (
     COPY_FIXED_NS,
     MATRIX_FIXED_NS,
@@ -24,7 +25,7 @@ from cudalens.virtual.durations import (
 from cudalens.virtual.flops import formula_of
 from cudalens.virtual.kernel_names import name_of
 from cudalens.virtual.specs import SPECS
-from cudalens.virtual.traffic import distinct_bytes, traffic
+from cudalens.virtual.traffic import distinct_and_span, traffic
 
 aten = torch.ops.aten
 H100, T4 = SPECS["h100"], SPECS["t4"]
@@ -291,6 +292,10 @@ def addresses(tensor):
     return {sum(place) for place in itertools.product(*steps)}
 
 
+def distinct_bytes(tensor):
+    return min(distinct_and_span(tensor)) * tensor.element_size()
+
+
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 12)), max_size=4))
 def test_distinct_bytes_is_between_the_true_count_and_the_whole(layout):
     sizes, strides = [size for size, _ in layout], [stride for _, stride in layout]
@@ -480,6 +485,10 @@ def test_memsets_take_their_bytes_over_the_bandwidth(spec, num_bytes, more):
 
 
 # -- room ------------------------------------------------------------------------------------------------------------
+
+
+def room(spec, num_elements):
+    return durations.room(spec, durations.grid_of(num_elements)[0])
 
 
 @given(specs, st.integers(0, 10**9), st.integers(0, 10**9))

@@ -296,6 +296,20 @@ def test_the_sync_debug_mode(h100s):
     tensor.sum().item()
 
 
+def test_the_sync_debug_mode_points_to_each_of_the_users_lines(h100s):
+    tensor = torch.ones(3, device="cuda")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        torch.cuda.set_sync_debug_mode("warn")
+        for _ in range(2):
+            tensor.nonzero()
+            bool(tensor.sum() > 1)
+        torch.cuda.set_sync_debug_mode("default")
+    places = [(w.filename, w.lineno) for w in told if str(w.message).startswith("called a synchronizing")]
+    assert [filename for filename, _ in places] == [__file__, __file__]
+    assert places[1][1] == places[0][1] + 1
+
+
 def test_synchronise_blocks_until_the_device_is_done(h100s):
     machine = h100s.machine
     torch.cuda._sleep(19_800_000)  # 10 ms at 1.98 GHz

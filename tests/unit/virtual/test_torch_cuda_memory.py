@@ -228,3 +228,12 @@ def test_pinned_blocks_are_reused_by_their_rounded_size(steps):
         assert stats["allocated_bytes"]["current"] == sum(sizes) + sum(cached)
         assert stats["num_host_alloc"] == stats["host_alloc_time"]["count"] == num_taken
         assert stats["num_host_alloc"] - stats["num_host_free"] == len(held) + len(cached)
+
+
+def test_the_environment_is_read_as_torch_reads_it(monkeypatch):
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "max_split_size_mb:40")
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:30")
+    with device("h100"):
+        assert torch.cuda.memory._snapshot()["allocator_settings"]["max_split_size"] == 30 << 20
+    with device("h100", alloc_conf="max_split_size_mb:50"):
+        assert torch.cuda.memory._snapshot()["allocator_settings"]["max_split_size"] == 50 << 20

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import linecache
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
@@ -17,6 +18,7 @@ from typing import Any, Final, TypeAlias, cast
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 ReadLines: TypeAlias = Callable[[str], list[str]]
 
+_MAGIC: Final = "get_ipython()."
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPES: Final = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
@@ -79,13 +81,15 @@ class Source:
 
     Args:
         lines: Its lines, each with its line end.
+        typed: The lines as the user typed them, where IPython made others of them (``%time`` is a call, then).
 
     Raises:
         SyntaxError: It is no Python.
     """
 
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = [line if line.endswith("\n") else line + "\n" for line in lines]
+    def __init__(self, lines: list[str], typed: list[str] | None = None) -> None:
+        self.lines = _ended(lines)
+        self.typed = _ended(typed) if typed is not None and _are_the_same(lines, typed) else self.lines
         self.tree: ast.Module = compile(
             "".join(self.lines), "<source>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         )
@@ -106,14 +110,13 @@ class Source:
 
     def diff(self, edits: list[Edit], label: str) -> str:
         """The edits as a unified diff; empty where what comes out is no Python."""
-        new = list(self.lines)
-        for edit in sorted(edits, key=lambda edit: edit.line, reverse=True):
-            new[edit.line - 1 : edit.line - 1 + edit.is_replacement] = edit.text.splitlines(keepends=True)
         try:
-            Source(new)
+            Source(_edited(self.lines, edits))
         except SyntaxError:
             return ""
-        return "".join(difflib.unified_diff(self.lines, new, label, label, n=2))
+        if any(edit.is_replacement and self.typed[edit.line - 1] != self.lines[edit.line - 1] for edit in edits):
+            return ""
+        return "".join(difflib.unified_diff(self.typed, _edited(self.typed, edits), label, label, n=2))
 
     def torch_name(self) -> str | None:
         """What torch is called here; None where it is not imported or mentioned."""
@@ -122,6 +125,23 @@ class Source:
                 if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
                     return alias.asname or "torch"
         return "torch" if "torch" in self.names else None
+
+
+def _ended(lines: list[str]) -> list[str]:
+    return [line if line.endswith("\n") else line + "\n" for line in lines]
+
+
+def _are_the_same(lines: list[str], typed: list[str]) -> bool:
+    """Whether lines are what was typed, but for magics: calls now, or a text in the first line."""
+    pairs = zip(_ended(lines), _ended(typed), strict=False)
+    return len(lines) == len(typed) and all(a == b or _MAGIC in a or b.startswith("%%") for a, b in pairs)
+
+
+def _edited(lines: list[str], edits: list[Edit]) -> list[str]:
+    new = list(lines)
+    for edit in sorted(edits, key=lambda edit: edit.line, reverse=True):
+        new[edit.line - 1 : edit.line - 1 + edit.is_replacement] = edit.text.splitlines(keepends=True)
+    return new
 
 
 @dataclass(eq=False)
@@ -167,10 +187,15 @@ class Sources:
     Args:
         read: Lines of a file or cell by its name; none where it is not to be had. By default `linecache`, where IPython
             keeps its cells.
+        typed: Lines of a cell as they were typed; None where there are no others. By default IPython's history.
     """
 
-    def __init__(self, read: ReadLines = linecache.getlines) -> None:
-        self._read = read
+    def __init__(
+        self,
+        read: ReadLines = linecache.getlines,
+        typed: Callable[[str], list[str] | None] | None = None,
+    ) -> None:
+        self._read, self._typed = read, typed or cell_as_typed
         self._sources: dict[str, Source | None] = {}
         self._located: dict[object, Located | None] = {}
 
@@ -179,7 +204,7 @@ class Sources:
         if filename not in self._sources:
             lines = self._read(filename)
             try:
-                self._sources[filename] = Source(lines) if lines else None
+                self._sources[filename] = Source(lines, self._typed(filename)) if lines else None
             except (SyntaxError, ValueError):
                 self._sources[filename] = None
         return self._sources[filename]
@@ -198,6 +223,18 @@ class Sources:
             source = None if spot is None else self.source(spot.filename)
             self._located[place] = None if spot is None or source is None else _locate(source, spot)
         return self._located[place]
+
+
+def cell_as_typed(filename: str) -> list[str] | None:
+    """Lines of a notebook's cell before IPython made Python of its magics; None for what is no cell."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
+    history = getattr(getattr(shell, "history_manager", None), "input_hist_raw", None)
+    number = numbers.get(filename) if isinstance(numbers, dict) else None
+    if number is None or history is None or number >= len(history):
+        return None
+    return str(history[number]).splitlines(keepends=True)
 
 
 def _cell_head(filename: str) -> str:

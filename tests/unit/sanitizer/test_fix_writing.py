@@ -569,3 +569,19 @@ def test_accesses_in_two_cells_of_a_notebook(is_rebound):
         for name in names:
             del linecache.cache[name]
     assert ("+torch.cuda.current_stream().wait_stream(side)\n b = a.sum()" in finding.fix.diff) is not is_rebound
+
+
+def test_a_diff_shows_magics_as_they_were_typed():
+    typed = ["%%cudasan --var t\n", "%time b = 1\n", "use(b)\n"]
+    run = ["u'%%cudasan --var t'\n", "get_ipython().run_line_magic('time', 'b = 1')\n", "use(b)\n"]
+    source = Sources(lambda name: run, lambda name: typed).source("In[7]")
+    assert source.diff([Edit(3, "wait()\n")], "In[7]").splitlines()[2:] == [
+        "@@ -1,3 +1,4 @@",
+        " %%cudasan --var t",
+        " %time b = 1",
+        "+wait()",
+        " use(b)",
+    ]
+    assert source.diff([Edit(2, "other()\n", is_replacement=True)], "In[7]") == ""
+    for other in (["use(c)\n"], [*typed[:2], "use(c)\n"]):  # another cell of this name
+        assert "use(c)" not in Source(run, other).diff([Edit(3, "wait()\n")], "In[7]")

@@ -23,7 +23,7 @@ import logging
 import threading
 import warnings
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cudalens.device.records import (
@@ -94,14 +94,15 @@ class Subscription:
 
     Attributes:
         listener: Who is called.
+        quick: Who is called instead for some kinds, with the record's fields.
         is_open: Whether it still is.
         error: What it raised, which ended the subscription; None while all is well.
     """
 
-    __slots__ = ("error", "is_open", "listener")
+    __slots__ = ("error", "is_open", "listener", "quick")
 
-    def __init__(self, listener: Listener) -> None:
-        self.listener = listener
+    def __init__(self, listener: Listener, quick: Mapping[type[Record], Callable[..., None]]) -> None:
+        self.listener, self.quick = listener, quick
         self.is_open = True
         self.error: Exception | None = None
 
@@ -125,28 +126,40 @@ _missing: tuple[str, ...] | None = None
 """Registries that this torch lacks; None before the first subscription."""
 
 
-class _Outbox(threading.local):
+class _Outbox:
     """Records of one thread that wait until all have been told of the one at hand."""
+
+    __slots__ = ("is_busy", "waiting")
 
     def __init__(self) -> None:
         self.is_busy = False
         self.waiting: deque[Record] = deque()
 
 
-_outbox = _Outbox()
+class _Thread(threading.local):
+    """Each thread's outbox; an object of its own, because looking into a thread-local one takes long."""
+
+    def __init__(self) -> None:
+        self.outbox = _Outbox()
 
 
-def subscribe(listener: Listener) -> Subscription:
+_thread = _Thread()
+
+
+def subscribe(listener: Listener, *, quick: Mapping[type[Record], Callable[..., None]] | None = None) -> Subscription:
     """Call `listener` with every record from now on.
 
     Args:
         listener: Called in the thread that acts; it should be quick, and does its own locking.
+        quick: For kinds that torch has callbacks for and that come all the time: called in the listener's place with
+            the record's fields, without a record being made. It is called at once, also while a listener of this
+            thread is at work.
 
     Returns:
         The subscription: close it, or use it as a context manager. The same listener may subscribe twice.
     """
     global _subscriptions
-    subscription = Subscription(listener)
+    subscription = Subscription(listener, quick or {})
     with _lock:
         _register()
         _subscriptions = (*_subscriptions, subscription)
@@ -206,32 +219,25 @@ def _callback(kind: type[Record]) -> Callable[..., None]:
     make: Callable[..., Any] = kind
 
     def callback(*arguments: int) -> None:
-        if not _subscriptions:
-            return
-        outbox = _outbox
-        if outbox.is_busy or outbox.waiting:
+        waits_for_record = False
+        for subscription in _subscriptions:
+            quick = subscription.quick.get(kind)
+            if quick is None:
+                waits_for_record = True
+            elif subscription.is_open:
+                try:
+                    quick(*arguments)
+                except Exception as error:
+                    _end(subscription, make(*arguments), error)
+        if waits_for_record:
             _deliver(make(*arguments))
-            return
-        outbox.is_busy = True  # as _deliver does, without its calls: memory is handed out and freed all the time
-        try:
-            record = make(*arguments)
-            for subscription in _subscriptions:
-                if subscription.is_open:
-                    try:
-                        subscription.listener(record)
-                    except Exception as error:
-                        _end(subscription, record, error)
-            while outbox.waiting:
-                _tell_all(outbox.waiting.popleft())
-        finally:
-            outbox.is_busy = False
 
     callback.__qualname__ = f"cudalens {kind.__name__}"
     return callback
 
 
 def _deliver(record: Record) -> None:
-    outbox = _outbox
+    outbox = _thread.outbox
     outbox.waiting.append(record)
     if outbox.is_busy:
         return
@@ -246,8 +252,8 @@ def _deliver(record: Record) -> None:
 
 def _tell_all(record: Record) -> None:
     for subscription in _subscriptions:
-        if not subscription.is_open:
-            continue  # closed since the record came
+        if not subscription.is_open or type(record) in subscription.quick:
+            continue  # closed since the record came, or told of it already
         try:
             subscription.listener(record)
         except Exception as error:

@@ -15,9 +15,15 @@ def current_stream(device: int) -> int:
     Args:
         device: Index of the GPU.
     """
-    ask = getattr(_module, "_cuda_getCurrentRawStream", None)
-    if ask is not None:
-        return int(ask(device))
+    try:
+        pointer: int = _module._cuda_getCurrentRawStream(device)
+    except AttributeError:
+        return _current_stream(device)
+    return pointer
+
+
+def _current_stream(device: int) -> int:
+    """By torch's public way, which makes an object."""
     import torch
 
     return int(torch.cuda.current_stream(device).cuda_stream) if torch.cuda.is_available() else 0

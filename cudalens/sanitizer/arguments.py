@@ -15,16 +15,26 @@ _DISPATCH: Final = "__torch_dispatch__"
 _has_own: Final[dict[type, bool]] = {}
 
 
-def pairs(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, tuple[Use, bool]]]:
+def pairs(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, tuple[Use, bool]]]:
     """Each argument whose elements matter with its use, lists taken apart."""
+    found: list[tuple[Any, tuple[Use, bool]]] = []
     for value, use in zip(args, plan.inputs, strict=False):  # trailing arguments may be left out
         if use is not None:
-            yield from ((item, use) for item in _flat(value))
-    uses = plan.by_name or {}
-    for name, value in kwargs.items():
-        named = uses.get(name)
-        if named is not None:
-            yield from ((item, named) for item in _flat(value))
+            _add(found, value, use)
+    if kwargs:
+        for name, value in kwargs.items():
+            use = plan.by_name.get(name)
+            if use is not None:
+                _add(found, value, use)
+    return found
+
+
+def _add(found: list[tuple[Any, tuple[Use, bool]]], value: Any, use: tuple[Use, bool]) -> None:
+    if isinstance(value, list | tuple):
+        for item in value:
+            _add(found, item, use)
+    else:
+        found.append((value, use))
 
 
 def results(out: Any, outputs: tuple[Use | None, ...]) -> Iterable[tuple[torch.Tensor, Use]]:

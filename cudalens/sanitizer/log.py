@@ -63,8 +63,6 @@ class _Naming:
                 yield from self._launch(entry[2], visits_in(entry))
             elif isinstance(kind, Line):
                 yield from self._launch(kind, entry[1])
-            elif kind == "alloc":
-                yield from self._alloc(entry[1])
             elif kind == "free":
                 yield from self._alloc(entry[1])
                 yield r.Free(self._names[entry[1]], _extent(entry[1]), _place(entry[1].freed_site))

@@ -7,7 +7,7 @@ lives as long as the storage does, so that one look finds it and its end takes i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -17,6 +17,11 @@ from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.regions import Region
 from cudalens.sanitizer.engine.shadow import Block, Cell, Life, Op, Use
 
+SHAPES: Final[dict[torch.Size, torch.Size]] = {}
+"""Each shape once: shapes stay for a while, and Python's cyclic garbage collector looks at every object that does."""
+
+_MAX_SHAPES: Final = 10_000
+
 HOST_BASE: Final = 1 << 56
 """Added to host addresses: those of a virtual device may equal them."""
 
@@ -24,6 +29,7 @@ _GRANULE: Final = 512
 """Bytes by which torch's caching allocator rounds up (kMinBlockSize)."""
 
 _MAX_LAYOUTS: Final = 512
+_MANY_CELLS: Final = 8
 
 
 class Memory:
@@ -33,7 +39,7 @@ class Memory:
         detector: Told of allocations.
         key: Name of the attribute of storages.
         run: Marks lives of this run.
-        told: Called with ``("alloc", life)`` and ``("free", life)``.
+        told: Called with ``("free", life)`` and ``("record_stream", life, line)``, for the log.
         host_end: Called with the life of host memory whose storage has died.
     """
 
@@ -60,6 +66,8 @@ class Memory:
 
     def forget(self) -> None:
         """Let go of all that is remembered: what hangs on storages that live on is empty from now on."""
+        if len(SHAPES) > _MAX_SHAPES:
+            SHAPES.clear()
         self.plain.run = None
         self._handed.clear()
         self._recorded.clear()
@@ -91,15 +99,13 @@ class Memory:
         if self._recorded:
             self._recorded.pop(address, None)
         block = self._blocks.get(address)
-        life = None if block is None else block.life
-        if life is None or not life.is_live:
+        if block is None or (life := block.life) is None or not life.is_live:
             return
-        if not _is_used_by(life, life.owner):
-            life.freed_site = site_of()  # it may turn out to be freed too early
-        if life.recorded is None and life.aliases is None:
-            life.is_live, life.run = False, None
-        else:
-            self._detector.free(life)
+        if life.recorded is None and life.aliases is None and block.is_used_only_by(life.owner):
+            life.is_live, life.run = False, None  # the everyday case; there is nothing to tell
+            return
+        life.freed_site = site_of()  # it may turn out to be freed too early
+        self._detector.free(life)
         self._told(("free", life))
 
     def record_stream(self, address: int, line: Line) -> None:
@@ -131,15 +137,25 @@ class Memory:
             or self._recorded
             or (former := block.life) is None
             or former.is_live
-            or former.num_bytes != num_bytes
         ):
             return self.meet(tensor, storage, site, line, device=device)
+        if block.num_cells > _MANY_CELLS:
+            block.drop_empty()
         life = block.life = Life(block, address, num_bytes, line, block.generation)
         block.generation += 1
-        life.whole, life.site, life.run, life.device = former.whole, site, self._run, device
+        life.whole = former.whole if former.num_bytes == num_bytes else self._whole(block, address, num_bytes)
+        life.site, life.run, life.device = site, self._run, device
         storage.__dict__[self._key] = life
-        self._told(("alloc", life))
         return life
+
+    def _whole(self, block: Block, address: int, num_bytes: int) -> Cell | None:
+        if not num_bytes:
+            return None
+        key = (address, num_bytes)
+        cell = block.layouts.get(key)
+        if cell is None:
+            cell = block.layouts[key] = block.cell(Region(address, num_bytes), self._detector.clocks.host.vector)
+        return cell
 
     def meet(self, tensor: torch.Tensor, storage: Any, site: Any, line: Line | None, *, device: int = -1) -> Life:
         """The life of a storage that is new here.
@@ -171,11 +187,10 @@ class Memory:
             extent = -(-num_bytes // _GRANULE) * _GRANULE
             life = self._detector.alloc("", address, num_bytes, line, extent=extent)
             life.site = site
-            self._told(("alloc", life))
             if address in self._recorded:
                 for recorded in self._recorded.pop(address):
                     self.record_stream(address, recorded)
-        life.run, life.device, life.address = self._run, device, address
+        life.run, life.device = self._run, device
         storage.__dict__[self._key] = life
         return life
 
@@ -205,10 +220,9 @@ class Memory:
             return life
         address, num_bytes = storage.data_ptr() + HOST_BASE, storage.nbytes()
         life = self._detector.alloc("", address, num_bytes, self._detector.clocks.host)
-        life.run, life.device, life.address = self._run, -1, address
+        life.run = self._run
         storage.__dict__[self._key] = life
         storage.__dict__[f"{self._key}_end"] = HostEnd(self._host_end, life)
-        self._told(("alloc", life))
         return life
 
     def cell(self, life: Life, tensor: torch.Tensor) -> tuple[Cell | None, tuple[int, ...] | None]:
@@ -219,7 +233,7 @@ class Memory:
         if life.num_bytes == tensor.nbytes and tensor.is_contiguous():
             return life.whole, None
         shape, stride, size = tensor.shape, tensor.stride(), tensor.itemsize
-        address: int = life.address + int(tensor.storage_offset()) * size
+        address: int = life.start + int(tensor.storage_offset()) * size
         layouts = life.block.layouts
         cell = layouts.get((address, shape, stride, size))
         if cell is None:
@@ -236,20 +250,8 @@ class Memory:
         """Add an access to an operation; nothing where the tensor has no elements."""
         cell, stride = self.cell(life, tensor)
         if cell is not None:
-            op += (cell, is_write, use, tensor.shape, stride, tensor.dtype, life)
-
-
-def _is_used_by(life: Life, owner: Line | None) -> bool:
-    """Whether all that is remembered of a block was done by one line."""
-    cells: Iterable[Cell | None] = (life.whole,) if life.block.num_cells == 1 else life.block.cells
-    for cell in cells:
-        if cell is not None and (
-            (cell.writer is not owner and cell.writer is not None)
-            or (cell.reader is not owner and cell.reader is not None)
-            or cell.more is not None
-        ):
-            return False
-    return True
+            shape = tensor.shape
+            op += (cell, is_write, use, SHAPES.setdefault(shape, shape), stride, tensor.dtype, life)
 
 
 class HostEnd:

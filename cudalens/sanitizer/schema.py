@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
@@ -109,6 +109,7 @@ class Plan:
         is_copy: It copies from one place to another, with a choice of blocking.
         makes: It has a device argument: what it returns may be anywhere.
         is_empty: It fills nothing of what it returns.
+        is_plain: It returns one fresh tensor, on the device of its arguments, and fills it.
         is_special: It is one of the next two, which the schema tells nothing of.
         resizes: It may give a tensor other memory, with what was in the old one.
         records_stream: It is ``record_stream``.
@@ -121,12 +122,13 @@ class Plan:
     name: str
     inputs: tuple[tuple[Use, bool] | None, ...] = ()
     has_lists: bool = False
-    by_name: Mapping[str, tuple[Use, bool]] | None = None
+    by_name: Mapping[str, tuple[Use, bool]] = field(default_factory=dict)
     outputs: tuple[Use | None, ...] = ()
     is_silent: bool = False
     is_copy: bool = False
     makes: bool = False
     is_empty: bool = False
+    is_plain: bool = False
     is_special: bool = False
     resizes: bool = False
     records_stream: bool = False
@@ -163,12 +165,15 @@ def _plan(func: Any, short: str, hidden_writes: frozenset[str], training: tuple[
         is_read = _holds_tensors(argument) and not (ignores and position == 0)
         uses.append((Use(schema.name, argument.name), is_write) if is_read or is_write else None)
     names = [argument.name for argument in schema.arguments]
+    outputs = _outputs(schema)
+    is_elsewhere = "device" in names or short in _COPIES
     return Plan(
         name=schema.name,
         inputs=tuple(uses),
         has_lists=any("List" in str(a.type) for a, use in zip(schema.arguments, uses, strict=True) if use is not None),
         by_name={name: use for name, use in zip(names, uses, strict=True) if use is not None},
-        outputs=_outputs(schema),
+        outputs=outputs,
+        is_plain=len(outputs) == 1 and not is_elsewhere and not _is_empty(short),
         is_copy=short in _COPIES,
         makes="device" in names,
         is_empty=_is_empty(short),

@@ -29,7 +29,7 @@ from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
 from cudalens.sanitizer.engine.shadow import OP_HEAD, OP_STEP, Life, Op, Use
 from cudalens.sanitizer.log import Log
-from cudalens.sanitizer.memory import Memory
+from cudalens.sanitizer.memory import SHAPES, Memory
 from cudalens.sanitizer.schema import Plan, make_plan
 
 _Tensor: Final = torch.Tensor
@@ -40,9 +40,6 @@ _plans: Final[dict[Any, Plan]] = {}
 _HOST_WAITS: Final = (hooks.StreamSynchronized, hooks.DeviceSynchronized, hooks.EventSynchronized)
 _ORDERS: Final = frozenset((*_HOST_WAITS, hooks.EventRecorded, hooks.EventWaited))
 """Records that order something, and have to be put before or behind the launch of the operator that caused them."""
-
-_LATER: Final = _ORDERS | {hooks.MemoryAllocated}
-"""Records of an operator that say nothing by themselves: memory that it was given is met as its result."""
 
 _COPY_NON_BLOCKING: Final = 2
 """Position of ``non_blocking`` in ``copy_`` and ``_copy_from``; ``_to_copy`` takes it by name."""
@@ -139,7 +136,7 @@ class Watch:
         with self._lock:
             self._is_busy = True
             try:
-                run, key, memory = self._run, self._key, self.memory
+                run, key, memory, shapes = self._run, self._key, self.memory, SHAPES.setdefault
                 if plan.training is not None and flag("training", plan.training_at, args, kwargs or {}):
                     plan = plan.training
                 op: Op = []
@@ -167,10 +164,25 @@ class Watch:
                         op = [_place(2), self._gather(True, False, False), self._line(device)]
                     if life.num_bytes == value.nbytes and value.is_contiguous():
                         if (cell := life.whole) is not None:
-                            op += (cell, use[1], use[0], value.shape, None, value.dtype, life)
+                            shape = value.shape
+                            op += (cell, use[1], use[0], shapes(shape, shape), None, value.dtype, life)
                     else:
                         memory.visit(op, life, value, use[0], use[1])
-                if plan.outputs and (op or plan.makes or not looks or looks[-1][3] is None):
+                made = None
+                if op and plan.is_plain and isinstance(out, _Tensor):
+                    try:  # contextlib.suppress would cost a microsecond
+                        made = out.untyped_storage()
+                    except (RuntimeError, NotImplementedError):
+                        made = None
+                if made is not None and key not in made.__dict__:
+                    life = memory.meet_result(out, made, op, op[2], device)
+                    if life.num_bytes == out.nbytes and out.is_contiguous():
+                        if (cell := life.whole) is not None:
+                            shape = out.shape
+                            op += (cell, True, plan.outputs[0], shapes(shape, shape), None, out.dtype, life)
+                    else:
+                        memory.visit(op, life, out, plan.outputs[0], True)  # type: ignore[arg-type]
+                elif plan.outputs and (op or plan.makes or not looks or looks[-1][3] is None):
                     op = self._results(plan, out, op, looks, -1 if plan.makes or plan.is_copy else device)
                 races: list[Race] = []
                 if looks:
@@ -178,7 +190,13 @@ class Watch:
                 if thread.told:
                     races += self._launch_among(thread, plan, op)
                 elif len(op) > OP_HEAD:
-                    races += self._launch(op)
+                    if self._captures:
+                        races += self._callbacks.launch(op)
+                    else:
+                        self.log.append(op)
+                        detector = self.detector
+                        detector.position += 1
+                        races += detector.launch_op(op)
                 return races
             finally:
                 self._is_busy = False
@@ -228,7 +246,7 @@ class Watch:
                 continue
             if life.num_bytes == value.nbytes and value.is_contiguous():
                 if life.whole is not None:
-                    op += (life.whole, True, use, value.shape, None, value.dtype, life)
+                    op += (life.whole, True, use, SHAPES.setdefault(value.shape, value.shape), None, value.dtype, life)
             else:
                 memory.visit(op, life, value, use, True)
         return op
@@ -390,7 +408,7 @@ class Watch:
         if old.device < 0:
             storage.__dict__.pop(self._key, None)
             return ()
-        if storage.data_ptr() == old.address and old.run is self._run:
+        if storage.data_ptr() == old.start and old.run is self._run:
             return ()
         use = Use(plan.name, "self")
         op: Op = [*self.site(), self._line(old.device)]
@@ -402,25 +420,27 @@ class Watch:
 
     def on_record(self, record: hooks.Record) -> None:
         """Listener of `cudalens.device.hooks`."""
-        kind = type(record)
-        if kind is hooks.MemoryFreed:
-            if self.is_on:
-                self._on_freed(record)
-            return
         thread = self.threads.state
-        if thread.is_inside and kind in _LATER:
-            if kind is not hooks.MemoryAllocated:
-                thread.told.append((record, current_device()))
+        if thread.is_inside and type(record) in _ORDERS:
+            thread.told.append((record, current_device()))
         elif self.is_on:
             self._submit(self._take, (record, current_device()))
 
-    def _on_freed(self, record: Any) -> None:
+    def on_allocated(self, address: int) -> None:
+        """Likewise, for `hooks.MemoryAllocated`. What an operator is given is met as its result."""
+        if self.is_on and not self.threads.state.is_inside:
+            self._submit(self._take, (hooks.MemoryAllocated(address), current_device()))
+
+    def on_freed(self, address: int) -> None:
+        """Likewise, for `hooks.MemoryFreed`."""
+        if not self.is_on:
+            return
         try:
             with self._lock:
-                if self._is_busy:
-                    self._deferred.append((self._take, (record, 0)))
+                if not self._is_busy:
+                    self.memory.given_back(address, self.site)
                 else:
-                    self.memory.given_back(record.address, self.site)
+                    self._deferred.append((self._take, (hooks.MemoryFreed(address), 0)))
         except Exception as error:
             self.fail(error)
 

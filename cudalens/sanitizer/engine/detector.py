@@ -100,10 +100,10 @@ class Detector:
         for cell, is_write, info in visits:
             writer, reader = cell.writer, cell.reader
             if (
-                cell.near
-                or cell.more is not None
+                cell.more is not None
                 or (writer is not None and writer is not line and known(writer.index, 0) < cell.write_clock)
                 or (reader is not None and reader is not line and known(reader.index, 0) < cell.read_clock)
+                or (cell.near and not cell.passes_near(line, is_write))
             ):
                 races += self._visit(line, cell, is_write, info)
             elif is_write:
@@ -125,10 +125,10 @@ class Detector:
             cell: Cell = op[at]
             writer, reader = cell.writer, cell.reader
             if (
-                cell.near
-                or cell.more is not None
+                cell.more is not None
                 or (writer is not None and writer is not line and known(writer.index, 0) < cell.write_clock)
                 or (reader is not None and reader is not line and known(reader.index, 0) < cell.read_clock)
+                or (cell.near and not cell.passes_near(line, op[at + 1]))
             ):
                 races += self._visit(line, cell, op[at + 1], op)
             elif op[at + 1]:
@@ -265,7 +265,12 @@ class Detector:
         self.record_stream(life, self.clocks.line(record.stream))
 
     def record_stream(self, life: Life, line: Line) -> None:
-        """The block's next owner has to wait for what `line` holds when it is freed."""
+        """The block's next owner has to wait for what `line` holds when it is freed.
+
+        The allocator ignores the stream whose pool the block came from: reuse is ordered there as it is.
+        """
+        if line is life.owner:
+            return
         if life.recorded is None:
             life.recorded = set()
         life.recorded.add(line)

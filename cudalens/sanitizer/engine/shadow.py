@@ -113,7 +113,6 @@ class Life:
         freed_site: Where it was freed.
         whole: The cell of all its bytes; None for an empty one.
         device: Index of its GPU, -1 for the host: the collector's.
-        address: First address of the storage, as the collector sees it.
         aliases: Other views of the same allocation that the collector keeps.
     """
 
@@ -130,7 +129,6 @@ class Life:
         self.block, self.start, self.num_bytes, self.owner = block, start, num_bytes, owner
         self.generation = generation
         self.whole: Cell | None = None
-        self.address = start
 
 
 class Cell:
@@ -186,6 +184,28 @@ class Cell:
         for entry in self.entries:
             if (is_write or entry[2]) and entry[0] is not line and vector.get(entry[0].index, 0) < entry[1]:
                 yield entry
+
+    def passes_near(self, line: Line, is_write: bool) -> bool:
+        """Whether an access is plainly ordered after all that touched overlapping bytes; a write then forgets these.
+
+        False also where that takes a closer look.
+        """
+        known = line.vector.get
+        for other, _ in self.near:
+            writer, reader = other.writer, other.reader
+            if (
+                other.more is not None
+                or (writer is not None and writer is not line and known(writer.index, 0) < other.write_clock)
+                or (
+                    is_write and reader is not None and reader is not line and known(reader.index, 0) < other.read_clock
+                )
+            ):
+                return False
+        if is_write:
+            for other, is_covered in self.near:
+                if is_covered:
+                    other.writer = other.write = other.reader = other.read = None
+        return True
 
     def note(self, line: Line, is_write: bool, info: Any) -> None:
         """Remember an access, and forget what it is ordered after and makes uninteresting."""
@@ -275,6 +295,22 @@ class Block:
     def num_cells(self) -> int:
         """Number of cells."""
         return len(self._cells)
+
+    def is_used_only_by(self, owner: Line | None) -> bool:
+        """Whether all that is remembered was done by one line."""
+        for cell in self._cells.values():
+            writer, reader = cell.writer, cell.reader
+            if (
+                (writer is not owner and writer is not None)
+                or (reader is not owner and reader is not None)
+                or cell.more is not None
+            ):
+                return False
+        return True
+
+    def drop_empty(self) -> None:
+        """Give up cells that nothing is remembered of."""
+        self._keep({cell for cell in self._cells.values() if cell.writer is not None or cell.reader is not None})
 
     @property
     def num_entries(self) -> int:

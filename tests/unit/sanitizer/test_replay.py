@@ -103,6 +103,12 @@ def test_record_stream_of_the_reading_stream_makes_reuse_safe_and_of_another_doe
         assert kinds(*ops, alloc("y", reuse="x"), launch("s0", writes="y")) == expected
 
 
+def test_record_stream_of_the_stream_of_the_pool_means_nothing():
+    ops = [alloc("x"), launch("s0", writes="x"), op("record_stream", t="x", stream="s0"), op("free", t="x")]
+    assert kinds(*ops, alloc("y", reuse="x"), launch("s1", writes="y")) == [RaceKind.USE_AFTER_FREE]
+    assert kinds(*ops, alloc("y", reuse="x"), launch("s0", writes="y")) == []
+
+
 def test_a_smaller_tensor_in_a_freed_block_meets_only_its_own_bytes():
     ops = [alloc("x"), launch("copy", reads=["x[512:1024]"]), op("free", t="x"), alloc("y", size=512, reuse="x")]
     assert kinds(*ops, launch("s0", writes="y")) == []

@@ -74,7 +74,7 @@ def _bar(x: float, width: float, fill: str, opacity: float) -> Node:
     return element("rect", **box, fill=fill, fill_opacity=opacity)
 
 
-_GUTTER: Final = 132
+_LABEL_CHARS: Final = 26
 _LANE: Final = 62
 _TOP: Final = 8
 _BOX: Final = 34
@@ -120,16 +120,17 @@ def happens_before_svg(race: RaceView) -> Node:
     """Lanes of the streams in the order in which the program issued the work, and the edge that is missing in red."""
     lanes, num_hidden = _lanes(race)
     slots = _slots(race, lanes)
-    edges = _edges(slots)
+    gutter = max(len(units.shorten(name, _LABEL_CHARS)) for name in lanes) * (_CHAR + 0.4) + 10
+    edges = _edges(slots, gutter)
     width = max(edges[-1] + slots[-1].width + 14, _label_end(slots, edges))
     height = _TOP + len(lanes) * _LANE + 16
     note = "issue order →" + (f" · {units.plural(num_hidden, 'other stream')} not shown" if num_hidden else "")
     parts = [
-        *_lane_lines(lanes, slots, edges, width),
+        *_lane_lines(lanes, slots, edges, (gutter, width)),
         *_waits(slots, edges),
         *(node for slot, x in zip(slots, edges, strict=True) for node in _drawn(slot, x)),
         *_missing_edge(slots, edges),
-        _text(note, _GUTTER, height - 3, 10, opacity=0.65),
+        _text(note, gutter, height - 3, 10, opacity=0.65),
     ]
     label = f"{race.first.title} on {race.first.stream}, then {race.second.title} on {race.second.stream}: {_MISSING}"
     return svg(width, height, label, *parts, fill="currentColor", font_family="system-ui,sans-serif", font_size=11)
@@ -198,10 +199,10 @@ def _shortened(slots: list[_Slot]) -> list[_Slot]:
     return [*slots[:half], _gap(slots[half].lane, len(slots) - 2 * half), *slots[-half:]]
 
 
-def _edges(slots: list[_Slot]) -> list[float]:
+def _edges(slots: list[_Slot], gutter: float) -> list[float]:
     """Left edge of each slot. Where only the two accesses stand, there is room between them for the missing edge."""
     gap = 10.0 if len(slots) > 3 else 60.0 if len(slots) == 3 else 150.0
-    edges, x = [], _GUTTER + 10.0
+    edges, x = [], gutter + 10.0
     for slot in slots:
         edges.append(x)
         x += slot.width + gap
@@ -212,17 +213,19 @@ def _middle(lane: int) -> float:
     return _TOP + lane * _LANE + _LANE / 2
 
 
-def _lane_lines(lanes: list[str], slots: list[_Slot], edges: list[float], width: float) -> list[Node]:
-    """The names of the lanes, and their lines, which leave out the boxes that stand on them."""
+def _lane_lines(lanes: list[str], slots: list[_Slot], edges: list[float], span: tuple[float, float]) -> list[Node]:
+    """The names of the lanes, and their lines from end to end of `span`, which leave out the boxes on them."""
     nodes = []
     for lane, name in enumerate(lanes):
         y = _middle(lane)
         boxes = [(x, x + s.width) for s, x in zip(slots, edges, strict=True) if s.lane == lane and s.act in _WORK]
-        stops = [*(x for x, _ in boxes), width]
-        starts = [float(_GUTTER), *(end for _, end in boxes)]
+        stops = [*(x for x, _ in boxes), span[1]]
+        starts = [span[0], *(end for _, end in boxes)]
         path = "".join(f"M{start:.1f} {y:g}H{stop:.1f}" for start, stop in zip(starts, stops, strict=True))
         nodes.append(element("path", d=path, stroke="currentColor", stroke_opacity=0.3, fill="none"))
-        label = element("text", element("title", name), units.shorten(name, 20), x=0, y=f"{y + 4:g}", font_weight=600)
+        label = element(
+            "text", element("title", name), units.shorten(name, _LABEL_CHARS), x=0, y=f"{y + 4:g}", font_weight=600
+        )
         nodes.append(label)
     return nodes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
+from textwrap import wrap
 from typing import Final
 
 import pandas as pd
@@ -108,14 +109,14 @@ def race_line(race: RaceView) -> str:
 
 def _race_text(number: int, race: RaceView, num_races: int) -> str:
     head = f"── race {number} of {num_races}: {race.title}, seen {times(race.count)} "
-    lines = [head + "─" * max(0, _WIDTH - len(head)), consequence(race)]
+    lines = [head + "─" * max(0, _WIDTH - len(head)), *wrap(consequence(race), _WIDTH)]
     first, second = race.first, race.second
     for label, one, two in _facts(first, second):
         lines += _pair(label, [one], [two])
     lines += _stacks(first.site.stack, second.site.stack)
     lines.append(_labelled("memory", overlap_words(race)))
     lines += [_labelled("", f"{what} at {_site(site)}") for what, site in sites(race)]
-    lines += [_labelled("fix", f"{race.fix} ({CHECKED})")] if race.fix else [_labelled("fix", NO_FIX)]
+    lines += _wrapped("fix", f"{race.fix} ({CHECKED})" if race.fix else NO_FIX)
     lines += [" " * (_LABEL + 2) + line for line in race.fix_diff]
     return "\n".join(line.rstrip() for line in lines)
 
@@ -160,6 +161,11 @@ def _site(site: Site) -> str:
 
 def _labelled(label: str, text: str) -> str:
     return f"  {label:<{_LABEL}}{text}"
+
+
+def _wrapped(label: str, text: str) -> Iterator[str]:
+    for number, line in enumerate(wrap(text, _WIDTH - _LABEL - 2)):
+        yield _labelled("" if number else label, line)
 
 
 def _pair(label: str, first: list[str], second: list[str]) -> Iterator[str]:

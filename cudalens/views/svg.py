@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from cudalens.frames import Trace
 from cudalens.views import theme, units
 from cudalens.views.payload_order import clipped_times, lane_table
+from cudalens.views.races_marks import race_marks
+from cudalens.views.races_svg import RED
 from cudalens.views.text import mark
 
 WIDTH: Final = 960
@@ -174,6 +176,7 @@ def _document(trace: Trace, layout: _Layout, runs: Any, palette: list[str], span
         *_axis(span, bottom),
         *_labels(layout),
         *_paths(layout, runs, palette),
+        *_races(trace, layout, span, bottom),
     ]
     if simulated:
         parts.append(f'<text x="0" y="{bottom + 13}" font-weight="600">{_text(simulated, 24)}</text>')
@@ -203,6 +206,21 @@ def _paths(layout: _Layout, runs: Any, palette: list[str]) -> list[str]:
         f'<path fill="{palette[color]}" fill-opacity="{_LEVELS[level]}" d="{"".join(boxes)}"/>'
         for (color, level), boxes in sorted(drawn.items())
     ]
+
+
+def _races(trace: Trace, layout: _Layout, span: int, bottom: int) -> list[str]:
+    """A red line at each race, and a red edge around the work of its later access; titles say which race."""
+    parts = []
+    for race in race_marks(trace):
+        x = _LABEL + _PLOT * race["at"] / span
+        edge = ""
+        if 0 <= race["lane"] < len(layout.lanes):
+            width = max(_PLOT * race["dur"] / span, 2.0)
+            box = f"M{x:.1f} {layout.top(race['lane'])}h{width:.1f}v{_ROW - 1}h-{width:.1f}z"
+            edge = f'<path d="{box}" fill="none" stroke="{RED}" stroke-width="1.5"/>'
+        line = f'<path d="M{x:.1f} 0V{bottom}" stroke="{RED}" stroke-opacity=".7" stroke-dasharray="3 3"/>'
+        parts.append(f"<g><title>race: {_text(race['title'], 200)}</title>{line}{edge}</g>")
+    return parts
 
 
 def _axis(span: int, bottom: int) -> list[str]:

@@ -80,7 +80,7 @@ class SummaryText:
     races: str = ""
 
     def __str__(self) -> str:
-        """At most 100 columns wide, but for the verdict and sentences about races."""
+        """At most 100 columns wide, but for the verdict and the source lines of races."""
         lines = [self.verdict, *(f"  ! {note}" for note in self.notes)]
         if self.races:
             lines += ["", self.races]

@@ -40,7 +40,11 @@ export function createRaces(host, model, { onChoose } = {}) {
 
 function fillRaceTools(state) {
   const counts = new Map();
-  for (const race of state.model.races) counts.set(race.kind, (counts.get(race.kind) ?? 0) + 1);
+  const titles = new Map();
+  for (const { kind, title } of state.model.races) {
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    titles.set(kind, title);
+  }
   const button = (kind, text) => {
     const press = () => {
       state.kind = kind;
@@ -51,7 +55,7 @@ function fillRaceTools(state) {
     return node;
   };
   if (counts.size > 1 && state.model.races.length >= RACE_FILTER_FROM) {
-    const kinds = [...counts].map(([kind, number]) => button(kind, `${kind} ${uiCount(number)}`));
+    const kinds = [...counts].map(([kind, number]) => button(kind, `${titles.get(kind)} ${uiCount(number)}`));
     state.tools.append(button(null, `all ${uiCount(state.model.races.length)}`), ...kinds);
   }
   if (state.model.more) {

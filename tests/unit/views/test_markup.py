@@ -1,0 +1,55 @@
+import json
+import re
+from importlib.resources import files
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_races import hostile_races, many_races, race_trace
+from test_mimebundle import Markup
+
+from cudalens.views.markup import Node, element, svg
+from cudalens.views.races import card
+from cudalens.views.races_model import race_views
+
+
+def test_names_of_attributes_are_written_as_html_has_them():
+    node = element("td", "a", None, class_="x", aria_label="b", colspan=2, open=True, hidden=False, title=None)
+    assert node.html() == '<td class="x" aria-label="b" colspan="2" open="">a</td>'
+    assert node.json() == ["td", {"class": "x", "aria-label": "b", "colspan": "2", "open": ""}, "a"]
+
+
+@given(st.text(), st.text())
+def test_any_text_stays_text(inner, value):
+    found = Markup(element("p", element("b", inner), inner, title=value).html())
+    assert found.elements == {"p", "b"}
+    assert set(found.attributes) == {"title"}
+
+
+def test_the_text_of_a_node_is_what_it_shows():
+    assert element("p", "a", element("b", "c", element("i", "d")), "e").text() == "acde"
+
+
+def test_a_picture_has_its_size_and_a_name():
+    node = svg(10, 4, "<what>", element("rect"))
+    assert node.html().startswith('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 10 4" width="10" height="4"')
+    assert "<title>&lt;what&gt;</title>" in node.html()
+
+
+def nodes_of(node):
+    yield node
+    for child in node.children:
+        if isinstance(child, Node):
+            yield from nodes_of(child)
+
+
+@pytest.mark.parametrize("trace", [race_trace(), many_races(4), hostile_races()], ids=["plain", "many", "hostile"])
+def test_the_page_knows_every_element_and_attribute_of_a_card(trace):
+    """`static/markup.js` leaves out what it does not know, so the lists there must hold all that cards use."""
+    text = files("cudalens.views").joinpath("static", "markup.js").read_text()
+    sets = dict(re.findall(r"const (MARKUP_\w+) = new Set\(\[([^\]]*)\]", text))
+    known = {name: set(json.loads(f"[{items}]")) for name, items in sets.items()}
+    for race in race_views(trace):
+        for node in nodes_of(card(1, race)):
+            assert node.tag in known["MARKUP_TAGS"] | known["MARKUP_SHAPES"]
+            assert set(node.attributes) <= known["MARKUP_ATTRIBUTES"] | {"xmlns"}

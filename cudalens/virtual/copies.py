@@ -16,6 +16,10 @@ from cudalens.virtual.work import Direction, Work
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs import DeviceSpec
+    from cudalens.virtual.streams import Stream
+
+COPY_CALL: Final = "cudaMemcpyAsync"
+"""What the host calls for a copy."""
 
 _CHECKS_CAPTURES: Final = torch_version() >= (2, 10)
 """Since then torch itself refuses pageable copies in a graph capture, before it calls CUDA."""
@@ -148,25 +152,28 @@ def run_copy(
     way = direction(*places)
     if way is None:
         return
-    host_side = source if way == "HtoD" else target
-    pinned = way in ("DtoD", "PtoP") or is_pinned(host_side)
-    num_bytes = target.numel() * target.element_size()
     device = places[0] or places[1]
     assert device is not None
+    crosses_host = way in ("HtoD", "DtoH")
+    pinned = not crosses_host or is_pinned(source if way == "HtoD" else target)
+    work = copy_work(gpus.spec, target.numel() * target.element_size(), way, is_pinned=pinned, op=op)
     stream = gpus.machine.current_stream(device)
     if way == "PtoP":
         _order(gpus, places[1], device)
-    work = copy_work(gpus.spec, num_bytes, way, is_pinned=pinned, op=op)
-    crosses_host = way in ("HtoD", "DtoH")
     if crosses_host and not non_blocking:
-        gpus.check_sync()
-    stream.launch(work, "cudaMemcpyAsync")
-    if crosses_host and not non_blocking:
-        stream.synchronize()
-    elif crosses_host and not pinned and stream.capture is None:
+        _copy_and_wait(gpus, stream, work)
+    else:
+        stream.launch(work, COPY_CALL)
+    if non_blocking and not pinned and stream.capture is None:
         gpus.machine.now_ns = max(gpus.machine.now_ns, stream.tail_ns)
     if way == "PtoP":
         _order(gpus, device, places[1])
+
+
+def _copy_and_wait(gpus: Gpus, stream: Stream, work: Work) -> None:
+    gpus.check_sync()
+    stream.launch(work, COPY_CALL)
+    stream.synchronize()
 
 
 def _order(gpus: Gpus, before: Device | None, after: Device | None) -> None:

@@ -60,23 +60,9 @@ class GraphState:
         Raises:
             RuntimeError: It cannot begin here; torch's own words, or CUDA's own error.
         """
-        if mode not in MODES:
-            raise RuntimeError(
-                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {mode}"
-            )
-        if self.is_instantiated:
-            raise RuntimeError(
-                "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
-            )
-        if self.capture is not None:
-            raise cuda_error(ILLEGAL_STATE)
         machine = self.gpus.machine
         stream = machine.current_stream()
-        if stream is stream.device.default_stream:
-            raise RuntimeError(
-                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
-                "on the default stream.)"
-            )
+        self._check_begin(stream, mode)
         self.stream, self.device = stream, machine.current_device
         if self._holds_pool:
             self.reset()  # an earlier capture came to nothing
@@ -97,6 +83,23 @@ class GraphState:
         self.capture = capture
         self._hold(after_begin(self.gpus, stream))
         hooks.emit(hooks.CaptureBegan(self._number, stream.handle, self.pool_id))
+
+    def _check_begin(self, stream: Stream, mode: str) -> None:
+        if mode not in MODES:
+            raise RuntimeError(
+                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {mode}"
+            )
+        if self.is_instantiated:
+            raise RuntimeError(
+                "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
+            )
+        if self.capture is not None:
+            raise cuda_error(ILLEGAL_STATE)
+        if stream is stream.device.default_stream:
+            raise RuntimeError(
+                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
+                "on the default stream.)"
+            )
 
     def _hold(self, seeds: Seeds | None) -> None:
         if seeds is not None:

@@ -67,7 +67,6 @@ class Recorder(Protocol):
         start_ns: int,
         end_ns: int,
         correlation_id: int,
-        cuda_event: CudaEvent | None,
     ) -> None:
         """The host, or a stream, waited.
 
@@ -79,7 +78,6 @@ class Recorder(Protocol):
             start_ns: Virtual ns.
             end_ns: Virtual ns.
             correlation_id: Of the runtime call.
-            cuda_event: What was waited for, if it was an event.
         """
 
     def opened(self, name: str) -> Any:

@@ -28,7 +28,6 @@ _TYPES: Final = {
     torch.uint8: "uint8_t",
     torch.bool: "bool",
 }
-_names: dict[tuple[torch._ops.OpOverload, torch.dtype | None], str] = {}
 
 
 def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | None = None) -> str:
@@ -38,13 +37,5 @@ def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | None = None) -> st
         func: An operator's overload; of another namespace than aten, that is part of the name.
         dtype: Of what it computes with; None leaves the type out.
     """
-    key = (func, dtype)
-    found = _names.get(key)
-    if found is None:
-        found = _names[key] = _spell(func._schema.name, dtype)
-    return found
-
-
-def _spell(operator: str, dtype: torch.dtype | None) -> str:
-    name = f"{NAMESPACE}::{operator.removeprefix('aten::')}"
+    name = f"{NAMESPACE}::{func._schema.name.removeprefix('aten::')}"
     return name if dtype is None else f"{name}<{_TYPES.get(dtype, str(dtype).removeprefix('torch.'))}>"

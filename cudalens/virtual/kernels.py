@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from cudalens.virtual import cost, scratch
-from cudalens.virtual.copies import copy_work
+from cudalens.virtual.copies import COPY_CALL, copy_work
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
 from cudalens.virtual.plans import Plan
@@ -33,8 +33,7 @@ def launch(
         )
         gpus.launch(device, work, "cudaMemsetAsync")
     elif plan.copies and (copied := _plainly_copied(plan, args, out)):
-        work = copy_work(gpus.spec, copied, "DtoD", is_pinned=True, op=plan.name)
-        gpus.launch(device, work, "cudaMemcpyAsync")
+        gpus.launch(device, copy_work(gpus.spec, copied, "DtoD", is_pinned=True, op=plan.name), COPY_CALL)
     else:
         gpus.launch(device, work)
     if aside is not None:
@@ -54,7 +53,7 @@ def _plainly_copied(plan: Plan, args: tuple[Any, ...], out: Any) -> int:
 def fetch(gpus: Gpus, device: Device, op: str) -> None:
     """The host reads a scalar: a small copy to pageable memory, and a wait for the stream."""
     stream = gpus.machine.current_stream(device)
-    stream.launch(copy_work(gpus.spec, _SCALAR_BYTES, "DtoH", is_pinned=False, op=op), "cudaMemcpyAsync")
+    stream.launch(copy_work(gpus.spec, _SCALAR_BYTES, "DtoH", is_pinned=False, op=op), COPY_CALL)
     stream.synchronize()
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.virtual.engines import Engine
-from cudalens.virtual.streams import CudaEvent, Stream
+from cudalens.virtual.streams import Stream
 
 if TYPE_CHECKING:
     from cudalens.virtual.interfaces import Capture, Recorder, Signals
@@ -56,6 +56,7 @@ class Device:
         default_stream: The legacy default stream.
         blocking_tail_ns: When everything on blocking streams is done.
         tail_ns: When everything is done.
+        compute: The engine that runs kernels.
         allocator: Its caching allocator; set by who assembles the machine.
     """
 
@@ -68,7 +69,7 @@ class Device:
         self._by_handle: dict[int, Stream] = {0: self.default_stream}
         self._pools: list[_Pool] = []
         self._pools_lock = threading.Lock()
-        self._compute = Engine()
+        self.compute = Engine()
         up = Engine()
         down = Engine() if self.spec.num_copy_engines > 1 else up
         self._copiers: dict[str, Engine] = {"HtoD": up, "DtoH": down, "PtoP": Engine()}
@@ -81,7 +82,7 @@ class Device:
 
     def engine(self, work: Work) -> Engine:
         """The engine that does `work`: copies within the device and memsets run as kernels do."""
-        return self._copiers.get(work.direction or "", self._compute)
+        return self._copiers.get(work.direction or "", self.compute)
 
     def pool_stream(self, priority: int = 0) -> Stream:
         """The next of torch's pool streams; the pools come into being with the first one."""
@@ -134,11 +135,11 @@ class Device:
         """Block the host until the device is done."""
         self.machine.signals.device_synchronized()
         self.machine.judge(self)
-        self.machine.block_host("cudaDeviceSynchronize", "Context Synchronize", self.tail_ns, self, None, None)
+        self.machine.block_host("cudaDeviceSynchronize", "Context Synchronize", self.tail_ns, self, None)
 
     def drain(self) -> None:
         """As `synchronize`, for the library's own needs, which fire no callback."""
-        self.machine.block_host("cudaDeviceSynchronize", "Context Synchronize", self.tail_ns, self, None, None)
+        self.machine.block_host("cudaDeviceSynchronize", "Context Synchronize", self.tail_ns, self, None)
 
     def issued(self, end_ns: int, is_blocking: bool) -> None:
         """Work that ends then was put on a stream."""
@@ -272,13 +273,11 @@ class Machine:
             self.recorder.called(name, begin, self.now_ns, correlation_id)
         return correlation_id
 
-    def block_host(
-        self, call: str, name: str, until_ns: int, device: Device, stream: Stream | None, cuda_event: CudaEvent | None
-    ) -> None:
+    def block_host(self, call: str, name: str, until_ns: int, device: Device, stream: Stream | None) -> None:
         """A runtime call that returns when `until_ns` has come."""
         begin = self.now_ns
         self.now_ns = max(begin, until_ns) + self.spec.sync_ns
         correlation_id = next(self.correlations)
         if self.recorder is not None:
             self.recorder.called(call, begin, self.now_ns, correlation_id)
-            self.recorder.synchronized(name, stream, device, begin, self.now_ns, correlation_id, cuda_event)
+            self.recorder.synchronized(name, stream, device, begin, self.now_ns, correlation_id)

@@ -19,14 +19,12 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.visible import device_uuid
-from cudalens.virtual.work import Work
 
 WINDOW_NS: Final = 1_000_000_000
 """Virtual time that utilization is the average of. NVML's own sample period is between 1/6 s and 1 s."""
 
 _MW_PER_W: Final = 1000
 _GRAPHICS, _SM, _MEM, _VIDEO = range(4)
-_KERNEL: Final = Work("kernel", "", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +154,7 @@ class Nvml:
         """Share of the window up to the host's time in which a kernel ran, 0 to 1."""
         now = device.machine.now_ns
         begin = max(0, now - WINDOW_NS)
-        return device.engine(_KERNEL).busy_ns(begin, now) / (now - begin) if now > begin else 0.0
+        return device.compute.busy_ns(begin, now) / (now - begin) if now > begin else 0.0
 
     def utilization(self, device: Device) -> _Utilization:
         """In percent; memory is taken to be as busy as the kernels."""

@@ -21,7 +21,7 @@ from cudalens.errors import VirtualDeviceError
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Action
     from cudalens.virtual.machine import Device, Machine
-    from cudalens.virtual.streams import CudaEvent, Stream
+    from cudalens.virtual.streams import Stream
     from cudalens.virtual.work import Placed, Work
 
 MARK: Final = "#cudalens:"
@@ -204,7 +204,6 @@ class Recorder:
         start_ns: int,
         end_ns: int,
         correlation_id: int,
-        cuda_event: CudaEvent | None,
     ) -> None:
         """The host, or a stream, waited."""
         self.waits.append(Wait(name, stream, device, start_ns, end_ns, correlation_id))

@@ -89,15 +89,13 @@ class CudaEvent:
         self.machine.signals.event_synchronized(self.handle)
         if self.machine.captures or self.capture is not None:
             self._judge()
-        self.machine.block_host(
-            "cudaEventSynchronize", "Event Synchronize", self.recorded_ns or 0, self.device, self.stream, self
-        )
+        self.wait_done()
 
     def wait_done(self) -> None:
         """As `synchronize`, for the library's own events, which fire no callback."""
         if self.device is not None:
             self.machine.block_host(
-                "cudaEventSynchronize", "Event Synchronize", self.recorded_ns or 0, self.device, self.stream, self
+                "cudaEventSynchronize", "Event Synchronize", self.recorded_ns or 0, self.device, self.stream
             )
 
 
@@ -192,7 +190,7 @@ class Stream:
         if machine.recorder is not None:
             start = max(self.tail_ns, begin)
             machine.recorder.synchronized(
-                "Stream Wait Event", self, self.device, start, max(start, until), correlation_id, cuda_event
+                "Stream Wait Event", self, self.device, start, max(start, until), correlation_id
             )
         self.tail_ns = until
 
@@ -210,4 +208,4 @@ class Stream:
             self.capture.synchronize(self)
             return
         self.machine.judge()
-        self.machine.block_host("cudaStreamSynchronize", "Stream Synchronize", self.ready_ns, self.device, self, None)
+        self.machine.block_host("cudaStreamSynchronize", "Stream Synchronize", self.ready_ns, self.device, self)

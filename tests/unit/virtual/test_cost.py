@@ -543,4 +543,3 @@ def test_the_kernel_of_an_elementwise_operator():
 )
 def test_names_say_that_they_are_simulated_and_of_what(func, dtype, name):
     assert name_of(func, dtype) == name
-    assert name_of(func, dtype) is name_of(func, dtype)

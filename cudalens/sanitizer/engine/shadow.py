@@ -324,11 +324,7 @@ class Block:
             if len(self._cells) >= self._prune_at:
                 self.prune(known)
             cell = Cell(region)
-            for other in self._cells.values():
-                if other.region.overlaps(region):
-                    cell.near.append((other, region.covers(other.region)))
-                    other.near.append((cell, other.region.covers(region)))
-            self._cells[region] = cell
+            self._adopt(cell)
         return cell
 
     def prune(self, known: VectorClock) -> None:
@@ -352,11 +348,33 @@ class Block:
         for cell in kept:
             cell.near = [(other, covers) for other, covers in cell.near if other in kept]
 
-    def inherit(self, other: Block, known: VectorClock) -> None:
-        """Take over what is remembered of a former block at these addresses."""
-        for cell in other.cells:
-            if cell.region.start < self.end and self.start < cell.region.end and cell.entries:
-                self.cell(cell.region, known).take_in(map(cell.spelled, cell.entries))
+    def inherit(self, other: Block, known: VectorClock, taken: set[Cell]) -> None:
+        """Take over what is remembered of a former block at these addresses.
+
+        Args:
+            other: The former block, which is given up.
+            known: What the host knows to be done.
+            taken: Its cells that another block has taken; grows by those that this one takes. One that reaches into
+                both is copied.
+        """
+        for cell in other._cells.values():
+            region = cell.region
+            if region.start >= self.end or self.start >= region.end or (cell.writer is None and cell.reader is None):
+                continue
+            if cell in taken or region in self._cells:
+                self.cell(region, known).take_in(map(cell.spelled, cell.entries))
+            else:
+                taken.add(cell)
+                self._adopt(cell)
+
+    def _adopt(self, cell: Cell) -> None:
+        region = cell.region
+        cell.near = []
+        for other in self._cells.values():
+            if other.region.overlaps(region):
+                cell.near.append((other, region.covers(other.region)))
+                other.near.append((cell, other.region.covers(region)))
+        self._cells[region] = cell
 
 
 class Shadow:
@@ -420,20 +438,22 @@ class Shadow:
         for former in self.overlapping(start, end):
             block.generation = max(block.generation, former.generation)
             _raise(released, former.releases)
-            block.inherit(former, known)
+            taken: set[Cell] = set()
+            block.inherit(former, known, taken)
             self._remove(former)
-            self._leave(former, former.start, start, known)
-            self._leave(former, end, former.end, known)
+            if former.start < start:
+                self._leave(former, former.start, start, known, taken)
+            if end < former.end:
+                self._leave(former, end, former.end, known, taken)
         self._add(block)
         return block, released
 
-    def _leave(self, former: Block, start: int, end: int, known: VectorClock) -> None:
-        if start >= end or (former.life is not None and former.life.is_live):
-            return
+    def _leave(self, former: Block, start: int, end: int, known: VectorClock, taken: set[Cell]) -> None:
+        """What is left of a former block, in front or behind, belongs to nobody."""
         rest = Block(start, end)
         rest.generation, rest.releases = former.generation, dict(former.releases)
-        rest.inherit(former, known)
-        if rest.num_entries:
+        rest.inherit(former, known, taken)
+        if rest.num_cells:
             self._add(rest)
 
     def _add(self, block: Block) -> None:

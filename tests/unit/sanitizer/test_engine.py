@@ -7,7 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.sanitizer import replay
-from cudalens.sanitizer.engine import Access, Alloc, Detector, Free, Launch, Region, StreamId
+from cudalens.sanitizer.engine import (
+    Access,
+    Alloc,
+    Detector,
+    DeviceSync,
+    EventRecord,
+    EventWait,
+    Free,
+    Launch,
+    Region,
+    StreamCreate,
+    StreamId,
+)
 
 STREAMS = ["s0", "s1", "s2", "s3"]
 BLOCKING = "s3"
@@ -214,3 +226,46 @@ def test_repeated_races_are_one_finding_with_a_count():
         detector.add(Launch(StreamId(0, 2), (t,), (), "sum", "In[1]:4"))
     keys = {race.key: detector.counts[race.key] for race in detector.races}
     assert sorted(keys.values()) == [2, 3]
+
+
+allocator_acts = st.one_of(
+    st.tuples(st.just("alloc"), st.integers(0, 7), st.integers(1, 4)),
+    st.tuples(st.just("touch"), st.integers(0, 3), streams, st.integers(0, 7), st.integers(1, 8), st.booleans()),
+    st.tuples(st.just("order"), streams, streams),
+    st.tuples(st.just("sync")),
+)
+
+
+@settings(deadline=None, max_examples=800)
+@given(st.lists(allocator_acts, max_size=14))
+def test_blocks_that_are_cut_and_joined_keep_what_touched_their_bytes(acts):
+    """Allocations at any addresses, each in the place of those it overlaps: races are those of the bytes themselves."""
+    detector, graph, lives, unit = Detector(), Graph([]), [], 8
+    detector.add(StreamCreate(StreamId(0, BLOCKING), is_blocking=True))
+    found = False
+    for act, *fields in acts:
+        if act == "alloc":
+            start, size = fields
+            region = Region(512 + unit * start, unit * size)
+            lives = [r for r in lives if r.end <= region.start or region.end <= r.start] + [region]
+            detector.add(Alloc("t", region, StreamId(0, 0)))
+        elif act == "touch" and lives:
+            which, stream, low, size, is_write = fields
+            block = lives[which % len(lives)]
+            low = min(low * 4, block.run - 1)
+            part = Region(block.start + low, min(size * 3, block.run - low))
+            access = (Access("t", part),)
+            stream_id = StreamId(0, 0 if stream == "s0" else stream)
+            found |= bool(detector.add(Launch(stream_id, () if is_write else access, access if is_write else ())))
+            graph.enqueue(stream, touches=[(is_write, "t", set(range(part.start, part.end)))])
+        elif act == "order":
+            before, after = fields
+            ids = [StreamId(0, 0 if s == "s0" else s) for s in (before, after)]
+            detector.add(EventRecord("e", ids[0]))
+            detector.add(EventWait("e", ids[1]))
+            graph.event_record("e", before)
+            graph.event_wait("e", after)
+        elif act == "sync":
+            detector.add(DeviceSync(0))
+            graph.device_sync()
+    assert found == bool(graph.racing_tensors())

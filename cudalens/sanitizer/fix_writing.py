@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from cudalens.sanitizer import source as src
+from cudalens.sanitizer import source_edits as edits
+from cudalens.sanitizer import source_names as names
 from cudalens.sanitizer.engine import (
     HOST,
     EventRecord,
@@ -35,7 +36,7 @@ from cudalens.sanitizer.fixes import (
     record_stream_insertions,
     wait,
 )
-from cudalens.sanitizer.recorded import Insertion, Occurrence, Run
+from cudalens.sanitizer.recorded import Insertion, Occurrence, Run, accesses_of
 from cudalens.sanitizer.source import Edit, Located, Sources
 
 _EVENT_NAME: Final = "done"
@@ -90,14 +91,16 @@ class _Writer:
         first, touch = self._first, self._race.first
         if first is None or not all(needs_record_stream(seen.race.first) for seen in self._occurrences):
             return
-        tensor, torch = src.tensor_expression(first, touch.op, touch.argument), self._torch(first)
+        record: Any = self._run.records[self._occurrences[0].first]
+        arguments = {access.argument for access in accesses_of(record)}
+        tensor, torch = edits.tensor_expression(first, touch.op, touch.argument, arguments), self._torch(first)
         if tensor is None or torch is None:
             return
         code = f"{tensor}.record_stream({torch}.cuda.current_stream())"
         yield from self._candidate(
             FixKind.RECORD_STREAM,
             first,
-            [src.before(first.source, first.statement, code)],
+            [edits.before(first.source, first.statement, code)],
             f"`{code}` before {_place(first)}",
             record_stream_insertions(self._occurrences),
         )
@@ -120,7 +123,7 @@ class _Writer:
             return
         code = f"{torch}.cuda.current_stream().wait_stream({whom})"
         found = [(s.start, s.stream) for s in self._segments(second.statement) if s.stream != HOST]
-        yield from self._wait(second, src.before(second.source, second.statement, code), code, found)
+        yield from self._wait(second, edits.before(second.source, second.statement, code), code, found)
 
     def _wait_before_block(self, second: Located) -> Iterator[Candidate]:
         """In front of the ``with`` that holds the later access, where the earlier one stands around it."""
@@ -129,7 +132,7 @@ class _Writer:
             return
         code = f"{second.stream}.wait_stream({torch}.cuda.current_stream())"
         found = [(s.start, self._who) for s in self._segments(block)]
-        yield from self._wait(second, src.before(second.source, block, code), code, found, block)
+        yield from self._wait(second, edits.before(second.source, block, code), code, found, block)
 
     def _wait_after_block(self, first: Located) -> Iterator[Candidate]:
         """Behind the ``with`` that holds the earlier access, where the later one stands around it."""
@@ -138,7 +141,7 @@ class _Writer:
             return
         code = f"{torch}.cuda.current_stream().wait_stream({first.stream})"
         found = [(s.end + 1, self._who) for s in self._segments(block)]
-        yield from self._wait(first, src.after(first.source, block, code), code, found, block)
+        yield from self._wait(first, edits.after(first.source, block, code), code, found, block)
 
     def _wait_after_first(self, first: Located) -> Iterator[Candidate]:
         torch = self._torch(first)
@@ -149,7 +152,7 @@ class _Writer:
             return
         code = f"{who}.wait_stream({torch}.cuda.current_stream())"
         found = [(s.end + 1, self._who) for s in self._segments(first.statement)]
-        yield from self._wait(first, src.after(first.source, first.statement, code), code, found)
+        yield from self._wait(first, edits.after(first.source, first.statement, code), code, found)
 
     def host_waits(self) -> Iterator[Candidate]:
         if self._whom is None or self._whom == HOST:
@@ -168,7 +171,7 @@ class _Writer:
         yield from self._candidate(
             FixKind.SYNC_STREAM,
             second,
-            [src.before(second.source, second.statement, code)],
+            [edits.before(second.source, second.statement, code)],
             f"`{code}` before {_place(second)}",
             [Insertion(s.start, StreamSync(whom)) for s in self._segments(second.statement)],
             num_needless(self._run, self._occurrences),
@@ -181,7 +184,7 @@ class _Writer:
         yield from self._candidate(
             FixKind.BLOCKING_COPY,
             first,
-            [src.without_keyword(first.source, call, "non_blocking")],
+            [edits.without_keyword(first.source, call, "non_blocking")],
             f"drop `non_blocking=True` at {_place(first)}: the host then waits for the copy",
             [Insertion(s.end + 1, StreamSync(whom)) for s in self._segments(first.statement)],
             sum(
@@ -198,7 +201,7 @@ class _Writer:
         torch = self._torch(first)
         if torch is None or first.statement is second.statement:
             return
-        if not src.precedes(first.source, first.statement, second.statement):
+        if not names.precedes(first.source, first.statement, second.statement):
             return  # the event's name would not have a value yet
         yield from self._event_between(first, second, torch, is_host)
 
@@ -217,8 +220,8 @@ class _Writer:
             FixKind.SYNC_EVENT if is_host else FixKind.WAIT_EVENT,
             first,
             [
-                src.after(first.source, first.statement, record),
-                src.before(second.source, second.statement, waiting),
+                edits.after(first.source, first.statement, record),
+                edits.before(second.source, second.statement, waiting),
             ],
             f"`{record}` after {_place(first)}, and `{waiting}` before {_place(second)}",
             insertions,
@@ -233,8 +236,8 @@ class _Writer:
 
     def _fresh_name(self, located: Located) -> str:
         taken = {name for source in self._sources.family(located.spot.filename) for name in source.names}
-        names = (_EVENT_NAME if n == 1 else f"{_EVENT_NAME}_{n}" for n in count(1))
-        return next(name for name in names if name not in taken)
+        choices = (_EVENT_NAME if n == 1 else f"{_EVENT_NAME}_{n}" for n in count(1))
+        return next(name for name in choices if name not in taken)
 
     def _stream_expression(self, of: Located | None, stream: StreamId, at: Located) -> str | None:
         """How to name, at one access, the stream that the other one runs on."""
@@ -247,20 +250,20 @@ class _Writer:
         return of.stream if self._means_the_same(of.stream, of, at) else None
 
     def _means_the_same(self, name: str, one: Located, two: Located) -> bool:
-        scope, other = (src.binder(at.source, name, at.statement) for at in (one, two))
+        scope, other = (names.binder(at.source, name, at.statement) for at in (one, two))
         if scope is None or other is None:
             return False
         if one.source is two.source:
-            return scope is other and src.is_bound_before(two.source, name, other, two.statement)
+            return scope is other and names.is_bound_before(two.source, name, other, two.statement)
         family = self._sources.family(two.spot.filename)
         if one.source not in family or scope is not one.source.tree or other is not two.source.tree:
             return False
-        return sum(src.num_bindings(source, name) for source in family) <= 1
+        return sum(names.num_bindings(source, name) for source in family) <= 1
 
     def _ambient(self, second: Located) -> str | None:
         """The current stream, where both accesses stand under the same one."""
         first, torch = self._first, self._torch(second)
-        if first is None or torch is None or first.scope is not second.scope or src.sets_stream(second.source):
+        if first is None or torch is None or first.scope is not second.scope or names.sets_stream(second.source):
             return None
         if first.stream_block is not second.stream_block:
             return None
@@ -268,14 +271,14 @@ class _Writer:
 
     def _block_in_reach(self, inner: Located, outer: Located | None) -> ast.stmt | None:
         """The ``with`` around one access that the other stands around of, under the stream that it is entered from."""
-        if outer is None or outer.scope is not inner.scope or inner.stream is None or src.sets_stream(inner.source):
+        if outer is None or outer.scope is not inner.scope or inner.stream is None or names.sets_stream(inner.source):
             return None
         block = inner.withs[0][0]
         stream = self._who if inner is self._second else self._whom
         if outer.stream_block is not inner.outer_block or stream is None or self._streams_in(inner) != {stream}:
             return None
-        scope = src.binder(inner.source, inner.stream, block)
-        return block if scope is not None and src.is_bound_before(inner.source, inner.stream, scope, block) else None
+        scope = names.binder(inner.source, inner.stream, block)
+        return block if scope is not None and names.is_bound_before(inner.source, inner.stream, scope, block) else None
 
     # What happened
 
@@ -344,13 +347,13 @@ class _Writer:
         self,
         kind: FixKind,
         at: Located,
-        edits: Sequence[Edit | None],
+        lines: Sequence[Edit | None],
         words: str,
         insertions: Sequence[Insertion],
         num_waited: int = 0,
     ) -> Iterator[Candidate]:
-        written = tuple(edit for edit in edits if edit is not None)
-        if len(written) < len(edits) or not insertions:
+        written = tuple(edit for edit in lines if edit is not None)
+        if len(written) < len(lines) or not insertions:
             return
         candidate = Candidate(kind, words, tuple(insertions), written, at.source, at.spot.label, num_waited)
         if candidate.diff:

@@ -1,8 +1,4 @@
-"""The user's own source: which statement made an access, how it names streams and tensors, and edits as diffs.
-
-Everything here is careful to answer None: what cannot be told from the source alone for certain (a name that is bound
-twice, a statement in the head of a loop) is not edited.
-"""
+"""The user's own source: which statement made an access, under which stream, and edits as diffs."""
 
 from __future__ import annotations
 
@@ -13,23 +9,16 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 ReadLines: TypeAlias = Callable[[str], list[str]]
 
 _MAGIC: Final = "get_ipython()."
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_SCOPES: Final = (ast.Module, ast.ClassDef, *_FUNCTIONS)
-_LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
-_SIMPLE: Final = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert, ast.Delete)
-_TRANSPARENT: Final = frozenset(
-    {"StreamContext", "autocast", "device", "enable_grad", "inference_mode", "no_grad", "profile", "range"}
-    | {"record_function", "sanitize", "set_grad_enabled", "stream"}
-)
-"""Context managers that hold back no exception."""
-
-_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SCOPES: Final = (ast.Module, ast.ClassDef, *FUNCTIONS)
+LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,12 +288,13 @@ def _stream_blocks(source: Source, statement: ast.stmt) -> Iterator[tuple[ast.Wi
         if isinstance(node, (ast.With, ast.AsyncWith)) and child in node.body:
             for item in reversed(node.items):
                 call = item.context_expr
-                if isinstance(call, ast.Call) and _last_name(call.func) in ("stream", "StreamContext"):
+                if isinstance(call, ast.Call) and last_name(call.func) in ("stream", "StreamContext"):
                     yield node, dotted(call.args[0]) if len(call.args) == 1 and not call.keywords else None
         child = node
 
 
-def _last_name(node: ast.expr) -> str:
+def last_name(node: ast.expr) -> str:
+    """``c`` of ``a.b.c``; empty for what has no name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
@@ -316,249 +306,3 @@ def dotted(node: ast.expr) -> str | None:
         head = dotted(node.value)
         return f"{head}.{node.attr}" if head else None
     return None
-
-
-# Names
-
-
-def binder(source: Source, name: str, at: ast.AST) -> Scope | None:
-    """The scope whose variable a dotted name's first part is at a node; the module where no function binds it.
-
-    None where it has more than one value: bound twice, by a loop, declared global, deleted, or with an attribute of its
-    that is set again.
-    """
-    root = name.partition(".")[0]
-    scope = source.scope(at)
-    while not isinstance(scope, ast.Module):
-        if not isinstance(scope, ast.ClassDef):
-            bindings = list(_bindings(source, scope, root))
-            if bindings:
-                return scope if _is_constant(source, scope, bindings, name) else None
-        scope = source.scope(scope)
-    bindings = list(_bindings(source, scope, root))
-    return scope if _is_constant(source, scope, bindings, name) else None
-
-
-def _bindings(source: Source, scope: Scope, root: str) -> Iterator[ast.AST]:
-    """Every node that gives the name a value in a scope."""
-    for node in ast.walk(scope):
-        if isinstance(node, ast.arg):
-            is_binding = node.arg == root and _function_of(source, node) is scope
-        else:
-            is_binding = node is not scope and _binds(node, root) and source.scope(node) is scope
-        if is_binding:
-            yield node
-
-
-def _function_of(source: Source, argument: ast.arg) -> ast.AST:
-    return next(node for node in source.ancestors(argument) if isinstance(node, _FUNCTIONS))
-
-
-def _binds(node: ast.AST, root: str) -> bool:
-    match node:
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-            return name == root
-        case ast.alias():
-            return (node.asname or node.name.partition(".")[0]) == root
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            return node.name == root
-        case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
-            return node.name == root
-        case ast.Global() | ast.Nonlocal():
-            return root in node.names
-    return False
-
-
-def _is_constant(source: Source, scope: Scope, bindings: list[ast.AST], name: str) -> bool:
-    if len(bindings) > 1 or (name != name.partition(".")[0] and _sets_attribute(source, scope, name)):
-        return False
-    if isinstance(scope, ast.Module) and _declared_global(source, name.partition(".")[0]):
-        return False
-    if not bindings or isinstance(bindings[0], ast.arg):
-        return True
-    around = list(source.ancestors(bindings[0]))
-    within = around[: around.index(scope)]
-    is_plain = isinstance(
-        within[0] if within else None, (ast.Assign, ast.AnnAssign, ast.Tuple, ast.Import, ast.ImportFrom)
-    )
-    return is_plain and not any(isinstance(node, (*_LOOPS, *_COMPREHENSIONS)) for node in within)
-
-
-def _sets_attribute(source: Source, scope: Scope, name: str) -> bool:
-    return any(
-        isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and dotted(node) == name
-        for node in ast.walk(scope)
-    )
-
-
-def _declared_global(source: Source, root: str) -> bool:
-    return any(isinstance(node, ast.Global) and root in node.names for node in ast.walk(source.tree))
-
-
-def is_bound_before(source: Source, name: str, scope: Scope, at: ast.stmt) -> bool:
-    """Whether a name that `binder` found in `scope` has its value whenever `at` runs.
-
-    A variable of an outer scope has: the earlier access used it.
-    """
-    if source.scope(at) is not scope:
-        return True
-    bindings = list(_bindings(source, scope, name.partition(".")[0]))
-    if not bindings:
-        return isinstance(scope, ast.Module)  # of an earlier cell
-    if isinstance(bindings[0], ast.arg):
-        return True
-    statement = next(node for node in source.ancestors(bindings[0]) if isinstance(node, ast.stmt))
-    return precedes(source, statement, at)
-
-
-def precedes(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
-    """Whether `first` has run whenever `second` runs, in the same call of their function.
-
-    That is where it stands in front of it in the same block, or in a block around that; a ``with`` that holds back no
-    exception runs its whole body.
-    """
-    while _runs_all(block := source.parents[first]) and block not in source.ancestors(second):
-        first = cast("ast.stmt", block)
-    siblings = _siblings(source, first)
-    for node in (second, *source.ancestors(second)):
-        if node in siblings:
-            return siblings.index(first) < siblings.index(node)
-    return False
-
-
-def _runs_all(node: ast.AST) -> bool:
-    """Whether it is a ``with`` that lets exceptions pass."""
-    items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
-    calls = [item.context_expr for item in items]
-    return bool(items) and all(isinstance(c, ast.Call) and _last_name(c.func) in _TRANSPARENT for c in calls)
-
-
-def _siblings(source: Source, statement: ast.stmt) -> list[Any]:
-    parent: Any = source.parents[statement]
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and statement in block:
-            return block
-    return [statement]
-
-
-# Edits
-
-
-def before(source: Source, statement: ast.stmt, code: str) -> Edit | None:
-    """A line of code in front of a statement, which then runs whenever the statement is about to."""
-    if isinstance(statement, (*_LOOPS, ast.Try, ast.Match, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return None
-    line = source.lines[statement.lineno - 1]
-    head = line.encode()[: statement.col_offset].decode()
-    if head.strip() or line.lstrip().startswith("elif"):
-        return None
-    return Edit(statement.lineno, f"{head}{code}\n")
-
-
-def after(source: Source, statement: ast.stmt, code: str) -> Edit | None:
-    """A line of code behind a statement, which then runs whenever the statement has."""
-    if not isinstance(statement, (*_SIMPLE, ast.With)) or statement.end_lineno is None:
-        return None
-    first, last = source.lines[statement.lineno - 1], source.lines[statement.end_lineno - 1]
-    head = first.encode()[: statement.col_offset].decode()
-    tail = last.encode()[statement.end_col_offset :].decode().strip()
-    if head.strip() or (tail and not tail.startswith("#")):
-        return None
-    return Edit(statement.end_lineno + 1, f"{head}{code}\n")
-
-
-def without_keyword(source: Source, call: ast.Call, name: str) -> Edit | None:
-    """The call without a keyword argument; None where that would not be a change within one line."""
-    found = next((k for k in call.keywords if k.arg == name), None)
-    if found is None or call.end_lineno != found.lineno or found.lineno != found.end_lineno:
-        return None
-    line = source.lines[found.lineno - 1].encode()
-    start, end = found.col_offset, found.end_col_offset or 0
-    head, tail = line[:start].rstrip(), line[end:]
-    if head.endswith(b","):
-        head = head[:-1].rstrip()
-    elif tail.lstrip().startswith(b","):
-        tail = tail.lstrip()[1:].lstrip()
-    return Edit(found.lineno, (head + tail).decode(), is_replacement=True)
-
-
-# Expressions
-
-
-_OPERATORS: Final[dict[type, tuple[str, ...]]] = {
-    ast.Add: ("add",),
-    ast.Sub: ("sub",),
-    ast.Mult: ("mul",),
-    ast.Div: ("div",),
-    ast.MatMult: ("matmul", "mm", "bmm", "mv", "dot"),
-    ast.Pow: ("pow",),
-}
-_CONVERSIONS: Final = frozenset({"to", "cpu", "cuda", "float", "double", "half", "bfloat16", "int", "long", "type_as"})
-_SECOND: Final = frozenset({"other", "src", "mat2", "exponent", "tensor", "vec", "vec2"})
-"""Names that aten gives the second tensor of an operator."""
-
-
-def tensor_expression(located: Located, op: str, argument: str) -> str | None:
-    """How the source names the tensor that an operator was given for an argument.
-
-    Args:
-        located: The access.
-        op: The operator, as in ``aten::copy_``.
-        argument: The argument's name in its schema.
-    """
-    node, short = located.expression, op.rpartition("::")[2].partition(".")[0].strip("_")
-    if any(isinstance(a, _COMPREHENSIONS) for a in _inner(located)):
-        return None
-    if isinstance(node, ast.BinOp) and short in _OPERATORS.get(type(node.op), ()):
-        return _plain(node.left if argument == "self" else node.right if argument in _SECOND else None)
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or (node.keywords and not node.args):
-        return _receiver(node, short, argument)
-    if _receiver(node, short, argument) is not None:
-        return _receiver(node, short, argument)
-    if node.func.attr.strip("_") != short or any(isinstance(a, ast.Starred) for a in node.args):
-        return None
-    values = node.args if _is_torch(node.func.value) else [node.func.value, *node.args]
-    position = 0 if argument in ("self", "input") else 1 if argument in _SECOND else len(values)
-    return _plain(values[position]) if position < len(values) else None
-
-
-def _inner(located: Located) -> list[ast.AST]:
-    if located.expression is None:
-        return []
-    around = list(located.source.ancestors(located.expression))
-    return around[: around.index(located.statement)]
-
-
-def _receiver(node: ast.expr | None, short: str, argument: str) -> str | None:
-    """Of a method call, the tensor it is called on."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or argument != "self":
-        return None
-    name = node.func.attr
-    is_it = name.strip("_") == short or (short in ("to_copy", "copy") and name in _CONVERSIONS)
-    return _plain(node.func.value) if is_it and not _is_torch(node.func.value) else None
-
-
-def _is_torch(node: ast.expr) -> bool:
-    return (dotted(node) or "").partition(".")[0] in ("torch", "th", "F")
-
-
-def _plain(node: ast.expr | None) -> str | None:
-    """An expression that may be evaluated twice: a dotted name, or an element of one."""
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, (ast.Name, ast.Constant)):
-        return ast.unparse(node) if dotted(node.value) else None
-    return None if node is None else dotted(node)
-
-
-def num_bindings(source: Source, name: str) -> int:
-    """How often the module gives a dotted name's first part a value, or might."""
-    root = name.partition(".")[0]
-    more = _declared_global(source, root) + (name != root and _sets_attribute(source, source.tree, name))
-    return len(list(_bindings(source, source.tree, root))) + 2 * more
-
-
-def sets_stream(source: Source) -> bool:
-    """Whether the source switches the stream in a way that no block shows."""
-    return "set_stream" in source.names or any(
-        isinstance(node, ast.Attribute) and node.attr == "set_stream" for node in ast.walk(source.tree)
-    )

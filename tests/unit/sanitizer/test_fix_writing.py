@@ -10,19 +10,9 @@ import pytest
 import cudalens
 import cudalens.virtual
 from cudalens.sanitizer.fixes import FixKind, findings_of
-from cudalens.sanitizer.source import (
-    Edit,
-    Located,
-    Source,
-    Sources,
-    Spot,
-    after,
-    before,
-    binder,
-    is_bound_before,
-    tensor_expression,
-    without_keyword,
-)
+from cudalens.sanitizer.source import Edit, Located, Source, Sources, Spot
+from cudalens.sanitizer.source_edits import after, before, tensor_expression, without_keyword
+from cudalens.sanitizer.source_names import binder, is_bound_before
 
 
 def findings_in(text, path):
@@ -509,6 +499,13 @@ def test_a_keyword_is_taken_out_of_its_call(call, expected):
         ("torch.add(x, self.y)", "aten::add", "other", "self.y"),
         ("x @ w", "aten::mm", "mat2", "w"),
         ("x * w", "aten::mul", "self", "x"),
+        ("s * x", "aten::mul", "self", None),  # one tensor, and no telling which
+        ("2 * x", "aten::mul", "self", "x"),
+        ("x * 2", "aten::mul", "self", "x"),
+        ("torch.where(c, x, y)", "aten::where", "self", "x"),
+        ("x.where(c, y)", "aten::where", "other", "y"),
+        ("torch.addmm(b, x, y)", "aten::addmm", "mat2", "y"),
+        ("torch.add(x, other=y)", "aten::add", "other", "y"),
         ("batch[0].sum()", "aten::sum", "self", "batch[0]"),
         ("batches[i].sum()", "aten::sum", "self", "batches[i]"),
         ("next(it).sum()", "aten::sum", "self", None),
@@ -526,7 +523,8 @@ def test_the_tensor_is_named_only_where_the_call_is_the_operator(code, op, argum
     calls = [n for n in ast.walk(statement) if isinstance(n, (ast.Call, ast.BinOp))]
     expression = calls[-1] if "for t" in code else calls[0]
     found = Located(source, Spot("p", "p", 1), statement, expression, source.tree)
-    assert tensor_expression(found, op, argument) == expected
+    arguments = {argument, "self", "other"} if "*" not in code or "w" in code else {argument}
+    assert tensor_expression(found, op, argument, arguments) == expected
 
 
 def test_what_is_no_python_has_no_diff():

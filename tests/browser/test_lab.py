@@ -167,3 +167,26 @@ def test_keys_in_the_timeline_are_not_the_notebooks(live):
     live.keyboard.type("add")
     assert live.locator(".cudalens-live .cltl-search").input_value() == "add"
     assert live.locator(".jp-Cell").count() == 3
+
+
+def test_races_show_live_and_in_the_saved_notebook(lab, page):
+    setup = f"import sys; sys.path.insert(0, {SAMPLES!r})\nfrom sample_races import race_trace\nrace_trace()"
+    lab.write_notebook("races.ipynb", setup)
+    lab.open(page, "races.ipynb")
+    lab.run_all(page)
+    page.wait_for_selector(LIVE)
+    live = page.locator(".cudalens-live")
+    assert live.locator(".cl-verdict strong").inner_text() == "2 races in 3 places, seen 514 times"
+    live.locator(".cl-race-list").focus()
+    for key in ("ArrowDown", "ArrowUp", "ArrowDown"):
+        page.keyboard.press(key)
+    assert live.locator(".cl-race-head").inner_text() == "2. read after write of grads · seen 512 times"
+    assert page.evaluate("document.activeElement.classList.contains('cl-race-list')"), "the notebook's keys stay out"
+    assert page.locator("[data-cudalens-static]").is_hidden()
+    save(lab, page)
+    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+    lab.open(page, "races.ipynb")
+    picture = page.locator("[data-cudalens-static]")
+    picture.locator(".cl-race-fold > summary").nth(1).click()
+    assert picture.locator(".cl-race-diff").is_visible()
+    assert picture.locator(".cl-race-diff .cl-diff-add").inner_text().strip().endswith("wait_stream(side)")

@@ -3,9 +3,10 @@ import gzip
 import comm
 import ipywidgets
 import pytest
+from sample_races import race_trace
 from sample_traces import gpu_trace
 
-from cudalens.views import assets, payload
+from cudalens.views import assets, payload, races
 
 
 class RecordingComm(comm.base_comm.BaseComm):
@@ -64,6 +65,16 @@ def test_the_payload_comes_on_request(widget, trace):
     content, buffers = ask(widget, "payload")
     assert content == {"id": "q1"}
     assert bytes(buffers[0]) == payload.pack(trace, compress=False)
+
+
+def test_races_come_on_request_and_are_no_state():
+    widget = race_trace().timeline()
+    _, buffers = ask(widget, "races")
+    assert bytes(buffers[0]) == races.pack(race_trace())
+    assert widget.get_state()["_facts"]["hasRaces"]
+    assert "mul_" not in str(widget.get_state()["_facts"])
+    widget.close()
+    widget.layout.close()
 
 
 @pytest.mark.parametrize("name", assets.LIBRARIES)

@@ -124,11 +124,12 @@ def _argument_names(op: str, argument: str) -> list[str] | None:
     found = set()
     for overload in packet.overloads() if packet is not None else ():
         kinds = {a.name: str(a.type) for a in getattr(packet, overload)._schema.arguments}
-        if "List" in kinds.get(argument, ""):
+        if "Tensor" not in kinds.get(argument, ""):
+            continue  # this overload has a number there, or nothing
+        if "List" in kinds[argument]:
             return None
-        if "Tensor" in kinds.get(argument, ""):  # else this overload has a number there
-            names = list(kinds)
-            found.add(tuple(names[: max(names.index(name) for name in (argument, "self") if name in kinds) + 1]))
+        names = list(kinds)
+        found.add(tuple(names[: max(names.index(name) for name in (argument, "self") if name in kinds) + 1]))
     return list(found.pop()) if len(found) == 1 else None
 
 

@@ -103,7 +103,7 @@ def _passed(node: ast.Call, function: ast.Attribute, op: str, argument: str) -> 
     """What a call of the operator itself, as a function or a method, passes for an argument."""
     short, is_function = op.rpartition("::")[2].strip("_"), _is_torch(function.value)
     if short in ("to_copy", "copy") and function.attr in _CONVERSIONS and not is_function:
-        return _plain(function.value) if argument in ("self", "src") else None
+        return _plain(function.value) if argument == ("self" if short == "to_copy" else "src") else None
     names = _argument_names(op, argument)
     if function.attr.strip("_") != short or names is None or any(isinstance(a, ast.Starred) for a in node.args):
         return None

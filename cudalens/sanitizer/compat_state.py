@@ -1,0 +1,351 @@
+"""What `cudalens.sanitizer.compat` knows of tensors, streams and events, kept by the engine."""
+
+from __future__ import annotations
+
+import enum
+import io
+import logging
+import traceback
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from torch.utils._traceback import CapturedTraceback
+
+from cudalens.sanitizer.engine import Detector
+from cudalens.sanitizer.engine import StreamId as EngineStream
+from cudalens.sanitizer.engine.clocks import Clocks, Line
+from cudalens.sanitizer.engine.detector import Visit
+from cudalens.sanitizer.engine.shadow import Entry, Info, Site, Use
+
+DEFAULT_STREAM_ID: Final = 0
+
+DataPtr: TypeAlias = int
+StreamId: TypeAlias = int
+EventId: TypeAlias = int
+SeqNum: TypeAlias = int
+
+logger = logging.getLogger("torch.cuda._sanitizer")
+"""torch's own: who configured that one sees the same lines."""
+
+_LATE = "Perhaps the sanitizer was enabled after some torch operations?"
+
+
+class AccessType(enum.Enum):
+    """What a kernel does to a tensor."""
+
+    READ = enum.auto()
+    WRITE = enum.auto()
+
+    def __str__(self) -> str:
+        return "reading from" if self is AccessType.READ else "writing to"
+
+
+@dataclass
+class Access:
+    """One access to a tensor by a kernel.
+
+    Attributes:
+        type: Read or write.
+        seq_num: Number of the kernel, from 1.
+        stream: Pointer of its stream.
+        operator: The operator's schema.
+        aliases: Its arguments that are this tensor.
+        is_output: Whether the tensor is what it returned.
+        stack_trace: Where it was launched, outermost first.
+    """
+
+    type: AccessType
+    seq_num: SeqNum
+    stream: StreamId
+    operator: str
+    aliases: list[str]
+    is_output: bool
+    stack_trace: traceback.StackSummary
+
+
+class SynchronizationError(Exception):
+    """Base of what the sanitizer finds."""
+
+
+class UnsynchronizedAccessError(SynchronizationError):
+    """Two accesses to one data pointer that nothing orders.
+
+    Attributes:
+        data_ptr: The tensor's.
+        allocation_stack_trace: Where it was allocated; None where that was not seen.
+        current_access: The later one.
+        previous_access: The earlier one.
+    """
+
+    def __init__(
+        self,
+        data_ptr: DataPtr,
+        allocation_stack_trace: traceback.StackSummary | None,
+        current_access: Access,
+        previous_access: Access,
+    ) -> None:
+        self.data_ptr = data_ptr
+        self.allocation_stack_trace = allocation_stack_trace
+        self.current_access = current_access
+        self.previous_access = previous_access
+
+    def __str__(self) -> str:
+        with io.StringIO() as text:
+            text.write("============================\n")
+            text.write(f"CSAN detected a possible data race on tensor with data pointer {self.data_ptr}\n")
+            text.write(f"Access by stream {self.current_access.stream} during kernel:\n{_told(self.current_access)}")
+            text.write(f"Previous access by stream {self.previous_access.stream} during kernel:\n")
+            text.write(_told(self.previous_access))
+            if self.allocation_stack_trace:
+                text.write("Tensor was allocated with stack trace:\n" + "".join(self.allocation_stack_trace.format()))
+            else:
+                text.write("Trace for tensor allocation not found.")
+            return text.getvalue()
+
+
+def _told(access: Access) -> str:
+    arguments = " argument(s) " + ", ".join(access.aliases) if access.aliases else ""
+    output = (", and to" if access.aliases else "") + " the output" if access.is_output else ""
+    stack = "".join(access.stack_trace.format())
+    return f"{access.operator}\n{access.type}{arguments}{output}\nWith stack trace:\n{stack}\n"
+
+
+class CUDASanitizerErrors(Exception):  # noqa: N818 - torch's name
+    """Raised by an operator that races.
+
+    Attributes:
+        errors: What was found.
+    """
+
+    def __init__(self, errors: list[SynchronizationError]) -> None:
+        self.errors = errors
+
+    def __str__(self) -> str:
+        return f"detected {len(self.errors)} errors"
+
+
+class Kernel:
+    """One access, before anybody wants to read of it. Compared by identity, so that each is a place of its own."""
+
+    __slots__ = ("aliases", "is_output", "operator", "seq_num", "stack", "stream", "type")
+
+    def __init__(
+        self,
+        kind: AccessType,
+        seq_num: int,
+        stream: StreamId,
+        operator: str,
+        aliases: list[str],
+        is_output: bool,
+        stack: Any,
+    ) -> None:
+        self.type, self.seq_num, self.stream, self.operator = kind, seq_num, stream, operator
+        self.aliases, self.is_output, self.stack = aliases, is_output, stack
+
+    def access(self) -> Access:
+        """It, with names."""
+        return Access(
+            self.type, self.seq_num, self.stream, self.operator, self.aliases, self.is_output, _summary(self.stack)
+        )
+
+
+def take_stack() -> Any:
+    """The caller's call stack, unnamed."""
+    return CapturedTraceback.extract(skip=1)  # type: ignore[no-untyped-call]
+
+
+def _summary(stack: Any) -> traceback.StackSummary:
+    named: traceback.StackSummary = stack.summary()
+    return named
+
+
+@dataclass
+class TensorInfo:
+    """What is known of a tensor.
+
+    Attributes:
+        allocation_stack_trace: Where it was allocated; None where that was not seen.
+        reads: The reads since the last write that later ones do not make uninteresting.
+        write: The last write.
+    """
+
+    allocation_stack_trace: traceback.StackSummary | None
+    reads: list[Access] = field(default_factory=list)
+    write: Access | None = None
+
+
+class _Tensor:
+    """One data pointer's memory in the engine."""
+
+    __slots__ = ("cell", "life", "stack")
+
+    def __init__(self, data_ptr: DataPtr, stack: Any) -> None:
+        # In a shadow of its own, which goes with it: what was freed is forgotten.
+        self.life = Detector().alloc(str(data_ptr), data_ptr, 1, None)
+        assert self.life.whole is not None
+        self.cell = self.life.whole
+        self.stack = stack
+
+
+class TensorsAccessed:
+    """The tensors, by data pointer."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[DataPtr, _Tensor] = {}
+
+    @property
+    def accesses(self) -> dict[DataPtr, TensorInfo]:
+        """What is known of every tensor."""
+        return {
+            data_ptr: TensorInfo(
+                self.get_allocation_stack_trace(data_ptr), self.get_reads(data_ptr), self.get_write(data_ptr)
+            )
+            for data_ptr in self._tensors
+        }
+
+    def ensure_tensor_exists(self, data_ptr: DataPtr) -> None:
+        """Make the tensor up where its allocation was not seen."""
+        if data_ptr not in self._tensors:
+            logger.info(
+                "Found tensor with pointer: %s, but no matching tensor allocation in the trace. "
+                f"Backfilling the trace now. {_LATE}",
+                data_ptr,
+            )
+            self._tensors[data_ptr] = _Tensor(data_ptr, None)
+
+    def ensure_tensor_does_not_exist(self, data_ptr: DataPtr) -> None:
+        """Forget the tensor where its end was not seen."""
+        if data_ptr in self._tensors:
+            logger.info(
+                "Found duplicate tensor allocation in the trace for tensor with pointer: %s. "
+                f"Assuming the trace for tensor deallocation wasn't caught and backfilling it now. {_LATE}",
+                data_ptr,
+            )
+            self.delete_tensor(data_ptr)
+
+    def create_tensor(self, data_ptr: DataPtr, stack_trace: Any) -> None:
+        """There is such a tensor now."""
+        self._tensors[data_ptr] = _Tensor(data_ptr, stack_trace)
+
+    def delete_tensor(self, data_ptr: DataPtr) -> None:
+        """The tensor is gone."""
+        del self._tensors[data_ptr]
+
+    def get_allocation_stack_trace(self, data_ptr: DataPtr) -> traceback.StackSummary | None:
+        """Where it was allocated; None where that was not seen."""
+        stack = self._tensors[data_ptr].stack
+        return None if stack is None else stack if isinstance(stack, traceback.StackSummary) else _summary(stack)
+
+    def were_there_reads_since_last_write(self, data_ptr: DataPtr) -> bool:
+        """Whether it was read since it was written."""
+        return any(not is_write for _, _, is_write, _ in self._tensors[data_ptr].cell.entries)
+
+    def get_write(self, data_ptr: DataPtr) -> Access | None:
+        """The last write."""
+        writes = [entry for entry in self._tensors[data_ptr].cell.entries if entry[2]]
+        return max(map(_access, writes), key=lambda access: access.seq_num) if writes else None
+
+    def get_reads(self, data_ptr: DataPtr) -> list[Access]:
+        """The reads since, without those that later ones make uninteresting."""
+        return [_access(entry) for entry in self._tensors[data_ptr].cell.entries if not entry[2]]
+
+    def visit(self, data_ptr: DataPtr, kernel: Kernel) -> Visit:
+        """The access as the engine takes it."""
+        tensor = self._tensors[data_ptr]
+        use = Use(str(kernel.operator), ", ".join(kernel.aliases))
+        info = Info(use, Site(kernel), None, None, "", tensor.life)
+        return tensor.cell, kernel.type is AccessType.WRITE, info
+
+
+def _access(entry: Entry) -> Access:
+    kernel: Any = Site(*Info(*entry[3]).site).place
+    access: Access = kernel.access()
+    return access
+
+
+class StreamSynchronizations:
+    """What orders the streams, and which streams and events there are.
+
+    Attributes:
+        clocks: The engine's part of it.
+    """
+
+    def __init__(self) -> None:
+        self.clocks = Clocks()
+        self._streams: dict[StreamId, Line] = {}
+        self._events: set[EventId] = set()
+        self.create_stream(DEFAULT_STREAM_ID)
+
+    def line(self, stream: StreamId) -> Line:
+        """The engine's line of a stream, which comes into being where it is new."""
+        line = self._streams.get(stream)
+        if line is None:
+            logger.info(
+                f"Found Stream with id: %s, but no matching stream creation in the trace. "
+                f"Backfilling the trace now. {_LATE}",
+                stream,
+            )
+            self.create_stream(stream)
+            line = self._streams[stream]
+        return line
+
+    def _ensure_event_exists(self, event: EventId) -> None:
+        if event not in self._events:
+            logger.info(
+                "Found Event with id: %s, but no matching event creation in the trace. "
+                f"Backfilling the trace now. {_LATE}",
+                event,
+            )
+            self.create_event(event)
+
+    def create_stream(self, stream: StreamId) -> None:
+        """There is such a stream now."""
+        if stream in self._streams:
+            logger.info(
+                "Found duplicate Stream creation in the trace for Stream with id: %s. PyTorch Streams are only "
+                "created once, so this trace entry is ignored.",
+                stream,
+            )
+            return
+        self._streams[stream] = self.clocks.line(EngineStream(0, stream))
+
+    def create_event(self, event: EventId) -> None:
+        """There is such an event now, which stands for nothing."""
+        if event in self._events:
+            logger.info(
+                "Found duplicate event creation in the trace for event with id: %s. Assuming the trace for event "
+                f"deletion wasn't caught and backfilling it now. {_LATE}",
+                event,
+            )
+        self._events.add(event)
+        self.clocks.delete(event)
+
+    def delete_event(self, event: EventId) -> None:
+        """The event is gone."""
+        self._ensure_event_exists(event)
+        self._events.discard(event)
+        self.clocks.delete(event)
+
+    def record_state(self, event: EventId, stream: StreamId) -> None:
+        """The event stands for all that the stream holds."""
+        self._ensure_event_exists(event)
+        self.clocks.record(event, self.line(stream))
+
+    def stream_wait_for_event(self, stream: StreamId, event: EventId) -> None:
+        """The stream goes on when the event is done."""
+        line = self.line(stream)
+        self._ensure_event_exists(event)
+        self.clocks.wait(event, line)
+
+    def all_streams_wait_for_event(self, event: EventId) -> None:
+        """The host goes on when the event is done."""
+        self._ensure_event_exists(event)
+        self.clocks.wait(event, self.clocks.host)
+
+    def all_streams_wait_for_stream(self, stream: StreamId) -> None:
+        """The host goes on when the stream is done."""
+        self.clocks.host_waits_for(self.line(stream))
+
+    def sync_all_streams(self) -> None:
+        """The host goes on when all streams are done."""
+        self.clocks.host_waits_for_device(0)

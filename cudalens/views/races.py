@@ -235,13 +235,22 @@ def _picture(race: RaceView) -> Node:
 def _fix(race: RaceView) -> Node:
     if not race.fix and not race.fix_diff:
         return element("div", element("p", words.NO_FIX, class_="cl-race-note"), class_="cl-race-fix")
-    parts = [element("p", element("strong", "Fix: "), race.fix, class_="cl-race-caption")]
+    parts = [element("p", element("strong", "Fix: "), *_with_code(race.fix), class_="cl-race-caption")]
     if race.fix_diff:
         lines = [element("span", f"{line}\n", class_=_diff_class(line)) for line in race.fix_diff]
         parts.append(element("pre", *lines, class_="cl-race-diff", tabindex=0))
     checked = f"{words.CHECKED[0].upper()}{words.CHECKED[1:]}."
     parts.append(element("p", f"✓ {checked}", class_="cl-race-checked"))
     return element("div", *parts, class_="cl-race-fix")
+
+
+def _with_code(text: str) -> Iterator[Node | str]:
+    """`text` with what stands between backticks as code; an odd backtick stays what it is."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        parts[-2:] = ["`".join(parts[-2:])]
+    for number, part in enumerate(parts):
+        yield element("code", part) if number % 2 else part
 
 
 def _diff_class(line: str) -> str | None:

@@ -75,7 +75,7 @@ def _bar(x: float, width: float, fill: str, opacity: float) -> Node:
 
 
 _LABEL_CHARS: Final = 26
-_LANE: Final = 62
+_LANE: Final = 72
 _TOP: Final = 8
 _BOX: Final = 34
 _MAX_LANES: Final = 5
@@ -302,7 +302,7 @@ def _missing_edge(slots: list[_Slot], edges: list[float]) -> list[Node]:
     x, y = (x0 + x1) / 2, (y0 + y1) / 2
     line = {"stroke": RED, "stroke_width": 2, "stroke_dasharray": "5 4", "fill": "none"}
     cross = {"stroke": RED, "stroke_width": 2.2, "fill": "none"}
-    label = _text(_MISSING, x + 12, y - 6, 11, bold=True, class_="cl-race-missing", fill=RED)
+    label = _text(_MISSING, x + 12, y - 5, 11, bold=True, class_="cl-race-missing", fill=RED)
     return [
         element("path", d=curve, **line),
         element("path", d=head, fill=RED),

@@ -127,6 +127,19 @@ def test_a_diff_keeps_its_tabs_and_is_cut_only_where_it_is_endless():
     assert sum(map(len, lines)) < MAX_DIFF + 100
 
 
+@pytest.mark.parametrize(
+    ("fix", "html"),
+    [
+        ("`a<b` before `c`.", "<code>a&lt;b</code> before <code>c</code>."),
+        ("an odd ` here", "an odd ` here"),
+        ("`a` and ` b", "<code>a</code> and ` b"),
+        ("plain", "plain"),
+    ],
+)
+def test_code_in_the_words_of_a_fix_is_code(fix, html):
+    assert f"<strong>Fix: </strong>{html}</p>" in races.card(1, only(trace_of(fix=fix))).html()
+
+
 def test_without_a_fix_the_card_says_so():
     text = races.card(1, only(trace_of(fix=None, fix_diff=None))).text()
     assert "No fix was found" in text

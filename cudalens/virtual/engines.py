@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable
 from typing import Final
@@ -23,13 +23,14 @@ class Engine:
     the hardware's work distributor comes close to for kernels of one priority.
     """
 
-    __slots__ = ("_ends", "_floor_ns", "_last_ns", "_limit", "_past", "_rooms", "_starts")
+    __slots__ = ("_ends", "_floor_ns", "_last_ns", "_limit", "_longest_ns", "_past", "_rooms", "_starts")
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._rooms: list[float] = []
         self._last_ns = 0
+        self._longest_ns = 0
         self._floor_ns = 0
         self._limit = _MIN_SPANS
         self._past: deque[tuple[int, int, int]] = deque()
@@ -48,26 +49,48 @@ class Engine:
             start = ready_ns
         else:
             start = self._first_fit(max(ready_ns, self._floor_ns), duration_ns, room)
-        self._insert(start, start + duration_ns, room)
+        if duration_ns:
+            self._insert(start, start + duration_ns, room)
         return start
 
     def _first_fit(self, ready_ns: int, duration_ns: int, room: float) -> int:
-        candidates = [ready_ns, *sorted(end for end in self._ends if end > ready_ns)]
-        return next(start for start in candidates if self._has_room(start, start + duration_ns, room))
+        """The first of `ready_ns` and the ends of what has been placed at which the work finds room.
 
-    def _has_room(self, start_ns: int, end_ns: int, room: float) -> bool:
-        first_after = bisect_right(self._starts, end_ns - 1)
-        used = sum(
-            taken
-            for end, taken in zip(self._ends[:first_after], self._rooms[:first_after], strict=True)
-            if end > start_ns
-        )
-        return used + room <= CAPACITY + _FULL
+        All that overlaps with the work counts together, also what does not overlap with each other.
+        """
+        first = bisect_left(self._starts, ready_ns - self._longest_ns)  # what began before has ended by `ready_ns`
+        free = CAPACITY + _FULL - room
+        if self._used(first, ready_ns, ready_ns + duration_ns) <= free:
+            return ready_ns
+        return self._first_end_with_room(first, ready_ns, duration_ns, free)
+
+    def _used(self, first: int, start_ns: int, end_ns: int) -> float:
+        """Room that is taken in a time, by spans from the number `first` on."""
+        past = bisect_left(self._starts, end_ns)
+        spans = zip(self._ends[first:past], self._rooms[first:past], strict=True)
+        return sum(room for end, room in spans if end > start_ns)
+
+    def _first_end_with_room(self, first: int, ready_ns: int, duration_ns: int, free: float) -> int:
+        """In one pass over the ends: spans that have ended leave, and those that begin before the work's end come."""
+        starts, rooms = self._starts[first:], self._rooms[first:]
+        used, num_come, num_spans = 0.0, 0, len(starts)
+        for end, room in sorted(zip(self._ends[first:], rooms, strict=True)):
+            used -= room
+            if end <= ready_ns:
+                continue
+            while num_come < num_spans and starts[num_come] < end + duration_ns:
+                used += rooms[num_come]
+                num_come += 1
+            if used <= free:
+                return end
+        return max(ready_ns, self._last_ns)
 
     def _insert(self, start_ns: int, end_ns: int, room: float) -> None:
         if self._starts and start_ns == self._ends[-1] and room == self._rooms[-1]:
             self._ends[-1] = end_ns
+            self._longest_ns = max(self._longest_ns, end_ns - self._starts[-1])
         else:
+            self._longest_ns = max(self._longest_ns, end_ns - start_ns)
             at = bisect_right(self._starts, start_ns)
             self._starts.insert(at, start_ns)
             self._ends.insert(at, end_ns)
@@ -98,6 +121,7 @@ class Engine:
         self._starts = [self._starts[i] for i in kept]
         self._rooms = [self._rooms[i] for i in kept]
         self._ends = [self._ends[i] for i in kept]
+        self._longest_ns = max((end - start for start, end in zip(self._starts, self._ends, strict=True)), default=0)
         self._limit = max(_MIN_SPANS, 2 * len(kept))
 
     def _remember(self, kept: set[int]) -> None:

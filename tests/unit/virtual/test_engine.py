@@ -1,4 +1,4 @@
-"""An engine places work first come, first served, as early as its room allows: against a scan of every instant."""
+"""An engine places work first come, first served, as early as its room allows: against slow scans."""
 
 from __future__ import annotations
 
@@ -38,6 +38,33 @@ def test_full_size_work_starts_at_the_earliest_gap(program):
         start = engine.place(ready, duration, 1.0, now_ns=0)
         assert start == earliest_by_scan(placed, ready, duration, 1.0)
         placed.append((start, start + duration, 1.0))
+
+
+def earliest_by_ends(spans, ready, duration, room):
+    """What overlaps with the work counts together; it starts when it is ready, or when something ends."""
+    for start in [ready, *sorted(end for _, end, _ in spans if end > ready)]:
+        overlapping = sum(taken for begin, end, taken in spans if begin < start + duration and end > start)
+        if overlapping + room <= 1:
+            return start
+    raise AssertionError("the last end leaves all room")
+
+
+def plan_of(engine):
+    return list(zip(engine._starts, engine._ends, engine._rooms, strict=True))
+
+
+@given(jobs)
+def test_work_of_any_size_starts_at_the_first_end_that_leaves_it_room(program):
+    engine = Engine()
+    for ready, duration, room in program:
+        expected = earliest_by_ends(plan_of(engine), ready, duration, room)
+        assert engine.place(ready, duration, room, now_ns=0) == expected
+        assert (expected, expected + duration, room) in plan_of(engine) or engine._ends[-1] == expected + duration
+
+
+def test_work_without_length_takes_no_room():
+    engine = Engine()
+    assert [engine.place(5, 0, 1.0, 0), engine.place(0, 10, 1.0, 0), engine.place(5, 0, 1.0, 0)] == [5, 0, 10]
 
 
 def test_small_kernels_run_side_by_side_and_large_ones_do_not():

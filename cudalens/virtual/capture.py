@@ -8,7 +8,6 @@ exist yet, so asking for it is an error that spoils the capture; ending the capt
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 Mode = Literal["global", "thread_local", "relaxed"]
 MODES: Final = ("global", "thread_local", "relaxed")
-
-_capture_ids = itertools.count(1)
 
 
 @dataclass(slots=True)
@@ -53,7 +50,6 @@ class GraphCapture:
     """One capture, from its begin to its end; it answers for the streams that belong to it (`machine.Capture`).
 
     Attributes:
-        id: A number of its own.
         origin: The stream that it began on, and must end on.
         device: The origin's device.
         mode: Which calls of other threads it forbids (cudaStreamCaptureMode).
@@ -64,7 +60,6 @@ class GraphCapture:
     """
 
     def __init__(self, origin: Stream, mode: Mode) -> None:
-        self.id = next(_capture_ids)
         self.origin, self.device, self.mode = origin, origin.device, mode
         self.nodes: list[Node] = []
         self.tape = Tape()

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-
 from cudalens.virtual.capture import GraphCapture, Node
 from cudalens.virtual.captured_ops import Tape, num_generators
 from cudalens.virtual.machine import Machine
 from cudalens.virtual.streams import Stream
 from cudalens.virtual.work import Placed
-
-_graph_ids = itertools.count(1)
 
 
 class CapturedGraph:
@@ -26,7 +22,7 @@ class CapturedGraph:
     """
 
     def __init__(self, capture: GraphCapture) -> None:
-        self.id = next(_graph_ids)
+        self.id = next(capture.origin.machine.graph_ids)
         self.nodes: list[Node] = capture.nodes
         self.tape = capture.tape
         self.origin = capture.origin

@@ -34,9 +34,17 @@ class GraphState:
     """What a ``CUDAGraph`` object owns.
 
     Attributes:
+        gpus: The virtual GPUs that it belongs to.
+        keeps: It keeps what it was made ready from (``keep_graph``).
+        owner: A weak reference to the object.
+        stream: Where it captures, or captured last.
+        device: The current device then; None before the first capture.
+        pool_id: Its memory pool.
+        capture: What is under way; None otherwise.
         graph: The graph that can be replayed, once it was captured.
         is_instantiated: Whether it has been made ready to launch.
-        pool_id: Its memory pool.
+        has_template: Whether what it was made ready from is still there.
+        generators: What the program registered with it.
     """
 
     is_debugging = False

@@ -180,6 +180,7 @@ class Machine:
         correlations: Numbers that tie runtime calls to the work that they launched.
         stream_handles: Pointers for streams to come.
         event_handles: Pointers for CUDA events to come.
+        graph_ids: Numbers for CUDA graphs to come.
         on_switch: Called when a thread has set a current stream.
         follow: Called before a current stream is read; None unless a backward pass changes streams on its own.
     """
@@ -194,6 +195,7 @@ class Machine:
         self.correlations = itertools.count(1)
         self.stream_handles = itertools.count(_STREAM_HANDLES, 0x100)
         self.event_handles = itertools.count(_EVENT_HANDLES, 0x40)
+        self.graph_ids = itertools.count(1)
         self._per_thread = _PerThread()
         self.devices = [Device(self, index) for index in range(num_devices)]
 

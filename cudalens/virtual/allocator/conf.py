@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.allocator.sizes import MIB, UNLIMITED
+from cudalens.virtual.allocator.sizes import MIB, NUM_INTERVALS, UNLIMITED
 
 _DEFAULT_LARGE_SEGMENT = 20 * MIB
-_NO_ROUNDUP = (0,) * 16
+_NO_ROUNDUP = (0,) * NUM_INTERVALS
 _MAX_REGISTER_THREADS = 128
 
 
@@ -134,7 +134,7 @@ def _roundup(tokens: _Tokens, i: int, values: _Values) -> int:
         number = tokens.unsigned(i)
         if not _is_power_of_two(number):
             raise ValueError("For roundups, the divisions has to be power of 2 ")
-        divisions = [number] * 16
+        divisions = [number] * NUM_INTERVALS
     values["roundup_power2_divisions"] = tuple(divisions)
     return i
 
@@ -146,12 +146,12 @@ def _roundup_list(tokens: _Tokens, i: int, divisions: list[int]) -> int:
         if number and not _is_power_of_two(number):
             raise ValueError("For roundups, the divisions has to be power of 2 or 0 to disable roundup ")
         if tokens[i] == ">":
-            divisions[last + 1 :] = [number] * (15 - last)
+            divisions[last + 1 :] = [number] * (NUM_INTERVALS - 1 - last)
         else:
             num_mib = tokens.unsigned(i)
             if not _is_power_of_two(num_mib):
                 raise ValueError("For roundups, the intervals have to be power of 2 ")
-            last = min(num_mib.bit_length() - 1, 15)
+            last = min(num_mib.bit_length() - 1, NUM_INTERVALS - 1)
             if first:
                 divisions[:last] = [number] * last
             divisions[last], first = number, False

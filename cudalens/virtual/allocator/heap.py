@@ -61,7 +61,7 @@ class Heap:
         if not self.pending.is_empty:
             self._process_pending(stack)
         divisions = self._divisions
-        size = (num_bytes + 511) & -512 if divisions is None else round_size(num_bytes, divisions)
+        size = (num_bytes + MIN_BLOCK - 1) & -MIN_BLOCK if divisions is None else round_size(num_bytes, divisions)
         if self.pools.routes:
             pool = self.pools.choose(size, stream)
         else:

@@ -15,12 +15,12 @@ UNLIMITED = (1 << 64) - 1  # SIZE_MAX: torch's "no limit"
 EXBIBYTE = 1 << 60
 DRIVER_PAGE = 2 * MIB  # cudaMalloc takes physical memory in pages of this size for such sizes
 
-_NUM_INTERVALS = 16  # of roundup_power2_divisions: 1 MiB, 2 MiB, ... 32 GiB
+NUM_INTERVALS = 16  # of roundup_power2_divisions: 1 MiB, 2 MiB, ... 32 GiB
 
 
 def interval_of(num_bytes: int) -> int:
     """Which of the 16 intervals of ``roundup_power2_divisions`` holds this size: 0 is below 2 MiB, 15 from 32 GiB."""
-    return min(max(0, num_bytes.bit_length() - 21), _NUM_INTERVALS - 1)
+    return min(max(0, num_bytes.bit_length() - 21), NUM_INTERVALS - 1)
 
 
 def round_size(num_bytes: int, divisions: tuple[int, ...] | None) -> int:

@@ -9,6 +9,7 @@ import torch
 from graph_words import Log, capture, fork, spin
 
 from cudalens.virtual import device
+from cudalens.virtual.graph_handles import state_of
 
 
 def test_replay_costs_the_host_one_launch(h100):
@@ -176,3 +177,14 @@ def test_waiting_for_a_device_waits_for_what_a_graph_does_on_it(h100):
     torch.cuda.synchronize(1)
     assert h100.machine.now_ns - begin > 2_900_000
     assert y.tolist() == [2.0] * 256
+
+
+def test_graphs_are_numbered_from_one_on_every_device():
+    def number():
+        with device("h100"):
+            graph, x = torch.cuda.CUDAGraph(), torch.ones(3, device="cuda")
+            with torch.cuda.graph(graph):
+                x.add_(1)
+            return state_of(graph).graph.id
+
+    assert [number(), number()] == [1, 1]

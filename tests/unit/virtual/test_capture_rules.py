@@ -193,6 +193,10 @@ def test_another_device_is_only_as_forbidden_as_the_mode_says(h100):
         x.add_(1)
         torch.cuda.synchronize(1)
         running.end()
+    with Capturing(mode="global"):
+        x.add_(1)
+        with pytest.raises(RuntimeError, match=UNSUPPORTED):
+            torch.cuda.synchronize(1)
 
 
 def test_a_capture_ends_in_the_thread_that_began_it(h100):

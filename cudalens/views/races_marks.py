@@ -61,11 +61,14 @@ class _Work:
     """Device work by the operator that launched it."""
 
     def __init__(self, events: pd.DataFrame) -> None:
-        self._names = events["name"].astype(object).to_numpy()
         self._start = events["ts"].to_numpy()
         self._end = self._start + events["dur"].to_numpy()
         self._tid = _filled(events["tid"])
-        self._ops = np.flatnonzero(is_category(events["cat"].array, ("cpu_op",)))
+        names, ops = events["name"].cat, np.flatnonzero(is_category(events["cat"].array, ("cpu_op",)))
+        code = names.codes.to_numpy()[ops]
+        by_name = np.argsort(code, kind="stable")
+        self._ops, self._codes = ops[by_name], code[by_name]
+        self._code_of = {str(name): number for number, name in enumerate(names.categories)}
         launch = _filled(events["launch"])
         on_device = is_category(events["cat"].array, GPU_ACTIVITIES) & (launch >= 0)
         self._work = np.flatnonzero(on_device)
@@ -73,7 +76,11 @@ class _Work:
 
     def of(self, op: str, ts: int) -> int | None:
         """Row of the first device work of the last operator `op` that ended by `ts`; None where there is none."""
-        called = self._ops[(self._names[self._ops] == op) & (self._end[self._ops] <= ts)]
+        code = self._code_of.get(op)
+        if code is None:
+            return None
+        named = self._ops[np.searchsorted(self._codes, code) : np.searchsorted(self._codes, code, side="right")]
+        called = named[self._end[named] <= ts]
         if not len(called):
             return None
         last = called[np.argmax(self._end[called])]

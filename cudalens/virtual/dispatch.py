@@ -16,6 +16,7 @@ from cudalens.virtual.mixing import adopt_or_raise, adopt_target, check_out
 from cudalens.virtual.plans import Plan, make_plan
 from cudalens.virtual.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin, residence_of
 from cudalens.virtual.rng import Caller, call_now
+from cudalens.virtual.scratch_tensors import are_scratch, is_call_on_device, passed_on
 
 _aten = torch.ops.aten
 _num_function_modes = torch._C._len_torch_function_stack
@@ -40,6 +41,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             _aten.copy_.default: self._copy,
             _aten._pin_memory.default: self._pin,
             _aten.is_pinned.default: self._is_pinned,
+            _aten._pack_padded_sequence.default: self._pack_sequence,
             **dict.fromkeys(_NESTED, self._nested),
         }
 
@@ -49,6 +51,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if _plan(func).is_composite:
+            return self._in_parts(func, args, kwargs or {})
         recorder = self._machine.recorder
         if recorder is None:
             return self._explained(func, args, kwargs or {})
@@ -57,6 +61,14 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._explained(func, args, kwargs or {})
         finally:
             recorder.end(begun)
+
+    def _in_parts(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator that is made of others: it comes whole where autograd does not take it apart, as in inference."""
+        torch._C._push_on_torch_dispatch_stack(self)
+        try:
+            return func.decompose(*args, **kwargs)
+        finally:
+            torch._C._pop_torch_dispatch_stack(None)
 
     def _explained(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._gpus.is_closed:  # on a thread that outlives the device
@@ -73,23 +85,23 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise better from error
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        plan = _plans.get(func)
-        if plan is None:
-            plan = _plans[func] = make_plan(func)
+        plan = _plan(func)
         if plan.takes_time:
             self._machine.now_ns += self._host_op_ns
         special = self._special.get(func)
         if special is not None:
             return special(func, args, kwargs)
         device, is_mixed = _locate(args)
-        if device is None and kwargs:
-            device, _ = _locate(list(kwargs.values()))
-            is_mixed = device is not None
+        if kwargs and (device is None or not plan.resizes):
+            named, saw_host = _locate(list(kwargs.values()))
+            is_mixed = is_mixed or saw_host or named is not (device and named)
+            device = device or named
         if plan.makes:
             return self._make(plan, func, args, kwargs, device)
         if device is None:
             rng.check_host(kwargs)
-            return func(*args, **kwargs)
+            out = func(*args, **kwargs)
+            return passed_on(out, args) if are_scratch(args) else out
         if is_mixed or (plan.resizes and kwargs):
             self._unmix(plan, func, args, kwargs, device)
         return self._run(plan, func, args, kwargs, device)
@@ -189,7 +201,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = func(*args, **{**kwargs, "pin_memory": None} if pinned else kwargs)
         if pinned:
             pin(out)
-        if not self._target.is_factory and isinstance(out, torch.Tensor) and out.layout is torch.strided:
+        is_strided = isinstance(out, torch.Tensor) and out.layout is torch.strided
+        if is_strided and not self._target.is_factory and is_call_on_device():
             # Made inside torch's C++ for a tensor that it takes to be on the CPU; whoever it meets first tells.
             out.untyped_storage().__dict__[ADOPT_KEY] = True
         return out
@@ -200,8 +213,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         Raises:
             RuntimeError: Tensors of two devices meet; torch's own words.
         """
-        check_out(self._gpus, plan, kwargs, device)
-        for index in adopt_or_raise(self._gpus, plan, func, args, device):
+        if plan.resizes:
+            check_out(self._gpus, plan, kwargs, device)
+        for index in adopt_or_raise(self._gpus, plan, func, args, {} if plan.resizes else kwargs, device):
             if self._machine.captures:
                 check_capture(self._gpus, index, (None, device))
             run_copy(self._gpus, index, index, (None, device), non_blocking=False, op=plan.name)
@@ -278,6 +292,19 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _is_pinned(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         return is_pinned(args[0])
+
+    def _pack_sequence(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``aten::_pack_padded_sequence``: lengths come from the host, and batch sizes stay there."""
+        residence, lengths = residence_of(args[0]), args[1]
+        if residence_of(lengths) is not None:
+            kind = f"{lengths.dim()}D {lengths.device} {lengths.type().rpartition('.')[2].removesuffix('Tensor')}"
+            raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {kind} tensor")
+        if residence is None:
+            return func(*args, **kwargs)
+        packed, batch_sizes = self._caller(residence.device)(func, args, kwargs)
+        self._settle(packed, residence.device)
+        kernels.launch(self._gpus, residence.device, _plan(func), func, args, kwargs, packed)
+        return packed, batch_sizes
 
     def _nested(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if _locate(args)[0] is not None or (self._target.is_named and self._target.device is not None):

@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _device as torch_default_device
 
 from cudalens.virtual import refusals
+from cudalens.virtual.composites import ARRANGED
 from cudalens.virtual.copies import to_device
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
@@ -53,6 +54,9 @@ class FunctionMode(TorchFunctionMode):
             return self._place(func, args, kwargs, kwargs["device"])
         if func is _SETITEM:
             return self._assign(args, kwargs)
+        arranged = ARRANGED.get(func)
+        if arranged is not None:
+            return arranged(func, args, kwargs)
         return func(*args, **kwargs)
 
     def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

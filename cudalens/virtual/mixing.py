@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -11,21 +11,33 @@ from cudalens.virtual.machine import Device
 from cudalens.virtual.plans import Plan
 from cudalens.virtual.residency import ADOPT_KEY, residence_of
 
+_ON_HOST: Final[dict[str, frozenset[str]]] = {
+    "aten::_pack_padded_sequence_backward": frozenset({"batch_sizes"}),
+    **dict.fromkeys(("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"), frozenset({"batch_sizes"})),
+    "aten::_ctc_loss": frozenset({"targets", "input_lengths", "target_lengths"}),
+    "aten::_ctc_loss_backward": frozenset({"targets", "input_lengths", "target_lengths"}),
+    **dict.fromkeys((f"aten::_fused_{name}_" for name in ("adam", "adamw", "sgd", "adagrad")), frozenset({"lr"})),
+}
+"""Arguments that a CUDA operator reads on the host, by operator."""
 
-def adopt_or_raise(gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], device: Device) -> list[torch.Tensor]:
+
+def adopt_or_raise(
+    gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
+) -> list[torch.Tensor]:
     """Judge the tensors that are not on `device`; returns the index tensors that are copied over from the host.
 
     Raises:
         RuntimeError: A tensor is on another device, and the operator does not take it; torch's own words.
     """
     to_bring: list[torch.Tensor] = []
-    for name, tensor in _named_tensors(func, args):
+    on_host = _ON_HOST.get(plan.name, frozenset())
+    for name, tensor in _named_tensors(func, args, kwargs):
         residence = residence_of(tensor)
         if residence is None and tensor.untyped_storage().__dict__.pop(ADOPT_KEY, False):
             _adopt(gpus, tensor, device)
         elif residence is None and plan.indexes and name == "indices":
             to_bring.append(tensor)
-        elif residence is None and tensor.dim() == 0 and plan.takes_numbers:
+        elif residence is None and ((tensor.dim() == 0 and plan.takes_numbers) or name in on_host):
             continue
         elif residence is None or residence.device is not device:
             raise RuntimeError(_message(plan, name, tensor, gpus.torch_devices[device.index]))
@@ -63,11 +75,12 @@ def _adopt(gpus: Gpus, tensor: torch.Tensor, device: Device) -> None:
     gpus.settle(tensor, device)
 
 
-def _named_tensors(func: Any, args: tuple[Any, ...]) -> list[tuple[str, torch.Tensor]]:
+def _named_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
     found: list[tuple[str, torch.Tensor]] = []
-    for argument, value in zip(func._schema.arguments, args, strict=False):
+    named = ((argument.name, value) for argument, value in zip(func._schema.arguments, args, strict=False))
+    for name, value in (*named, *kwargs.items()):
         items = value if isinstance(value, list | tuple) else (value,)
-        found += [(argument.name, item) for item in items if _is_strided(item)]
+        found += [(name, item) for item in items if _is_strided(item)]
     return found
 
 

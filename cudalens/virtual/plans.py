@@ -135,6 +135,7 @@ class Plan:
         calls_blas: It calls cuBLAS, which has a workspace.
         side: What it computes on the side first, where it does.
         instead: What computes its values in its place; None for itself.
+        is_composite: It is made of other operators, and has no implementation of its own.
         takes_time: It takes the host's time. Opening and closing a named range does not: nobody may see other times
             because somebody looks.
     """
@@ -154,6 +155,7 @@ class Plan:
     calls_blas: bool
     side: Side | None
     instead: Any
+    is_composite: bool
     takes_time: bool
 
 
@@ -173,15 +175,20 @@ def make_plan(func: Any) -> Plan:
         syncs=short in _SYNCS or (short == "repeat_interleave" and "output_size" not in arguments),
         resizes=short in _RESIZING or func._overloadname.endswith("out"),
         is_pointwise=is_pointwise,
-        takes_numbers=is_pointwise or short in _TAKES_NUMBERS,
+        takes_numbers=is_pointwise or short in _TAKES_NUMBERS or short.startswith("_foreach_"),
         indexes=short in _INDEXING,
         zeros=short in _ZEROING,
         copies=short in _COPYING,
         calls_blas=short in BLAS_OPS,
         side=SIDES.get(short),
         instead=INSTEAD.get(short) if func._overloadname == "default" else None,
+        is_composite=_has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU"),
         takes_time=func.namespace != "profiler",
     )
+
+
+def _has_kernel(func: Any, key: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
 
 
 def _is_view(schema: Any) -> bool:

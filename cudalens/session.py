@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, Type
 from cudalens._interrupts import HeldInterrupts, holds_interrupts
 from cudalens.errors import ProfilerError
 from cudalens.frames import Problem, RunInfo, Trace
+from cudalens.frames.joining import join_frames
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, about, ranges
+from cudalens.sanitizer.collector import RaceCollector
 from cudalens.virtual.collector import VirtualCollector
 
 if TYPE_CHECKING:
@@ -113,12 +115,12 @@ class Session:
         self.stop_s = time.perf_counter() - begin
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """What the collectors found; the first that hands over a frame of a name keeps it."""
+        """What the collectors found; the first that hands over a frame of a name keeps it, stacks are put together."""
         begin = time.perf_counter()
         merged: dict[str, pd.DataFrame] = {}
         for collector in self._stopped:
             try:
-                merged = collector.frames() | merged
+                merged = join_frames(merged, collector.frames())
             except Exception as error:
                 self._note(collector, "read", error)
         self.build_s = time.perf_counter() - begin
@@ -258,6 +260,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         self._session: Session | None = None
         self._virtual = VirtualCollector(memory=memory, host_only=cpu_only)
         self._collector = ProfilerCollector(self._options, self._virtual)
+        self._races = RaceCollector()
         self._steps = ranges.StepTracker()
         self._held = HeldInterrupts()
         self._status: Literal["ok", "raised", "interrupted"] = "ok"
@@ -304,7 +307,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             self._outer, self._state = outer, "running"
             self._range = ranges.open_range(self._name)
             return self
-        session = Session([self._collector, self._virtual])
+        session = Session([self._collector, self._virtual, self._races])
         self._held.install()
         try:
             session.start()
@@ -383,6 +386,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             num_steps=self._steps.num_steps or None,
             code=self._code,
             problems=(*session.problems, *collector.problems, *self._virtual.problems),
+            judged=self._races.judged,
         )
         return Trace(info, **frames)
 

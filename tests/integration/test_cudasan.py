@@ -132,8 +132,20 @@ def test_with_a_profile_in_one_cell(cuda):
     assert cuda.run(f"%%cudasan -v t\n%%cudaprofile -v p{RACY}").success
     assert len(races(cuda)) == 1
     assert (cuda["p"].events["cat"] == "kernel").any()
+    assert list(cuda["p"].races["second_place"]) == list(races(cuda)["second_place"])
+    assert cuda["p"].races["ts"].between(cuda["p"].info.started_ns, cuda["p"].info.ended_ns).all()
     assert cuda.run(f"%%cudaprofile -v p\n%%cudasan -v t{RACY}").success
     assert len(races(cuda)) == 1
+
+
+def test_a_profile_keeps_its_own_stacks_beside_the_races(cuda):
+    cuda.run("%cudasan on")
+    assert cuda.run(f"%%cudaprofile -v p --stacks{RACY}").success
+    trace = cuda["p"]
+    innermost = trace.stacks[trace.stacks["position"] == 0].set_index("stack")
+    assert innermost.loc[trace.races["second_stack"].iloc[0], "line"] == 4
+    assert trace.events["stack"].dropna().isin(innermost.index).all()
+    assert trace.info.judged.num_operations > 0
 
 
 def test_the_report_is_written(cuda, tmp_path):

@@ -1,0 +1,39 @@
+"""Frames of several collectors as those of one Trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from cudalens.frames.catalog import columns_of
+
+Frames = dict[str, pd.DataFrame]
+
+
+def join_frames(first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.DataFrame]) -> Frames:
+    """All frames of both; of two with one name that of `first`, but for the call stacks, which are put together.
+
+    Args:
+        first: Frames by name.
+        second: Frames by name, whose stack numbers are moved past those of `first`.
+    """
+    if not all("stacks" in frames and len(frames["stacks"]) for frames in (first, second)):
+        longer = first if len(first.get("stacks", ())) else second
+        return {**second, **first, **({"stacks": longer["stacks"]} if "stacks" in longer else {})}
+    offset = int(first["stacks"]["stack"].max()) + 1
+    moved = {name: _moved(name, frame, offset) for name, frame in second.items()}
+    return {**moved, **first, "stacks": _concatenated(first["stacks"], moved["stacks"])}
+
+
+def _moved(name: str, frame: pd.DataFrame, offset: int) -> pd.DataFrame:
+    columns = [column.name for column in columns_of(name) if column.names == "stacks"]
+    columns += ["stack"] if name == "stacks" else []
+    return frame.assign(**{column: frame[column] + offset for column in columns})
+
+
+def _concatenated(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    texts = [name for name, dtype in first.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
+    plain = {name: object for name in texts}
+    joined = pd.concat([first.astype(plain), second.astype(plain)], ignore_index=True)
+    return joined.astype({name: "category" for name in texts})

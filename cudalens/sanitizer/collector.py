@@ -1,0 +1,52 @@
+"""The sanitizers that are on, as a collector of somebody else's run: what they find during it is its as well."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from cudalens.frames.info import Judged
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cudalens.sanitizer.findings import Finding
+    from cudalens.sanitizer.live import Sanitizer
+
+
+class RaceCollector:
+    """Hands over the races that running sanitizers find between `start` and `stop`; it switches none on or off.
+
+    Attributes:
+        judged: What the outermost of them looked at; None where none was on.
+    """
+
+    name = "sanitizer"
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[Sanitizer, int, int]] = []
+        self._findings: list[Finding] = []
+        self._stack_depth: int | None = None
+        self.judged: Judged | None = None
+
+    def start(self) -> None:
+        """Note how many races are known already."""
+        live = sys.modules.get("cudalens.sanitizer.live")
+        running = live.running() if live is not None else []
+        self._seen = [(each, len(each.races), each.status().num_launches) for each in running]
+
+    def stop(self) -> None:
+        """Take what has been found since."""
+        for sanitizer, num_races, num_launches in self._seen[:1]:
+            state = sanitizer.status()
+            self._findings = sanitizer.findings(num_races)
+            self._stack_depth = sanitizer.stack_depth
+            self.judged = Judged(max(state.num_launches - num_launches, 0), None, state.num_hidden, state.error)
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The frames ``races`` and ``stacks``; nothing where no sanitizer was on."""
+        if not self._findings:
+            return {}
+        from cudalens.sanitizer.findings import races_frames
+
+        return races_frames(self._findings, stack_depth=self._stack_depth)

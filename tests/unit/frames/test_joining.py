@@ -1,0 +1,54 @@
+"""Frames of two collectors in one Trace: each keeps its own call stacks."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from cudalens.frames import RunInfo, StackTable, Trace
+from cudalens.frames.catalog import empty_frame
+from cudalens.frames.joining import join_frames
+
+
+def stacks(*entries):
+    table = StackTable()
+    for entry in entries:
+        table.add([entry])
+    return table.to_frame()
+
+
+def events(*ids):
+    frame = empty_frame("events").reindex(range(len(ids)))
+    return frame.assign(stack=pd.array(list(ids), dtype="Int64"))
+
+
+def functions(frames, ids):
+    """What stands behind the stack numbers `ids`."""
+    table = frames["stacks"].set_index("stack")["function"]
+    return [table[number] for number in ids]
+
+
+def test_stack_numbers_of_the_second_lead_to_its_own_stacks():
+    races = pd.DataFrame({"first_stack": pd.array([1, None], dtype="Int64"), "second_stack": pd.array([0, 1], "Int64")})
+    others = ["alloc_stack", "free_stack"]
+    races = races.assign(**{name: pd.array([None, None], dtype="Int64") for name in others})
+    joined = join_frames(
+        {"events": events(0, 1), "stacks": stacks("a.py(1): f", "a.py(2): g")},
+        {"races": races, "stacks": stacks("b.py(3): h", "b.py(4): k")},
+    )
+    assert functions(joined, joined["events"]["stack"]) == ["f", "g"]
+    assert functions(joined, joined["races"]["first_stack"].dropna()) == ["k"]
+    assert functions(joined, joined["races"]["second_stack"]) == ["h", "k"]
+    Trace(RunInfo(name="t", source="cpu"), stacks=joined["stacks"])
+
+
+@pytest.mark.parametrize("empty", [{}, {"stacks": empty_frame("stacks")}], ids=["missing", "empty"])
+def test_one_without_stacks_leaves_the_others(empty):
+    full = {"stacks": stacks("a.py(1): f")}
+    for joined in (join_frames(full, empty), join_frames(empty, full)):
+        assert joined["stacks"].equals(full["stacks"])
+
+
+def test_of_two_frames_with_one_name_the_first_stays():
+    joined = join_frames({"events": events(None)}, {"events": events(None, None)})
+    assert len(joined["events"]) == 1

@@ -82,6 +82,15 @@ def fill(patches: Patches, kind: type, methods: dict[str, Any]) -> None:
         patches.set(kind, name, method)
 
 
+def refusal(why: str) -> Callable[..., Any]:
+    """A function that raises VirtualDeviceError, whatever it is called with."""
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise VirtualDeviceError(why)
+
+    return refuse
+
+
 def fill_function(patches: Patches, name: str, function: Callable[..., Any], users: Iterable[Any]) -> None:
     """Put `function` in the place of a C function of ``torch._C``.
 

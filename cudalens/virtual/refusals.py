@@ -16,7 +16,7 @@ import torch
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.imports import when_imported
-from cudalens.virtual.patching import Patches
+from cudalens.virtual.patching import Patches, refusal
 from cudalens.virtual.residency import is_any_resident, residence_of
 
 _COMPILE: Final = (
@@ -163,9 +163,9 @@ def _without_nccl(original: Callable[..., Any], *, is_default_nccl: bool) -> Cal
 def _close_memory(patches: Patches) -> None:
     """Other processes, other libraries, and files that would read GPU memory."""
     for name in ("_share_cuda_", "_new_shared_cuda"):
-        patches.set(torch.UntypedStorage, name, _refusal(_IPC))
+        patches.set(torch.UntypedStorage, name, refusal(_IPC))
     for name in [name for name in vars(torch._C) if name.startswith("_gds_")]:
-        patches.set(torch._C, name, _refusal(_STORAGE))
+        patches.set(torch._C, name, refusal(_STORAGE))
     interface: Any = vars(torch.Tensor).get("__cuda_array_interface__")
     if interface is not None:
         patches.set(torch.Tensor, "__cuda_array_interface__", property(_checked_interface(interface)))
@@ -173,13 +173,6 @@ def _close_memory(patches: Patches) -> None:
     for owner, name in ((torch._C, "_to_dlpack"), (torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack")):
         if name in vars(owner):
             patches.set(owner, name, _checked_dlpack(to_dlpack))
-
-
-def _refusal(why: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise VirtualDeviceError(why)
-
-    return refuse
 
 
 def _checked_interface(original: Any) -> Callable[[torch.Tensor], Any]:
@@ -204,7 +197,7 @@ def _close_green_contexts(patches: Patches, module: ModuleType) -> None:
     kind: Any = module.GreenContext
     for name in ("create", "max_workqueue_concurrency"):
         if name in vars(kind):
-            patches.set(kind, name, staticmethod(_refusal(_GREEN)))
+            patches.set(kind, name, staticmethod(refusal(_GREEN)))
 
 
 def _close_extensions(patches: Patches, module: ModuleType) -> None:

@@ -22,7 +22,7 @@ from cudalens.virtual import accelerator, cudart, generic_handles, handles, memo
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.handles import CUDA_TYPE
 from cudalens.virtual.machine import Device
-from cudalens.virtual.patching import Patches
+from cudalens.virtual.patching import Patches, refusal
 from cudalens.virtual.properties import DeviceProperties, properties_of
 from cudalens.virtual.visible import device_uuid
 from cudalens.virtual.work import Work
@@ -63,7 +63,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     for name, function in functions.table().items():
         patches.set(torch._C, name, function)
     for name, why in _REFUSED.items():
-        patches.set(torch._C, name, _refusal(why))
+        patches.set(torch._C, name, refusal(why))
     gpus.on_first_use = functions.begin
     _install_state(patches, gpus, functions)
     _install_backends(patches, gpus, functions)
@@ -82,13 +82,6 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-def _refusal(why: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise VirtualDeviceError(why)
-
-    return refuse
 
 
 class CudaFunctions:

@@ -10,7 +10,6 @@ import torch
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.info import Judged
 from cudalens.profiler import about
-from cudalens.sanitizer.findings import races_frames
 from cudalens.virtual import active
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def races_trace(
         error: Its exception in one line, or None.
     """
     begin = time.perf_counter()
-    frames = races_frames(sanitizer.findings(since), stack_depth=sanitizer.stack_depth)
+    frames = sanitizer.frames_of(sanitizer.findings(since))
     state = sanitizer.status()
     rank, world_size = about.rank()
     info = RunInfo(

@@ -26,7 +26,6 @@ class RaceCollector:
     def __init__(self) -> None:
         self._seen: list[tuple[Sanitizer, int, int]] = []
         self._findings: list[Finding] = []
-        self._stack_depth: int | None = None
         self.judged: Judged | None = None
 
     def start(self) -> None:
@@ -40,13 +39,8 @@ class RaceCollector:
         for sanitizer, num_races, num_launches in self._seen[:1]:
             state = sanitizer.status()
             self._findings = sanitizer.findings(num_races)
-            self._stack_depth = sanitizer.stack_depth
             self.judged = Judged(max(state.num_launches - num_launches, 0), None, state.num_hidden, state.error)
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The frames ``races`` and ``stacks``; nothing where no sanitizer was on."""
-        if not self._findings:
-            return {}
-        from cudalens.sanitizer.findings import races_frames
-
-        return races_frames(self._findings, stack_depth=self._stack_depth)
+        return self._seen[0][0].frames_of(self._findings) if self._findings else {}

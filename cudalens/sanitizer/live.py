@@ -22,7 +22,7 @@ from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.log import Log
 from cudalens.sanitizer.suppress import Suppressions, read_suppressions
-from cudalens.sanitizer.text import describe, summarize
+from cudalens.sanitizer.text import describe, naming, summarize
 from cudalens.sanitizer.watch import Mode, Watch
 
 if TYPE_CHECKING:
@@ -305,16 +305,24 @@ class Sanitizer:
         The log is that of the current run, or of the last one.
         """
         from cudalens.sanitizer.fixes import findings_of
+        from cudalens.sanitizer.names import names_of_streams
 
         races = self.races[since:]
         log = self._watch.log if self._watch is not None else self._ended_log
-        return findings_of(log.records(), races) if races else []
+        with naming(names_of_streams()):
+            return findings_of(log.records(), races) if races else []
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The races as the Trace's frames ``races`` and ``stacks``."""
-        from cudalens.sanitizer.findings import races_frames
+        return self.frames_of(self.findings())
 
-        return races_frames(self.findings(), stack_depth=self.stack_depth)
+    def frames_of(self, findings: Sequence[Finding]) -> dict[str, pd.DataFrame]:
+        """The frames ``races`` and ``stacks`` of some of its findings, streams called as the user's program does."""
+        from cudalens.sanitizer.findings import races_frames
+        from cudalens.sanitizer.names import names_of_streams
+
+        with naming(names_of_streams()):
+            return races_frames(findings, stack_depth=self.stack_depth)
 
 
 def sanitize(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 from cudalens.sanitizer.engine import HOST, Race, StreamId, Touch
 
 _WORDS = {True: "writes", False: "reads"}
@@ -24,10 +28,25 @@ def describe(race: Race) -> str:
     )
 
 
+_names: ContextVar[Mapping[StreamId, str]] = ContextVar("cudalens_stream_names", default={})  # noqa: B039
+
+
+@contextmanager
+def naming(names: Mapping[StreamId, str]) -> Iterator[None]:
+    """Within, reports call streams as the user's program does."""
+    before = _names.set(names)
+    try:
+        yield
+    finally:
+        _names.reset(before)
+
+
 def stream_name(stream: StreamId) -> str:
-    """A stream as reports show it."""
+    """A stream as reports show it: by the name that `naming` gave, else by its pointer."""
     if stream == HOST:
         return "the host"
+    if (named := _names.get().get(stream)) is not None:
+        return f"stream {named}"
     name = (
         "the default stream"
         if stream.stream == 0

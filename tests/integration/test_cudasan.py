@@ -54,6 +54,14 @@ def test_a_cell_with_a_race_shows_it_with_its_lines(cuda):
     assert running() == []
 
 
+def test_streams_are_called_as_the_notebook_calls_them(cuda):
+    cuda.run(f"%%cudasan -v t{RACY}")
+    assert list(races(cuda)["first_stream_name"]) == ["stream side"]
+    assert list(races(cuda)["second_stream_name"]) == ["the default stream"]
+    assert "stream side" in cuda.shown[-1][1]["text/plain"]
+    assert "0x" not in cuda.shown[-1][1]["text/plain"]
+
+
 def test_a_clean_cell_says_so_and_quietly_says_nothing(cuda):
     cuda.run(f"%%cudasan -v t{CLEAN}")
     assert races(cuda).empty

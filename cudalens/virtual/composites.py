@@ -48,9 +48,20 @@ def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func(*args, **{**kwargs, **numbers})
 
 
+def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """CUDA leaves it to its kernel to see whether there are as many classes as said; on the CPU the host asks."""
+    index = args[0] if args else kwargs.get("input", kwargs.get("self"))
+    num_classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
+    if num_classes <= 0 or residence_of(index) is None or index.dtype != torch.int64 or not index.numel():
+        return func(*args, **kwargs)
+    blank = index.new_zeros((*index.shape, num_classes))
+    return blank.scatter_(-1, index.unsqueeze(-1), 1)
+
+
 ARRANGED: Final[dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]]] = {
     functional.scaled_dot_product_attention: _attention,
     functional.multi_head_attention_forward: _attention,
     functional.ctc_loss: _ctc_loss,
+    functional.one_hot: _one_hot,
     torch.ctc_loss: _ctc_loss,
 }

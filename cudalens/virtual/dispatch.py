@@ -110,7 +110,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """An operator on the device: run for its values, then allocate, launch and wait as a GPU would."""
         if plan.is_view:
             return func(*args, **kwargs)
-        syncs = plan.syncs or (plan.indexes and _has_mask(args))
+        syncs = (plan.syncs and kwargs.get("output_size") is None) or (plan.indexes and _has_mask(args))
         if syncs:
             self._gpus.check_sync()
         act = plan.instead or func

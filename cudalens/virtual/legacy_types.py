@@ -23,10 +23,18 @@ NAMES: Final = {
 """Dtypes with an old type name (torch/csrc/tensor/python_tensor.cpp)."""
 
 
+_COMPLEX: Final = {
+    torch.complex32: "ComplexHalf",
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
+}
+"""Dtypes with a name of that kind, but no type."""
+
+
 def name_of(tensor: torch.Tensor) -> str:
     """As ``Tensor.type()`` says it."""
     module = "torch.cuda" if tensor.is_cuda else "torch"
-    old = NAMES.get(tensor.dtype)
+    old = NAMES.get(tensor.dtype) or _COMPLEX.get(tensor.dtype)
     return f"{module}.{old}Tensor" if old is not None else f"{module}.{str(tensor.dtype).partition('.')[2]}Tensor"
 
 

@@ -63,6 +63,7 @@ _SYNCS: Final = frozenset(
         "nonzero",
         "masked_select",
         "equal",
+        "allclose",
         "unique_dim",
         "unique_consecutive",
         "unique_dim_consecutive",
@@ -71,6 +72,7 @@ _SYNCS: Final = frozenset(
         "bincount",
         "is_nonzero",
         "_linalg_check_errors",
+        "repeat_interleave",  # where the call does not say how much comes out
     }
 )
 """Operators whose result, its size or its validity the host has to learn: on a CUDA device they wait for the stream."""
@@ -172,7 +174,7 @@ def make_plan(func: Any) -> Plan:
         draws="generator" in arguments or torch.Tag.nondeterministic_seeded in func.tags,
         is_view=is_view,
         has_work=not is_view and short not in _NO_WORK,
-        syncs=short in _SYNCS or (short == "repeat_interleave" and "output_size" not in arguments),
+        syncs=short in _SYNCS,
         resizes=short in _RESIZING or func._overloadname.endswith("out"),
         is_pointwise=is_pointwise,
         takes_numbers=is_pointwise or short in _TAKES_NUMBERS or short.startswith("_foreach_"),
@@ -188,7 +190,9 @@ def make_plan(func: Any) -> Plan:
 
 
 def _has_kernel(func: Any, key: str) -> bool:
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key))
+    """Whether `func` is implemented for a dispatch key; ``prim::device`` and its like are not of the dispatcher."""
+    name = func.name()
+    return not name.startswith("prim::") and bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
 def _is_view(schema: Any) -> bool:

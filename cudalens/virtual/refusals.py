@@ -42,6 +42,10 @@ _IPC: Final = (
     "process. Send tensor.cpu(), and move it to the device there."
 )
 _GREEN: Final = "torch.cuda.green_contexts divides a real GPU; a virtual device does not model that. Use streams."
+_EMIT: Final = (
+    "torch.autograd.profiler.emit_nvtx hands every operator to NVIDIA's tools, which see no virtual CUDA device. Look "
+    "at the operators with cudalens.profile() or torch.profiler; ranges of torch.cuda.nvtx are kept."
+)
 _STORAGE: Final = "GPUDirect Storage moves data between a file and a real GPU's memory; use torch.save and torch.load."
 _POINTER: Final = (
     "a tensor of a virtual CUDA device cannot be handed to another library as GPU memory ({how}): there is no GPU "
@@ -54,6 +58,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     _close_compile(patches)
     _close_distributed(patches)
     _close_memory(patches)
+    patches.set(torch.autograd.profiler.emit_nvtx, "__enter__", refusal(_EMIT))
     when_imported(patches, "torch.cuda.green_contexts", lambda module: _close_green_contexts(patches, module))
     when_imported(patches, "torch.utils.cpp_extension", lambda module: _close_extensions(patches, module))
     when_imported(patches, "triton.runtime.jit", lambda module: _close_triton(patches, module))

@@ -7,6 +7,7 @@ is computed from them, until they meet a tensor of a device and join it.
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any, Final
 
 import torch
@@ -19,13 +20,13 @@ _FILE: Final = __file__.replace("scratch_tensors", "functions")
 
 def is_call_on_device() -> bool:
     """Whether the torch function that is under way was given a tensor of a device; so, too, where none is under way."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_name == _CALL and code.co_filename == _FILE:
             given = frame.f_locals
             return _has_resident(given["args"]) or _has_resident(tuple(given["kwargs"].values()))
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return True
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import cudalens.virtual
+from cudalens.errors import VirtualDeviceError
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +127,57 @@ def test_ctc_loss_takes_lengths_of_the_host(where, make):
     loss = functional.ctc_loss(scores.cuda(), labels.to(where), make([5, 5]), target_lengths=make([2, 2]))
     assert loss.is_cuda
     assert torch.equal(loss.cpu(), expected)
+
+
+def test_one_hot_with_a_number_of_classes_does_not_wait():
+    index = torch.tensor([[0, 2], [1, 1]])
+    on_device = index.cuda()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        out = functional.one_hot(on_device, num_classes=3)
+        with pytest.raises(RuntimeError, match="synchronizing"):
+            functional.one_hot(on_device)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert out.is_cuda
+    assert torch.equal(out.cpu(), functional.one_hot(index, 3))
+
+
+@pytest.mark.parametrize(
+    ("waits", "act"),
+    [
+        (True, lambda x: torch.allclose(x, x)),
+        (True, lambda x: x.repeat_interleave(x.long())),
+        (False, lambda x: x.repeat_interleave(x.long(), output_size=3)),
+    ],
+)
+def test_what_the_host_has_to_know_makes_it_wait(waits, act):
+    x = torch.ones(3, device="cuda")
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        if waits:
+            with pytest.raises(RuntimeError, match="synchronizing"):
+                act(x)
+        else:
+            assert act(x).shape == (3,)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_complex_tensors_have_the_names_of_their_types():
+    assert torch.ones(1, dtype=torch.complex64, device="cuda").type() == "torch.cuda.ComplexFloatTensor"
+    assert torch.ones(1, dtype=torch.complex128).type() == "torch.ComplexDoubleTensor"
+
+
+def test_operators_for_nvidias_tools_are_refused():
+    with pytest.raises(VirtualDeviceError, match="emit_nvtx"), torch.autograd.profiler.emit_nvtx():
+        pass
+
+
+def test_subclasses_may_ask_the_dispatcher_for_their_device():
+    x = torch.ones(3, device="cuda")
+    with FakeTensorMode() as mode:
+        assert mode.from_tensor(x).device.type == "cuda"
 
 
 def test_foreach_takes_a_number_of_the_host():

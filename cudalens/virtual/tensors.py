@@ -125,6 +125,21 @@ def _read_by_host(gpus: Gpus, original: Any) -> Any:
     return read
 
 
+def _new(gpus: Gpus, original: Any) -> Any:
+    def new(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        residence = residence_of(self)
+        made: torch.Tensor = original(self, *args, **kwargs)
+        if residence is None or kwargs.get("device") is not None or residence_of(made) is not None:
+            return made
+        is_data = bool(args) and not isinstance(args[0], int | torch.Size)
+        if is_data:
+            return to_device(gpus, made, residence.device)
+        gpus.settle(made, residence.device)
+        return made
+
+    return new
+
+
 def _dlpack(gpus: Gpus, original: Any) -> Any:
     def __dlpack__(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it is the protocol's
         if residence_of(self) is not None:
@@ -142,6 +157,7 @@ _METHODS: Final = {
     "data_ptr": _data_ptr,
     "numpy": _numpy,
     "__array__": _array,
+    "new": _new,
     "tolist": _read_by_host,
     "__repr__": _read_by_host,
     "__dlpack__": _dlpack,

@@ -453,3 +453,14 @@ def test_tensors_under_torch_func_are_where_what_is_in_them_is() -> None:
     assert torch.func.grad(lambda value: (value.cuda() ** 2).sum())(host).device == CPU
     assert torch.func.jvp(lambda value: value.cpu() * 2, (x,), (x,))[1].device == CPU
     assert torch.vmap(lambda row: row.cuda())(torch.ones(2, 3)).device == CUDA0
+
+
+@pytest.mark.parametrize("args", [(), (2, 3), (torch.Size([2, 3]),), ([1.0, 2.0],), ((1.0, 2.0),)])
+def test_the_old_new_makes_a_tensor_where_its_model_is(args):
+    where = torch.device("cuda", 1)
+    there, here = torch.ones(2, device=where).new(*args), torch.ones(2).new(*args)
+    assert there.device == where
+    assert here.device == CPU
+    assert there.shape == here.shape
+    if args and not isinstance(args[0], int | torch.Size):
+        assert there.tolist() == [1.0, 2.0]

@@ -50,7 +50,7 @@ def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """CUDA leaves it to its kernel to see whether there are as many classes as said; on the CPU the host asks."""
-    index = args[0] if args else kwargs.get("input", kwargs.get("self"))
+    index: Any = args[0] if args else next(filter(torch.is_tensor, kwargs.values()))
     num_classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
     if num_classes <= 0 or residence_of(index) is None or index.dtype != torch.int64 or not index.numel():
         return func(*args, **kwargs)

@@ -34,6 +34,6 @@ def _moved(name: str, frame: pd.DataFrame, offset: int) -> pd.DataFrame:
 
 def _concatenated(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     texts = [name for name, dtype in first.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
-    plain = {name: object for name in texts}
+    plain = dict.fromkeys(texts, object)
     joined = pd.concat([first.astype(plain), second.astype(plain)], ignore_index=True)
-    return joined.astype({name: "category" for name in texts})
+    return joined.astype(dict.fromkeys(texts, "category"))

@@ -64,7 +64,9 @@ _WATCHING: Final[tuple[Argument, ...]] = (
     value("--stack-depth", metavar="N", type=count(1), help="Stack frames that a report shows of each access."),
     value("--suppress", metavar="PATTERN", action="append", help="Hide races whose operator, place or tensor fits."),
     value("--suppress-file", metavar="FILE", type=path, help="Hide what a pattern in this file fits, one a line."),
-    value("--html", metavar="FILE", type=path, help="Also write the report as one offline HTML file."),
+    value(
+        "--html", metavar="FILE", type=path, help="Also write the report as one offline HTML file (after on: at off)."
+    ),
 )
 _CELL: Final[tuple[Argument, ...]] = (
     *_WATCHING,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -79,10 +80,19 @@ class NotebookWatch:
         shell.events.register("post_run_cell", self._after_cell)
 
     def end(self) -> None:
-        """Stop watching; what was found is kept."""
+        """Stop watching, and write the report that was asked for; what was found is kept."""
         with suppress(ValueError):
             self._shell.events.unregister("post_run_cell", self._after_cell)
+        was_on = self.sanitizer.is_on
         self.sanitizer.stop()
+        if was_on and self._options.html is not None:
+            self._write(self._options.html)
+
+    def _write(self, path: Path) -> None:
+        try:
+            print(f"Wrote {self.trace().to_html(path)}.")  # noqa: T201
+        except Exception as error:  # nothing that was found is lost: %cudasan report shows it
+            complain(f"{LINE_MAGIC}: {path} was not written: {type(error).__name__}: {error}")
 
     def clear(self) -> None:
         """Forget what was found."""

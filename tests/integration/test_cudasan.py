@@ -161,6 +161,14 @@ def test_the_report_is_written(cuda, tmp_path):
     assert "read after write" in (tmp_path / "races.html").read_text()
 
 
+def test_what_was_watched_from_cell_to_cell_is_written_at_its_end(cuda, tmp_path):
+    cuda.run(f"%cudasan on --html {tmp_path}/all.html")
+    cuda.run(RACY)
+    assert not (tmp_path / "all.html").exists()
+    cuda.run("%cudasan off")
+    assert "read after write" in (tmp_path / "all.html").read_text()
+
+
 def test_unloading_ends_it(cuda):
     cuda.run("%cudasan on")
     cuda.shell.run_line_magic("unload_ext", "cudalens")

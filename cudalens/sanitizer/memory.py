@@ -118,7 +118,9 @@ class Memory:
         self._detector.record_stream(life, line)
         self._told(("record_stream", life, line))
 
-    def meet_result(self, tensor: torch.Tensor, storage: Any, site: Any, line: Line, device: int) -> Life:
+    def meet_result(
+        self, tensor: torch.Tensor, storage: Any, site: Any, line: Line, device: int, is_filled: bool
+    ) -> Life:
         """`meet` for what an operator on a GPU returned: the everyday case without a detour.
 
         Args:
@@ -127,23 +129,37 @@ class Memory:
             site: Of the operator.
             line: Its line.
             device: Its GPU.
+            is_filled: The operator is about to be launched on this line; it writes all of the tensor.
         """
         num_bytes, address = storage.nbytes(), storage.data_ptr()
         block = self._blocks.get(address)
-        if (
-            block is None
-            or block.end != address + (num_bytes + _GRANULE - 1) // _GRANULE * _GRANULE
-            or block.releases
-            or self._recorded
-            or (former := block.life) is None
-            or former.is_live
-        ):
+        end = address + (num_bytes + _GRANULE - 1) // _GRANULE * _GRANULE
+        is_filled = is_filled and bool(num_bytes) and num_bytes == tensor.nbytes and tensor.is_contiguous()
+        if self._recorded:
             return self.meet(tensor, storage, site, line, device=device)
+        if block is None or block.end != end:
+            if is_filled and address not in self._handed:
+                block = self._detector.shadow.supersede(address, end, address + num_bytes, line)
+            else:
+                block = None
+            if block is None:
+                return self.meet(tensor, storage, site, line, device=device)
+        elif block.releases or block.life is None or block.life.is_live:
+            return self.meet(tensor, storage, site, line, device=device)
+        former = block.life
+        if block.past and block.past_from < address + num_bytes:
+            if is_filled and block.past_line is line:
+                block.past_from = address + num_bytes
+            else:
+                block.recall(self._detector.clocks.host.vector)
         if block.num_cells > _MANY_CELLS:
             block.drop_empty()
         life = block.life = Life(block, address, num_bytes, line, block.generation)
         block.generation += 1
-        life.whole = former.whole if former.num_bytes == num_bytes else self._whole(block, address, num_bytes)
+        if former is not None and former.num_bytes == num_bytes:
+            life.whole = former.whole
+        else:
+            life.whole = self._whole(block, address, num_bytes)
         life.site, life.run, life.device = site, self._run, device
         storage.__dict__[self._key] = life
         return life

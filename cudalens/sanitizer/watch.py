@@ -33,6 +33,9 @@ from cudalens.sanitizer.memory import SHAPES, Memory
 from cudalens.sanitizer.schema import Plan, make_plan
 
 _Tensor: Final = torch.Tensor
+_Quiet: Final[Any] = torch._C.DisableTorchFunction
+"""What is asked of tensors here is no call of the user's: with a function mode on (a default device is one), each look
+at a shape would go through it, which costs microseconds."""
 _place: Final = stacks.place
 _plans: Final[dict[Any, Plan]] = {}
 """Plans live as long as the process: operators do."""
@@ -175,7 +178,9 @@ class Watch:
                     except (RuntimeError, NotImplementedError):
                         made = None
                 if made is not None and key not in made.__dict__:
-                    life = memory.meet_result(out, made, op, op[2], device)
+                    # Told of, the launch comes later or elsewhere; captured, it comes with each replay.
+                    is_filled = not thread.told and not self._captures
+                    life = memory.meet_result(out, made, op, op[2], device, is_filled)
                     if life.num_bytes == out.nbytes and out.is_contiguous():
                         if (cell := life.whole) is not None:
                             shape = out.shape
@@ -183,7 +188,8 @@ class Watch:
                     else:
                         memory.visit(op, life, out, plan.outputs[0], True)  # type: ignore[arg-type]
                 elif plan.outputs and (op or plan.makes or not looks or looks[-1][3] is None):
-                    op = self._results(plan, out, op, looks, -1 if plan.makes or plan.is_copy else device)
+                    is_filled = not (thread.told or self._captures or plan.is_empty)
+                    op = self._results(plan, out, op, looks, -1 if plan.makes or plan.is_copy else device, is_filled)
                 races: list[Race] = []
                 if looks:
                     op = self._look_at(plan, args, kwargs or {}, looks, op, races)
@@ -204,7 +210,7 @@ class Watch:
                     self._take_deferred()
 
     def _results(  # noqa: C901 - see judge
-        self, plan: Plan, out: Any, op: Op, looks: list[_Look], device: int
+        self, plan: Plan, out: Any, op: Op, looks: list[_Look], device: int, is_filled: bool
     ) -> Op:
         """Add what an operator returned.
 
@@ -214,6 +220,7 @@ class Watch:
             op: What is known of it so far; empty while nothing of it is on a GPU.
             looks: Takes what is not plainly on a GPU.
             device: Where all its results are; -1 where that has to be asked.
+            is_filled: It fills them now, on its own line.
         """
         run, key, memory = self._run, self._key, self.memory
         several = ((out, plan.outputs[0]),) if isinstance(out, _Tensor) else results(out, plan.outputs)
@@ -228,7 +235,7 @@ class Watch:
             life = storage.__dict__.get(key)
             if life is None or life.run is not run:
                 if device >= 0:
-                    life = memory.meet_result(value, storage, op, op[2], device)
+                    life = memory.meet_result(value, storage, op, op[2], device, is_filled)
                 else:
                     if not op and value.is_cuda:
                         op = [
@@ -582,10 +589,11 @@ class Mode(TorchDispatchMode):
             raise
         thread.is_inside = False
         try:
-            if plan.is_special:
-                races = watch.judge_special(thread, plan, args, kwargs or {}, old)
-            else:
-                races = watch.judge(thread, plan, args, kwargs, out)
+            with _Quiet():
+                if plan.is_special:
+                    races = watch.judge_special(thread, plan, args, kwargs or {}, old)
+                else:
+                    races = watch.judge(thread, plan, args, kwargs, out)
         except Exception as error:
             watch.fail(error)
             return out

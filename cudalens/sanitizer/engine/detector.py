@@ -169,6 +169,8 @@ class Detector:
         block = self.shadow.at(start)
         if block is None or block.end != end or block.releases:
             block = self._claim(start, end)
+        elif block.past:
+            block.recall(self.clocks.host.vector)
         former = block.life
         life = block.life = Life(block, start, num_bytes, owner, block.generation)
         if name:

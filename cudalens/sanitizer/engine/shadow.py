@@ -21,6 +21,12 @@ MAX_CELLS: Final = 1024
 
 _FIRST_PRUNE: Final = 64
 
+_MAX_PAST: Final = 16
+"""Cells of former blocks that one block may leave in `Block.past`."""
+
+_MAX_SPARE: Final = 4096
+_MAX_SPARE_CELLS: Final = 8
+
 
 class Use(NamedTuple):
     """An operation's argument, as reports name it: what collectors make once per operator."""
@@ -249,6 +255,13 @@ class Cell:
         self.more = dict(reversed(more.items())) or None
 
 
+Past: TypeAlias = tuple[Cell, list[Entry]]
+"""A cell of a former block, and what it remembered then; the cell may be another's by now, its bytes are the same."""
+
+Spare: TypeAlias = "tuple[dict[Region, Cell], dict[Any, Cell]]"
+"""The cells of a former block, empty, and its layouts."""
+
+
 class Block:
     """Shadow of a range of addresses that is, or was, one allocation.
 
@@ -260,6 +273,8 @@ class Block:
         releases: What the allocator waits for before it hands the range out again.
         is_current: Whether these addresses are still this block's.
         num_forgotten: Ranges that were given up because there were too many.
+        past: Cells of former blocks and what they remembered, all of it ordered before `past_line`'s next operation;
+            of interest from address `past_from` on, which nothing in here reaches.
     """
 
     __slots__ = (
@@ -271,6 +286,9 @@ class Block:
         "layouts",
         "life",
         "num_forgotten",
+        "past",
+        "past_from",
+        "past_line",
         "releases",
         "start",
     )
@@ -283,6 +301,9 @@ class Block:
         self.is_current = True
         self.num_forgotten = 0
         self.layouts: dict[Any, Cell] = {}
+        self.past: list[Past] = []
+        self.past_from = end
+        self.past_line: Line | None = None
         self._cells: dict[Region, Cell] = {}
         self._prune_at = _FIRST_PRUNE
 
@@ -308,6 +329,56 @@ class Block:
                 return False
         return True
 
+    def is_before(self, line: Line) -> bool:
+        """Whether all that is remembered is ordered before the next operation of a line."""
+        if self.past and self.past_line is not line:
+            return False
+        known = line.vector.get
+        for cell in self._cells.values():
+            writer, reader = cell.writer, cell.reader
+            if (
+                cell.more is not None
+                or (writer is not None and writer is not line and known(writer.index, 0) < cell.write_clock)
+                or (reader is not None and reader is not line and known(reader.index, 0) < cell.read_clock)
+            ):
+                return False
+        return True
+
+    def around(self, start: int, end: int) -> list[Past]:
+        """What is remembered of bytes outside of a range."""
+        if start <= self.start and self.end <= end:
+            return []
+        return self.past + [
+            (cell, cell.entries)
+            for cell in self._cells.values()
+            if (cell.region.start < start or cell.region.end > end)
+            and (cell.writer is not None or cell.reader is not None)
+        ]
+
+    def set_past(self, past: list[Past], start: int, line: Line) -> None:
+        """Leave what former blocks remember of the bytes from `start` on where it is, until somebody asks for it."""
+        self.past = [each for each in past if each[0].region.start < self.end and start < each[0].region.end]
+        self.past_from, self.past_line = start, line
+
+    def recall(self, known: VectorClock) -> None:
+        """Take over what was left in `past`."""
+        past, self.past = self.past, []
+        for cell, entries in past:
+            if cell.region.end > self.past_from:
+                self.cell(cell.region, known).take_in(map(cell.spelled, entries))
+
+    def strip(self) -> Spare:
+        """Give up all cells, emptied, for a block of the same bounds."""
+        spare = self._cells, self.layouts
+        for cell in self._cells.values():
+            cell.writer = cell.write = cell.reader = cell.read = cell.more = None
+        self._cells, self.layouts = {}, {}
+        return spare
+
+    def equip(self, spare: Spare) -> None:
+        """Begin with the empty cells of a former block of the same bounds."""
+        self._cells, self.layouts = spare
+
     def drop_empty(self) -> None:
         """Give up cells that nothing is remembered of."""
         self._keep({cell for cell in self._cells.values() if cell.writer is not None or cell.reader is not None})
@@ -315,10 +386,12 @@ class Block:
     @property
     def num_entries(self) -> int:
         """Number of accesses that are remembered."""
-        return sum(len(cell.entries) for cell in self._cells.values())
+        return sum(len(cell.entries) for cell in self._cells.values()) + sum(len(entries) for _, entries in self.past)
 
     def cell(self, region: Region, known: VectorClock) -> Cell:
         """The cell of exactly these bytes, made where it is new; `known` is what the host knows to be done."""
+        if self.past and region.end > self.past_from:
+            self.recall(known)
         cell = self._cells.get(region)
         if cell is None:
             if len(self._cells) >= self._prune_at:
@@ -383,6 +456,7 @@ class Shadow:
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._blocks: dict[int, Block] = {}
+        self._spare: dict[tuple[int, int], Spare] = {}
 
     @property
     def by_start(self) -> dict[int, Block]:
@@ -417,6 +491,51 @@ class Shadow:
                 found.append(self._blocks[begin])
         return found
 
+    def supersede(self, start: int, end: int, written_to: int, line: Line) -> Block | None:
+        """As `claim`, where `line` is just about to write all bytes from `start` to `written_to`.
+
+        What is ordered before that write says nothing new about these bytes, and is forgotten; what the former blocks
+        remember of others is left in `Block.past`. That is the everyday life of a pool that one stream uses, where
+        blocks are cut and joined all the time.
+
+        Returns:
+            The block; None where `claim` has to take a closer look.
+        """
+        formers = self.overlapping(start, end)
+        for former in formers:
+            life = former.life
+            if former.releases or (life is not None and life.is_live) or not former.is_before(line):
+                return None
+        block = Block(start, end)
+        past: list[Past] = []
+        for former in formers:
+            past += former.around(start, written_to)
+            block.generation = max(block.generation, former.generation)
+        if len(past) > _MAX_PAST:
+            return None
+        for former in formers:
+            self._remove(former)
+            for first, last in ((former.start, start), (end, former.end)):
+                if past and first < last:
+                    self._leave_past(former, first, last, past, line)
+            if former.num_cells <= _MAX_SPARE_CELLS:
+                self._spare[former.start, former.end] = former.strip()
+        block.set_past(past, written_to, line)
+        if (spare := self._spare.pop((start, end), None)) is not None:
+            block.equip(spare)
+        elif len(self._spare) > _MAX_SPARE:
+            self._spare.clear()
+        self._add(block)
+        return block
+
+    def _leave_past(self, former: Block, start: int, end: int, past: list[Past], line: Line) -> None:
+        """What `supersede` leaves of a former block, in front or behind, belongs to nobody."""
+        rest = Block(start, end)
+        rest.set_past(past, start, line)
+        if rest.past:
+            rest.generation = former.generation
+            self._add(rest)
+
     def claim(self, start: int, end: int, known: VectorClock) -> tuple[Block, VectorClock]:
         """A block for exactly these addresses, which knows what its predecessors were used for.
 
@@ -438,6 +557,7 @@ class Shadow:
         for former in self.overlapping(start, end):
             block.generation = max(block.generation, former.generation)
             _raise(released, former.releases)
+            former.recall(known)
             taken: set[Cell] = set()
             block.inherit(former, known, taken)
             self._remove(former)

@@ -24,6 +24,7 @@ from cudalens.virtual import (
     storages,
     tensors,
     threads,
+    torch_profilers,
     workspaces,
 )
 from cudalens.virtual.dispatch import DispatchMode
@@ -48,6 +49,7 @@ INSTALL: Final[Sequence[Part]] = (
     amp.install,
     foreach.install,
     gradients.install,
+    torch_profilers.install,
     refusals.install,
 )
 """In this order; undone in reverse."""

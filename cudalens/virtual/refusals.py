@@ -46,6 +46,10 @@ _EMIT: Final = (
     "torch.autograd.profiler.emit_nvtx hands every operator to NVIDIA's tools, which see no virtual CUDA device. Look "
     "at the operators with cudalens.profile() or torch.profiler; ranges of torch.cuda.nvtx are kept."
 )
+_TRACE: Final = (
+    "torch.jit.trace records what torch's C++ does, which knows no virtual CUDA device. Trace outside of the block, on "
+    "the CPU; torch.jit.script works here."
+)
 _STORAGE: Final = "GPUDirect Storage moves data between a file and a real GPU's memory; use torch.save and torch.load."
 _POINTER: Final = (
     "a tensor of a virtual CUDA device cannot be handed to another library as GPU memory ({how}): there is no GPU "
@@ -59,6 +63,8 @@ def install(patches: Patches, gpus: Gpus) -> None:
     _close_distributed(patches)
     _close_memory(patches)
     patches.set(torch.autograd.profiler.emit_nvtx, "__enter__", refusal(_EMIT))
+    for name in ("trace", "trace_module"):
+        patches.set(torch.jit, name, refusal(_TRACE))
     when_imported(patches, "torch.cuda.green_contexts", lambda module: _close_green_contexts(patches, module))
     when_imported(patches, "torch.utils.cpp_extension", lambda module: _close_extensions(patches, module))
     when_imported(patches, "triton.runtime.jit", lambda module: _close_triton(patches, module))

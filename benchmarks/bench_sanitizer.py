@@ -3,7 +3,8 @@
 Per operator, in one process and in turn: the time of a call with no mode, with a bare TorchDispatchMode, with ours and
 with torch's (processor time of the thread, the least of many short runs), shallow and with 40 Python stack frames
 below. A mode's cost is its time less that without any mode: the dispatch to it is part of it. What must hold, for the
-operators of the mix together: at least 5 times cheaper than torch's shallow, 12 times at depth 40.
+operators of the mix together: at least 5 times cheaper than torch's shallow, 12 times at depth 40. The same is wanted
+per operator of a whole training step at depth 40. What is missed is told, and makes the exit status 1.
 
 Also: a training step on the virtual device with and without the sanitizer (less than 2 times), and the memory that a
 million reads of one tensor take (none, once the log of the last records is full).
@@ -35,7 +36,13 @@ import cudalens.virtual
 
 HERE = Path(__file__).parent
 DEVICE = "h100"
-WANTED = {"times_cheaper_shallow": 5, "times_cheaper_at_depth_40": 12, "training_ratio": 2, "bytes_per_read": 1}
+WANTED = {
+    "times_cheaper_shallow": 5,
+    "times_cheaper_at_depth_40": 12,
+    "times_cheaper_per_operator_of_a_training_step": 12,
+    "training_ratio": 2,
+    "bytes_per_read": 1,
+}
 DEEP = 40
 CALLS, CHUNKS = 60, 12
 
@@ -275,13 +282,21 @@ def main(rounds: int = 5, num_reads: int = 1_000_000) -> int:
     }
     (HERE / "results").mkdir(exist_ok=True)
     (HERE / "results" / "sanitizer.json").write_text(json.dumps(result, indent=2) + "\n")
+    reached = {
+        "times_cheaper_shallow": shallow["the mix"]["times_cheaper"],
+        "times_cheaper_at_depth_40": deep["the mix"]["times_cheaper"],
+        "times_cheaper_per_operator_of_a_training_step": step["times_cheaper"],
+        "training_ratio": result["training"]["ratio"],
+        "bytes_per_read": result["memory"]["bytes_per_read"],
+    }
     missed = [
-        shallow["the mix"]["times_cheaper"] < WANTED["times_cheaper_shallow"],
-        deep["the mix"]["times_cheaper"] < WANTED["times_cheaper_at_depth_40"],
-        result["training"]["ratio"] > WANTED["training_ratio"],
-        result["memory"]["bytes_per_read"] > WANTED["bytes_per_read"],
+        name
+        for name, value in reached.items()
+        if (value < WANTED[name] if name.startswith("times_cheaper") else value > WANTED[name])
     ]
-    return int(any(missed))
+    for name in missed:
+        print(f"MISSED {name}: {reached[name]}; wanted {WANTED[name]}")
+    return int(bool(missed))
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ class Memory:
         self._detector.record_stream(life, line)
         self._told(("record_stream", life, line))
 
-    def meet_result(
+    def meet_result(  # noqa: C901 - the path of every result, where a call costs more than a branch
         self, tensor: torch.Tensor, storage: Any, site: Any, line: Line, device: int, is_filled: bool
     ) -> Life:
         """`meet` for what an operator on a GPU returned: the everyday case without a detour.
@@ -161,6 +161,9 @@ class Memory:
         else:
             life.whole = self._whole(block, address, num_bytes)
         life.site, life.run, life.device = site, self._run, device
+        if is_filled:
+            shape = tensor.shape
+            life.shape, life.dtype = SHAPES.setdefault(shape, shape), tensor.dtype
         storage.__dict__[self._key] = life
         return life
 

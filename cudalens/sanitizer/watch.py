@@ -165,10 +165,13 @@ class Watch:
                     if not op:
                         device = life.device
                         op = [_place(2), self._gather(True, False, False), self._line(device)]
-                    if life.num_bytes == value.nbytes and value.is_contiguous():
+                    shape, dtype = value.shape, value.dtype
+                    if shape == life.shape and dtype is life.dtype and value.is_contiguous():
+                        op += (life.whole, use[1], use[0], life.shape, None, dtype, life)
+                    elif life.num_bytes == value.nbytes and value.is_contiguous():
                         if (cell := life.whole) is not None:
-                            shape = value.shape
-                            op += (cell, use[1], use[0], shapes(shape, shape), None, value.dtype, life)
+                            life.shape, life.dtype = shapes(shape, shape), dtype
+                            op += (cell, use[1], use[0], life.shape, None, dtype, life)
                     else:
                         memory.visit(op, life, value, use[0], use[1])
                 made = None
@@ -181,7 +184,9 @@ class Watch:
                     # Told of, the launch comes later or elsewhere; captured, it comes with each replay.
                     is_filled = not thread.told and not self._captures
                     life = memory.meet_result(out, made, op, op[2], device, is_filled)
-                    if life.num_bytes == out.nbytes and out.is_contiguous():
+                    if life.shape is not None:
+                        op += (life.whole, True, plan.outputs[0], life.shape, None, life.dtype, life)
+                    elif life.num_bytes == out.nbytes and out.is_contiguous():
                         if (cell := life.whole) is not None:
                             shape = out.shape
                             op += (cell, True, plan.outputs[0], shapes(shape, shape), None, out.dtype, life)

@@ -120,6 +120,8 @@ class Life:
         whole: The cell of all its bytes; None for an empty one.
         device: Index of its GPU, -1 for the host: the collector's.
         aliases: Other views of the same allocation that the collector keeps.
+        shape: Of a contiguous tensor that fills it, for the collector: the next one is most often like the last.
+        dtype: Likewise.
     """
 
     name: str = ""
@@ -130,6 +132,8 @@ class Life:
     freed_site: Any = None
     device: int = -1
     aliases: list[Life] | None = None
+    shape: tuple[int, ...] | None = None
+    dtype: object = None
 
     def __init__(self, block: Block, start: int, num_bytes: int, owner: Line | None, generation: int = 0) -> None:
         self.block, self.start, self.num_bytes, self.owner = block, start, num_bytes, owner
@@ -344,6 +348,10 @@ class Block:
                 return False
         return True
 
+    def gives_way(self, line: Line) -> bool:
+        """Whether an operation of a line may just take the place of a block that nobody has and nothing waits for."""
+        return not self.releases and (self.life is None or not self.life.is_live) and self.is_before(line)
+
     def around(self, start: int, end: int) -> list[Past]:
         """What is remembered of bytes outside of a range."""
         if start <= self.start and self.end <= end:
@@ -502,24 +510,17 @@ class Shadow:
             The block; None where `claim` has to take a closer look.
         """
         formers = self.overlapping(start, end)
-        for former in formers:
-            life = former.life
-            if former.releases or (life is not None and life.is_live) or not former.is_before(line):
-                return None
-        block = Block(start, end)
         past: list[Past] = []
         for former in formers:
+            if not former.gives_way(line):
+                return None
             past += former.around(start, written_to)
-            block.generation = max(block.generation, former.generation)
         if len(past) > _MAX_PAST:
             return None
+        block = Block(start, end)
         for former in formers:
-            self._remove(former)
-            for first, last in ((former.start, start), (end, former.end)):
-                if past and first < last:
-                    self._leave_past(former, first, last, past, line)
-            if former.num_cells <= _MAX_SPARE_CELLS:
-                self._spare[former.start, former.end] = former.strip()
+            block.generation = max(block.generation, former.generation)
+            self._retire(former, block, past, line)
         block.set_past(past, written_to, line)
         if (spare := self._spare.pop((start, end), None)) is not None:
             block.equip(spare)
@@ -528,13 +529,18 @@ class Shadow:
         self._add(block)
         return block
 
-    def _leave_past(self, former: Block, start: int, end: int, past: list[Past], line: Line) -> None:
-        """What `supersede` leaves of a former block, in front or behind, belongs to nobody."""
-        rest = Block(start, end)
-        rest.set_past(past, start, line)
-        if rest.past:
-            rest.generation = former.generation
-            self._add(rest)
+    def _retire(self, former: Block, block: Block, past: list[Past], line: Line) -> None:
+        """A block takes a former one's place; what is left of that in front or behind belongs to nobody."""
+        self._remove(former)
+        for start, end in ((former.start, block.start), (block.end, former.end)):
+            if past and start < end:
+                rest = Block(start, end)
+                rest.set_past(past, start, line)
+                if rest.past:
+                    rest.generation = former.generation
+                    self._add(rest)
+        if former.num_cells <= _MAX_SPARE_CELLS:
+            self._spare[former.start, former.end] = former.strip()
 
     def claim(self, start: int, end: int, known: VectorClock) -> tuple[Block, VectorClock]:
         """A block for exactly these addresses, which knows what its predecessors were used for.

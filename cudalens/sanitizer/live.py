@@ -21,9 +21,10 @@ from cudalens.sanitizer import stacks
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.log import Log
+from cudalens.sanitizer.mode import Mode
 from cudalens.sanitizer.suppress import Suppressions, read_suppressions
 from cudalens.sanitizer.text import describe, naming, summarize
-from cudalens.sanitizer.watch import Mode, Watch
+from cudalens.sanitizer.watch import Watch
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,12 +17,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device import hooks
 from cudalens.device.streams import current_device, pointer_of
 from cudalens.sanitizer import stacks
-from cudalens.sanitizer.arguments import flag, has_own_dispatch, pairs, pieces, results
+from cudalens.sanitizer.arguments import flag, pairs, pieces, results
 from cudalens.sanitizer.callbacks import Callbacks
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
@@ -30,16 +29,10 @@ from cudalens.sanitizer.engine.races import Findings, Race
 from cudalens.sanitizer.engine.shadow import OP_HEAD, OP_STEP, Life, Op, Use
 from cudalens.sanitizer.log import Log
 from cudalens.sanitizer.memory import SHAPES, Memory
-from cudalens.sanitizer.schema import Plan, make_plan
+from cudalens.sanitizer.schema import Plan
 
 _Tensor: Final = torch.Tensor
-_Quiet: Final[Any] = torch._C.DisableTorchFunction
-"""What is asked of tensors here is no call of the user's: with a function mode on (a default device is one), each look
-at a shape would go through it, which costs microseconds."""
 _place: Final = stacks.place
-_plans: Final[dict[Any, Plan]] = {}
-"""Plans live as long as the process: operators do."""
-
 _HOST_WAITS: Final = (hooks.StreamSynchronized, hooks.DeviceSynchronized, hooks.EventSynchronized)
 _ORDERS: Final = frozenset((*_HOST_WAITS, hooks.EventRecorded, hooks.EventWaited))
 """Records that order something, and have to be put before or behind the launch of the operator that caused them."""
@@ -550,73 +543,9 @@ class Watch:
             self._on_failure(error)
 
 
-class Mode(TorchDispatchMode):
-    """Runs every operator, and has it judged. One object per thread; it stays above modes that carry operators out.
-
-    Args:
-        watch: Who judges.
-    """
-
-    cudalens_observes = True
-    supports_higher_order_operators = True
-
-    def __init__(self, watch: Watch) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.watch = watch
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """No wrapper around the handler: importing torch._dynamo takes longer than most programs here run."""
-        return False
-
-    def __torch_dispatch__(  # noqa: C901 - see Watch.judge
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        watch = self.watch
-        plan = _plans.get(func)
-        if plan is None:
-            plan = _plan_of(func)
-        if types and has_own_dispatch(types):
-            return NotImplemented  # what the subclass calls comes back here
-        if plan.is_silent or not watch.is_on:
-            return func(*args, **kwargs) if kwargs else func(*args)
-        thread = watch.threads.state
-        thread.is_inside = True
-        try:
-            if not plan.is_special:
-                out = func(*args, **kwargs) if kwargs else func(*args)
-            else:
-                old = watch.life_of(args[0])
-                out = func(*args, **(kwargs or {}))
-        except BaseException:
-            thread.is_inside = False
-            watch.catch_up(thread)
-            raise
-        thread.is_inside = False
-        try:
-            with _Quiet():
-                if plan.is_special:
-                    races = watch.judge_special(thread, plan, args, kwargs or {}, old)
-                else:
-                    races = watch.judge(thread, plan, args, kwargs, out)
-        except Exception as error:
-            watch.fail(error)
-            return out
-        if races:
-            watch.on_races(races, True)
-        return out
-
-
 def _dense(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
     try:
         tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
         return pieces(tensor)
     return (tensor,)
-
-
-def _plan_of(func: Any) -> Plan:
-    # A higher-order operator has no schema; what it calls is its own business.
-    plan = make_plan(func) if hasattr(func, "_schema") else Plan(str(func), is_silent=True)
-    _plans[func] = plan
-    return plan

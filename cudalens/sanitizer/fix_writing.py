@@ -122,7 +122,7 @@ class _Writer:
         if whom is None or torch is None or whom == second.stream:
             return
         code = f"{torch}.cuda.current_stream().wait_stream({whom})"
-        found = [(s.start, s.stream) for s in self._segments(second.statement) if s.stream != HOST]
+        found = [(s.start, self._whom, s.stream) for s in self._segments(second.statement) if s.stream != HOST]
         yield from self._wait(second, edits.before(second.source, second.statement, code), code, found)
 
     def _wait_before_block(self, second: Located) -> Iterator[Candidate]:
@@ -131,7 +131,7 @@ class _Writer:
         if block is None or torch is None or self._who is None:
             return
         code = f"{second.stream}.wait_stream({torch}.cuda.current_stream())"
-        found = [(s.start, self._who) for s in self._segments(block)]
+        found = [(s.start, self._whom, self._who) for s in self._segments(block)]
         yield from self._wait(second, edits.before(second.source, block, code), code, found, block)
 
     def _wait_after_block(self, first: Located) -> Iterator[Candidate]:
@@ -140,7 +140,7 @@ class _Writer:
         if block is None or torch is None or self._who is None:
             return
         code = f"{torch}.cuda.current_stream().wait_stream({first.stream})"
-        found = [(s.end + 1, self._who) for s in self._segments(block)]
+        found = [(s.end + 1, self._whom, self._who) for s in self._segments(block)]
         yield from self._wait(first, edits.after(first.source, block, code), code, found, block)
 
     def _wait_after_first(self, first: Located) -> Iterator[Candidate]:
@@ -151,7 +151,8 @@ class _Writer:
         if who is None or who == first.stream:
             return
         code = f"{who}.wait_stream({torch}.cuda.current_stream())"
-        found = [(s.end + 1, self._who) for s in self._segments(first.statement)]
+        # Whoever called: the current stream is that of the execution, and not always that of the race.
+        found = [(s.end + 1, s.stream, self._who) for s in self._segments(first.statement) if s.stream != HOST]
         yield from self._wait(first, edits.after(first.source, first.statement, code), code, found)
 
     def host_waits(self) -> Iterator[Candidate]:
@@ -274,6 +275,8 @@ class _Writer:
         if outer is None or outer.scope is not inner.scope or inner.stream is None or names.sets_stream(inner.source):
             return None
         block = inner.withs[0][0]
+        if inner.scope is not inner.source.tree and len(self._segments(block)) > 1:
+            return None  # a function that ran several times, each under whatever stream its caller was
         stream = self._who if inner is self._second else self._whom
         if outer.stream_block is not inner.outer_block or stream is None or self._streams_in(inner) != {stream}:
             return None
@@ -326,11 +329,9 @@ class _Writer:
         at: Located,
         edit: Edit | None,
         code: str,
-        found: list[tuple[int, StreamId]],
+        found: Sequence[tuple[int, StreamId | None, StreamId]],
         block: ast.stmt | None = None,
     ) -> Iterator[Candidate]:
-        assert self._whom is not None
-        whom = self._whom
         is_after = edit is not None and edit.line > (block or at.statement).lineno
         where = "after" if is_after else "before"
         line = block.lineno if block is not None else at.spot.line
@@ -339,8 +340,8 @@ class _Writer:
             at,
             [edit],
             f"`{code}` {where} {at.spot.label}:{line}",
-            [i for position, who in found if who != whom for i in wait(position, whom, who)],
-            num_needless(self._run, self._occurrences, [position for position, _ in found]),
+            [i for position, whom, who in found if whom is not None and who != whom for i in wait(position, whom, who)],
+            num_needless(self._run, self._occurrences, [position for position, *_ in found]),
         )
 
     def _candidate(

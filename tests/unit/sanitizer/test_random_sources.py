@@ -4,7 +4,7 @@ import linecache
 import textwrap
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 from test_fix_writing import applied, findings_in
 
@@ -72,8 +72,21 @@ def told(findings):
     return {(kind, first.rpartition("# ")[2], second.rpartition("# ")[2]) for kind, first, second in places}
 
 
+CALLED_UNDER_TWO_STREAMS = """\
+with torch.cuda.stream(s2):
+    double(a)
+    b[::2].add_(1)
+with torch.cuda.stream(s1):
+    double(b[::2])
+    double(a)
+with torch.cuda.stream(s1):
+    a[:32].copy_(b[:32], non_blocking=True)
+"""
+
+
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=programs)
+@example(body=numbered(CALLED_UNDER_TWO_STREAMS))
 def test_no_diff_is_ever_wrong(body, tmp_path):
     path, text = tmp_path / "program.py", HEAD + body
     findings = findings_in(text, path)

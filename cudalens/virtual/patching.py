@@ -6,13 +6,12 @@ import importlib.util
 import types
 import typing
 from collections.abc import Callable, Iterable, MutableMapping
-from typing import Any, Final
+from typing import Any
 
 import torch
 
+from cudalens.device.interpose import ABSENT, put_back
 from cudalens.errors import VirtualDeviceError
-
-_ABSENT: Final = object()
 
 
 class Patches:
@@ -32,14 +31,14 @@ class Patches:
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replace `owner`'s own attribute `name`; returns what stood there before, None where nothing did."""
-        before = vars(owner).get(name, _ABSENT)
+        before = vars(owner).get(name, ABSENT)
         setattr(owner, name, value)
         self._attributes.append((owner, name, before))
-        return None if before is _ABSENT else before
+        return None if before is ABSENT else before
 
     def set_item(self, mapping: MutableMapping[Any, Any], key: Any, value: Any) -> None:
         """Replace an item of a mapping."""
-        self._items.append((mapping, key, mapping.get(key, _ABSENT)))
+        self._items.append((mapping, key, mapping.get(key, ABSENT)))
         mapping[key] = value
 
     def restore(self) -> None:
@@ -59,16 +58,12 @@ class Patches:
             return
         if self._items:
             mapping, key, value = self._items.pop()
-            if value is _ABSENT:
+            if value is ABSENT:
                 mapping.pop(key, None)
             else:
                 mapping[key] = value
             return
-        owner, name, before = self._attributes.pop()
-        if before is _ABSENT:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, before)
+        put_back(*self._attributes.pop())
 
 
 def is_dummy(kind: Any) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 
 from cudalens.device.interpose import Interposed, interposed
+from cudalens.virtual.patching import Patches
 
 
 @pytest.fixture
@@ -62,3 +63,27 @@ def test_whoever_came_later_is_not_taken_away(kind):
 
 def test_there_is_one_for_each_method(kind):
     assert interposed(kind, "act") is interposed(kind, "act")
+
+
+def test_a_patch_that_ends_beneath_leaves_it_standing(kind):
+    told = []
+    patches = Patches()
+    patches.set(kind, "act", lambda self, number: -number)
+    method = interposed(kind, "act")
+    method.add(before=(listener := lambda *args: told.append(args[1:])))
+    patches.restore()
+    assert kind().act(3) == 4
+    assert told == [(3,)]
+    method.remove(before=listener)
+    assert "act" not in vars(kind)
+
+
+def test_a_patch_that_ends_above_takes_what_is_left_of_it_along(kind):
+    patches = Patches()
+    method = interposed(kind, "act")
+    method.add(before=(listener := lambda *args: None))
+    patches.set(kind, "act", lambda self, number: -number)
+    method.remove(before=listener)
+    patches.restore()
+    assert "act" not in vars(kind)
+    assert not method.is_in_place

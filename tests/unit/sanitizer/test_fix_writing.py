@@ -548,10 +548,11 @@ def test_a_diff_names_the_cell():
 
 @pytest.mark.parametrize("is_rebound", [False, True])
 def test_accesses_in_two_cells_of_a_notebook(is_rebound):
+    # A name that no cell of another test binds: linecache is the process's.
     cells = [
-        "import torch\nside = torch.cuda.Stream()\na = torch.ones(64, device='cuda')\ntorch.cuda.synchronize()\n",
-        "with torch.cuda.stream(side):\n    a.mul_(2)\n",
-        "side = torch.cuda.Stream()\n" if is_rebound else "print(side)\n",
+        "import torch\nlone = torch.cuda.Stream()\na = torch.ones(64, device='cuda')\ntorch.cuda.synchronize()\n",
+        "with torch.cuda.stream(lone):\n    a.mul_(2)\n",
+        "lone = torch.cuda.Stream()\n" if is_rebound else "print(lone)\n",
         "b = a.sum()\n",
     ]
     names = [f"<ipython-input-{n}-test>" for n in range(len(cells))]
@@ -566,7 +567,7 @@ def test_accesses_in_two_cells_of_a_notebook(is_rebound):
     finally:
         for name in names:
             del linecache.cache[name]
-    assert ("+torch.cuda.current_stream().wait_stream(side)\n b = a.sum()" in finding.fix.diff) is not is_rebound
+    assert ("+torch.cuda.current_stream().wait_stream(lone)\n b = a.sum()" in finding.fix.diff) is not is_rebound
 
 
 def test_a_diff_shows_magics_as_they_were_typed():

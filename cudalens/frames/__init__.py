@@ -11,13 +11,28 @@ from cudalens.frames.build import (
     is_category,
     nullable,
 )
-from cudalens.frames.catalog import EVENTS, FRAMES, MEMORY, STACKS, Column, check_frame, columns_of, empty_frame
+from cudalens.frames.catalog import (
+    BLOCK_CATEGORIES,
+    BLOCK_STATES,
+    BLOCKS,
+    EVENTS,
+    FRAMES,
+    MEMORY,
+    STACKS,
+    Column,
+    check_frame,
+    columns_of,
+    empty_frame,
+)
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import DeviceInfo, Judged, Problem, RunInfo
 from cudalens.frames.stacks import StackTable
 from cudalens.frames.trace import Trace
 
 __all__ = [
+    "BLOCKS",
+    "BLOCK_CATEGORIES",
+    "BLOCK_STATES",
     "EVENTS",
     "FRAMES",
     "GPU_ACTIVITIES",

@@ -7,7 +7,7 @@ unknown is missing (``<NA>``), and `Column.missing` says what missing means.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -29,6 +29,7 @@ class Column:
         missing: What ``<NA>`` means, or "never".
         source: Where a Kineto trace carries it.
         names: The frame whose row numbers the values are ("events"), "stacks" for ids of stacks, or "".
+        since: Version of saved files that has it first; read from an older file, all its values are missing.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Column:
     missing: str = "never"
     source: str = "computed"
     names: str = ""
+    since: int = 1
 
 
 _NOT_GPU = "not device work"
@@ -124,13 +126,49 @@ EVENTS: Final = (
     Column("process_group", "category", "", "process group", "not a collective", "args.Process Group Name"),
 )
 
+
+def _since(version: int, *columns: Column) -> tuple[Column, ...]:
+    return tuple(replace(column, since=version) for column in columns)
+
+
+def _pool_id(missing: str) -> tuple[Column, Column]:
+    """The two numbers of torch's pool id, which graphs and ``torch.cuda.MemPool`` call (first, second)."""
+    return (
+        Column(
+            "pool_id_first",
+            "Int64",
+            "",
+            "first number of the pool's id: not 0 for a pool that a graph capture made; (0, 0) is the usual pool",
+            missing,
+        ),
+        Column(
+            "pool_id_second",
+            "Int64",
+            "",
+            "second number: not 0 for a pool that the program made (MemPool, graph_pool_handle)",
+            missing,
+        ),
+    )
+
+
 MEMORY: Final = (
     Column("ts", "int64", "ns", "when, on the events' clock", source="ts"),
-    Column("action", "category", "", "alloc, free_requested, free_completed, segment_alloc, segment_free, oom …"),
+    Column(
+        "action",
+        "category",
+        "",
+        "alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map, segment_unmap, oom, snapshot",
+    ),
     Column("device_type", "category", "", "cpu, cuda, …", "not recorded", "args.Device Type"),
     Column("device", "Int32", "", "device index", "host memory", "args.Device Id"),
     Column("addr", "UInt64", "", "address", "not recorded", "args.Addr"),
-    Column("num_bytes", "int64", "bytes", "size of the action, never negative", source="args.Bytes"),
+    Column(
+        "num_bytes",
+        "int64",
+        "bytes",
+        "size of the action, never negative; in a snapshot's history what was asked for, not the block",
+        source="args.Bytes",
+    ),
     Column("allocated_bytes", "Int64", "bytes", "allocated after it", "not recorded", "args.Total Allocated"),
     Column("reserved_bytes", "Int64", "bytes", "reserved after it", "not recorded", "args.Total Reserved"),
     Column("pid", "Int64", "", "process", "not recorded", "pid"),
@@ -138,7 +176,67 @@ MEMORY: Final = (
     Column(
         "event", "Int64", "", "row of the innermost event running on that thread", "none was running", names="events"
     ),
+    *_since(
+        3,
+        Column("stream", "Int64", "", "torch.cuda.Stream.cuda_stream; 0 is the default stream", "not recorded"),
+        *_pool_id("not recorded, and no segment of the snapshot holds the address"),
+        Column("active_bytes", "Int64", "bytes", "allocated, or waiting for a stream, after it", "not recorded"),
+        Column("requested_bytes", "Int64", "bytes", "active after it, less what sizes are rounded by", "not recorded"),
+        Column("device_free_bytes", "Int64", "bytes", "free on the device when an allocation failed", "no oom"),
+        Column("user_metadata", "category", "", "text that the program set for it", "none, or not recorded"),
+        Column("compile_context", "category", "", "frame that torch.compile compiled", "none, or not recorded"),
+        Column("stack", "Int64", "", "id of its call stack", "not recorded", names="stacks"),
+        Column("extra", "category", "", "fields that cudalens does not know, as JSON text", "none"),
+    ),
 )
+
+BLOCKS: Final = _since(
+    3,
+    Column("device_type", "category", "", "cuda, …", "not recorded"),
+    Column("device", "Int32", "", "device index", "not recorded"),
+    Column("segment_addr", "UInt64", "", "address of its segment, which names the segment", "not recorded"),
+    Column("segment_bytes", "int64", "bytes", "size of its segment"),
+    Column("segment_type", "category", "", "small or large: which of the two block pools", "not recorded"),
+    *_pool_id("not recorded"),
+    Column("is_expandable", "bool", "", "its segment is expandable"),
+    Column("segment_stack", "Int64", "", "id of the call stack that made the segment", "not recorded", names="stacks"),
+    Column("stream", "Int64", "", "torch.cuda.Stream.cuda_stream of its segment", "not recorded"),
+    Column("addr", "UInt64", "", "address", "not recorded"),
+    Column("num_bytes", "int64", "bytes", "size of the block"),
+    Column("requested_bytes", "Int64", "bytes", "what the program asked for", "inactive, or not recorded"),
+    Column("state", "category", "", "active_allocated, active_pending_free (waits for a stream), inactive", "unknown"),
+    Column("allocated_ns", "Int64", "ns", "when it was allocated", "inactive, before history began, or no times"),
+    Column("alloc", "Int64", "", "row of its allocation", "inactive, or before history began", names="memory"),
+    Column("stack", "Int64", "", "id of the call stack that allocated it", "not recorded", names="stacks"),
+    Column(
+        "category",
+        "category",
+        "",
+        "parameter, gradient, optimizer state, activation, input, temporary, graph pool, workspace",
+        "cannot be told",
+    ),
+    Column("names", "category", "", "variables that hold tensors in it, as a JSON list of text", "none known"),
+    Column("num_tensors", "Int64", "", "live tensors in it", "not looked for"),
+    Column("graph", "category", "", "CUDA graphs whose private pool holds it", "none known"),
+    Column("cell", "category", "", "notebook cell that allocated it, as In[7]", "not recorded"),
+    Column("user_metadata", "category", "", "text that the program set when it was allocated", "none, or not recorded"),
+    Column("extra", "category", "", "fields that cudalens does not know, as JSON text", "none"),
+)
+
+BLOCK_STATES: Final = ("active_allocated", "active_pending_free", "inactive")
+"""States of a block, by torch's names; older documentation writes active_awaiting_free for the second."""
+
+BLOCK_CATEGORIES: Final = (
+    "parameter",
+    "gradient",
+    "optimizer state",
+    "activation",
+    "input",
+    "temporary",
+    "graph pool",
+    "workspace",
+)
+"""What a block may be there for; missing where it cannot be told."""
 
 STACKS: Final = (
     Column("stack", "int64", "", "id of the stack; the rows of one stack stand together"),
@@ -146,6 +244,7 @@ STACKS: Final = (
     Column("file", "category", "", "source file or notebook cell"),
     Column("line", "Int32", "", "line number", "native code"),
     Column("function", "category", "", "function", "not recorded"),
+    *_since(3, Column("extra", "category", "", "what else was told of it (an FX node, say), as JSON text", "nothing")),
 )
 
 _NO_SHAPE = "not known"
@@ -204,7 +303,11 @@ FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {
     "memory": MEMORY,
     "stacks": STACKS,
     "races": RACES,
+    "blocks": BLOCKS,
 }
+
+FRAMES_SINCE: Final[Mapping[str, int]] = {"races": 2, "blocks": 3}
+"""Version of saved files that has a frame first; 1 for the others."""
 
 
 KINETO_ARGS: Final[Mapping[str, str]] = {

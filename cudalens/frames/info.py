@@ -80,6 +80,7 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         code: Source of the profiled cell, or None.
         problems: Damage that the reader survived.
         judged: What the stream-race sanitizer looked at; None where none was on.
+        extra: What a file told that no frame holds, as JSON text by name (a snapshot's ``allocator_settings``, say).
     """
 
     name: str
@@ -101,6 +102,7 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     code: str | None = None
     problems: tuple[Problem, ...] = ()
     judged: Judged | None = None
+    extra: dict[str, str] = {}
 
     @property
     def is_simulated(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import pandas as pd
 
@@ -16,14 +16,23 @@ def join_frames(first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.DataF
 
     Args:
         first: Frames by name.
-        second: Frames by name, whose stack numbers are moved past those of `first`.
+        second: Frames by name, whose stack numbers are moved past those of `first`. Row numbers that lead into a frame
+            of it that is left out are missing in what comes out.
     """
+    left_out = first.keys() & second.keys() - {"stacks"}
+    second = {name: _unlinked(name, frame, left_out) for name, frame in second.items()}
     if not all("stacks" in frames and len(frames["stacks"]) for frames in (first, second)):
         longer = first if len(first.get("stacks", ())) else second
         return {**second, **first, **({"stacks": longer["stacks"]} if "stacks" in longer else {})}
     offset = int(first["stacks"]["stack"].max()) + 1
     moved = {name: _moved(name, frame, offset) for name, frame in second.items()}
     return {**moved, **first, "stacks": _concatenated(first["stacks"], moved["stacks"])}
+
+
+def _unlinked(name: str, frame: pd.DataFrame, left_out: Set[str]) -> pd.DataFrame:
+    """`frame` without row numbers of the frames `left_out`."""
+    links = [c.name for c in columns_of(name) if c.names in left_out and c.name in frame]
+    return frame.assign(**{link: pd.array([pd.NA] * len(frame), dtype="Int64") for link in links}) if links else frame
 
 
 def _moved(name: str, frame: pd.DataFrame, offset: int) -> pd.DataFrame:

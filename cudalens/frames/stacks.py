@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames.build import categorical, nullable
-from cudalens.frames.catalog import empty_frame
+from cudalens.frames.catalog import empty_frame, missing_array
 
 _ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
 
@@ -42,6 +42,7 @@ class StackTable:
                 "file": _texts(file for file, _, _ in parsed),
                 "line": nullable(lines, np.array([line is None for _, line, _ in parsed])),
                 "function": _texts(function for _, _, function in parsed),
+                "extra": missing_array("category", len(parsed)),
             }
         )
 

@@ -1,8 +1,9 @@
 """Saving a Trace as one file, and reading it back exactly: a zip of Parquet and JSON, never pickle.
 
-Layout, version 2: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
+Layout, version 3: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
 ``<frame>.parquet`` holds a frame's columns, categoricals as codes. Files are foreign when they are read: member names,
-sizes, versions, columns, dtypes and codes are checked before anything is built. Version 1 had no ``races``.
+sizes, versions, columns, dtypes and codes are checked before anything is built. ``FRAMES_SINCE`` and
+``Column.since`` of the catalog say which frames and columns older versions do not have.
 """
 
 from __future__ import annotations
@@ -21,13 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.catalog import FRAMES, Column, columns_of, empty_frame
+from cudalens.frames.catalog import FRAMES, FRAMES_SINCE, Column, columns_of, empty_frame, missing_array
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
 
-VERSION: Final = 2
-_FIRST_FRAMES: Final = ("events", "memory", "stacks")
-"""What version 1 held."""
+VERSION: Final = 3
 SUFFIX: Final = ".cudalens"
 _HEAD: Final = "trace.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest date: the same Trace gives the same bytes
@@ -111,7 +110,7 @@ def _check_members(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> No
             raise TraceFormatError(path, position=f"member {name!r}", found="it twice", expected="it once")
     for name in expected:
         if name not in names:
-            if name in (_HEAD, *map(_member, _FIRST_FRAMES)):
+            if name == _HEAD or FRAMES_SINCE.get(name.removesuffix(".parquet"), 1) == 1:
                 raise _absent(path, name)
             continue
         limit = _MAX_HEAD_BYTES if name == _HEAD else _MAX_MEMBER_BYTES
@@ -129,7 +128,7 @@ def _read_frames(path: str | os.PathLike[str], archive: zipfile.ZipFile, head: _
     """The frames by name, empty where the file's version had none such."""
     frames = {}
     for name in FRAMES:
-        if head.version == 1 and name not in _FIRST_FRAMES:
+        if head.version < FRAMES_SINCE.get(name, 1):
             frames[name] = empty_frame(name)
         elif _member(name) not in archive.namelist():
             raise _absent(path, _member(name))
@@ -142,7 +141,7 @@ def _read_head(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> _Head:
     data = archive.read(_HEAD)
     try:
         version = msgspec.json.decode(data, type=_Version).version
-        if version not in (1, VERSION):
+        if not 1 <= version <= VERSION:
             raise TraceFormatError(
                 path,
                 position=f"member {_HEAD!r}",
@@ -159,8 +158,12 @@ def _read_frame(path: str | os.PathLike[str], archive: zipfile.ZipFile, name: st
     position = f"member {_member(name)!r}"
     try:
         table = pq.read_table(pa.BufferReader(archive.read(_member(name))))
+        texts = head.categories.get(name, {})
         columns = {
-            c.name: _from_arrow(table.column(c.name), c, head.categories.get(name, {})) for c in columns_of(name)
+            c.name: missing_array(c.dtype, len(table))
+            if c.since > head.version
+            else _from_arrow(table.column(c.name), c, texts)
+            for c in columns_of(name)
         }
     except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as error:
         raise TraceFormatError(path, position=position, found=str(error), expected=f"frame '{name}'") from error

@@ -74,6 +74,11 @@ class Trace:
         return self._frames["races"].copy(deep=False)
 
     @property
+    def blocks(self) -> pd.DataFrame:
+        """A row per block of the allocator's memory: where it stands, who holds it, and what for."""
+        return self._frames["blocks"].copy(deep=False)
+
+    @property
     def frames(self) -> Mapping[str, pd.DataFrame]:
         """All frames by name."""
         return {name: frame.copy(deep=False) for name, frame in self._frames.items()}

@@ -52,3 +52,13 @@ def test_one_without_stacks_leaves_the_others(empty):
 def test_of_two_frames_with_one_name_the_first_stays():
     joined = join_frames({"events": events(None)}, {"events": events(None, None)})
     assert len(joined["events"]) == 1
+
+
+def test_rows_of_a_frame_that_is_left_out_are_not_named():
+    blocks = empty_frame("blocks").reindex(range(1)).assign(alloc=pd.array([1], "Int64"))
+    memory = empty_frame("memory").reindex(range(2))
+    assert join_frames({}, {"blocks": blocks, "memory": memory})["blocks"]["alloc"].tolist() == [1]
+    assert join_frames({"memory": memory}, {"blocks": blocks})["blocks"]["alloc"].tolist() == [1]
+    joined = join_frames({"memory": memory.iloc[:1]}, {"blocks": blocks, "memory": memory})
+    assert joined["blocks"]["alloc"].isna().all()
+    assert len(joined["memory"]) == 1

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cudalens import OutputError, Trace, TraceFormatError
-from cudalens.frames import RunInfo, build_events, columns_of
+from cudalens.frames import RunInfo, build_events, columns_of, empty_frame
+from cudalens.frames.catalog import FRAMES_SINCE
 
 
 def assert_same(one, other):
@@ -130,7 +131,7 @@ def test_a_newer_version_says_which_and_what_to_do(saved):
         return json.dumps({**json.loads(data), "version": 99, "new": 1}) if name == "trace.json" else data
 
     rewritten(saved, newer)
-    with pytest.raises(TraceFormatError, match=r"format version 99; expected version 1 to 2.*newer"):
+    with pytest.raises(TraceFormatError, match=r"format version 99; expected version 1 to 3.*newer"):
         Trace.load(saved)
 
 
@@ -223,19 +224,54 @@ def test_all_columns_are_stored(saved):
     assert np.all([info.date_time[0] == 1980 for info in zipfile.ZipFile(saved).infolist()])
 
 
-def as_version(number):
+def as_version(number, *dropped):
+    """As a file of version `number` is: without what is newer, and without the frames `dropped`."""
+
     def change(name, data):
-        if name == "races.parquet":
+        frame = name.removesuffix(".parquet")
+        if name == "trace.json":
+            return json.dumps({**json.loads(data), "version": number})
+        if frame in dropped or FRAMES_SINCE.get(frame, 1) > number:
             return None
-        return json.dumps({**json.loads(data), "version": number}) if name == "trace.json" else data
+        table = pq.read_table(pa.BufferReader(data))
+        sink = io.BytesIO()
+        pq.write_table(table.select([c.name for c in columns_of(frame) if c.since <= number]), sink)
+        return sink.getvalue()
 
     return change
 
 
-def test_a_file_of_version_1_has_no_races(gpu_trace, saved):
-    assert_same(gpu_trace, Trace.load(rewritten(saved, as_version(1))))
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_older_version_lacks_what_came_later(gpu_trace, saved, version):
+    assert_same(gpu_trace, Trace.load(rewritten(saved, as_version(version))))
 
 
-def test_a_file_of_version_2_without_its_races_is_damaged(saved):
-    with pytest.raises(TraceFormatError, match=r"member 'races.parquet': found nothing"):
-        Trace.load(rewritten(saved, as_version(2)))
+@pytest.mark.parametrize(("version", "frame"), [(2, "races"), (3, "blocks")])
+def test_a_file_without_a_frame_of_its_version_is_damaged(saved, version, frame):
+    with pytest.raises(TraceFormatError, match=rf"member '{frame}.parquet': found nothing"):
+        Trace.load(rewritten(saved, as_version(version, frame)))
+
+
+def test_a_file_of_this_version_without_one_of_its_columns_is_damaged(saved):
+    def without_streams(name, data):
+        if name != "memory.parquet":
+            return data
+        sink = io.BytesIO()
+        pq.write_table(pq.read_table(pa.BufferReader(data)).drop_columns(["stream"]), sink)
+        return sink.getvalue()
+
+    with pytest.raises(TraceFormatError, match=r"member 'memory.parquet'.*stream"):
+        Trace.load(rewritten(saved, without_streams))
+
+
+def test_blocks_and_what_no_frame_holds_round_trip(gpu_trace, tmp_path):
+    blocks = empty_frame("blocks").reindex(range(2)).assign(is_expandable=[True, False], segment_bytes=[2, 1 << 40])
+    blocks = blocks.assign(num_bytes=[2, 512], addr=pd.array([2**64 - 1, pd.NA], "UInt64"), alloc=[0, pd.NA])
+    blocks = blocks.assign(names=pd.Categorical(['["weights"]', None])).astype({"alloc": "Int64"})
+    blocks["names"] = blocks["names"].cat.rename_categories(pd.Index(['["weights"]'], dtype="str"))
+    info = gpu_trace.info.replace(extra={"allocator_settings": '{"max_split_size": -1}'})
+    trace = gpu_trace.replace(info=info, blocks=blocks)
+    assert_same(trace, Trace.load(trace.save(tmp_path / "blocks.cudalens")))
+    beyond = gpu_trace.replace(blocks=blocks.assign(alloc=pd.array([2, pd.NA], "Int64")))
+    with pytest.raises(TraceFormatError, match="column 'alloc' names row 2"):
+        Trace.load(beyond.save(tmp_path / "beyond.cudalens"))

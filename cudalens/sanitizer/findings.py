@@ -97,7 +97,7 @@ class _Stacks:
     def add(self, stack: object) -> int | None:
         if stack is None:
             return None
-        from cudalens.sanitizer.stacks import frames_of  # needs torch, as whoever took the stack did
+        from cudalens.device.stacks import frames_of  # needs torch, as whoever took the stack did
 
         entries = [f"{f.file}({f.line}): {f.function}" for f in frames_of(stack, depth=self._depth)]
         return self._table.add(entries) if entries else None

@@ -398,7 +398,7 @@ def _stack(touch: Touch) -> list[tuple[str, int]]:
     """File and line of every stack frame of an access; none where no stack was taken."""
     if touch.stack is None:
         return []
-    from cudalens.sanitizer.stacks import frames_of  # needs torch, as whoever took the stack did
+    from cudalens.device.stacks import frames_of  # needs torch, as whoever took the stack did
 
     take: Callable[..., Any] = frames_of
     return [(entry.filename, entry.line) for entry in take(touch.stack)]

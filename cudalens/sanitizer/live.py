@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import torch
 
-from cudalens.device import clock, hooks, modes, queries
+from cudalens.device import clock, hooks, modes, queries, stacks
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.errors import RaceError, SanitizerError
-from cudalens.sanitizer import stacks
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.log import Log

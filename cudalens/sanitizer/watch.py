@@ -18,9 +18,8 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
-from cudalens.device import hooks
+from cudalens.device import hooks, stacks
 from cudalens.device.streams import current_device, pointer_of
-from cudalens.sanitizer import stacks
 from cudalens.sanitizer.arguments import flag, pairs, pieces, results
 from cudalens.sanitizer.callbacks import Callbacks
 from cudalens.sanitizer.engine.clocks import Line

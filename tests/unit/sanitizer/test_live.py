@@ -64,7 +64,7 @@ def test_five_hundred_reads_and_one_write_are_one_race(side):
 
 
 def test_both_accesses_have_their_stacks(side):
-    from cudalens.sanitizer.stacks import frames_of
+    from cudalens.device.stacks import frames_of
 
     with cudalens.sanitize() as san:
         race(side)

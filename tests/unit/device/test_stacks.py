@@ -5,7 +5,7 @@ import types
 
 import torch
 
-from cudalens.sanitizer import stacks
+from cudalens.device import stacks
 from cudalens.sanitizer.memory import region_of
 
 

@@ -298,15 +298,62 @@ RACES: Final = (
     Column("fix_diff", "category", "", "that as a unified diff of the source", "it cannot be written as one"),
 )
 
+_NO_GRAPH = "not a recording"
+
+GRAPHS: Final = (
+    Column(
+        "kind",
+        "category",
+        "",
+        "function, recording (a CUDA graph), path (a way that calls took), skip, rerecord, warning",
+    ),
+    Column("function", "category", "", "name of the function"),
+    Column("function_id", "int64", "", "number of the function within its manager"),
+    Column("variant", "category", "", "the shapes and values of arguments that it is specialised on", "a function"),
+    Column("node", "Int64", "", "number of the recording", _NO_GRAPH),
+    Column("parent", "Int64", "", "number of the recording that comes before it", "a root, or not a recording"),
+    Column("depth", "Int64", "", "number of recordings above it", _NO_GRAPH),
+    Column("mode", "category", "", "inference, forward or backward", "not known"),
+    Column("state", "category", "", "eager, warm, recorded; of a recording: current, on the path, idle", "an event"),
+    Column("count", "int64", "", "calls of a function, replays of a recording, times of the rest"),
+    Column("num_warmups", "Int64", "", "calls that warmed up", "not a function"),
+    Column("num_recordings", "Int64", "", "calls that recorded", "not a function"),
+    Column("num_replays", "Int64", "", "calls that replayed", "not a function"),
+    Column("num_eager", "Int64", "", "calls that ran without a graph", "not a function"),
+    Column("reason", "category", "", "why: a cudalens.graphs.Reason", "nothing kept it from replaying"),
+    Column("detail", "category", "", "that in a sentence, with names and numbers", "nothing to say"),
+    Column("advice", "category", "", "what to do about it", "nothing to do"),
+    Column("place", "category", "", "the line that caused it, as In[7]:3 or file:line", "not to be had"),
+    Column("source", "category", "", "that line of source", "not to be had"),
+    Column("path", "category", "", "recordings from root to end as a JSON list", "not a path"),
+    Column("device", "Int32", "", "device index", "never called"),
+    Column("pool", "category", "", "id of the memory pool, as [a, b]", "no pool yet"),
+    Column("pool_bytes", "Int64", "bytes", "handed out in the pool when it had been recorded", _NO_GRAPH),
+    Column("reserved_bytes", "Int64", "bytes", "reserved by the whole pool now", "no pool yet"),
+    Column("num_kernels", "Int64", "", "operators that launch work, seen while it was recorded", _NO_GRAPH),
+    Column("num_static_inputs", "Int64", "", "tensors that it uses where they lie", _NO_GRAPH),
+    Column("num_copied_inputs", "Int64", "", "tensors that each replay copies into its buffers", _NO_GRAPH),
+    Column("copied_bytes", "Int64", "bytes", "size of those", _NO_GRAPH),
+    Column("num_outputs", "Int64", "", "tensors that it returns", _NO_GRAPH),
+    Column("num_live_outputs", "Int64", "", "of those, how many somebody still holds", "not on the current path"),
+    Column("record_ns", "Int64", "ns", "host time of the recording", _NO_GRAPH),
+    Column("eager_ns", "Int64", "ns", "device time of a call without a graph", "not measured"),
+    Column("replay_ns", "Int64", "ns", "device time of a call that replays, median", "not measured"),
+    Column("is_equal", "boolean", "", "a replay gave bit by bit what a call without a graph gives", "not checked"),
+    Column("max_abs_diff", "Float64", "", "largest difference of the two", "not checked, or equal in kind only"),
+    Column("first_diff", "category", "", "the first element that differs, with both values", "equal, or not checked"),
+)
+
 FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {
     "events": EVENTS,
     "memory": MEMORY,
     "stacks": STACKS,
     "races": RACES,
+    "graphs": GRAPHS,
     "blocks": BLOCKS,
 }
 
-FRAMES_SINCE: Final[Mapping[str, int]] = {"races": 2, "blocks": 3}
+FRAMES_SINCE: Final[Mapping[str, int]] = {"races": 2, "blocks": 3, "graphs": 3, "metrics": 3, "syncs": 3}
 """Version of saved files that has a frame first; 1 for the others."""
 
 

@@ -95,7 +95,7 @@ def _parquet(name: str, frame: pd.DataFrame) -> bytes:
 def _to_arrow(array: Any) -> pa.Array:
     if isinstance(array, pd.Categorical):
         return pa.array(array.codes.astype(np.int32))
-    if isinstance(array, (pd.arrays.IntegerArray, pd.arrays.FloatingArray)):
+    if isinstance(array, (pd.arrays.IntegerArray, pd.arrays.FloatingArray, pd.arrays.BooleanArray)):
         return pa.array(array.to_numpy(dtype=array.dtype.numpy_dtype, na_value=0), mask=np.asarray(array.isna()))
     return pa.array(array.to_numpy())
 
@@ -182,6 +182,8 @@ def _from_arrow(chunked: pa.ChunkedArray, column: Column, categories: dict[str, 
             raise ValueError(f"column '{column.name}' has {array.null_count} missing values, expected none")
         return array.cast(column.dtype).to_numpy(zero_copy_only=False)
     mask = array.is_null().to_numpy(zero_copy_only=False)
+    if column.dtype == "boolean":
+        return pd.arrays.BooleanArray(array.fill_null(False).to_numpy(zero_copy_only=False).copy(), mask.copy())
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
     kind = pd.arrays.FloatingArray if column.dtype.startswith("Float") else pd.arrays.IntegerArray
     return kind(values.astype(column.dtype.lower(), copy=True), mask.copy())

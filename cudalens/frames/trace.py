@@ -79,6 +79,11 @@ class Trace:
         return self._frames["blocks"].copy(deep=False)
 
     @property
+    def graphs(self) -> pd.DataFrame:
+        """What the graph manager did: a row per function, recording, path, skip and re-recording."""
+        return self._frames["graphs"].copy(deep=False)
+
+    @property
     def frames(self) -> Mapping[str, pd.DataFrame]:
         """All frames by name."""
         return {name: frame.copy(deep=False) for name, frame in self._frames.items()}

@@ -7,6 +7,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,28 @@ class BlockRecordedOnStream(Record):
 
     address: int
     stream: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelLaunched(Record):
+    """A kernel was launched past torch's dispatcher, by Triton.
+
+    Told by `cudalens.device.launches` on a real device, and by the virtual one that runs it.
+
+    Attributes:
+        name: Of the kernel.
+        device: Index of the GPU that it was launched on.
+        stream: Where it was put.
+        arguments: Each tensor that it was given and touches: what its parameter is called, the tensor, and whether
+            it is written.
+        is_certain: Whether it is known what it writes; otherwise all are given as read.
+    """
+
+    name: str
+    device: int
+    stream: int
+    arguments: tuple[tuple[str, torch.Tensor, bool], ...]
+    is_certain: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import linecache
 import sys
 from collections.abc import Callable, Sequence
@@ -24,9 +25,18 @@ Site: TypeAlias = "tuple[Place, object]"
 
 _OWN: Final = str(Path(__file__).parents[1])
 _TORCH: Final = str(Path(torch.__file__).parent)
+
+
+def _folder(package: str) -> tuple[str, ...]:
+    """Where a package is, which is not imported for that; nothing where it is not installed."""
+    spec = importlib.util.find_spec(package)
+    return (f"{Path(spec.origin).parent}/",) if spec is not None and spec.origin is not None else ()
+
+
 _PASSED_BY: Final = (
     f"{_OWN}/",
     f"{_TORCH}/",
+    *_folder("triton"),
     "<frozen ",
     functools.__file__,
     contextlib.__file__,

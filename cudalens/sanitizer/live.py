@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import torch
 
-from cudalens.device import clock, hooks, modes, queries, stacks
+from cudalens.device import clock, hooks, launches, modes, queries, stacks
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.errors import RaceError, SanitizerError
 from cudalens.sanitizer.engine import Race, RaceKind
@@ -60,6 +60,7 @@ class Status:
         num_forgotten: Ranges that it gave up because one allocation had too many: races with these are missed.
         error: What went wrong in it, which ended the run; None while all is well.
         missing: Callbacks that this torch lacks: what they would tell is not seen.
+        guessed: Triton kernels of which nobody could tell what they write: all that they were given counts as read.
     """
 
     is_on: bool
@@ -72,6 +73,7 @@ class Status:
     num_forgotten: int
     error: str | None
     missing: tuple[str, ...]
+    guessed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         state = "on" if self.is_on else "off" if self.error is None else f"off, because of an error in it: {self.error}"
@@ -86,6 +88,11 @@ class Status:
             lines.append(f"  {self.num_forgotten:,} ranges given up: races with them are missed")
         if self.missing:
             lines.append(f"  this torch does not tell of: {', '.join(self.missing)}")
+        if self.guessed:
+            lines.append(
+                f"  not known what these kernels write, so all counts as read: {', '.join(self.guessed)}; "
+                "tell with cudalens.sanitizer.access(writes=…)"
+            )
         return "\n".join(lines)
 
 
@@ -181,6 +188,7 @@ class Sanitizer:
                 quick={hooks.MemoryAllocated: watch.on_allocated, hooks.MemoryFreed: watch.on_freed},
             )
             queries.watch()
+            launches.watch()
             _running.append(self)
             self._interpose(watch)
             self._mode = Mode(watch)
@@ -207,6 +215,7 @@ class Sanitizer:
         if self in _running:
             _running.remove(self)
             queries.unwatch()
+            launches.unwatch()
         while self._interposed:
             method, listener = self._interposed.pop()
             method.remove(before=listener)
@@ -260,6 +269,7 @@ class Sanitizer:
             num_forgotten=detector.num_forgotten,
             error=None if self.error is None else f"{type(self.error).__name__}: {self.error}",
             missing=tuple(kind.__name__ for kind in hooks.missing_kinds()),
+            guessed=tuple(sorted(watch.guessed)),
         )
 
     def _accepts(self, race: Race) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -22,10 +22,10 @@ from cudalens.device import hooks, stacks
 from cudalens.device.streams import current_device, pointer_of
 from cudalens.sanitizer.arguments import flag, pairs, pieces, results
 from cudalens.sanitizer.callbacks import Callbacks
+from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Life, Op, Use
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
-from cudalens.sanitizer.engine.shadow import OP_HEAD, OP_STEP, Life, Op, Use
 from cudalens.sanitizer.log import Log
 from cudalens.sanitizer.memory import SHAPES, Memory
 from cudalens.sanitizer.schema import Plan
@@ -86,6 +86,7 @@ class Watch:
         log: The last records.
         memory: The storages.
         threads: What each thread is about.
+        guessed: Names of kernels of which nobody could tell what they write.
         on_races: As given.
     """
 
@@ -102,6 +103,7 @@ class Watch:
         self.on_races, self._on_failure = on_races, on_failure
         self._run, self._key = object(), f"_cudalens_shadow{level or ''}"
         self.threads = _Thread()
+        self.guessed: set[str] = set()
         self._gather = stacks.gatherer()
         self.memory = Memory(self.detector, self._key, self._run, self.log.append, self._host_ended)
         self._callbacks = Callbacks(
@@ -427,6 +429,8 @@ class Watch:
         thread = self.threads.state
         if thread.is_inside and type(record) in _ORDERS:
             thread.told.append((record, current_device()))
+        elif type(record) is hooks.KernelLaunched:
+            self._on_launched(record)
         elif self.is_on:
             self._submit(self._take, (record, current_device()))
 
@@ -456,7 +460,17 @@ class Watch:
     ) -> None:
         """An operation that torch does not see was launched on the current stream."""
         if self.is_on:
-            self._submit(self._annotate, (name, reads, writes, self.site()))
+            touched = [(f"reads[{position}]", tensor, False) for position, tensor in enumerate(reads)]
+            touched += [(f"writes[{position}]", tensor, True) for position, tensor in enumerate(writes)]
+            self._submit(self._annotate, (name, touched, self.site(), None))
+
+    def _on_launched(self, record: hooks.KernelLaunched) -> None:
+        """A kernel of Triton's."""
+        if self.is_on:
+            if not record.is_certain:
+                self.guessed.add(record.name)
+            line = self._streams.of_pointer(record.stream, record.device)
+            self._submit(self._annotate, (record.name, record.arguments, self.site(), line))
 
     def name_memory(self, tensor: torch.Tensor, name: str) -> None:
         """Reports call a tensor's memory by this name."""
@@ -473,17 +487,15 @@ class Watch:
             self.memory.visit(op, life, tensor, Use("host read", "self"), False)
             self._submit(lambda found: self._report(self._host_touches(found)), op)
 
-    def _annotate(self, noted: tuple[str, Sequence[torch.Tensor], Sequence[torch.Tensor], Any]) -> None:
-        name, reads, writes, site = noted
+    def _annotate(self, noted: tuple[str, Iterable[tuple[str, torch.Tensor, bool]], Any, Line | None]) -> None:
+        name, touched, site, line = noted
         host = self.detector.clocks.host
-        op: Op = [*site, host]
-        for is_write, tensors in ((False, reads), (True, writes)):
-            for position, tensor in enumerate(tensors):
-                use = Use(name, f"{'writes' if is_write else 'reads'}[{position}]")
-                for piece in _dense(tensor):
-                    life = self._met(piece) if piece.is_cuda else self.memory.track_host(piece)
-                    op[2] = self._line(life.device) if op[2] is host and life.device >= 0 else op[2]
-                    self.memory.visit(op, life, piece, use, is_write)
+        op: Op = [*site, line or host]
+        for argument, tensor, is_write in touched:
+            for piece in _dense(tensor):
+                life = self._met(piece) if piece.is_cuda else self.memory.track_host(piece)
+                op[2] = self._line(life.device) if op[2] is host and life.device >= 0 else op[2]
+                self.memory.visit(op, life, piece, Use(name, argument), is_write)
         if len(op) > OP_HEAD:
             self._report(self._host_touches(op) if op[2] is host else self._launch(op))
 

@@ -25,6 +25,7 @@ from cudalens.virtual import (
     tensors,
     threads,
     torch_profilers,
+    triton_kernels,
     workspaces,
 )
 from cudalens.virtual.dispatch import DispatchMode
@@ -50,6 +51,7 @@ INSTALL: Final[Sequence[Part]] = (
     foreach.install,
     gradients.install,
     torch_profilers.install,
+    triton_kernels.install,
     refusals.install,
 )
 """In this order; undone in reverse."""

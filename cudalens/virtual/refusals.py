@@ -29,10 +29,6 @@ _NCCL: Final = (
     "torch.distributed was asked for the NCCL backend{how}; NCCL moves data between GPUs, and a virtual CUDA "
     "device has none. Use init_process_group('gloo'), which takes tensors of a virtual device too."
 )
-_TRITON: Final = (
-    "a Triton kernel ({name}) was launched with tensors of a virtual CUDA device, which cannot run code for a "
-    "GPU. Call torch operators that do the same, or set TRITON_INTERPRET=1 and give it CPU tensors."
-)
 _EXTENSION: Final = (
     "{name} was asked to build CUDA sources ({what}); a virtual CUDA device cannot run code for a GPU. Build an "
     "extension with a CPU implementation of its operators: that is what the virtual device calls."
@@ -67,7 +63,6 @@ def install(patches: Patches, gpus: Gpus) -> None:
         patches.set(torch.jit, name, refusal(_TRACE))
     when_imported(patches, "torch.cuda.green_contexts", lambda module: _close_green_contexts(patches, module))
     when_imported(patches, "torch.utils.cpp_extension", lambda module: _close_extensions(patches, module))
-    when_imported(patches, "triton.runtime.jit", lambda module: _close_triton(patches, module))
 
 
 def nested(what: str) -> VirtualDeviceError:
@@ -229,15 +224,3 @@ def _without_cuda_sources(original: Callable[..., Any], name: str, key: str) -> 
         return original(*args, **kwargs)
 
     return build
-
-
-def _close_triton(patches: Patches, module: ModuleType) -> None:
-    kind: Any = module.JITFunction
-    original = kind.run
-
-    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_any_resident([*args, *kwargs.values()]):
-            raise VirtualDeviceError(_TRITON.format(name=getattr(self, "__name__", type(self).__name__)))
-        return original(self, *args, **kwargs)
-
-    patches.set(kind, "run", run)

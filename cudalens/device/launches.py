@@ -1,0 +1,183 @@
+"""Triton's launches on a real device, which never come by torch's dispatcher.
+
+``kernel[grid](...)`` ends in ``triton.runtime.jit.JITFunction.run``, autotuned or not. While somebody watches, each
+such launch becomes a record of `cudalens.device.hooks` that says which of its tensors it writes.
+
+torch knows how to tell that from Triton's intermediate code, as torch.compile needs it
+(``torch._higher_order_ops.triton_kernel_wrap``). It is asked once for each kernel that Triton has compiled. Where it
+cannot tell (inline assembly, tensors within tuples, a Triton that it does not know), the tensors count as read: a
+kernel touches what it is given, and whoever says that it writes them would accuse programs that have no race.
+
+Not seen are kernels that were compiled beforehand and are called as they are (``compiled[grid](...)``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from cudalens.device import hooks
+from cudalens.device.imports import when_imported
+from cudalens.device.interpose import Interposed, interposed
+from cudalens.device.streams import current_device, current_stream
+
+_RUNNER: Final = "triton.runtime.jit"
+_lock = threading.Lock()
+_num_watchers = 0
+_stop_waiting: Callable[[], None] | None = None
+_runs: Final[list[Interposed]] = []
+"""The method that launches, once Triton has been imported while somebody watched."""
+
+_written: Final[WeakKeyDictionary[Any, frozenset[str] | None]] = WeakKeyDictionary()
+"""The parameters that a compiled kernel writes; None where that cannot be told."""
+
+
+def watch() -> None:
+    """Emit a record of each launch from now on; once for each `unwatch`. Triton may be imported later, or never."""
+    global _num_watchers, _stop_waiting
+    _num_watchers += 1
+    if _num_watchers == 1:
+        _stop_waiting = when_imported(_RUNNER, _interpose)
+
+
+def unwatch() -> None:
+    """End one `watch`."""
+    global _num_watchers, _stop_waiting
+    _num_watchers -= 1
+    if _num_watchers == 0:
+        assert _stop_waiting is not None
+        _stop_waiting()
+        _stop_waiting = None
+        while _runs:
+            _runs.pop().remove(after=_launched)
+
+
+def _interpose(module: ModuleType) -> None:
+    kind = getattr(module, "JITFunction", None)
+    if isinstance(kind, type) and hasattr(kind, "run"):
+        run = interposed(kind, "run")
+        run.add(after=_launched)
+        _runs.append(run)
+
+
+def _launched(compiled: Any, function: Any, *args: Any, **kwargs: Any) -> None:
+    """After ``JITFunction.run``: nothing was launched where that compiled only, or gave no kernel back."""
+    if compiled is None or kwargs.get("warmup") or not hooks.is_on():
+        return
+    given = bound(function, args, kwargs)
+    tensors = list(tensors_in(given))
+    if not tensors:
+        return
+    with _disable_current_modes():  # what is asked of tensors here is no call of the user's
+        written = _written_by(compiled, function, given)
+    device = current_device()
+    stream = kwargs.get("stream")  # Triton 2 took one; later versions launch on torch's current stream
+    hooks.emit(
+        hooks.KernelLaunched(
+            name_of(function),
+            device,
+            stream if isinstance(stream, int) else current_stream(device),
+            tuple((name, tensor, name in (written or ())) for name, tensor in tensors),
+            written is not None,
+        )
+    )
+
+
+def name_of(function: Any) -> str:
+    """What a kernel's Python function is called."""
+    return str(getattr(getattr(function, "fn", function), "__name__", type(function).__name__))
+
+
+def bound(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a launch by the names of the kernel's parameters, its defaults included.
+
+    Args:
+        function: A function of Triton's, compiled or interpreted.
+        args: Of the launch.
+        kwargs: Likewise; options of the launch among them are left out.
+    """
+    names = list(function.arg_names)
+    given = dict(zip(names, args, strict=False))
+    given.update((name, value) for name, value in kwargs.items() if name in names)
+    for parameter in getattr(function, "params", ()):
+        if parameter.name not in given and parameter.has_default:
+            given[parameter.name] = parameter.default
+    return {name: given[name] for name in names if name in given}
+
+
+def tensors_in(given: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Each tensor among bound arguments with its parameter's name: also those of descriptors (TMA) and in tuples."""
+    for name, value in given.items():
+        yield from ((name, tensor) for tensor in _flat(value))
+
+
+def _flat(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _flat(item)
+    elif isinstance(base := getattr(value, "base", None), torch.Tensor):
+        yield base
+
+
+def _written_by(compiled: Any, function: Any, given: dict[str, Any]) -> frozenset[str] | None:
+    try:
+        return _written[compiled]
+    except KeyError:
+        found = _written[compiled] = _analysed(function, given)
+        return found
+    except TypeError:  # it cannot be a key
+        return _analysed(function, given)
+
+
+class _Heard:
+    """Stands in for torch's logger while it looks at a kernel: it says there that it could not tell."""
+
+    has_failed = False
+
+    def warning(self, *args: Any, **kwargs: Any) -> None:
+        """It has failed."""
+        self.has_failed = True
+
+    def debug(self, *args: Any, **kwargs: Any) -> None:
+        """Details, which nobody asked for."""
+
+
+def _analysed(function: Any, given: dict[str, Any]) -> frozenset[str] | None:
+    """The parameters that torch finds a kernel to write; None where it cannot tell."""
+    if any(isinstance(value, list | tuple) and any(True for _ in _flat(value)) for value in given.values()):
+        return None
+    plain = {name: value.base if _is_descriptor(value) else value for name, value in given.items()}
+    blocks = {name: ("stable", (list(value.block_shape),)) for name, value in given.items() if _is_descriptor(value)}
+    try:
+        import torch._higher_order_ops.triton_kernel_wrap as wrap
+
+        return _asked(wrap, function, plain, blocks)
+    except Exception:  # a Triton or a torch of another kind
+        return None
+
+
+def _is_descriptor(value: Any) -> bool:
+    return hasattr(value, "block_shape") and isinstance(getattr(value, "base", None), torch.Tensor)
+
+
+def _asked(wrap: Any, function: Any, plain: dict[str, Any], blocks: dict[str, Any]) -> frozenset[str] | None:
+    with _lock:
+        heard, log = _Heard(), wrap.log
+        wrap.log = heard
+        try:
+            if hasattr(wrap, "identify_accessed_tensors"):  # from torch 2.13 on
+                accesses = wrap.identify_accessed_tensors(function, plain, blocks).read_writes
+                written = frozenset(dep.name for dep in accesses.writes)
+            else:
+                written = frozenset(wrap.identify_mutated_tensors(function, plain, blocks))
+        finally:
+            wrap.log = log
+    return None if heard.has_failed else written

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from cudalens.sanitizer.engine.shadow import Use
+from cudalens.sanitizer.engine.accesses import Use
 from cudalens.sanitizer.schema import Plan
 
 _DISPATCH: Final = "__torch_dispatch__"

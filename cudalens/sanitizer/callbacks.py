@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from cudalens.device import hooks, records
 from cudalens.sanitizer.captures import Recording
+from cudalens.sanitizer.engine.accesses import Op, visits_in
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector, Visit
 from cudalens.sanitizer.engine.races import Race
-from cudalens.sanitizer.engine.shadow import Op, visits_in
 from cudalens.sanitizer.log import Log
 from cudalens.sanitizer.memory import Memory
 from cudalens.sanitizer.streams import Streams

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cudalens.sanitizer.engine.accesses import Info, Life
+from cudalens.sanitizer.engine.blocks import Block
+from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector, Visit
 from cudalens.sanitizer.engine.races import Findings, Race
-from cudalens.sanitizer.engine.shadow import Block, Cell, Info, Life, Shadow
+from cudalens.sanitizer.engine.shadow import Shadow
 
 
 class Recording:

@@ -13,9 +13,9 @@ from torch.utils._traceback import CapturedTraceback
 
 from cudalens.sanitizer.engine import Detector
 from cudalens.sanitizer.engine import StreamId as EngineStream
+from cudalens.sanitizer.engine.accesses import Entry, Info, Site, Use
 from cudalens.sanitizer.engine.clocks import Clocks, Line
 from cudalens.sanitizer.engine.detector import Visit
-from cudalens.sanitizer.engine.shadow import Entry, Info, Site, Use
 
 DEFAULT_STREAM_ID: Final = 0
 

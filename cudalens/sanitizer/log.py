@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from cudalens.sanitizer.engine import records as r
+from cudalens.sanitizer.engine.accesses import Info, Life, Site, visits_in
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Visit
 from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.engine.shadow import Info, Life, Site, visits_in
 
 MAX_RECORDS: Final = 10_000
 """Records that are kept; the oldest go first."""

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.sanitizer.engine.accesses import Life, Op, Use
+from cudalens.sanitizer.engine.blocks import Block
+from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.engine.shadow import Block, Cell, Life, Op, Use
 
 SHAPES: Final[dict[torch.Size, torch.Size]] = {}
 """Each shape once: shapes stay for a while, and Python's cyclic garbage collector looks at every object that does."""

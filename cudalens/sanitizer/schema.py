@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.sanitizer.engine.shadow import Use
+from cudalens.sanitizer.engine.accesses import Use
 
 _METADATA: Final = frozenset(
     {

@@ -1,7 +1,8 @@
 """The judge of stream races: typed records in, races out. Stdlib and numpy only, no torch.
 
-`records` says what can happen, `regions` which bytes an access touches, `clocks` what happens before what, `shadow`
-which accesses are still of interest, `races` what is found, `detector` puts them together.
+`records` says what can happen, `regions` which bytes an access touches, `clocks` what happens before what, `accesses`
+what is noted of an access, `cells`, `blocks` and `shadow` which accesses are still of interest, `races` what is found;
+`detector` puts them together.
 """
 
 from cudalens.sanitizer.engine.detector import Detector

@@ -10,22 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from cudalens.sanitizer.engine import records as r
+from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Entry, Info, Life, Op, Site, Use
+from cudalens.sanitizer.engine.blocks import Block
+from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Clocks, Line, join
 from cudalens.sanitizer.engine.races import Findings, Memory, Race, Touch
 from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.engine.shadow import (
-    OP_HEAD,
-    OP_STEP,
-    Block,
-    Cell,
-    Entry,
-    Info,
-    Life,
-    Op,
-    Shadow,
-    Site,
-    Use,
-)
+from cudalens.sanitizer.engine.shadow import Shadow
 
 Visit: TypeAlias = tuple[Cell, bool, Any]
 """An access to be judged: the bytes, whether it writes, `Info` (or a plain tuple of its fields)."""

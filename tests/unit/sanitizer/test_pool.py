@@ -4,10 +4,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cudalens.sanitizer.engine.accesses import Info, Site, Use
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.records import StreamId
 from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.engine.shadow import Info, Site, Use
 from cudalens.sanitizer.memory import Memory
 
 

@@ -1,0 +1,134 @@
+"""Which accesses to one set of bytes are still of interest: the last write and the last reads that nothing orders.
+
+An earlier access that a later one of the same kind to the same bytes is ordered after says nothing new: whoever races
+with it races with the later one, and whoever is ordered after the later one is ordered after it too. So a cell needs
+one write and one read in almost all programs, and more only while accesses are unordered. (The insight of FastTrack:
+Flanagan and Freund, PLDI 2009.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from cudalens.sanitizer.engine.accesses import Entry, info_in
+from cudalens.sanitizer.engine.clocks import Line, VectorClock
+from cudalens.sanitizer.engine.regions import Region
+
+
+class Cell:
+    """What is remembered of one exact set of bytes.
+
+    The last write and the last read have slots of their own; accesses that they are not ordered after are in `more`.
+
+    Attributes:
+        region: The bytes.
+        near: Other cells of the block that share a byte with it, and whether this one covers them.
+        writer: Line of the last write; None where there is none.
+        write_clock: Its clock.
+        write: Its `Info`.
+        reader: Line of the last read since; None where there is none.
+        read_clock: Its clock.
+        read: Its `Info`.
+        more: Older accesses, one per line and kind; None while there are none.
+    """
+
+    __slots__ = ("more", "near", "read", "read_clock", "reader", "region", "write", "write_clock", "writer")
+
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.near: list[tuple[Cell, bool]] = []
+        self.writer: Line | None = None
+        self.write_clock = 0
+        self.write: Any = None
+        self.reader: Line | None = None
+        self.read_clock = 0
+        self.read: Any = None
+        self.more: dict[tuple[Line, bool], Entry] | None = None
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All that is remembered, oldest kind first."""
+        found = list(self.more.values()) if self.more else []
+        if self.writer is not None:
+            found.append((self.writer, self.write_clock, True, self.write))
+        if self.reader is not None:
+            found.append((self.reader, self.read_clock, False, self.read))
+        return found
+
+    def spelled(self, entry: Entry) -> Entry:
+        """An entry of this cell, with an `Info` that makes sense elsewhere too."""
+        line, clock, is_write, info = entry
+        return (line, clock, is_write, info_in(info, self, is_write)) if type(info) is list else entry
+
+    def unordered(self, line: Line, is_write: bool) -> Iterator[Entry]:
+        """What an access by `line` races with, were it to touch these bytes now."""
+        if self.writer is None and self.reader is None and self.more is None:
+            return
+        vector = line.vector
+        for entry in self.entries:
+            if (is_write or entry[2]) and entry[0] is not line and vector.get(entry[0].index, 0) < entry[1]:
+                yield entry
+
+    def passes_near(self, line: Line, is_write: bool) -> bool:
+        """Whether an access is plainly ordered after all that touched overlapping bytes; a write then forgets these.
+
+        False also where that takes a closer look.
+        """
+        known = line.vector.get
+        for other, _ in self.near:
+            writer, reader = other.writer, other.reader
+            if (
+                other.more is not None
+                or (writer is not None and writer is not line and known(writer.index, 0) < other.write_clock)
+                or (
+                    is_write and reader is not None and reader is not line and known(reader.index, 0) < other.read_clock
+                )
+            ):
+                return False
+        if is_write:
+            for other, is_covered in self.near:
+                if is_covered:
+                    other.writer = other.write = other.reader = other.read = None
+        return True
+
+    def note(self, line: Line, is_write: bool, info: Any) -> None:
+        """Remember an access, and forget what it is ordered after and makes uninteresting."""
+        left = [
+            entry
+            for entry in self.entries
+            if (entry[2] and not is_write) or (entry[0] is not line and line.vector.get(entry[0].index, 0) < entry[1])
+        ]
+        left.append((line, line.clock, is_write, info))
+        self._set(left)
+
+    def forget_known(self, vector: VectorClock) -> None:
+        """Drop what is done at `vector`."""
+        if self.writer is not None or self.reader is not None:
+            self._set([e for e in self.entries if vector.get(e[0].index, 0) < e[1]])
+
+    def forget_ordered(self, line: Line) -> None:
+        """Drop what `line` is ordered after: a write of all these bytes has just taken its place."""
+        if self.writer is not None or self.reader is not None:
+            vector = line.vector
+            self._set([e for e in self.entries if e[0] is not line and vector.get(e[0].index, 0) < e[1]])
+
+    def take_in(self, entries: Iterable[Entry]) -> None:
+        """Remember accesses from elsewhere, which came before all that is here."""
+        mine = self.entries
+        have = {(e[0], e[2]) for e in mine}
+        self._set([e for e in entries if (e[0], e[2]) not in have] + mine)
+
+    def _set(self, entries: list[Entry]) -> None:
+        """Put the last write and the last read into their slots, and the others aside."""
+        self.writer = self.reader = self.write = self.read = self.more = None
+        more: dict[tuple[Line, bool], Entry] = {}
+        for entry in reversed(entries):
+            line, clock, is_write, info = entry
+            if is_write and self.writer is None:
+                self.writer, self.write_clock, self.write = line, clock, info
+            elif not is_write and self.reader is None:
+                self.reader, self.read_clock, self.read = line, clock, info
+            else:
+                more.setdefault((line, is_write), entry)
+        self.more = dict(reversed(more.items())) or None

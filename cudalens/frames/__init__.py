@@ -27,6 +27,7 @@ from cudalens.frames.catalog import (
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import DeviceInfo, Judged, Problem, RunInfo
 from cudalens.frames.stacks import StackTable
+from cudalens.frames.sync_kinds import SyncKind
 from cudalens.frames.trace import Trace
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "RawRows",
     "RunInfo",
     "StackTable",
+    "SyncKind",
     "Trace",
     "atomic_write",
     "build_events",

@@ -344,6 +344,30 @@ GRAPHS: Final = (
     Column("first_diff", "category", "", "the first element that differs, with both values", "equal, or not checked"),
 )
 
+SYNCS: Final = (
+    Column("ts", "int64", "ns", "when the host began to wait, on the events' clock"),
+    Column("dur", "Int64", "ns", "until it went on", "nobody saw the end"),
+    Column(
+        "gpu_dur", "Int64", "ns", "of it, while the GPU was at work on what had been issued", "no device work recorded"
+    ),
+    Column("kind", "category", "", "what it waited in: a cudalens.frames.SyncKind"),
+    Column("op", "category", "", "operator that the program called, e.g. aten::item", "no operator"),
+    Column("call", "category", "", "runtime calls that blocked", "not recorded"),
+    Column("place", "category", "", "user's place, as In[7]:3 or file:line", "not recorded"),
+    Column("source", "category", "", "that line of source", "not to be had"),
+    Column("expression", "category", "", "the very expression in it", "not to be had"),
+    Column("stack", "Int64", "", "id of the call stack", "not recorded", names="stacks"),
+    Column("device", "Int32", "", "device index", "not recorded"),
+    Column(
+        "stream", "Int64", "", "stream that was waited for, as in the events", "a device or an event, or not recorded"
+    ),
+    Column("num_bytes", "Int64", "bytes", "copied", "no copy, or not recorded"),
+    Column("pid", "Int64", "", "process", "not recorded"),
+    Column("tid", "Int64", "", "host thread that waited", "not recorded"),
+    Column("event", "Int64", "", "row of the runtime call that took longest", "not recorded", names="events"),
+    Column("seen_by", "category", "", "who saw it: callback, warning (torch's sync debug mode), runtime"),
+)
+
 FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {
     "events": EVENTS,
     "memory": MEMORY,
@@ -351,6 +375,7 @@ FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {
     "races": RACES,
     "graphs": GRAPHS,
     "blocks": BLOCKS,
+    "syncs": SYNCS,
 }
 
 FRAMES_SINCE: Final[Mapping[str, int]] = {"races": 2, "blocks": 3, "graphs": 3, "metrics": 3, "syncs": 3}

@@ -84,6 +84,11 @@ class Trace:
         return self._frames["graphs"].copy(deep=False)
 
     @property
+    def syncs(self) -> pd.DataFrame:
+        """A row per wait of the host for the GPU: what it waited in, for how long, at which line."""
+        return self._frames["syncs"].copy(deep=False)
+
+    @property
     def frames(self) -> Mapping[str, pd.DataFrame]:
         """All frames by name."""
         return {name: frame.copy(deep=False) for name, frame in self._frames.items()}

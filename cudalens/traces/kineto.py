@@ -16,6 +16,7 @@ import numpy as np
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace, build_events, build_memory
+from cudalens.frames.syncs import build_syncs
 from cudalens.traces.about import run_info
 from cudalens.traces.allocations import Allocations
 from cudalens.traces.columns import EventColumns
@@ -114,9 +115,10 @@ class _Reader:
         events = build_events(columns, async_mask=async_mask if num_async else None)
         del columns
         memory = build_memory(self._allocations.to_columns(base), events)
-        stacks = self._columns.stacks.to_frame()
+        frames = {"events": events, "memory": memory, "stacks": self._columns.stacks.to_frame()}
+        frames |= build_syncs(frames)
         info = run_info(Path(self._path), self._stream, events, self._problems)
-        return Trace(info.replace(build_s=time.perf_counter() - began), events=events, memory=memory, stacks=stacks)
+        return Trace(info.replace(build_s=time.perf_counter() - began), **frames)
 
     def _refuse_useless(self) -> None:
         """Nothing usable in a damaged file is an error; an empty list of events is an empty Trace."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from cudalens._version import __version__
 from cudalens.errors import (
     CudalensError,
+    MetricsError,
     OutputError,
     ProfilerBusyError,
     ProfilerError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     import cudalens.analysis as analysis
+    from cudalens.device.discover import devices
     from cudalens.frames import Trace
     from cudalens.sanitizer import sanitize
     from cudalens.session import profile, runs
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CudalensError",
+    "MetricsError",
     "OutputError",
     "ProfilerBusyError",
     "ProfilerError",
@@ -57,6 +60,7 @@ __all__ = [
     "VirtualDeviceError",
     "__version__",
     "analysis",
+    "devices",
     "load",
     "profile",
     "runs",
@@ -65,6 +69,7 @@ __all__ = [
 
 _LAZY = {
     "Trace": ("cudalens.frames", "Trace"),
+    "devices": ("cudalens.device.discover", "devices"),
     "load": ("cudalens.traces", "load"),
     "profile": ("cudalens.session", "profile"),
     "runs": ("cudalens.session", "runs"),

@@ -18,6 +18,7 @@ import cudalens
 from cudalens.errors import CudalensError, OutputError
 
 if TYPE_CHECKING:
+    from cudalens.device.inventory import Devices
     from cudalens.frames import Trace
 
 _INTERRUPTED: Final = 130
@@ -140,41 +141,23 @@ def _doctor(arguments: argparse.Namespace) -> None:
     from cudalens import device
 
     os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else torch's profiler announces itself on stderr
-    torch, _ = device.torch_or_reason()
-    facts = {
-        "cudalens": cudalens.__version__,
-        "versions": device.versions(),
-        "torch_build": device.accelerator_build(torch) if torch else None,
-        "driver": device.driver(),
-        "devices": device.devices(torch) if torch else (),
-        "checks": device.run_checks(),
-    }
-    print(_as_json(facts) if arguments.json else _as_text(facts))
+    devices = cudalens.devices()
+    facts = {"cudalens": cudalens.__version__, "versions": device.versions(), "checks": device.run_checks()}
+    print(_as_json(facts, devices) if arguments.json else _as_text(facts, devices))
 
 
-def _as_json(facts: dict[str, Any]) -> str:
+def _as_json(facts: dict[str, Any], devices: Devices) -> str:
     import msgspec
 
-    return json.dumps(msgspec.to_builtins(facts), indent=2)
+    known = devices.to_dict()
+    parts = {"torch_build": known.pop("runtime"), "devices": known.pop("devices"), **known}
+    return json.dumps(msgspec.to_builtins({**facts, **parts}), indent=2)
 
 
-def _as_text(facts: dict[str, Any]) -> str:
-    from cudalens.views import units
-
-    build = facts["torch_build"] or "CPU-only build"
+def _as_text(facts: dict[str, Any], devices: Devices) -> str:
     lines = [f"cudalens {facts['cudalens']}", "", "Versions"]
     lines += [f"  {name:<12} {version}" for name, version in facts["versions"].items()]
-    lines += [
-        f"  {'torch for':<12} {build}",
-        f"  {'driver':<12} {facts['driver'] or 'no NVIDIA driver'}",
-        "",
-        "Devices",
-    ]
-    lines += [
-        f"  cuda:{device.index}  {device.name}, compute capability {device.capability}, "
-        f"{units.size(device.total_memory_bytes)}, {device.num_sms} multiprocessors"
-        for device in facts["devices"]
-    ] or ["  no GPU that torch can use"]
+    lines += ["", "Devices", *(f"  {line}".rstrip() for line in str(devices).splitlines())]
     lines += ["", "What works here"]
     for check in facts["checks"]:
         lines += _check_lines(check.name, check.works, check.detail)

@@ -10,6 +10,9 @@ from importlib import import_module
 from typing import Any, Final
 
 DOORS: Final = {
+    "devices_html": ("cudalens.views.devices", "devices_html"),
+    "devices_text": ("cudalens.views.devices_text", "devices_text"),
+    "devices_verdict": ("cudalens.views.devices_text", "verdict"),
     "key_averages": ("cudalens.analysis.averages", "key_averages"),
     "mimebundle": ("cudalens.views.mimebundle", "mimebundle"),
     "selection": ("cudalens.views.selection", "selected_events"),

@@ -5,11 +5,14 @@ One root, so that ``except cudalens.CudalensError`` catches every refusal of our
     CudalensError
     ├── TraceError              a Trace cannot be what was asked of it
     │   ├── TraceFormatError    a file is not what it should be (also a ValueError)
+    │   │   └── UnsafeSnapshotError  a memory snapshot holds what no snapshot needs; nothing of it was run
     │   └── SchemaError         a frame does not fit the column catalog (also a ValueError)
     ├── OutputError             a file that we were asked to write cannot be written (also an OSError)
     ├── RecordError             a recorded program cannot be judged (also a ValueError)
     ├── SanitizerError          the sanitizer cannot do what was asked of it (also a ValueError)
     ├── RaceError               accesses of two streams, or of a stream and the host, race (also a RuntimeError)
+    ├── MetricsError            this machine's GPUs cannot be read: no driver, no library (also a RuntimeError)
+    ├── GraphError              a CUDA graph manager cannot do this here (also a RuntimeError)
     ├── VirtualDeviceError      a virtual CUDA device cannot be or do this (also a RuntimeError)
     └── ProfilerError           a profile cannot start, or cannot be read (also a RuntimeError)
         └── ProfilerBusyError   another profiler is active on this thread or holds CUPTI
@@ -63,6 +66,31 @@ class TraceFormatError(TraceError, ValueError):
         super().__init__(f"{message} {hint}" if hint else message)
 
 
+class UnsafeSnapshotError(TraceFormatError):
+    """A pickle that should be a memory snapshot holds what no snapshot needs. Nothing of it was run.
+
+    Attributes:
+        opcode: Name of the pickle's instruction that is refused ("STACK_GLOBAL"), or None where a limit is passed.
+        byte: Where it stands in the file, or None.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        *,
+        found: str,
+        expected: str,
+        opcode: str | None = None,
+        byte: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(
+            path, found=found, expected=expected, position=None if byte is None else f"byte {byte}", hint=hint
+        )
+        self.opcode = opcode
+        self.byte = byte
+
+
 class SchemaError(TraceError, ValueError):
     """A frame does not fit the column catalog."""
 
@@ -89,6 +117,14 @@ class RaceError(CudalensError, RuntimeError):
     def __init__(self, message: str, races: Sequence[Race] = ()) -> None:
         super().__init__(message)
         self.races = list(races)
+
+
+class MetricsError(CudalensError, RuntimeError):
+    """Utilization, memory, temperature and power of this machine's GPUs cannot be read."""
+
+
+class GraphError(CudalensError, RuntimeError):
+    """A CUDA graph manager cannot do what was asked: it is freed, a capture is under way, or a result is no tensors."""
 
 
 class VirtualDeviceError(CudalensError, RuntimeError):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from cudalens.device import facts
-
-_GET_TORCH: Final = "https://pytorch.org/get-started/locally lists the builds"
+from cudalens.device import absence, facts
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ def _cpu(torch: Any) -> Check:
 
 def _gpu(torch: Any) -> Check:
     name = "profile the GPU"
-    if reason := _no_gpu(torch):
+    if reason := absence.no_gpu(torch):
         return Check(name, False, reason)
     try:
         count = _recorded(torch, "cuda")
@@ -89,22 +86,6 @@ def _recorded(torch: Any, device: str) -> int:
             torch.cuda.synchronize()
     wanted = torch.autograd.DeviceType.CUDA if device == "cuda" else torch.autograd.DeviceType.CPU
     return sum(event.device_type == wanted for event in profile.events() or ())
-
-
-def _no_gpu(torch: Any) -> str | None:
-    """Why torch sees no GPU, or None where it sees one."""
-    build, driver = facts.accelerator_build(torch), facts.driver()
-    if build is None:
-        seen = f"The driver ({driver}) is there: install" if driver else "For a machine that has a GPU, install"
-        return f"this torch ({torch.__version__}) is a CPU-only build. {seen} a CUDA build of torch; {_GET_TORCH}"
-    if torch.cuda.is_available():
-        return None
-    if driver is None and build.startswith("CUDA"):
-        return "no NVIDIA driver is loaded on this machine (/proc/driver/nvidia is absent)"
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return f"CUDA_VISIBLE_DEVICES={visible!r} hides every GPU; unset it before Python starts"
-    return f"this torch is built for {build}, but finds no usable GPU; compare its version with the driver's ({driver})"
 
 
 def _no_kernel() -> str:

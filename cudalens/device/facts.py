@@ -28,6 +28,7 @@ REQUIRED: Final = (
     "itables",
     "plotly",
     "tqdm",
+    "nvidia-ml-py",
 )
 """Packages that cudalens needs."""
 

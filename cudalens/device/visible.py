@@ -4,11 +4,11 @@ The driver's rules, as NVIDIA's programming guide ("CUDA environment variables")
 enumeration") give them, and as torch.cuda's own reading of the variable has them where those are silent:
 
 - Not set: every GPU. Set and empty: none.
-- A list that begins with ``GPU-`` or ``MIG-`` holds UUIDs, of which a unique beginning will do; any other holds numbers.
+- A list that begins with ``GPU-`` or ``MIG-`` holds UUIDs, of which a unique beginning will do; any other, numbers.
 - A number is what `strtoul` reads: leading blanks and a sign are fine, what follows the digits is ignored.
 - The first entry that names nothing (negative, too large, no number, unknown or ambiguous UUID) ends the list.
 - A GPU that is named twice hides all.
-- Where a MIG instance is visible, it is the only device: CUDA enumerates one compute instance and no whole GPU beside it.
+- Where a MIG instance is visible, it is the only device: CUDA enumerates one compute instance, no whole GPU beside it.
 """
 
 from __future__ import annotations
@@ -102,17 +102,15 @@ def parse_visible(
         name: The variable's name, for the note.
     """
     uuids = [""] * gpus if isinstance(gpus, int) else list(gpus)
-    if text is None:
-        found, entries, is_twice = [Entry("", number) for number in range(len(uuids))], (), None
-    else:
-        entries = tuple(_read(text, uuids, migs))
-        found = [entry for entry in entries if entry.gpu is not None]
-        is_twice = _repeated(found)
-        found = [] if is_twice else found
+    entries = () if text is None else tuple(_read(text, uuids, migs))
+    named = [Entry("", number) for number in range(len(uuids))] if text is None else entries
+    found = [entry for entry in named if entry.gpu is not None]
+    is_twice = _repeated(found)
+    found = [] if is_twice else found
     mig = next((one for entry in found if (one := entry.mig or _first(entry, migs))), None)
     numbers = tuple(entry.gpu for entry in found if entry.gpu is not None) if mig is None else (mig.gpu,)
     return Visible(
-        text, len(uuids), numbers, mig, entries, f"{name} {_note(text, uuids, numbers, mig, entries, is_twice)}"
+        text, len(uuids), numbers, mig, entries, name + _note(text, uuids, numbers, mig, entries, is_twice)
     )
 
 
@@ -208,12 +206,12 @@ def _note(
         return f"={text!r} is empty, which hides every GPU"
     ended = [entry for entry in entries if entry.problem]
     end = f"; entry {len(entries)}, {ended[0].text.strip()!r}, {ended[0].problem}, which ends the list" if ended else ""
-    head = "is not set" if text is None else f"={text!r}"
+    head = " is not set" if text is None else f"={text!r}"
     if mig is not None:
         which = f"MIG instance {mig.profile or mig.uuid} of GPU {mig.gpu}"
         return f"{head}: cuda:0 is {which}; CUDA shows a process one instance and nothing beside it{end}"
     if text is None and not numbers:
-        return "is not set, and no GPU was found"
+        return " is not set, and no GPU was found"
     if not numbers:
         return f"{head} lets no GPU through{end}"
     if text is None:

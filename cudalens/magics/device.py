@@ -9,6 +9,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
 from cudalens.magics.arguments import Table, value
+from cudalens.magics.blocks import display
 
 if TYPE_CHECKING:
     from cudalens.virtual import device
@@ -36,13 +37,15 @@ class CudadeviceMagics(Magics):
 
         ``%cudadevice virtual h100`` makes ``device="cuda"`` code run in this notebook without a GPU: with real values,
         on the CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; tensors that are left
-        become plain CPU tensors. ``%cudadevice specs`` lists what can be modelled. Without a word it says what is on.
+        become plain CPU tensors. ``%cudadevice specs`` lists what can be modelled. Without a word it shows a card for
+        each device, or says why there is none and what to do.
         """
         words = SimpleNamespace(**_TABLE.parse(line))
         acts = {"status": self._status, "virtual": self._virtual, "off": self._off, "specs": self._specs}
         if words.action not in acts or (words.spec and words.action != "virtual"):
             raise _TABLE.refusal(f"what is {line!r}? Expected status, virtual, off or specs.")
-        print(acts[words.action](words))  # noqa: T201
+        if (said := acts[words.action](words)) is not None:
+            print(said)  # noqa: T201
 
     def _virtual(self, words: Any) -> str:
         from cudalens.errors import VirtualDeviceError
@@ -70,17 +73,15 @@ class CudadeviceMagics(Magics):
         before.disable()
         return f"The virtual {before.label} is off. Tensors that are left are plain CPU tensors."
 
-    def _status(self, words: Any) -> str:
+    def _status(self, words: Any) -> str | None:
+        import cudalens
         from cudalens.virtual import active
 
-        on = active()
-        if on is not None:
-            return _told(on)
-        import torch
-
-        count = torch.cuda.device_count()
-        real = f"This torch sees {count} CUDA device{'s' * (count != 1)}" if count else "There is no CUDA device"
-        return f"{real}; no virtual one is on. `%cudadevice virtual h100` models one."
+        if (on := active()) is not None:
+            print(_told(on))  # noqa: T201
+        assert self.shell is not None
+        display(self.shell, cudalens.devices())
+        return None
 
     def _specs(self, words: Any) -> str:
         from cudalens.virtual import SPECS

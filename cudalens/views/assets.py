@@ -46,6 +46,12 @@ def races_style_text() -> str:
 
 
 @cache
+def devices_style_text() -> str:
+    """The style sheet of the cards of GPUs, which stand in pages without the app."""
+    return _static("devices.css")
+
+
+@cache
 def report_style_text() -> str:
     """The style sheet of the report's page around the app."""
     return _static("report.css")

@@ -7,11 +7,12 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 from cudalens._interrupts import HeldInterrupts, holds_interrupts
-from cudalens.device import clock
+from cudalens.device import clock, sources
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import default_device
 from cudalens.virtual.allocator import conf_from_environment, parse_conf
 from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.metrics import VirtualSource
 from cudalens.virtual.modes import ThreadModes
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.specs import DeviceSpec, parse_device
@@ -152,6 +153,8 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         for install in parts.INSTALL:
             install(self._patches, gpus)
         self._patches.set(clock, "now_ns", lambda: gpus.machine.now_ns)
+        self._patches.set(sources, "virtual_label", lambda: self.label)
+        self._patches.set(sources, "open_source", lambda: VirtualSource(gpus, self.num_devices, self.label))
         self._default = default_device.context()
         self._modes = ThreadModes(parts.MODES, gpus)
         self._modes.enter()

@@ -34,14 +34,26 @@ def test_another_device_takes_the_place_of_the_first(notebook):
 
 
 def test_status_and_specs_are_readable(notebook):
-    notebook.run("%cudadevice")
-    assert "no virtual one is on" in notebook.capsys.readouterr().out
     notebook.run("%cudadevice virtual\nx = torch.empty(2**28, device='cuda')\n%cudadevice status")
     assert "Virtual h100 is on (simulated: NVIDIA H100 80GB HBM3)" in notebook.capsys.readouterr().out
+    [bundle] = [data for kind, data in notebook.shown if kind == "display"]
+    assert bundle["text/plain"].startswith("[simulated: h100] 1 CUDA device: NVIDIA H100 80GB HBM3, 79.2 GiB")
+    assert "1.49 GiB in use" in bundle["text/plain"]
+    assert '<div class="cudalens-devices">' in bundle["text/html"]
     notebook.run("%cudadevice specs")
     lines = notebook.capsys.readouterr().out.splitlines()
     assert any(line.startswith("h100 ") for line in lines)
     assert len(lines) == len(virtual.SPECS)
+
+
+def test_without_a_device_it_says_why_and_what_to_do(notebook, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "hip", None)
+    notebook.run("%cudadevice")
+    text = notebook.shown[0][1]["text/plain"]
+    assert text.startswith(f"No CUDA device; this torch ({torch.__version__}) is a CPU-only build")
+    assert "%cudadevice virtual h100 puts a modelled one in its place" in text
 
 
 @pytest.mark.parametrize(

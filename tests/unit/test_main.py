@@ -146,7 +146,8 @@ class TestDoctor:
         assert facts["cudalens"] == cudalens.__version__
         assert facts["versions"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
         assert {"name": "profile the CPU", "works": True, "detail": "tried"} in facts["checks"]
-        assert len(facts["devices"]) == torch.cuda.device_count()
+        assert sum(device["index"] is not None for device in facts["devices"]) == torch.cuda.device_count()
+        assert bool(facts["reason"]) is (torch.cuda.device_count() == 0)
 
     def test_without_a_torch_that_works(self, tmp_path, monkeypatch):
         """A broken torch, as a missing CUDA library makes it, costs the doctor nothing but torch."""

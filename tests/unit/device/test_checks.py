@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from cudalens.device import checks, facts
+from cudalens.device import absence, checks, facts
 
 DRIVER_FILE = """NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Wed Jul  9 18:53:22 UTC 2025
 GCC version:  gcc version 13.3.0 (Ubuntu 13.3.0-6ubuntu2~24.04)
@@ -50,30 +50,30 @@ def test_no_driver(driver, text):
 
 
 def test_a_cpu_build_without_and_with_a_driver(driver):
-    assert "CPU-only build. For a machine that has a GPU" in checks._no_gpu(build())
+    assert "CPU-only build. For a machine that has a GPU" in absence.no_gpu(build())
     driver(DRIVER_FILE.format("575.64"))
-    assert "The driver (575.64) is there" in checks._no_gpu(build())
+    assert "The driver (575.64) is there" in absence.no_gpu(build())
 
 
 def test_a_cuda_build_without_a_driver(driver):
-    assert "no NVIDIA driver" in checks._no_gpu(build(cuda="13.0"))
+    assert "no NVIDIA driver" in absence.no_gpu(build(cuda="13.0"))
 
 
 def test_gpus_that_are_hidden(driver, monkeypatch):
     driver(DRIVER_FILE.format("575.64"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert "CUDA_VISIBLE_DEVICES='' hides every GPU" in checks._no_gpu(build(cuda="13.0"))
+    assert "CUDA_VISIBLE_DEVICES='' hides every GPU" in absence.no_gpu(build(cuda="13.0"))
 
 
 def test_a_driver_that_torch_cannot_use(driver):
     driver(DRIVER_FILE.format("450.10"))
-    said = checks._no_gpu(build(cuda="13.0"))
+    said = absence.no_gpu(build(cuda="13.0"))
     assert "CUDA 13.0" in said
     assert "450.10" in said
 
 
 def test_a_gpu_that_works_needs_no_reason(driver):
-    assert checks._no_gpu(build(cuda="13.0", available=True)) is None
+    assert absence.no_gpu(build(cuda="13.0", available=True)) is None
     assert facts.accelerator_build(build(hip="6.4")) == "ROCm 6.4"
 
 

@@ -143,7 +143,7 @@ def test_which_variable_counts():
     assert variable({"CUDA_VISIBLE_DEVICES": "0"}, is_hip=True) == ("CUDA_VISIBLE_DEVICES", "0")
 
 
-# -- torch reads the variable too, for torch.cuda.device_count before CUDA starts -----------------------------------------
+# -- torch reads the variable too, for torch.cuda.device_count before CUDA starts --------------------------------------
 
 
 def torchs_reading(text, uuids):

@@ -368,6 +368,23 @@ SYNCS: Final = (
     Column("seen_by", "category", "", "who saw it: callback, warning (torch's sync debug mode), runtime"),
 )
 
+_NOT_TOLD = "the GPU, its driver or the permissions do not tell"
+METRICS: Final = (
+    Column("ts", "int64", "ns", "when it was read, on the events' clock"),
+    Column("device", "Int32", "", "device index", "a GPU that the program does not see"),
+    Column("physical_index", "Int32", "", "number of the GPU in NVML's order, before CUDA_VISIBLE_DEVICES"),
+    Column(
+        "gpu_busy_pct", "Float32", "%", "share of time in which a kernel ran (NVML: the last 1/6 to 1 s)", _NOT_TOLD
+    ),
+    Column("memory_busy_pct", "Float32", "%", "share of time in which device memory was read or written", _NOT_TOLD),
+    Column("memory_used_bytes", "Int64", "bytes", "memory in use, by all processes", _NOT_TOLD),
+    Column("temperature_celsius", "Float32", "°C", "of the GPU", _NOT_TOLD),
+    Column("power_watts", "Float32", "W", "what it draws", _NOT_TOLD),
+    Column("clock_mhz", "Int32", "MHz", "clock of the multiprocessors", _NOT_TOLD),
+    Column("memory_clock_mhz", "Int32", "MHz", "clock of the memory", _NOT_TOLD),
+    Column("slowed_by", "category", "", 'what holds the clocks down: power cap, heat …; "" for nothing', _NOT_TOLD),
+)
+
 FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {
     "events": EVENTS,
     "memory": MEMORY,
@@ -376,6 +393,7 @@ FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {
     "graphs": GRAPHS,
     "blocks": BLOCKS,
     "syncs": SYNCS,
+    "metrics": METRICS,
 }
 
 FRAMES_SINCE: Final[Mapping[str, int]] = {"races": 2, "blocks": 3, "graphs": 3, "metrics": 3, "syncs": 3}

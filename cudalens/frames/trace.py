@@ -89,6 +89,11 @@ class Trace:
         return self._frames["syncs"].copy(deep=False)
 
     @property
+    def metrics(self) -> pd.DataFrame:
+        """A row per reading of a GPU: utilization, memory, temperature, power and clocks; by time, then by device."""
+        return self._frames["metrics"].copy(deep=False)
+
+    @property
     def frames(self) -> Mapping[str, pd.DataFrame]:
         """All frames by name."""
         return {name: frame.copy(deep=False) for name, frame in self._frames.items()}

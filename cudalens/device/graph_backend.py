@@ -93,6 +93,11 @@ class GraphBackend(Protocol):
 
     name: str
 
+    def capture(
+        self, graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream
+    ) -> AbstractContextManager[Any]:
+        """While it is entered, what this thread does on `stream`, which is current then, is captured into `graph`."""
+
     def allocate_to(self, pool: PoolId, device: int) -> AbstractContextManager[None]:
         """While it is entered, memory that this thread asks for comes from `pool`, which a capture has used before."""
 
@@ -168,3 +173,11 @@ def provide(make: Callable[[int], GraphBackend]) -> Callable[[], None]:
 def provided(device: int) -> GraphBackend | None:
     """The backend that a virtual device provides for the device of that index; None where the device is real."""
     return _provided[-1](device) if _provided else None
+
+
+def capture_alone(graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> AbstractContextManager[Any]:
+    """`GraphBackend.capture` by torch's own public way; other threads may go on using the device meanwhile."""
+    context: AbstractContextManager[Any] = torch.cuda.graph(
+        graph, pool=pool, stream=stream, capture_error_mode="thread_local"
+    )
+    return context

@@ -78,6 +78,32 @@ class Place:
         """The line of source, without its indent; empty where it is not to be had."""
         return linecache.getline(self.filename, self.line).strip() if self.code is not None else ""
 
+    @property
+    def span(self) -> tuple[int, int, int, int] | None:
+        """Line, column, end line and end column of the very expression (lines from 1, columns in bytes of UTF-8).
+
+        None where that is not known.
+        """
+        if self.code is None:
+            return None
+        positions = list(self.code.co_positions())[self.instruction // 2 : self.instruction // 2 + 1]
+        for line, end_line, column, end_column in positions:
+            if line is not None and end_line is not None and column is not None and end_column is not None:
+                return line, column, end_line, end_column
+        return None
+
+    @property
+    def expression(self) -> str:
+        """The very expression, on one line; empty where it is not to be had."""
+        span = self.span
+        if span is None:
+            return ""
+        first, column, last, end_column = span
+        lines = [linecache.getline(self.filename, number).encode() for number in range(first, last + 1)]
+        lines[-1] = lines[-1][:end_column]
+        lines[0] = lines[0][column:]
+        return " ".join(line.decode(errors="replace").strip() for line in lines)
+
     def __str__(self) -> str:
         return f"{file_label(self.filename)}:{self.line}" if self.code is not None else self.note
 
@@ -168,19 +194,24 @@ class StackFrame:
         return f"{self.file}:{self.line} in {self.function}"
 
 
-def frames_of(stack: object, *, depth: int | None = None, user_only: bool = False) -> list[StackFrame]:
+def frames_of(
+    stack: object, *, depth: int | None = None, user_only: bool = False, with_torch: bool = False
+) -> list[StackFrame]:
     """A call stack as `gatherer` took it, innermost first, from the innermost entry of the user's on.
 
     Args:
         stack: Taken by `gatherer`; None for no stack.
         depth: Entries at most.
         user_only: Leave out torch's own entries farther out too.
+        with_torch: Begin with torch's own entries that the user's called; ours are left out all the same.
     """
     symbolize = getattr(getattr(torch._C, "_profiler", None), "symbolize_tracebacks", None)
     if stack is None or symbolize is None:
         return []
     named = [_stack_frame(entry) for entry in symbolize([stack])[0]]
-    first = next((n for n, entry in enumerate(named) if entry.is_user), len(named))
+    if with_torch:
+        named = [entry for entry in named if not entry.filename.startswith(f"{_OWN}/")]
+    first = 0 if with_torch else next((n for n, entry in enumerate(named) if entry.is_user), len(named))
     kept = [entry for entry in named[first:] if entry.is_user or not user_only]
     return _without_shell(kept)[:depth]
 

@@ -141,10 +141,17 @@ def stream_methods(gpus: Gpus) -> dict[str, Any]:
         "__enter__": bound(gpus, enter_stream),
         "__exit__": bound(gpus, leave_stream),
         "query": lambda self: query_stream(stream_of(gpus, self)),
-        "synchronize": lambda self: stream_of(gpus, self).synchronize(),
+        "synchronize": bound(gpus, _synchronize_stream),
         "is_capturing": lambda self: stream_of(gpus, self).capture is not None,
         "priority_range": staticmethod(lambda: (0, 1 - NUM_PRIORITIES)),
     }
+
+
+def _synchronize_stream(gpus: Gpus, stream: Any) -> None:
+    """Wait for a stream; the sync debug mode has a say, as c10::cuda::stream_synchronize asks it."""
+    found = stream_of(gpus, stream)
+    gpus.check_sync()
+    found.synchronize()
 
 
 def _make_stream(

@@ -1,0 +1,186 @@
+"""Waits of the host for the GPU as they happen: the user's place, its call stack, and for how long where that shows.
+
+torch's gpu_trace callbacks come when the host is about to wait, the warnings of its sync debug mode when the operation
+has returned: one wait that both tell of is one sighting. What blocked, and for how long exactly, the runtime calls of a
+profile say; `cudalens.frames.syncs` puts the two together.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from cudalens.device import clock, hooks, stacks
+from cudalens.device.streams import current_device
+from cudalens.device.sync_debug import SyncDebug
+from cudalens.frames.stacks import StackTable
+from cudalens.frames.sync_kinds import Evidence, asked_for, kind_of
+from cudalens.frames.syncs import CALLBACK, WARNING, frame_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cudalens.device.stacks import Place
+
+MAX_STACKS: Final = 20_000
+"""Call stacks that are kept of one run; later waits have their place alone."""
+
+_CALLS: Final = {
+    hooks.StreamSynchronized: "cudaStreamSynchronize",
+    hooks.DeviceSynchronized: "cudaDeviceSynchronize",
+    hooks.EventSynchronized: "cudaEventSynchronize",
+}
+"""What the host calls after each of torch's callbacks."""
+
+_STREAM: Final = _CALLS[hooks.StreamSynchronized]
+
+
+@dataclass(slots=True)
+class _Sighting:
+    """A wait that was seen."""
+
+    ts: int
+    tid: int
+    call: str
+    place: Place
+    stack: object
+    device: int
+    is_told: bool = False
+    is_warned: bool = False
+    end_ns: int | None = None
+
+
+class SyncCollector:
+    """Notes every wait for the GPU that torch tells of between `start` and `stop`.
+
+    Args:
+        is_wanted: Whether it does anything at all.
+    """
+
+    name = "sync finder"
+
+    def __init__(self, *, is_wanted: bool = True) -> None:
+        self._is_wanted = is_wanted
+        self._gather = stacks.gatherer()
+        self._debug = SyncDebug(self._warned)
+        self._subscription: hooks.Subscription | None = None
+        self._lock = threading.RLock()
+        self._seen: list[_Sighting] = []
+        self._open: dict[int, list[_Sighting]] = {}
+        self._num_stacks = 0
+
+    def start(self) -> None:
+        """Begin to listen."""
+        if not self._is_wanted:
+            return
+        quick: dict[Any, Any] = dict.fromkeys(hooks.REGISTRIES.values(), _pass_over)
+        quick |= {record: partial(self._told, call) for record, call in _CALLS.items()}
+        self._subscription = hooks.subscribe(_pass_over, quick=quick)
+        try:
+            self._debug.start()
+        except BaseException:
+            self._subscription.close()
+            raise
+
+    def settle(self) -> None:
+        """The program's part has ended: listen no more. Nothing happens where that has been done."""
+        self._debug.stop()
+        if self._subscription is not None:
+            self._subscription.close()
+
+    def stop(self) -> None:
+        """End listening."""
+        self.settle()
+        if self._subscription is not None and self._subscription.error is not None:
+            raise self._subscription.error
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """What was seen as the frames ``syncs`` and ``stacks``; nothing where nothing was looked for."""
+        if not self._is_wanted:
+            return {}
+        table, known, pid = StackTable(), dict[object, dict[str, Any]](), os.getpid()
+        rows = [_row(sighting, table, known) | {"pid": pid} for sighting in self._seen]
+        return {"syncs": frame_of(sorted(rows, key=lambda row: row["ts"])), "stacks": table.to_frame()}
+
+    def _told(self, call: str, *pointers: int) -> None:
+        """A callback of torch: the host is about to wait."""
+        now, tid = clock.now_ns(), threading.get_native_id()
+        place = stacks.place(2)
+        with self._lock:
+            last = self._open.get(tid, [])[-1:]
+            if call == _STREAM and last and last[0].is_warned and not last[0].is_told and last[0].place is place:
+                last[0].ts, last[0].is_told = now, True  # the virtual device warns first
+                self._open[tid].clear()
+                return
+            self._note(_Sighting(now, tid, call, place, self._stack(), current_device(), is_told=True))
+
+    def _warned(self) -> None:
+        """A warning of torch: the host has waited, or on the virtual device will at once."""
+        now, tid = clock.now_ns(), threading.get_native_id()
+        place = stacks.place(2)
+        with self._lock:
+            waiting = self._open.get(tid) or self._elsewhere(tid)
+            found = next((sighting for sighting in waiting if sighting.is_told), None)
+            if found is None:
+                self._note(_Sighting(now, tid, _STREAM, place, self._stack(), current_device(), is_warned=True))
+                return
+            waiting.remove(found)
+            found.is_warned = True
+            if not waiting:  # several warnings of one operation come at its end
+                found.end_ns = now
+            if found.place is stacks.NOWHERE:  # autograd's thread, whose warnings come where it was called
+                found.place, found.stack, found.end_ns = place, self._stack(), None
+
+    def _elsewhere(self, tid: int) -> list[_Sighting]:
+        """Waits of threads without Python that have not been warned of: torch warns their caller."""
+        for other, waiting in self._open.items():
+            if other != tid and waiting and waiting[0].place is stacks.NOWHERE:
+                return waiting
+        return []
+
+    def _note(self, sighting: _Sighting) -> None:
+        self._seen.append(sighting)
+        if self._debug.is_on and sighting.call == _STREAM:
+            self._open.setdefault(sighting.tid, []).append(sighting)
+
+    def _stack(self) -> object:
+        self._num_stacks += 1
+        return self._gather(True, False, False) if self._num_stacks <= MAX_STACKS else None
+
+
+def _pass_over(*arguments: object) -> None:
+    """Listens to what is of no interest here."""
+
+
+def _row(sighting: _Sighting, table: StackTable, known: dict[object, dict[str, Any]]) -> dict[str, Any]:
+    """A sighting as a row; its kind and operator are for those to tell who know the events."""
+    where = known.get(sighting.place)
+    if where is None:
+        where = known[sighting.place] = _where(sighting.place)
+    entries = [f"{entry.file}({entry.line}): {entry.function}" for entry in _entries(sighting.stack)]
+    asked = asked_for(where["expression"] or "")
+    return where | {
+        "ts": sighting.ts,
+        "dur": None if sighting.end_ns is None else sighting.end_ns - sighting.ts,
+        "kind": kind_of(Evidence((sighting.call,), asked=asked)),
+        "call": sighting.call,
+        "stack": table.add(entries) if entries else None,
+        "device": sighting.device,
+        "tid": sighting.tid,
+        "seen_by": ", ".join(
+            name for name, saw in ((CALLBACK, sighting.is_told), (WARNING, sighting.is_warned)) if saw
+        ),
+    }
+
+
+def _where(place: Place) -> dict[str, Any]:
+    if place.code is None:
+        return {"place": None, "source": None, "expression": None}
+    return {"place": str(place), "source": place.source or None, "expression": place.expression or None}
+
+
+def _entries(stack: object) -> list[stacks.StackFrame]:
+    return stacks.frames_of(stack, with_torch=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import linecache
 import threading
 import time
 from asyncio import CancelledError
@@ -16,9 +17,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar
 
 from cudalens._interrupts import HeldInterrupts, holds_interrupts
+from cudalens.device.metrics import DEFAULT_HZ, MetricsCollector
+from cudalens.device.stacks import file_label
+from cudalens.device.syncs import SyncCollector
 from cudalens.errors import ProfilerError
-from cudalens.frames import Problem, RunInfo, Trace
+from cudalens.frames import Problem, RunInfo, Trace, empty_frame
 from cudalens.frames.joining import join_frames
+from cudalens.frames.syncs import CLOCK_SKEW_NS, Surroundings, build_syncs
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, about, ranges
 from cudalens.sanitizer.collector import RaceCollector
 from cudalens.virtual.collector import VirtualCollector
@@ -228,12 +233,16 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         modules: Record which nn.Modules were running.
         flops: Count floating-point operations by torch's formulas.
         cpu_only: Leave the GPU alone.
+        metrics: Read utilization, memory, temperature, power and clocks of the GPUs meanwhile; a number says how often
+            in a second (20 by default).
+        syncs: Note the line of every wait of the host for the GPU, for ``trace.syncs``.
         keep: Keep the Trace in `cudalens.runs`.
         code: Source of the block, for the run info.
 
     Raises:
         ProfilerBusyError: On entry: another profiler is running; it goes on undisturbed.
         ProfilerError: On entry: torch refused, or the object has been used already.
+        ValueError: `metrics` is no rate that GPUs can be read at.
     """
 
     def __init__(
@@ -246,6 +255,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         modules: bool = False,
         flops: bool = False,
         cpu_only: bool = False,
+        metrics: bool | float = False,
+        syncs: bool = False,
         keep: bool = True,
         code: str | None = None,
     ) -> None:
@@ -258,9 +269,14 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         self._outer: profile | None = None
         self._range: Any = None
         self._session: Session | None = None
-        self._virtual = VirtualCollector(memory=memory, host_only=cpu_only)
+        self._virtual = VirtualCollector(memory=memory, host_only=cpu_only, metrics_hz=_modelled_hz(metrics))
         self._collector = ProfilerCollector(self._options, self._virtual)
         self._races = RaceCollector()
+        self._looks_for_syncs = syncs
+        self._syncs = SyncCollector(is_wanted=syncs, now=self._virtual.now_ns)
+        self._program_ended_ns: int | None = None
+        self._metrics = metrics
+        self._readings = MetricsCollector(DEFAULT_HZ if metrics is True else metrics) if metrics else None
         self._steps = ranges.StepTracker()
         self._held = HeldInterrupts()
         self._status: Literal["ok", "raised", "interrupted"] = "ok"
@@ -307,7 +323,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             self._outer, self._state = outer, "running"
             self._range = ranges.open_range(self._name)
             return self
-        session = Session([self._collector, self._virtual, self._races])
+        session = Session([self._collector, self._virtual, self._races, self._syncs, *([self._readings] if self._readings else [])])
         self._held.install()
         try:
             session.start()
@@ -347,6 +363,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         global _active
         try:
             self._steps.close()
+            self._syncs.settle()
+            self._program_ended_ns = self._virtual.now_ns()
             self._collector.settle()
             self._virtual.settle()
         finally:
@@ -368,6 +386,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             raise ProfilerError(
                 "nothing could be recorded: " + "; ".join(f"{p.kind} ({p.where})" for p in session.problems)
             )
+        frames |= self._put_together(session, frames)
         rank, world_size = about.rank()
         window = {"started_ns": session.started_ns, "ended_ns": session.ended_ns}
         info = RunInfo(
@@ -378,17 +397,33 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             build_s=session.build_s,
             start_s=session.start_s,
             stop_s=session.stop_s,
-            options=self._options.to_dict(),
+            options=self._options.to_dict()
+            | ({"metrics": self._metrics} if self._metrics else {})
+            | ({"syncs": True} if self._looks_for_syncs else {}),
             versions=about.versions(),
             host=about.host(),
             rank=rank,
             world_size=world_size,
             num_steps=self._steps.num_steps or None,
             code=self._code,
-            problems=(*session.problems, *collector.problems, *self._virtual.problems),
+            problems=(*session.problems, *collector.problems, *self._virtual.problems, *self._unread()),
             judged=self._races.judged,
         )
         return Trace(info, **frames)
+
+    def _put_together(self, session: Session, frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        """The waits for the GPU, from the runtime calls among the events and from what was seen."""
+        skew_ns = 0 if self._virtual.facts() else CLOCK_SKEW_NS
+        around = Surroundings(file_label, linecache.getline, self._program_ended_ns, skew_ns)
+        try:
+            return build_syncs(frames, around)
+        except Exception as error:  # the rest of the Trace is worth having
+            session.problems.append(Problem("waits for the GPU were not found", 1, f"{type(error).__name__}: {error}"))
+            return {"syncs": empty_frame("syncs")}
+
+    def _unread(self) -> tuple[Problem, ...]:
+        """What could not be read of the GPUs; a virtual device in their place leaves nothing to tell."""
+        return () if self._readings is None or self._virtual.facts() else self._readings.problems
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Profile each call of `function`.
@@ -419,7 +454,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         return _Call(self, profile(self._name or function.__qualname__, **self._choices()))
 
     def _choices(self) -> dict[str, Any]:
-        return {**self._options.to_dict(), "keep": self._keep, "code": self._code}
+        return {**self._options.to_dict(), "metrics": self._metrics, "syncs": self._looks_for_syncs, "keep": self._keep, "code": self._code}
 
 
 class _Call:
@@ -436,6 +471,11 @@ class _Call:
             self._call.__exit__(*exc)
         finally:
             self._decorator._outer = self._call
+
+
+def _modelled_hz(metrics: bool | float) -> float | None:
+    """What `metrics` asks of a virtual device: without a number it reads as often as a picture shows."""
+    return None if not metrics else 0.0 if metrics is True else float(metrics)
 
 
 def _outcome(error: BaseException | None) -> tuple[Literal["ok", "raised", "interrupted"], str | None]:

@@ -100,7 +100,9 @@ class NvmlSource:
         Raises:
             GpuGoneError: It answers no more.
         """
-        nvml, handle = self._nvml, self._handle(number)
+        nvml, handle = self._nvml, self._ask(f"GPU {number}", partial(self._handle, number))
+        if handle is None:
+            raise GpuGoneError(self.problems.get(f"GPU {number}", "it does not answer"))
 
         def ask(what: str, question: Callable[[], T]) -> T | None:
             return self._ask(f"{what} of GPU {number}", question)

@@ -23,7 +23,7 @@ def gpu_of(properties: Any, gpus: Sequence[Gpu]) -> Gpu | None:
 
 
 def visible_numbers(gpus: Sequence[Gpu]) -> dict[int, int]:
-    """Index behind ``cuda:`` by physical number, for the GPUs that the program sees.
+    """Index behind ``cuda:`` by physical number, for those of all the machine's `gpus` that the program sees.
 
     Where CUDA runs in this process, torch is asked; else CUDA_VISIBLE_DEVICES tells, and nothing is initialised.
     """
@@ -36,7 +36,7 @@ def visible_numbers(gpus: Sequence[Gpu]) -> dict[int, int]:
     is_hip = torch is not None and getattr(torch.version, "hip", None) is not None
     name, text = variable(os.environ, is_hip=is_hip)
     visible = parse_visible(text, [gpu.uuid for gpu in gpus], [m for gpu in gpus for m in gpu.migs], name=name)
-    return {number: index for index, number in enumerate(visible.gpus)}
+    return {gpus[place].number: index for index, place in enumerate(visible.gpus)}
 
 
 def _place(pci: str | None) -> tuple[int, int, int] | None:

@@ -109,9 +109,7 @@ def parse_visible(
     found = [] if is_twice else found
     mig = next((one for entry in found if (one := entry.mig or _first(entry, migs))), None)
     numbers = tuple(entry.gpu for entry in found if entry.gpu is not None) if mig is None else (mig.gpu,)
-    return Visible(
-        text, len(uuids), numbers, mig, entries, name + _note(text, uuids, numbers, mig, entries, is_twice)
-    )
+    return Visible(text, len(uuids), numbers, mig, entries, name + _note(text, uuids, numbers, mig, entries, is_twice))
 
 
 def _read(text: str, uuids: Sequence[str], migs: Sequence[MigInstance]) -> Iterator[Entry]:

@@ -50,6 +50,19 @@ def count(least: int) -> Callable[[str], int]:
     return count
 
 
+def rate(text: str) -> float:
+    """How often in a second; between what `device.sampler` knows to be of use."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of readings per second (the name of a run stands before the option)"
+        ) from None
+    if not 0.01 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} readings per second; expected 0.01 to 1000")
+    return value
+
+
 def path(text: str) -> Path:
     """A file to write or to read."""
     if not text:

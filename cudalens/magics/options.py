@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from IPython.core.error import UsageError
 
-from cudalens.magics.arguments import Table, count, flag, identifier, path, value
+from cudalens.magics.arguments import Table, count, flag, identifier, path, rate, value
 
 MAGIC: Final = "%%cudaprofile"
 
@@ -31,6 +31,8 @@ class Options:
         modules: Record the nn.Modules that were running.
         flops: Estimate floating-point operations.
         cpu_only: Leave the GPU out.
+        metrics: Read the GPUs' gauges meanwhile; a number for how often in a second.
+        syncs: Note the line of every wait for the GPU.
         warmup: Runs of the cell before the profiler starts.
         repeat: Profiled runs of the cell, each a step; None for one run without steps.
         html: Where the offline report goes, or None.
@@ -49,6 +51,8 @@ class Options:
     modules: bool = False
     flops: bool = False
     cpu_only: bool = False
+    metrics: bool | float = False
+    syncs: bool = False
     warmup: int = 0
     repeat: int | None = None
     html: Path | None = None
@@ -62,9 +66,9 @@ class Options:
         return self.warmup > 0 or self.repeat is not None
 
     @property
-    def collects(self) -> dict[str, bool]:
+    def collects(self) -> dict[str, Any]:
         """The options that say what to record, as arguments of `cudalens.profile`."""
-        names = ("memory", "shapes", "stacks", "modules", "flops", "cpu_only")
+        names = ("memory", "shapes", "stacks", "modules", "flops", "cpu_only", "metrics", "syncs")
         return {name: getattr(self, name) for name in names}
 
     @property
@@ -85,6 +89,16 @@ ARGUMENTS: Final = (
     flag("--modules", help="Record which nn.Modules were running."),
     flag("--flops", help="Estimate floating-point operations of matrix products and convolutions."),
     flag("--cpu-only", help="Leave the GPU out."),
+    value(
+        "--metrics",
+        metavar="RATE",
+        nargs="?",
+        const=True,
+        default=False,
+        type=rate,
+        help="Also read utilization, memory, temperature, power and clocks of the GPUs, RATE times a second (20).",
+    ),
+    flag("--syncs", help="Also note the line of every wait of the host for the GPU."),
     value("--warmup", metavar="N", type=count(0), default=0, help="Run the cell N times before profiling starts."),
     value("--repeat", metavar="N", type=count(1), help="Profile N runs of the cell, each of them one step."),
     value("--html", metavar="FILE", type=path, help="Also write the view as one offline HTML file."),

@@ -6,8 +6,10 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from cudalens.device import clock
 from cudalens.frames import DeviceInfo, Problem, RawRows
 from cudalens.virtual import context
+from cudalens.virtual.metrics import MetricsRecord
 from cudalens.virtual.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class VirtualCollector:
     Args:
         memory: Record what the allocators do.
         host_only: Leave out what the devices did.
+        metrics_hz: Readings of the GPUs per virtual second; 0 for as many as a picture shows, None for none.
 
     Attributes:
         problems: What is missing from the rows, once they have been laid over.
@@ -35,8 +38,9 @@ class VirtualCollector:
 
     name = "virtual device"
 
-    def __init__(self, *, memory: bool = False, host_only: bool = False) -> None:
-        self._memory, self._host_only = memory, host_only
+    def __init__(self, *, memory: bool = False, host_only: bool = False, metrics_hz: float | None = None) -> None:
+        self._memory, self._host_only, self._metrics_hz = memory, host_only, metrics_hz
+        self._metrics: list[MetricsRecord] = []
         self._numbers: Iterator[int] = itertools.count(1)
         self._records: list[tuple[Recorder, str, tuple[DeviceInfo, ...]]] = []
         self._gpus: Gpus | None = None
@@ -68,6 +72,9 @@ class VirtualCollector:
             recorder.listen_to_memory()
         infos = tuple(_info(index, device.spec) for index in range(len(gpus.devices)))
         self._records.append((recorder, device.spec.key, infos))
+        if self._metrics_hz is not None:
+            period_ns = round(1e9 / self._metrics_hz) if self._metrics_hz else None
+            self._metrics.append(MetricsRecord(gpus, period_ns))
         self._gpus, gpus.machine.recorder = gpus, recorder
 
     def left(self) -> None:
@@ -75,7 +82,18 @@ class VirtualCollector:
         gpus, self._gpus = self._gpus, None
         if gpus is not None:
             self._records[-1][0].close()
+            for metrics in self._metrics[-1:]:
+                metrics.close()
             gpus.machine.recorder = None
+
+    def now_ns(self) -> int:
+        """The time on the run's clock; after the last virtual device, just past what it did."""
+        if not self._records:
+            return clock.now_ns()
+        last = self._segments()[-1]
+        if self._gpus is None:
+            return last.recorder.end_ns + last.offset_ns + 1
+        return self._gpus.machine.now_ns + last.offset_ns
 
     def settle(self) -> None:
         """Let the host wait for the devices, so that the block's window holds all that it launched."""
@@ -85,8 +103,14 @@ class VirtualCollector:
                     device.drain()
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """None of its own: what it has to tell is laid over the host's rows."""
-        return {}
+        """Readings of the GPUs, where asked for; the rest of what it has to tell is laid over the host's rows."""
+        if not self._metrics:
+            return {}
+        import pandas as pd
+
+        pairs = zip(self._metrics, self._segments(), strict=True)
+        parts = [metrics.frame(segment.recorder, segment.offset_ns) for metrics, segment in pairs]
+        return {"metrics": parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)}
 
     def facts(self) -> dict[str, Any]:
         """What the run info shall say, where a virtual device was there: fields of `RunInfo`."""

@@ -7,11 +7,34 @@ Memory is what the allocator holds, and the context.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.device.metrics import readings_frame
 from cudalens.device.sources import Gpu, Reading
 from cudalens.virtual.device_spec import DeviceSpec
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
 from cudalens.virtual.visible import device_uuid
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cudalens.virtual.allocator import Action
+    from cudalens.virtual.recorder import Recorder
+
+Ints = NDArray[np.int64]
+
+AUTO_SAMPLES: Final = 200
+"""Samples of a record where no rate was asked for: they cost nothing on a virtual clock."""
+
+_MIN_PERIOD_NS: Final = 1_000
+_MAX_PERIOD_NS: Final = 50_000_000
+_MAX_SAMPLES: Final = 50_000
+"""Samples of a record per GPU; beyond it they are taken further apart."""
 
 
 def modelled(spec: DeviceSpec, share: float, used_bytes: int) -> Reading:
@@ -79,8 +102,7 @@ class VirtualSource:
         if number not in self._gpus.ordinals:
             return modelled(self._gpus.spec, 0.0, 0)
         device = self._gpus.devices[self._gpus.ordinals.index(number)]
-        free, total = device.allocator.memory_info()
-        return modelled(self._gpus.spec, self._busy_share(number, device), total - free)
+        return modelled(self._gpus.spec, self._busy_share(number, device), _used(device))
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -90,3 +112,126 @@ class VirtualSource:
         since = self._since_ns.get(number, now)
         self._since_ns[number] = now
         return device.compute.busy_ns(since, now) / (now - since) if now > since else 0.0
+
+
+class MetricsRecord:
+    """What the readings of virtual GPUs are computed from, once a profiled block has ended.
+
+    Nothing is sampled: the recorder knows when kernels ran, and this knows when the memory in use changed. So the same
+    program gives the same readings.
+
+    Args:
+        gpus: The virtual GPUs.
+        period_ns: From one reading to the next, virtual ns; None for `AUTO_SAMPLES` over the whole.
+    """
+
+    def __init__(self, gpus: Gpus, period_ns: int | None) -> None:
+        self._gpus, self._period_ns = gpus, period_ns
+        now = gpus.machine.now_ns
+        window = period_ns or _MAX_PERIOD_NS
+        self._before = [_share_before(device, now, window) for device in gpus.devices]
+        self._memory = [[(now, _used(device))] for device in gpus.devices]
+        self._listeners = [(device, self._listener(device)) for device in gpus.devices]
+        for device, listener in self._listeners:
+            device.allocator.listeners.append(listener)
+
+    def close(self) -> None:
+        """Stop listening; harmless when done twice."""
+        while self._listeners:
+            device, listener = self._listeners.pop()
+            device.allocator.listeners.remove(listener)
+
+    def frame(self, recorder: Recorder, offset_ns: int) -> pd.DataFrame:
+        """The readings of a record as the frame ``metrics``, a reading at its start and at its end among them.
+
+        Args:
+            recorder: The closed record.
+            offset_ns: From the machine's clock to the run's.
+        """
+        times = self._times(recorder.start_ns, recorder.end_ns)
+        ts: list[int] = []
+        devices: list[int | None] = []
+        readings: list[Reading] = []
+        for device in self._gpus.devices:
+            shares = busy_shares(_kernels(recorder, device), times)
+            shares[0] = self._before[device.index]
+            used = _steps(self._memory[device.index], times)
+            for at, share, amount in zip(times.tolist(), shares.tolist(), used, strict=True):
+                ts.append(at + offset_ns)
+                devices.append(device.index)
+                readings.append(modelled(self._gpus.spec, share, amount))
+        numbers = [self._gpus.ordinals[index] for index in devices if index is not None]
+        return readings_frame(ts, devices, numbers, readings)
+
+    def _listener(self, device: Device) -> Callable[[Action], None]:
+        changes = self._memory[device.index]
+
+        def listen(action: Action) -> None:
+            if action.kind.startswith("segment"):
+                changes.append((device.machine.now_ns, _used(device)))
+
+        return listen
+
+    def _times(self, start_ns: int, end_ns: int) -> Ints:
+        span = end_ns - start_ns
+        period = self._period_ns or min(max(span // AUTO_SAMPLES, _MIN_PERIOD_NS), _MAX_PERIOD_NS)
+        period = max(period, span // _MAX_SAMPLES, 1)
+        times = np.arange(start_ns, end_ns, period, dtype=np.int64)
+        return np.append(times, end_ns) if not len(times) or times[-1] < end_ns else times
+
+
+def busy_shares(spans: Sequence[tuple[int, int]], times: Ints) -> NDArray[np.float64]:
+    """Share of the time since the one before in which any of `spans` lasted; 0 for the first.
+
+    Args:
+        spans: Start and end, ns.
+        times: Ascending, ns; shape (n,).
+
+    Returns:
+        Shape (n,), 0 to 1.
+    """
+    busy = np.diff(_busy_until(spans, times), prepend=0)
+    passed = np.diff(times, prepend=times[:1])
+    busy[:1] = 0
+    shares: NDArray[np.float64] = np.divide(busy, passed, out=np.zeros(len(times)), where=passed > 0)
+    return shares
+
+
+def _busy_until(spans: Sequence[tuple[int, int]], times: Ints) -> Ints:
+    """For how long any span lasted until each time."""
+    if not spans:
+        return np.zeros(len(times), np.int64)
+    start, end = np.array(sorted(spans), np.int64).T
+    end = np.maximum.accumulate(end)
+    is_first = np.append(True, start[1:] > end[:-1])
+    start, end = start[is_first], end[np.append(np.flatnonzero(is_first)[1:] - 1, len(end) - 1)]
+    before = np.append(0, np.cumsum(end - start))
+    at = np.searchsorted(start, times, side="right")
+    over = np.where(at > 0, np.maximum(end[at - 1] - times, 0), 0)
+    busy: Ints = before[at] - over
+    return busy
+
+
+def _kernels(recorder: Recorder, device: Device) -> list[tuple[int, int]]:
+    """When the device's kernels ran."""
+    return [
+        (placed.start_ns, placed.end_ns)
+        for stream, work, placed in recorder.works
+        if stream.device is device and device.engine(work) is device.compute
+    ]
+
+
+def _share_before(device: Device, now_ns: int, window_ns: int) -> float:
+    begin = max(0, now_ns - window_ns)
+    return device.compute.busy_ns(begin, now_ns) / (now_ns - begin) if now_ns > begin else 0.0
+
+
+def _used(device: Device) -> int:
+    free, total = device.allocator.memory_info()
+    return int(total - free)
+
+
+def _steps(changes: Sequence[tuple[int, int]], times: Ints) -> list[int]:
+    """The value at each time of what changed in steps."""
+    at = np.searchsorted(np.array([when for when, _ in changes], np.int64), times, side="right") - 1
+    return [changes[max(k, 0)][1] for k in at.tolist()]

@@ -1,0 +1,186 @@
+"""Reading GPUs again and again on a thread of its own, at a chosen rate, until it is stopped.
+
+The thread is a daemon and is stopped at the end of the process at the latest; in a forked child there is none. A
+reading that fails costs that reading, a GPU that is gone costs that GPU: `problems` tells, the rest goes on.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from cudalens.device import sources
+from cudalens.device.sources import Gpu, GpuGoneError, Reading, Source
+from cudalens.errors import MetricsError
+
+MIN_HZ: Final = 0.01
+MAX_HZ: Final = 1000.0
+"""Beyond it NVML answers with what it said before."""
+
+MAX_SAMPLES: Final = 200_000
+"""When that many are held, every second one is let go and the rate is halved."""
+
+
+class Sample(NamedTuple):
+    """One reading of one GPU: when (epoch ns), which (its physical number), what."""
+
+    ts: int
+    number: int
+    reading: Reading
+
+
+class Sampler:
+    """Reads GPUs until it is stopped. Serves once.
+
+    Args:
+        rate_hz: How often in a second.
+        open_source: Makes the source; what this machine has by default.
+        only: Physical numbers of the GPUs to read, chosen from those that there are; all by default.
+        on_samples: Called on the sampling thread with the readings of one moment, which are then not kept.
+
+    Attributes:
+        machine: All GPUs that there are; after `start`.
+        gpus: Those of them that are read, and still answer.
+        samples: What was read, in time order.
+        problems: What could not be read and why, by what.
+        label: The source.
+        is_modelled: Whether the readings are a model's.
+
+    Raises:
+        ValueError: The rate is not between `MIN_HZ` and `MAX_HZ`.
+    """
+
+    def __init__(
+        self,
+        rate_hz: float,
+        *,
+        open_source: Callable[[], Source] | None = None,
+        only: Callable[[Sequence[Gpu]], Sequence[int]] | None = None,
+        on_samples: Callable[[list[Sample]], object] | None = None,
+    ) -> None:
+        if not MIN_HZ <= rate_hz <= MAX_HZ:
+            raise ValueError(f"the rate is {rate_hz:g} samples per second; expected {MIN_HZ:g} to {MAX_HZ:g}.")
+        self._period_s = 1 / rate_hz
+        self._open, self._only, self._on_samples = open_source, only, on_samples
+        self._source: Source | None = None
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._virtual = sources.virtual_label()
+        self.machine: tuple[Gpu, ...] = ()
+        self.gpus: tuple[Gpu, ...] = ()
+        self.samples: list[Sample] = []
+        self.problems: dict[str, str] = {}
+        self.label = ""
+        self.is_modelled = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the thread is reading."""
+        return self._thread is not None and self._thread.is_alive() and not self._stopping.is_set()
+
+    def start(self) -> None:
+        """Take the first readings, then begin to read on the thread.
+
+        Raises:
+            MetricsError: There is no source, or it knows no GPU; no thread is left.
+        """
+        source = (self._open or sources.open_source)()
+        found = source.gpus()
+        numbers = {gpu.number for gpu in found} if self._only is None else set(self._only(found))
+        self.machine, self.gpus = found, tuple(gpu for gpu in found if gpu.number in numbers)
+        if not self.gpus:
+            source.close()
+            raise MetricsError(f"No metrics of a GPU: {source.label} knows {_how_many(found)}.")
+        self._source, self.label, self.is_modelled = source, source.label, source.is_modelled
+        self._take()
+        self._thread = threading.Thread(target=self._run, name="cudalens-metrics", daemon=True)
+        _running.add(self)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take the last readings and end the thread; harmless when it is not running."""
+        self._stopping.set()
+        thread, self._thread = self._thread, None
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+        source, self._source = self._source, None
+        _running.discard(self)
+        if source is None:
+            return
+        if thread is not None:
+            self._take(source)
+        self.problems |= source.problems
+        source.close()
+
+    def _run(self) -> None:
+        next_s = time.monotonic() + self._period_s
+        while not self._stopping.wait(max(0.0, next_s - time.monotonic())):
+            self._take()
+            if not self.gpus:
+                self._stopping.set()
+            # A moment that has passed is left out, not caught up with.
+            next_s = max(next_s + self._period_s, time.monotonic())
+
+    def _take(self, source: Source | None = None) -> None:
+        """Read every GPU once; nothing where a virtual device has come or gone, whose GPUs are others."""
+        source = source or self._source
+        if source is None or sources.virtual_label() != self._virtual:
+            return
+        now = time.time_ns()
+        taken = [sample for gpu in self.gpus if (sample := self._read(source, gpu, now)) is not None]
+        if self._on_samples is not None:
+            self._on_samples(taken)
+            return
+        self.samples += taken
+        if len(self.samples) > MAX_SAMPLES:
+            self._thin()
+
+    def _read(self, source: Source, gpu: Gpu, now: int) -> Sample | None:
+        try:
+            return Sample(now, gpu.number, source.read(gpu.number))
+        except GpuGoneError as error:
+            self.gpus = tuple(other for other in self.gpus if other.number != gpu.number)
+            self.problems[f"GPU {gpu.number} ({gpu.name})"] = f"it is read no more: {error}"
+        except Exception as error:
+            self.problems[f"a reading of GPU {gpu.number}"] = f"{type(error).__name__}: {error}"
+        return None
+
+    def _thin(self) -> None:
+        moments = list(dict.fromkeys(sample.ts for sample in self.samples))
+        kept = set(moments[::2])
+        self.samples = [sample for sample in self.samples if sample.ts in kept]
+        self._period_s *= 2
+
+    def _forget(self) -> None:
+        """In a forked child the thread is not there, and the library is the parent's."""
+        self._stopping.set()
+        self._thread = self._source = None
+
+
+def _how_many(gpus: Sequence[Gpu]) -> str:
+    return f"{len(gpus)} GPUs, but CUDA_VISIBLE_DEVICES lets none through" if gpus else "no GPU"
+
+
+_running: Final[weakref.WeakSet[Sampler]] = weakref.WeakSet()
+
+
+def stop_all() -> None:
+    """Stop every sampler of this process."""
+    for sampler in list(_running):
+        sampler.stop()
+
+
+def _after_fork() -> None:
+    for sampler in list(_running):
+        sampler._forget()
+    _running.clear()
+
+
+atexit.register(stop_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

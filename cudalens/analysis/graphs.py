@@ -1,0 +1,193 @@
+"""What a graph manager did, in numbers: how much is replayed, how much faster that is, what it holds, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from cudalens.frames import Trace
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How replays compare with calls without a graph, over the recordings where both times are known.
+
+    Attributes:
+        eager_ns: What the replays would have taken without graphs: sum of replays x eager time of their recording, ns.
+        replay_ns: What they took: sum of replays x replay time, ns; more than 0.
+        num_replays: Replays of those recordings.
+    """
+
+    eager_ns: float
+    replay_ns: float
+    num_replays: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast as eager; below 1 where replays are slower."""
+        return self.eager_ns / self.replay_ns
+
+
+@dataclass(frozen=True)
+class EagerFunction:
+    """A function that runs without a graph.
+
+    Attributes:
+        name: Its name.
+        function_id: Its number.
+        why: The reason in a sentence, of the function ("writes its input 'cache'"), or "" where none is known.
+    """
+
+    name: str
+    function_id: int
+    why: str
+
+
+@dataclass(frozen=True)
+class FailedCheck:
+    """A recording whose replay does not give what a call without a graph gives.
+
+    Attributes:
+        node: Number of the recording.
+        function: Name of its function.
+        max_abs_diff: Largest difference; None where it is none of numbers.
+        first_diff: The first element that differs, in words, or "".
+    """
+
+    node: int | None
+    function: str
+    max_abs_diff: float | None
+    first_diff: str
+
+
+@dataclass(frozen=True)
+class GraphsSummary:
+    """What a verdict needs to know of a graphs frame.
+
+    Attributes:
+        num_functions: Functions that a manager knows.
+        num_graphs: Recordings.
+        num_trees: Of those, how many begin a tree.
+        num_calls: Calls of all functions.
+        num_warmups: Of those, how many warmed up.
+        num_recordings: Of those, how many recorded.
+        num_replays: Of those, how many replayed; where no function's calls were counted, replays of the recordings.
+        num_eager: Of those, how many ran without a graph.
+        speed: Replays against eager; None where nothing was measured.
+        pool_bytes: Reserved by the memory pools, each counted once; None where no pool's size is known.
+        eager: Functions that run without a graph.
+        warm: Names of functions that have been warmed up, and that the next call records.
+        failed: Recordings whose check failed.
+        num_checked: Recordings that were checked.
+        num_rerecords: How often a function was recorded once more.
+        num_warnings: How often a warning was given.
+    """
+
+    num_functions: int
+    num_graphs: int
+    num_trees: int
+    num_calls: int
+    num_warmups: int
+    num_recordings: int
+    num_replays: int
+    num_eager: int
+    speed: Speed | None
+    pool_bytes: int | None
+    eager: tuple[EagerFunction, ...]
+    warm: tuple[str, ...]
+    failed: tuple[FailedCheck, ...]
+    num_checked: int
+    num_rerecords: int
+    num_warnings: int
+
+    @property
+    def replayed_pct(self) -> float | None:
+        """Share of all calls that replayed, per cent; None where no call was counted."""
+        return 100 * self.num_replays / self.num_calls if self.num_calls else None
+
+
+def summarize_graphs(trace: Trace) -> GraphsSummary:
+    """The summary of ``trace.graphs``."""
+    graphs = trace.graphs
+    functions, recordings = (graphs[graphs["kind"] == kind] for kind in ("function", "recording"))
+    num_calls = int(functions["count"].sum())
+    replays = functions["num_replays"].sum() if num_calls else recordings["count"].sum()
+    checked = recordings[recordings["is_equal"].notna()]
+    return GraphsSummary(
+        num_functions=len(functions),
+        num_graphs=len(recordings),
+        num_trees=int(recordings["parent"].isna().sum()),
+        num_calls=num_calls,
+        num_warmups=int(functions["num_warmups"].sum()),
+        num_recordings=int(functions["num_recordings"].sum()),
+        num_replays=int(replays),
+        num_eager=int(functions["num_eager"].sum()),
+        speed=speed(recordings),
+        pool_bytes=pool_bytes(graphs),
+        eager=tuple(_eager(graphs, row) for row in _rows(functions[functions["state"] == "eager"])),
+        warm=tuple(str(name) for name in functions.loc[functions["state"] == "warm", "function"]),
+        failed=tuple(_failed(row) for row in _rows(checked[~checked["is_equal"].astype(bool)])),
+        num_checked=len(checked),
+        num_rerecords=_times(graphs, "rerecord"),
+        num_warnings=_times(graphs, "warning"),
+    )
+
+
+def speed(recordings: pd.DataFrame) -> Speed | None:
+    """Replays against eager, weighted by how often each recording was replayed.
+
+    A recording that was never replayed counts for nothing, and so does one whose eager or replay time is missing.
+
+    Args:
+        recordings: Rows of the graphs frame of the kind "recording".
+
+    Returns:
+        None where no replayed recording has both times, or the replays took no time.
+    """
+    known = recordings[recordings["eager_ns"].notna() & recordings["replay_ns"].notna() & (recordings["count"] > 0)]
+    count = known["count"].astype(float)
+    eager, replay = ((count * known[name].astype(float)).sum() for name in ("eager_ns", "replay_ns"))
+    return Speed(float(eager), float(replay), int(known["count"].sum())) if replay > 0 else None
+
+
+def pool_bytes(graphs: pd.DataFrame) -> int | None:
+    """Bytes that the pools reserve, each pool of a device once; None where no size is known."""
+    known = graphs[graphs["reserved_bytes"].notna()]
+    if known.empty:
+        return None
+    # Every row of a pool carries the size of the whole pool.
+    by_pool = known.assign(pool=known["pool"].astype(object), device=known["device"].astype(object))
+    return int(by_pool.groupby(["pool", "device"], dropna=False)["reserved_bytes"].max().sum())
+
+
+def _eager(graphs: pd.DataFrame, function: dict[str, Any]) -> EagerFunction:
+    """Why a function runs eager: its own row says it, or its most frequent skip."""
+    why = function["detail"]
+    if why is None:
+        skips = graphs[(graphs["kind"] == "skip") & (graphs["function_id"] == function["function_id"])]
+        told = skips.sort_values("count", ascending=False, kind="stable")["detail"].dropna()
+        why = told.iloc[0] if len(told) else ""
+    return EagerFunction(str(function["function"]), int(function["function_id"]), str(why))
+
+
+def _failed(row: dict[str, Any]) -> FailedCheck:
+    return FailedCheck(
+        node=None if row["node"] is None else int(row["node"]),
+        function=str(row["function"]),
+        max_abs_diff=None if row["max_abs_diff"] is None else float(row["max_abs_diff"]),
+        first_diff=str(row["first_diff"] or ""),
+    )
+
+
+def _times(graphs: pd.DataFrame, kind: str) -> int:
+    return int(graphs.loc[graphs["kind"] == kind, "count"].sum())
+
+
+def _rows(frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
+    """Rows as dicts of plain values; None where missing."""
+    plain = frame.astype(object).where(frame.notna(), None)
+    return ({str(name): value for name, value in row.items()} for row in plain.to_dict("records"))

@@ -28,6 +28,7 @@ from cudalens.sanitizer.engine import (
     StreamSync,
     Touch,
 )
+from cudalens.sanitizer.fix_collectives import runs_aside, work_name
 from cudalens.sanitizer.fixes import (
     Candidate,
     FixKind,
@@ -108,6 +109,14 @@ class _Writer:
     def stream_waits(self) -> Iterator[Candidate]:
         if self._whom is None or HOST in (self._whom, self._who):
             return
+        if runs_aside(self._race.first, self._first):
+            yield from self._wait_for_work()
+            return
+        if runs_aside(self._race.second, self._second):  # it waits for the current stream of its call
+            if self._second is not None and self._is_apart(self._second, self._race.first):
+                yield from self._wait_before_second(self._second)
+            yield from self._event(is_host=False)
+            return
         if self._second is not None and self._is_apart(self._second, self._race.first):
             yield from self._wait_before_block(self._second)
             yield from self._wait_before_second(self._second)
@@ -115,6 +124,25 @@ class _Writer:
             yield from self._wait_after_block(self._first)
             yield from self._wait_after_first(self._first)
         yield from self._event(is_host=False)
+
+    def _wait_for_work(self) -> Iterator[Candidate]:
+        """``work.wait()``, where the earlier access is a collective that returned its work into a variable."""
+        first, second = self._first, self._second
+        if first is None or second is None or not self._is_in_order(first, second):
+            return
+        name = work_name(first)
+        if name is None:
+            return
+        ends = [s for s in self._segments(first.statement) if s.stream == self._whom]
+        starts = [s for s in self._segments(second.statement) if s.stream != HOST]
+        yield from self._candidate(
+            FixKind.WAIT_WORK,
+            second,
+            [edits.before(second.source, second.statement, f"{name}.wait()")],
+            f"`{name}.wait()` before {_place(second)}",
+            [Insertion(s.end + 1, EventRecord("fix", s.stream)) for s in ends]
+            + [Insertion(s.start, EventWait("fix", s.stream)) for s in starts],
+        )
 
     def _wait_before_second(self, second: Located) -> Iterator[Candidate]:
         assert self._whom is not None
@@ -197,14 +225,20 @@ class _Writer:
 
     def _event(self, *, is_host: bool) -> Iterator[Candidate]:
         first, second = self._first, self._second
-        if first is None or second is None or first.source is not second.source or first.scope is not second.scope:
+        if first is None or second is None or not self._is_in_order(first, second):
             return
         torch = self._torch(first)
-        if torch is None or first.statement is second.statement:
-            return
-        if not names.precedes(first.source, first.statement, second.statement):
-            return  # the event's name would not have a value yet
-        yield from self._event_between(first, second, torch, is_host)
+        if torch is not None:
+            yield from self._event_between(first, second, torch, is_host)
+
+    @staticmethod
+    def _is_in_order(first: Located, second: Located) -> bool:
+        """Whether what the earlier access's statement gives a name has a value at the later one's."""
+        if first.source is not second.source or first.scope is not second.scope:
+            return False
+        return first.statement is not second.statement and names.precedes(
+            first.source, first.statement, second.statement
+        )
 
     def _event_between(self, first: Located, second: Located, torch: str, is_host: bool) -> Iterator[Candidate]:
         assert self._whom is not None

@@ -30,6 +30,7 @@ from cudalens.sanitizer.engine import (
     Touch,
 )
 from cudalens.sanitizer.findings import Finding
+from cudalens.sanitizer.fix_collectives import is_collective
 from cudalens.sanitizer.recorded import Insertion, Key, Occurrence, Run, between
 from cudalens.sanitizer.source import Edit, Source, Sources
 from cudalens.sanitizer.text import stream_name
@@ -41,12 +42,13 @@ class FixKind(Enum):
     RECORD_STREAM = "record_stream"
     WAIT_STREAM = "wait_stream"
     WAIT_EVENT = "wait_event"
+    WAIT_WORK = "work.wait"
     SYNC_STREAM = "stream.synchronize"
     SYNC_EVENT = "event.synchronize"
     BLOCKING_COPY = "blocking copy"
 
 
-_RANK: Final = {FixKind.RECORD_STREAM: 0, FixKind.WAIT_STREAM: 1, FixKind.WAIT_EVENT: 1}
+_RANK: Final = {FixKind.RECORD_STREAM: 0, FixKind.WAIT_STREAM: 1, FixKind.WAIT_EVENT: 1, FixKind.WAIT_WORK: 1}
 """Who is made to wait: nobody, a stream; what is not here, the host."""
 
 _HOST_RANK: Final = 2
@@ -194,6 +196,13 @@ def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) ->
             f"{told(race.first)} may still run when its memory is handed out again",
             record_stream_insertions(occurrences),
         )
+    if is_collective(race.first):
+        yield Candidate(
+            FixKind.WAIT_WORK,
+            f"before {told(race.second)}, call wait() on the work that {told(race.first)} returned",
+            _event_insertions(occurrences, is_host=False),
+        )
+        return
     who, whom = stream_name(race.second.stream), stream_name(race.first.stream)
     yield Candidate(
         FixKind.WAIT_STREAM,

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from cudalens.virtual import (
     amp,
     autograd,
+    collectives,
     dropout,
     foreach,
     generators,
@@ -47,6 +48,7 @@ INSTALL: Final[Sequence[Part]] = (
     autograd.install,
     generators.install,
     threads.install,
+    collectives.install,
     amp.install,
     foreach.install,
     gradients.install,

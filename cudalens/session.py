@@ -323,7 +323,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             self._outer, self._state = outer, "running"
             self._range = ranges.open_range(self._name)
             return self
-        session = Session([self._collector, self._virtual, self._races, self._syncs, *([self._readings] if self._readings else [])])
+        readings = [self._readings] if self._readings else []
+        session = Session([self._collector, self._virtual, self._races, self._syncs, *readings])
         self._held.install()
         try:
             session.start()
@@ -454,7 +455,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         return _Call(self, profile(self._name or function.__qualname__, **self._choices()))
 
     def _choices(self) -> dict[str, Any]:
-        return {**self._options.to_dict(), "metrics": self._metrics, "syncs": self._looks_for_syncs, "keep": self._keep, "code": self._code}
+        more = {"metrics": self._metrics, "syncs": self._looks_for_syncs, "keep": self._keep, "code": self._code}
+        return {**self._options.to_dict(), **more}
 
 
 class _Call:

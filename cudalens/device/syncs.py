@@ -21,6 +21,8 @@ from cudalens.frames.sync_kinds import Evidence, asked_for, kind_of
 from cudalens.frames.syncs import CALLBACK, WARNING, frame_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
     from cudalens.device.stacks import Place
@@ -46,7 +48,7 @@ class _Sighting:
     tid: int
     call: str
     place: Place
-    stack: object
+    stack: stacks.CodeStack
     device: int
     is_told: bool = False
     is_warned: bool = False
@@ -58,13 +60,14 @@ class SyncCollector:
 
     Args:
         is_wanted: Whether it does anything at all.
+        now: The events' clock, ns.
     """
 
     name = "sync finder"
 
-    def __init__(self, *, is_wanted: bool = True) -> None:
+    def __init__(self, *, is_wanted: bool = True, now: Callable[[], int] | None = None) -> None:
         self._is_wanted = is_wanted
-        self._gather = stacks.gatherer()
+        self._now = now or _now
         self._debug = SyncDebug(self._warned)
         self._subscription: hooks.Subscription | None = None
         self._lock = threading.RLock()
@@ -101,13 +104,13 @@ class SyncCollector:
         """What was seen as the frames ``syncs`` and ``stacks``; nothing where nothing was looked for."""
         if not self._is_wanted:
             return {}
-        table, known, pid = StackTable(), dict[object, dict[str, Any]](), os.getpid()
-        rows = [_row(sighting, table, known) | {"pid": pid} for sighting in self._seen]
-        return {"syncs": frame_of(sorted(rows, key=lambda row: row["ts"])), "stacks": table.to_frame()}
+        writer, pid = _Writer(), os.getpid()
+        rows = [writer.row(sighting) | {"pid": pid} for sighting in self._seen]
+        return {"syncs": frame_of(sorted(rows, key=lambda row: row["ts"])), "stacks": writer.table.to_frame()}
 
     def _told(self, call: str, *pointers: int) -> None:
         """A callback of torch: the host is about to wait."""
-        now, tid = clock.now_ns(), threading.get_native_id()
+        now, tid = self._now(), threading.get_native_id()
         place = stacks.place(2)
         with self._lock:
             last = self._open.get(tid, [])[-1:]
@@ -119,7 +122,7 @@ class SyncCollector:
 
     def _warned(self) -> None:
         """A warning of torch: the host has waited, or on the virtual device will at once."""
-        now, tid = clock.now_ns(), threading.get_native_id()
+        now, tid = self._now(), threading.get_native_id()
         place = stacks.place(2)
         with self._lock:
             waiting = self._open.get(tid) or self._elsewhere(tid)
@@ -146,41 +149,54 @@ class SyncCollector:
         if self._debug.is_on and sighting.call == _STREAM:
             self._open.setdefault(sighting.tid, []).append(sighting)
 
-    def _stack(self) -> object:
+    def _stack(self) -> stacks.CodeStack:
         self._num_stacks += 1
-        return self._gather(True, False, False) if self._num_stacks <= MAX_STACKS else None
+        return stacks.walk(3) if self._num_stacks <= MAX_STACKS else ()
+
+
+def _now() -> int:
+    return clock.now_ns()  # looked up at each call: a virtual device replaces it
 
 
 def _pass_over(*arguments: object) -> None:
     """Listens to what is of no interest here."""
 
 
-def _row(sighting: _Sighting, table: StackTable, known: dict[object, dict[str, Any]]) -> dict[str, Any]:
-    """A sighting as a row; its kind and operator are for those to tell who know the events."""
-    where = known.get(sighting.place)
-    if where is None:
-        where = known[sighting.place] = _where(sighting.place)
-    entries = [f"{entry.file}({entry.line}): {entry.function}" for entry in _entries(sighting.stack)]
-    asked = asked_for(where["expression"] or "")
-    return where | {
-        "ts": sighting.ts,
-        "dur": None if sighting.end_ns is None else sighting.end_ns - sighting.ts,
-        "kind": kind_of(Evidence((sighting.call,), asked=asked)),
-        "call": sighting.call,
-        "stack": table.add(entries) if entries else None,
-        "device": sighting.device,
-        "tid": sighting.tid,
-        "seen_by": ", ".join(
-            name for name, saw in ((CALLBACK, sighting.is_told), (WARNING, sighting.is_warned)) if saw
-        ),
-    }
+class _Writer:
+    """Makes rows of sightings; each place and each call stack is looked up once."""
 
+    def __init__(self) -> None:
+        self.table = StackTable()
+        self._places: dict[Place, dict[str, Any]] = {}
+        self._stacks: dict[tuple[tuple[int, int], ...], int | None] = {}
 
-def _where(place: Place) -> dict[str, Any]:
-    if place.code is None:
-        return {"place": None, "source": None, "expression": None}
-    return {"place": str(place), "source": place.source or None, "expression": place.expression or None}
+    def row(self, sighting: _Sighting) -> dict[str, Any]:
+        """A sighting as a row; its kind and operator are for those to tell who know the events."""
+        where = self._where(sighting.place)
+        return where | {
+            "ts": sighting.ts,
+            "dur": None if sighting.end_ns is None else sighting.end_ns - sighting.ts,
+            "kind": kind_of(Evidence((sighting.call,), asked=asked_for(where["expression"] or ""))),
+            "call": sighting.call,
+            "stack": self._stack(sighting.stack),
+            "device": sighting.device,
+            "tid": sighting.tid,
+            "seen_by": ", ".join(
+                name for name, saw in ((CALLBACK, sighting.is_told), (WARNING, sighting.is_warned)) if saw
+            ),
+        }
 
+    def _where(self, place: Place) -> dict[str, Any]:
+        known = self._places.get(place)
+        if known is None:
+            names = ("place", "source", "expression")
+            values = (str(place), place.source or None, place.expression or None) if place.code else (None,) * 3
+            known = self._places[place] = dict(zip(names, values, strict=True))
+        return known
 
-def _entries(stack: object) -> list[stacks.StackFrame]:
-    return stacks.frames_of(stack, with_torch=True)
+    def _stack(self, stack: stacks.CodeStack) -> int | None:
+        key = tuple((id(code), instruction) for code, instruction in stack)
+        if key not in self._stacks:
+            entries = [f"{entry.file}({entry.line}): {entry.function}" for entry in stacks.named(stack)]
+            self._stacks[key] = self.table.add(entries) if entries else None
+        return self._stacks[key]

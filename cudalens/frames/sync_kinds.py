@@ -110,6 +110,7 @@ _TEXTS: Final = frozenset({"print", "repr", "str", "display"})
 _TESTS: Final = frozenset({"bool", "if", "while", "assert", "not", "and", "or"})
 _MOVES: Final = {"cpu": SyncKind.CPU, "tolist": SyncKind.TOLIST, "numpy": SyncKind.NUMPY}
 
+_STATEMENT: Final = re.compile(r"(?:if|while|assert)\b")
 _SUFFIX: Final = re.compile(r"(?:_v\d+|_ptsz|_ptds)+$")
 _METHOD: Final = re.compile(r"^<built-in method (\w+) of (?:Tensor|Parameter|Buffer)\b")
 _TENSOR_TEXT: Final = ("torch/_tensor_str.py", "torch\\_tensor_str.py")
@@ -207,6 +208,8 @@ _ALLOCATIONS: Final = frozenset({"cudaMalloc", "cuMemAlloc", "hipMalloc"})
 
 def asked_for(expression: str) -> str:
     """What an expression of the program calls or does: ``item`` for ``loss.item()``, ``[]`` for ``x[mask]``, or ""."""
+    if statement := _STATEMENT.match(expression):
+        return statement[0]
     try:
         node = ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):

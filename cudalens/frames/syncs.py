@@ -29,6 +29,9 @@ Ints = NDArray[np.int64]
 CALLBACK, WARNING, RUNTIME = "callback", "warning", "runtime"
 """Who saw a wait: torch's gpu_trace, its sync debug mode, the profiler's runtime calls."""
 
+CLOCK_SKEW_NS: Final = 100_000
+"""By how much the clocks of Python and of a GPU's recording may differ; far more than they do."""
+
 _PROFILER: Final = re.compile(r"torch[/\\]autograd[/\\]profiler\.py\(\d+\): __(?:enter|exit)__")
 _NOT_USERS: Final = re.compile(
     r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\]torch[/\\]"
@@ -46,11 +49,13 @@ class Surroundings:
         label: How a source file is called (``In[7]`` for a notebook's cell).
         line: A line of a file's source; "" where it is not to be had.
         until_ns: When the program's part ended: later waits are the profiler's own. None where nobody knows.
+        skew_ns: By how much that clock and the recording's may differ.
     """
 
     label: Callable[[str], str] = str
     line: Callable[[str, int], str] = lambda file, line: ""
     until_ns: int | None = None
+    skew_ns: int = 0
 
 
 def build_syncs(frames: Mapping[str, pd.DataFrame], around: Surroundings | None = None) -> Frames:
@@ -69,9 +74,12 @@ def build_syncs(frames: Mapping[str, pd.DataFrame], around: Surroundings | None 
     if not waits and not len(seen):
         return {"syncs": empty_frame("syncs"), "stacks": frames.get("stacks", empty_frame("stacks"))}
     seen_of = match(events, waits, seen)
+    pairs = [
+        (wait, at) for wait, at in zip(waits, seen_of, strict=True) if at >= 0 or not _is_at_the_end(wait, tree, around)
+    ]
     stacks, table = frames.get("stacks", empty_frame("stacks")), StackTable()
     writer = _Rows(tree, seen, stacks, table, around)
-    rows = [writer.of_wait(wait, at) for wait, at in zip(waits, seen_of, strict=True)]
+    rows = [writer.of_wait(wait, at) for wait, at in pairs]
     rows += writer.of_sightings(sorted(set(range(len(seen))) - {at for at in seen_of if at >= 0}))
     return _frames(rows, stacks, table)
 
@@ -159,12 +167,21 @@ def _programs(waits: list[Wait], tree: _Tree, until_ns: int | None) -> list[Wait
     if until_ns is not None:
         return [wait for wait in waits if wait.start_ns < until_ns]
     kept = [wait for wait in waits if not tree.is_profilers(wait.rows[0])]
-    if kept and len(kept) == len(waits):
-        last = kept[-1]
-        is_outside = tree.parent[last.rows[0]] < 0 and last.start_ns >= tree.last_of_the_program()
-        if is_outside and "DeviceSynchronize" in str(tree.names[last.rows[-1]]):
-            kept.pop()
-    return kept
+    if not kept or len(kept) < len(waits) or not _is_plain(kept[-1], tree):
+        return kept
+    return kept[:-1] if kept[-1].start_ns >= tree.last_of_the_program() else kept
+
+
+def _is_plain(wait: Wait, tree: _Tree) -> bool:
+    """Whether it is a wait for the device beneath nothing, as the profiler's own."""
+    return tree.parent[wait.rows[0]] < 0 and "DeviceSynchronize" in str(tree.names[wait.rows[-1]])
+
+
+def _is_at_the_end(wait: Wait, tree: _Tree, around: Surroundings) -> bool:
+    """Whether it may be the profiler's own, by clocks that differ."""
+    if around.until_ns is None or not around.skew_ns:
+        return False
+    return _is_plain(wait, tree) and wait.start_ns >= around.until_ns - around.skew_ns
 
 
 class _Rows:

@@ -12,14 +12,17 @@ from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.frames.garbage import no_garbage_collection
 from cudalens.traces.kineto import read_chrome
+from cudalens.traces.snapshots import PICKLE_MAGIC, read_snapshot
 from cudalens.traces.source import GZIP_MAGIC
 
 _HEAD: Final = 4096
 _PROGRESS_FROM_BYTES: Final = 50 << 20
-_READABLE: Final = "a saved Trace (.cudalens), or Chrome trace JSON (torch.profiler's export), plain or gzip"
+_READABLE: Final = (
+    "a saved Trace (.cudalens), Chrome trace JSON (torch.profiler's export), plain or gzip, or a memory snapshot "
+    "(torch.cuda.memory._dump_snapshot)"
+)
 _OTHERS: Final = (
     (b"SQLite format 3\0", "an SQLite file (an nsys or nvprof export, perhaps)"),
-    (b"\x80", "a Python pickle (a torch memory snapshot, perhaps)"),
     (b"\x28\xb5\x2f\xfd", "zstd-compressed data"),
     (b"BZh", "bzip2-compressed data"),
     (b"\xfd7zXZ\0", "xz-compressed data"),
@@ -36,14 +39,16 @@ _OTHERS: Final = (
 def load(path: str | os.PathLike[str]) -> Trace:
     """Read a trace from `path`.
 
-    Reads files that `Trace.save` wrote, and Chrome trace JSON (plain or gzip) as torch.profiler and Kineto write it for
-    CUDA, ROCm and other devices. Which one it is, is told from the content. A progress bar shows for large files.
+    Reads files that `Trace.save` wrote, Chrome trace JSON (plain or gzip) as torch.profiler and Kineto write it for
+    CUDA, ROCm and other devices, and memory snapshots as ``torch.cuda.memory._dump_snapshot`` writes them: of their
+    pickles nothing is ever run. Which one it is, is told from the content. A progress bar shows for large traces.
 
     Returns:
         The Trace. Damage that could be survived is counted in ``trace.info.problems``.
 
     Raises:
         TraceFormatError: The file cannot be read, is no trace, or holds nothing usable; says where and what was found.
+        UnsafeSnapshotError: It is a pickle that holds more than a memory snapshot does; nothing of it was run.
     """
     path = Path(path)
     try:
@@ -52,6 +57,9 @@ def load(path: str | os.PathLike[str]) -> Trace:
             file.seek(0)
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
                 return Trace.load(path)
+            if head.startswith(PICKLE_MAGIC):
+                with no_garbage_collection():
+                    return read_snapshot(path, file)
             _refuse_foreign(path, head)
             with _progress(path, file) as on_progress, no_garbage_collection():
                 return read_chrome(path, file, on_progress)

@@ -57,7 +57,6 @@ def test_an_execution_trace_is_called_so(file):
 @pytest.mark.parametrize(
     ("file", "what"),
     [
-        ("snapshots/torch20_1.3b_snapshot.pickle", "pickle"),
         ("nsys/mock_small.sqlite", "SQLite"),
         ("nvprof/bench_ortmodule_nn_gpu.nvvp", "SQLite"),
     ],

@@ -1,0 +1,206 @@
+"""Values of a snapshot's dicts as columns. Types and ranges are checked: a snapshot may come from anywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.errors import TraceFormatError, UnsafeSnapshotError
+from cudalens.frames.build import categorical, nullable
+from cudalens.frames.problems import Problems
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_MAX_DEPTH: Final = 32
+_MAX_VALUES: Final = 5_000_000
+_INT64: Final = (-(1 << 63), (1 << 63) - 1)
+_UINT64: Final = (0, (1 << 64) - 1)
+
+
+class Place:
+    """Names the snapshot in messages, counts the damage that is survived, and bounds what unknown fields unfold to.
+
+    Attributes:
+        name: The file, or what else the snapshot came from.
+        problems: The damage.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.problems = Problems()
+        self._num_left = _MAX_VALUES
+        self._known: dict[int, str] = {}
+
+    def require(self, value: Any, kind: type, position: str) -> Any:
+        """`value`, once it is a `kind`.
+
+        Raises:
+            TraceFormatError: It is not.
+        """
+        if not isinstance(value, kind):
+            found = f"{type(value).__name__} in place of a {kind.__name__}"
+            raise TraceFormatError(self.name, position=position, found=found, expected="torch's memory snapshot")
+        return value
+
+    def require_all(self, values: Sequence[Any], kind: type, position: str) -> None:
+        """Nothing, once all `values` are of type `kind`.
+
+        Raises:
+            TraceFormatError: One is not; says which.
+        """
+        if set(map(type, values)) <= {kind}:
+            return
+        for i, value in enumerate(values):
+            self.require(value, kind, f"{position}[{i}]")
+
+    def to_json(self, value: Any, position: str) -> str:
+        """Any value as JSON text.
+
+        Raises:
+            UnsafeSnapshotError: It is nested too deep, or unfolds to too much.
+        """
+        if (
+            id(value) not in self._known
+        ):  # what many rows share is written once; the snapshot keeps it, and its id, alive
+            self._known[id(value)] = json.dumps(self._plain(value, position, 0), ensure_ascii=False)
+        return self._known[id(value)]
+
+    def fields_to_json(self, row: Mapping[Any, Any], keys: Collection[Any], position: str) -> str | None:
+        """The fields `keys` of `row` as the JSON text of an object; None where there are no keys."""
+        if not keys:
+            return None
+        fields = ((text(str(key)), row[key]) for key in sorted(keys, key=str))
+        return "{" + ", ".join(f"{json.dumps(k)}: {self.to_json(v, f'{position}.{k[:80]}')}" for k, v in fields) + "}"
+
+    def _plain(self, value: Any, position: str, depth: int) -> Any:
+        self._num_left -= 1
+        if depth > _MAX_DEPTH or self._num_left < 0:
+            what = (
+                f"values nested more than {_MAX_DEPTH} deep" if depth > _MAX_DEPTH else "references that unfold to more"
+            )
+            raise UnsafeSnapshotError(
+                self.name,
+                found=f"in {position} {what}" + ("" if depth > _MAX_DEPTH else f" than {_MAX_VALUES:,} values"),
+                expected="plain fields",
+                hint="It is no snapshot that torch wrote, or made to exhaust the memory of what reads it.",
+            )
+        if isinstance(value, dict):
+            return {text(str(key)): self._plain(v, position, depth + 1) for key, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._plain(v, position, depth + 1) for v in value]
+        if isinstance(value, str):
+            return text(value)
+        if isinstance(value, int):
+            return value
+        is_json = value is None or (isinstance(value, float) and np.isfinite(value))
+        return value if is_json else str(value)[:80] if isinstance(value, float) else type(value).__name__
+
+
+def text(value: str) -> str:
+    """`value` as text that every encoder takes: lone surrogates become question marks."""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
+
+
+class Rows:
+    """Dicts of one kind, as columns; what is absent, of another type, or out of range is missing.
+
+    Attributes:
+        rows: The dicts.
+    """
+
+    def __init__(self, rows: Sequence[dict[str, Any]], position: str, place: Place) -> None:
+        place.require_all(rows, dict, position)
+        self.rows, self._position, self._place = rows, position, place
+        self._layouts = set(map(tuple, rows))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def has(self, key: str) -> bool:
+        """Whether any row has `key`."""
+        return any(key in layout for layout in self._layouts)
+
+    def values(self, key: str) -> list[Any]:
+        """The values as they are; None where there is none."""
+        return [row.get(key) for row in self.rows] if self.has(key) else [None] * len(self.rows)
+
+    def ints(self, key: str) -> tuple[Ints, Bools]:
+        """Values as int64 (0 where missing) and where they are missing; shapes (n,)."""
+        return self._integers(self.values(key), key, np.int64, _INT64)
+
+    def addresses(self, key: str) -> tuple[NDArray[np.uint64], Bools]:
+        """Values as uint64 (0 where missing) and where they are missing; shapes (n,)."""
+        found: tuple[NDArray[np.uint64], Bools] = self._integers(self.values(key), key, np.uint64, _UINT64)
+        return found
+
+    def sizes(self, key: str) -> tuple[Ints, Bools]:
+        """Sizes as int64 (0 where missing) and where they are missing, which a negative one is; shapes (n,)."""
+        return self._integers(self.values(key), key, np.int64, (0, 1 << 53))
+
+    def nullable(self, key: str) -> Any:
+        """Values as a column of whole numbers."""
+        return nullable(*self.ints(key))
+
+    def pairs(self, key: str) -> tuple[Any, Any]:
+        """Pairs of whole numbers as two columns."""
+        values = self.values(key)
+        if set(map(type, values)) == {tuple} and set(map(len, values)) == {2}:
+            pairs = values
+        else:
+            pairs = [v if type(v) in (tuple, list) and len(v) == 2 else (None, None) for v in values]
+            self._count_odd(key, sum(v is not None and p == (None, None) for v, p in zip(values, pairs, strict=True)))
+        first, second = (nullable(*self._integers([pair[i] for pair in pairs], key, np.int64, _INT64)) for i in (0, 1))
+        return first, second
+
+    def texts(self, key: str, meaningless: Iterable[str] = ("",)) -> pd.Categorical:
+        """Texts as a categorical; `meaningless` ones are missing, as texts that are none."""
+        values = self.values(key)
+        if not set(map(type, values)) <= {str, type(None)}:
+            self._count_odd(key, sum(type(v) not in (str, type(None)) for v in values))
+            values = [v if type(v) is str else None for v in values]
+        codes, found = pd.factorize(np.array([*values, None], object)[:-1])
+        return _renamed(codes.astype(np.int64), [text(name) for name in found], set(meaningless))
+
+    def others(self, known: Iterable[str]) -> pd.Categorical:
+        """What the rows hold beside the keys `known`, as JSON text."""
+        strange = {layout: keys for layout in self._layouts if (keys := [k for k in layout if k not in known])}
+        if not strange:
+            return categorical(np.full(len(self.rows), -1), [])
+        position, to_json = self._position, self._place.fields_to_json
+        told = (to_json(row, strange.get(tuple(row), ()), position) for row in self.rows)
+        codes, found = pd.factorize(np.array([*told, None], object)[:-1])
+        return categorical(codes, list(found))
+
+    def _integers(self, values: list[Any], key: str, dtype: Any, bounds: tuple[int, int]) -> tuple[Any, Bools]:
+        low, high = bounds
+        if set(map(type, values)) == {int} and low <= min(values) and max(values) <= high:
+            return np.array(values, dtype), np.zeros(len(values), bool)
+        is_fit = [type(v) is int and low <= v <= high for v in values]
+        missing = ~np.array(is_fit, bool)
+        self._count_odd(key, sum(v is not None and not fit for v, fit in zip(values, is_fit, strict=True)))
+        return np.array([v if fit else 0 for v, fit in zip(values, is_fit, strict=True)], dtype), missing
+
+    def _count_odd(self, key: str, count: int) -> None:
+        if count:
+            self._place.problems.add(f"'{key}' of another type or out of range", self._position, count)
+
+
+def _renamed(codes: Ints, names: list[str], meaningless: set[str]) -> pd.Categorical:
+    """A categorical of `names`, which need not be unique; `meaningless` ones are missing."""
+    table: dict[str, int] = {}
+    place = [-1 if name in meaningless else table.setdefault(name, len(table)) for name in names]
+    return categorical(np.append(np.array(place, np.int64), -1)[codes], list(table))
+
+
+def flattened(rows: Sequence[dict[str, Any]], key: str, position: str, place: Place) -> tuple[list[Any], Ints]:
+    """The lists at `key` of all rows, one behind the other, and the length of each; a row without one has none."""
+    lists = [row.get(key) or [] for row in rows]
+    place.require_all(lists, list, f"{position}.{key}")
+    return list(chain.from_iterable(lists)), np.fromiter(map(len, lists), np.int64, len(lists))

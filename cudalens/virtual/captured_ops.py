@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.virtual.below import unseen
 from cudalens.virtual.graph_draws import Draws, StatePoint, number_of
-from cudalens.virtual.graph_memory import Memory, Operand, bytes_of, is_pageable, memory_of, unseen
+from cudalens.virtual.graph_memory import Memory, Operand, is_pageable, memory_of
 
 _BLANK: Final = frozenset(
     f"aten::{name}"
@@ -138,9 +139,9 @@ class Tape:
 
     def _undo(self) -> None:
         for memory, contents in reversed(self._saved.items()):
-            storage = memory.live
-            if storage is not None and storage.nbytes() >= contents.numel():
-                bytes_of(storage)[: contents.numel()].copy_(contents)
+            now = memory.contents()
+            if now is not None and now.numel() >= contents.numel():
+                now[: contents.numel()].copy_(contents)
         self._draws.restore()
         for operand in self._made:
             operand.undefine()
@@ -205,9 +206,9 @@ class Tape:
     def _save_memory(self, memory: Memory) -> None:
         if memory in self._saved or memory.made_by(self):
             return
-        storage = memory.live
-        if storage is not None:
-            self._saved[memory] = bytes_of(storage).clone()
+        contents = memory.contents()
+        if contents is not None:
+            self._saved[memory] = contents.clone()
 
 
 def num_generators(tape: Tape) -> int:

@@ -12,9 +12,10 @@ import torch
 
 from cudalens.device import hooks
 from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
+from cudalens.virtual.arenas import follow, keeps_bytes, move_in
 from cudalens.virtual.cuda_errors import INVALID_DEVICE, cuda_error
 from cudalens.virtual.generators import default_generators
-from cudalens.virtual.graph_memory import settled
+from cudalens.virtual.graph_memory import moved
 from cudalens.virtual.machine import Device, Machine
 from cudalens.virtual.residency import KEY, Residence
 from cudalens.virtual.signals import GpuTraceSignals
@@ -24,6 +25,7 @@ from cudalens.virtual.work import Work
 from cudalens.virtual.workspaces import Workspaces
 
 if TYPE_CHECKING:
+    from cudalens.virtual.allocator import PoolId
     from cudalens.virtual.specs import DeviceSpec
 
 _SYNCS: Final = "called a synchronizing CUDA operation"
@@ -124,6 +126,7 @@ class Gpus:
         target: What the call that is under way says about its result's place.
         sync_debug_mode: 0 silent, 1 warn, 2 error, as torch.cuda.set_sync_debug_mode.
         workspaces: Scratch memory of cuBLAS.
+        serves_graphs: Whether a graph capture has been begun.
         on_first_use: Called before the first memory is taken: torch.cuda initialises itself then. None afterwards.
     """
 
@@ -135,7 +138,7 @@ class Gpus:
         self.machine = Machine(spec, num_devices, GpuTraceSignals())
         self.devices = self.machine.devices
         self.torch_devices = [torch.device("cuda", index) for index in range(num_devices)]
-        self.is_closed = False
+        self.is_closed = self.serves_graphs = False
         self.target = Target()
         self.sync_debug_mode = 0
         self.on_first_use: Callable[[], None] | None = None
@@ -182,13 +185,22 @@ class Gpus:
             torch.OutOfMemoryError: The virtual device is full; torch's own words.
         """
         storage: Any = tensor.untyped_storage()
+        if self.serves_graphs and (there := follow(tensor, storage)) is not None:
+            return there
         num_bytes = storage.nbytes()
         if block is None and num_bytes:
             block = self.reserve(device, num_bytes)
+        if self.serves_graphs and block is not None and keeps_bytes(block):
+            residence: Residence = move_in(self, tensor, device, block)
+            moved(tensor.untyped_storage(), residence)
+            return residence
         residence = storage.__dict__[KEY] = Residence(self, device, block, num_bytes)
-        if self.machine.captures and block is not None:
-            settled(storage, self, block.address)
         return residence
+
+    def serve_graphs(self, device: Device, pool_id: PoolId) -> None:
+        """A graph capture uses a memory pool of a device from now on."""
+        self.serves_graphs = True
+        device.allocator.serve_graphs(pool_id)
 
     def reserve(self, device: Device, num_bytes: int) -> Block:
         """A block from the pool of the device's current stream.

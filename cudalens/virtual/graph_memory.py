@@ -1,17 +1,16 @@
-"""Memory as a CUDA graph sees it: places in storages, not tensors.
+"""Memory as a CUDA graph sees it: addresses in its pool, and storages elsewhere; never the user's tensors.
 
 A graph does not keep the user's tensors alive, so that their blocks go back to the graph's pool as they do on a real
-device. Where the user's storage is gone, the graph computes in memory of its own, or in what has taken the place in the
-pool since: graphs that share a pool and are replayed out of order overwrite each other's results as on a GPU.
+device. What a graph reads and writes in a pool it finds by address (`arenas`), whoever has that memory by then: graphs
+that share a pool and are replayed out of order overwrite each other's results as on a GPU. Memory from outside of any
+pool it knows by its storage, and says so where that is gone.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
-from weakref import WeakValueDictionary
 
 import torch
 
@@ -19,92 +18,72 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.residency import KEY, PINNED_KEY
 
 if TYPE_CHECKING:
+    from cudalens.virtual.arenas import Arena
     from cudalens.virtual.captured_ops import Tape
+    from cudalens.virtual.residency import Residence
 
 MEMORY_KEY: Final = "_cudalens_memory"
-_AUTOCAST: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | torch._C.DispatchKeySet(
-    torch._C.DispatchKey.AutocastCUDA
-)
-
-
-class Slot:
-    """A place in a graph's memory pool, by its address: whatever lies there is overwritten by what comes there next.
-
-    Attributes:
-        own: The contents, while no tensor of the user has the place.
-    """
-
-    __slots__ = ("__weakref__", "_occupant", "own")
-
-    def __init__(self) -> None:
-        self._occupant: Callable[[], torch.UntypedStorage | None] = lambda: None
-        self.own: torch.UntypedStorage | None = None
-
-    def occupy(self, storage: torch.UntypedStorage) -> None:
-        """A tensor of the user takes the place."""
-        self._occupant = weakref.ref(storage)
-
-    def occupant(self, num_bytes: int) -> torch.UntypedStorage | None:
-        """The user's storage here, where `num_bytes` fit into it."""
-        storage = self._occupant()
-        return storage if storage is not None and storage.nbytes() >= num_bytes else None
-
-
-_slots: WeakValueDictionary[tuple[int, int], Slot] = WeakValueDictionary()
-"""By the GPUs' identity and the address: graphs that share a pool share its places."""
 
 
 class Memory:
-    """A storage that a graph reads or writes.
+    """A piece of memory that a graph reads or writes.
 
     Attributes:
         maker: The tape whose operator made it; None for memory from outside of any capture.
         num_bytes: Its size.
-        slot: Its place in the pool.
+        arena: The bytes of the segment that it lies in, in a pool; None elsewhere.
+        address: Where in a pool.
+        own: Its contents outside of a pool, where a graph made it and no tensor of the user has it any more.
     """
 
-    __slots__ = ("_storage", "maker", "num_bytes", "slot")
+    __slots__ = ("_storage", "address", "arena", "maker", "num_bytes", "own")
 
     def __init__(self, storage: torch.UntypedStorage, maker: Tape | None) -> None:
         self._storage: Callable[[], torch.UntypedStorage | None] = weakref.ref(storage)
-        if maker is None and KEY not in storage.__dict__:  # page-locked host memory: a replay copies from or to it
+        residence: Residence | None = storage.__dict__.get(KEY)
+        if maker is None and residence is None:  # page-locked host memory: a replay copies from or to it
             self._storage = lambda: storage
         self.maker = None if maker is None else weakref.ref(maker)
         self.num_bytes = storage.nbytes()
-        self.slot = Slot()
+        self.own: torch.UntypedStorage | None = None
+        self.arena: Arena | None = None
+        self.address = 0
+        if residence is not None:
+            self.move(residence, self.num_bytes)
+
+    def move(self, residence: Residence, num_bytes: int) -> None:
+        """Its storage got a place on a device."""
+        self.num_bytes = num_bytes
+        self.arena, self.address = residence.arena, residence.address
 
     @property
     def storage(self) -> torch.UntypedStorage | None:
-        """The user's storage, while anything refers to it."""
+        """The user's storage, while anything refers to it; outside of a pool."""
         return self._storage()
 
     @property
-    def taken(self) -> torch.UntypedStorage | None:
-        """The storage of the user that lies there now: this one, or what took its place in the pool."""
-        storage = self._storage()
-        return self.slot.occupant(self.num_bytes) if storage is None else storage
-
-    @property
     def live(self) -> torch.UntypedStorage | None:
-        """Where its contents are now."""
-        storage = self.taken
-        return self.slot.own if storage is None else storage
+        """Where its contents are; outside of a pool."""
+        storage = self._storage()
+        return self.own if storage is None else storage
+
+    def contents(self) -> torch.Tensor | None:
+        """Its bytes, as a flat tensor of uint8; None where they are gone."""
+        if self.arena is not None:
+            return self.arena.bytes_at(self.address, self.num_bytes) if self.arena.is_there else None
+        storage = self.live
+        return None if storage is None else bytes_of(storage)
 
     def made_by(self, tape: Tape) -> bool:
         """Whether an operator of `tape` made it."""
         return self.maker is not None and self.maker() is tape
 
 
-def settled(storage: torch.UntypedStorage, gpus: object, address: int) -> None:
-    """A storage got its address while a capture is under way."""
+def moved(storage: torch.UntypedStorage, residence: Residence) -> None:
+    """A storage got a place in a pool."""
     memory: Memory | None = storage.__dict__.get(MEMORY_KEY)
-    if memory is None or memory.maker is None:
-        return
-    slot = _slots.get((id(gpus), address))
-    if slot is None:
-        slot = _slots[id(gpus), address] = Slot()
-    slot.occupy(storage)
-    memory.slot, memory.num_bytes = slot, storage.nbytes()
+    if memory is not None:
+        memory.move(residence, storage.nbytes())
 
 
 class Operand:
@@ -123,11 +102,13 @@ class Operand:
         Raises:
             VirtualDeviceError: Its memory is gone.
         """
-        storage = self.memory.live
-        if storage is None:
+        memory, tensor = self.memory, torch.empty(0, dtype=self._dtype)
+        arena = memory.arena
+        storage = memory.live if arena is None else arena.storage
+        if storage is None or (arena is not None and not arena.is_there):
             raise self._gone()
-        tensor = torch.empty(0, dtype=self._dtype)
-        tensor.set_(storage, self._offset, self._size, self._stride)
+        first = 0 if arena is None else (memory.address - arena.address) // tensor.element_size()
+        tensor.set_(storage, first + self._offset, self._size, self._stride)
         if self._flags != (False, False):
             torch._C._set_conj(tensor, self._flags[0])
             torch._C._set_neg(tensor, self._flags[1])
@@ -135,25 +116,33 @@ class Operand:
 
     def store(self, result: torch.Tensor) -> None:
         """Take over what an operator returned this time."""
-        if self.memory.taken is not None:
+        memory = self.memory
+        storage, is_alike = result.untyped_storage(), self._is_alike(result)
+        if memory.arena is not None and is_alike and storage.nbytes() == memory.num_bytes:
+            memory.arena.bytes_at(memory.address, memory.num_bytes).copy_(bytes_of(storage))
+        elif memory.arena is not None or memory.storage is not None:
             self.take().copy_(result)
-        elif result.storage_offset() == self._offset and result.stride() == self._stride:
-            self.memory.slot.own = result.untyped_storage()
+        elif is_alike:
+            memory.own = storage
         else:
-            if self.memory.slot.own is None:
-                self.memory.slot.own = torch.empty(self.memory.num_bytes, dtype=torch.uint8).untyped_storage()
+            if memory.own is None:
+                memory.own = torch.empty(memory.num_bytes, dtype=torch.uint8).untyped_storage()
             self.take().copy_(result)
+
+    def _is_alike(self, result: torch.Tensor) -> bool:
+        return result.storage_offset() == self._offset and result.stride() == self._stride
 
     def blank(self, result: torch.Tensor) -> None:
         """As `store`, of an operator that leaves its result unwritten."""
-        if self.memory.live is None:
+        if self.memory.arena is None and self.memory.live is None:
             self.store(result)
 
     def undefine(self) -> None:
         """Mark its contents as never written."""
-        if self.memory.storage is not None:
-            tensor = self.take()
-            tensor.fill_(float("nan") if tensor.is_floating_point() or tensor.is_complex() else 0)
+        if self.memory.arena is None and self.memory.storage is None:
+            return
+        tensor = self.take()
+        tensor.fill_(float("nan") if tensor.is_floating_point() or tensor.is_complex() else 0)
 
     def _gone(self) -> VirtualDeviceError:
         what = f"a {self._dtype} tensor of size {tuple(self._size)}"
@@ -197,15 +186,3 @@ def bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
     """A storage as a flat tensor of uint8."""
     flat = torch.empty(0, dtype=torch.uint8)
     return flat.set_(storage)
-
-
-@contextmanager
-def unseen() -> Iterator[None]:
-    """Run operators as the dispatch handler does: below autograd and autocast, and seen by no mode of torch."""
-    with (
-        torch._C.DisableTorchFunction(),
-        torch._C._DisableTorchDispatch(),
-        torch._C._AutoDispatchBelowAutograd(),
-        torch._C._ExcludeDispatchKeyGuard(_AUTOCAST),
-    ):
-        yield

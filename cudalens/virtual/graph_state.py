@@ -80,6 +80,7 @@ class GraphState:
         self._hold(before_capture(self.gpus, stream))
         capture = GraphCapture(stream, cast("Mode", mode))
         self.device.allocator.begin_allocate_to_pool(self.pool_id, capture.accepts)
+        self.gpus.serve_graphs(self.device, self.pool_id)
         self._holds_pool = True
         try:
             capture.begin()

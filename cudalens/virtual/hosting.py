@@ -65,13 +65,13 @@ def blank(func: Any, like: torch.Tensor) -> torch.Tensor | None:
     """`like` in untouched memory, where `func` leaves its result blank; otherwise None."""
     if func not in _BLANK:
         return None
-    memory = _reserve(like.untyped_storage().nbytes())
+    memory = reserve(like.untyped_storage().nbytes())
     storage = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
     made = torch.empty(0, dtype=like.dtype)
     return made.set_(storage, 0, like.shape, like.stride())
 
 
-def _reserve(num_bytes: int) -> mmap.mmap:
+def reserve(num_bytes: int) -> mmap.mmap:
     """Address space without a claim on memory, where the system knows such a thing (Linux: MAP_NORESERVE)."""
     flags = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
     if not flags:

@@ -61,7 +61,10 @@ def check_out(gpus: Gpus, plan: Plan, kwargs: dict[str, Any], device: Device) ->
     """
     where = gpus.torch_devices[device.index]
     for name, tensor in kwargs.items():
-        if not _is_strided(tensor) or (tensor.device == where) or ADOPT_KEY in tensor.untyped_storage().__dict__:
+        if not _is_strided(tensor):
+            continue
+        residence = residence_of(tensor)
+        if residence.device is device if residence is not None else ADOPT_KEY in tensor.untyped_storage().__dict__:
             continue
         if plan.is_pointwise:
             raise RuntimeError(_message(plan, name, tensor, where))

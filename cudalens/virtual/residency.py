@@ -15,6 +15,7 @@ from cudalens.virtual import host_memory
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
+    from cudalens.virtual.arenas import Arena
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.machine import Device
 
@@ -37,6 +38,9 @@ class Residence:
 
     __slots__ = ("block", "device", "gpus", "num_bytes", "torch_device")
 
+    arena: Arena | None = None
+    """The bytes of its segment, where those are the storage's own (`arenas`)."""
+
     def __init__(self, gpus: Gpus, device: Device, block: Block | None, num_bytes: int) -> None:
         self.gpus, self.device, self.block, self.num_bytes = gpus, device, block, num_bytes
         self.torch_device = gpus.torch_devices[device.index]
@@ -50,6 +54,61 @@ class Residence:
         block = self.block
         if block is not None and not self.gpus.is_closed:
             self.gpus.release(self.device, block)
+
+
+class ArenaResidence(Residence):
+    """A storage's place in memory of a graph's pool, which others may write too, and which it need not own.
+
+    Attributes:
+        arena: The bytes of its segment.
+    """
+
+    __slots__ = ("_address", "arena")
+
+    arena: Arena
+
+    def __init__(
+        self, gpus: Gpus, device: Device, arena: Arena, address: int, num_bytes: int, block: Block | None = None
+    ) -> None:
+        super().__init__(gpus, device, block, num_bytes)
+        self.arena, self._address = arena, address
+
+    @property
+    def address(self) -> int:
+        """Device pointer of the storage."""
+        return self._address
+
+    def with_block(self, block: Block | None) -> ArenaResidence:
+        """The same place, owning that block, or nothing."""
+        return ArenaResidence(self.gpus, self.device, self.arena, self._address, self.num_bytes, block)
+
+
+class Spoilt(Residence):
+    """In the place of a residence: somebody else's values lie where the storage was, and whoever uses it is told."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, of: Residence, message: str) -> None:
+        self.gpus, self.torch_device, self.num_bytes, self.message = of.gpus, of.torch_device, of.num_bytes, message
+
+    @property
+    def device(self) -> Device:  # type: ignore[override]
+        """Asked by whoever is about to use the storage.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError(self.message)
+
+    @property
+    def address(self) -> int:
+        """Likewise."""
+        raise RuntimeError(self.message)
+
+    @property
+    def block(self) -> Block | None:  # type: ignore[override]
+        """It owns nothing."""
+        return None
 
 
 def residence_of(tensor: torch.Tensor) -> Residence | None:

@@ -75,7 +75,7 @@ _QUESTIONS: Final = {"device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu}
 def _get_device(gpus: Gpus, original: Any) -> Any:
     def get_device(self: torch.Tensor) -> int:
         residence = residence_of(self)
-        return int(original(self)) if residence is None else residence.device.index
+        return int(original(self)) if residence is None else int(residence.torch_device.index)
 
     return get_device
 
@@ -95,7 +95,7 @@ def _numpy(gpus: Gpus, original: Any) -> Any:
         residence = residence_of(self)
         if residence is None:
             return original(self, force=force)
-        if not force:
+        if not force and residence.device:
             raise TypeError(f"can't convert {residence.torch_device} device type tensor to numpy. {_HOST_FIRST}")
         return original(self.detach().cpu(), force=True)
 
@@ -105,7 +105,7 @@ def _numpy(gpus: Gpus, original: Any) -> Any:
 def _array(gpus: Gpus, original: Any) -> Any:
     def __array__(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it is numpy's
         residence = residence_of(self)
-        if residence is not None:
+        if residence is not None and residence.device:
             raise TypeError(f"can't convert {residence.torch_device} device type tensor to numpy. {_HOST_FIRST}")
         return original(self, *args, **kwargs)
 

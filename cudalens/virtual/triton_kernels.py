@@ -23,9 +23,9 @@ import torch
 from cudalens.device import hooks
 from cudalens.device.launches import bound, name_of, tensors_in
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.below import unseen
 from cudalens.virtual.durations import kernel_ns
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.graph_memory import unseen
 from cudalens.virtual.imports import when_imported
 from cudalens.virtual.kernel_names import NAMESPACE
 from cudalens.virtual.machine import Device

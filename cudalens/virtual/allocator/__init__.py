@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from cudalens.virtual.allocator.blocks import Block, Segment
 from cudalens.virtual.allocator.caching import CachingAllocator
+from cudalens.virtual.allocator.checkpoint import PoolState
 from cudalens.virtual.allocator.conf import AllocatorConf, conf_from_environment, parse_conf
 from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, Action, Fence, Host, PoolId
 from cudalens.virtual.allocator.snapshot import combine
@@ -28,6 +29,7 @@ __all__ = [
     "Fence",
     "Host",
     "PoolId",
+    "PoolState",
     "Segment",
     "combine",
     "conf_from_environment",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
+from typing import Any
 
 from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, PoolId
 from cudalens.virtual.allocator.sizes import round_up
@@ -25,13 +26,15 @@ class Segment:
         page_size: Of an expandable segment, how many bytes are mapped at a time; 0 of others.
         mapped_bytes: How much memory stands behind it.
         head: Its first block, the same as long as it lives.
+        backing: What its bytes are kept in by whoever keeps them; None otherwise, and once it went back to the device.
     """
 
-    __slots__ = ("address", "head", "mapped_bytes", "page_size", "size", "stream")
+    __slots__ = ("address", "backing", "head", "mapped_bytes", "page_size", "size", "stream")
 
     def __init__(self, address: int, size: int, stream: int, page_size: int = 0) -> None:
         self.address, self.size, self.stream, self.page_size = address, size, stream, page_size
         self.mapped_bytes = 0 if page_size else size
+        self.backing: Any = None
         self.head: Block
 
     @property
@@ -298,14 +301,15 @@ class PrivatePool:
         use_count: How many graphs and MemPools hold it; at 0 its memory may go back to the device.
         reserved_bytes: How much memory stands behind it.
         use_on_oom: Whether other requests may take from it rather than fail.
+        serves_graphs: Whether a graph capture has used it.
     """
 
-    __slots__ = ("large", "pool_id", "reserved_bytes", "small", "use_count", "use_on_oom")
+    __slots__ = ("large", "pool_id", "reserved_bytes", "serves_graphs", "small", "use_count", "use_on_oom")
 
     def __init__(self, pool_id: PoolId) -> None:
         self.pool_id = pool_id
         self.use_count = 1
         self.reserved_bytes = 0
-        self.use_on_oom = False
+        self.use_on_oom = self.serves_graphs = False
         self.small = BlockPool(is_small=True, owner=self)
         self.large = BlockPool(is_small=False, owner=self)

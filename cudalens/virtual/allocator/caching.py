@@ -12,6 +12,7 @@ from threading import RLock
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator.blocks import Block, BlockPool, Segment
 from cudalens.virtual.allocator.books import Books
+from cudalens.virtual.allocator.checkpoint import PoolState, Restored, checkpoint, restore
 from cudalens.virtual.allocator.conf import AllocatorConf
 from cudalens.virtual.allocator.heap import Heap, too_large
 from cudalens.virtual.allocator.history import History
@@ -158,7 +159,7 @@ class CachingAllocator:
         if not block.is_allocated:
             if block is self._null:
                 return
-            raise RuntimeError(f"invalid device pointer: {block.address:#x}")
+            block = self._present(block)
         with self._lock:
             if self._is_busy:
                 self._late_frees.append((block, stack))
@@ -171,12 +172,23 @@ class CachingAllocator:
                     self._leave()
                 self._is_busy = False
 
+    def _present(self, block: Block) -> Block:
+        """What is handed out at a block's address now: bringing a pool's state back may have cut its segment anew.
+
+        Raises:
+            RuntimeError: Nothing is (torch's words).
+        """
+        found = self.find_block(block.address)
+        if found is None:
+            raise RuntimeError(f"invalid device pointer: {block.address:#x}")
+        return found
+
     def record_stream(self, block: Block, stream: int) -> None:
         """Another stream uses the block: once freed it is reused only when that stream has passed the free."""
         if block is self._null or stream == block.stream:
             return
         with self._lock:
-            self._heap.pending.use(block, stream)
+            self._heap.pending.use(block if block.is_allocated else self._present(block), stream)
 
     def empty_cache(self, pool_id: PoolId | None = None, *, stack: object = None) -> None:
         """Give the device what is free.
@@ -333,6 +345,29 @@ class CachingAllocator:
         with self._lock:
             self._heap.pools.switch_off(pool_id)
 
+    def serve_graphs(self, pool_id: PoolId) -> None:
+        """A graph capture uses a private pool from now on."""
+        self._heap.pools.find(pool_id).serves_graphs = True
+
+    def checkpoint_pool(self, pool_id: PoolId) -> PoolState:
+        """The state of a private pool (``torch._C._cuda_getCheckpointState``).
+
+        Raises:
+            RuntimeError: It cannot be told (:func:`checkpoint.checkpoint`).
+        """
+        with self._lock:
+            return checkpoint(self._heap, pool_id)
+
+    def restore_pool(self, state: PoolState, *, stack: object = None) -> Restored:
+        """Bring a private pool back to a state (``setCheckpointPoolState``); `stack` as for :meth:`malloc`.
+
+        Raises:
+            RuntimeError: It cannot be done (:func:`checkpoint.restore`).
+        """
+        done: list[Restored] = []
+        self._run(lambda: done.append(restore(self._heap, state, stack)))
+        return done[0]
+
     def release_pool(self, pool_id: PoolId) -> None:
         """Hold a private pool once less; when nobody does, :meth:`empty_cache` may give its memory back."""
         with self._lock:
@@ -345,6 +380,25 @@ class CachingAllocator:
     def pool_ids(self) -> list[PoolId]:
         """The private pools that are held or still have memory."""
         return list(self._heap.pools.private)
+
+    def pool_bytes(self, pool_id: PoolId) -> tuple[int, int]:
+        """What a private pool holds, and what of it is handed out, bytes; nothing where there is no such pool."""
+        pool = self._heap.pools.private.get(pool_id)
+        reserved = 0 if pool is None else pool.reserved_bytes
+        return reserved, sum(block.size for block in self.live_blocks(pool_id))
+
+    def find_segment(self, address: int) -> Segment | None:
+        """The segment that has the address."""
+        for segment in self._reserve.segments.values():
+            if 0 <= address - segment.address < segment.size:
+                return segment
+        return None
+
+    def find_block(self, address: int) -> Block | None:
+        """The block that is handed out and begins at the address."""
+        segment = self.find_segment(address)
+        blocks = () if segment is None else segment.blocks()
+        return next((block for block in blocks if block.address == address and block.is_allocated), None)
 
     def live_blocks(self, pool_id: PoolId | None = None) -> list[Block]:
         """The blocks handed out, ascending by address; of one memory pool, or of all for None."""

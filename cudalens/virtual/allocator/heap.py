@@ -71,18 +71,27 @@ class Heap:
         if block is None:
             block = self._obtain(pool, stream, size, stack)
             expandable = expandable and block.pool is pool
-        return self._hand_out(block, size, num_bytes, expandable, stack)
+        pool, rest = block.pool, block.size - size
+        is_cut = rest >= MIN_BLOCK if pool.is_small or expandable else rest > SMALL_LIMIT and size < self._max_split
+        return self.occupy(block, size, num_bytes, is_cut=is_cut and not pool.no_split, stack=stack)
 
     def _take(self, pool: BlockPool, stream: int, size: int, expandable: bool) -> Block | None:
         if self._collects:
             pool.num_searches += 1
         return pool.take(stream, size, expandable, self._max_split, self._rounding)
 
-    def _hand_out(self, block: Block, size: int, num_bytes: int, expandable: bool, stack: object) -> Block:
+    def occupy(self, block: Block, size: int, num_bytes: int, *, is_cut: bool, stack: object) -> Block:
+        """Hand out a free block, which is in no set any more.
+
+        Args:
+            block: The block.
+            size: How much of it, rounded.
+            num_bytes: What was asked for.
+            is_cut: Whether what is beyond `size` becomes a block of its own.
+            stack: The stack frames.
+        """
         pool = block.pool
-        rest = block.size - size
-        splits = rest >= MIN_BLOCK if pool.is_small or expandable else rest > SMALL_LIMIT and size < self._max_split
-        if splits and not pool.no_split:
+        if is_cut:
             self._split(block, size)
         elif (block.prev is not None or block.next is not None) and not block.segment.page_size:
             self._count_inactive(pool.is_small, -1, -block.size)
@@ -146,6 +155,15 @@ class Heap:
         pool.insert(block)
         self._all_usage.retire(size, requested)
         self._usage[pool.is_small].retire(size, requested)
+
+    @property
+    def level(self) -> StackLevel:
+        """For what stack frames are gathered."""
+        return self._history.level
+
+    def defer_no_longer(self) -> None:
+        """Frees that waited for the end of a graph capture go on waiting for their events, where there are any."""
+        self.pending.end_deferral(lambda block: self._retire(block, None))
 
     def _process_pending(self, stack: object) -> None:
         self.pending.process(lambda block: self._retire(block, stack))

@@ -49,7 +49,10 @@ class PendingFrees:
             block.num_fences += 1
             self._fences.setdefault(stream, deque()).append((self._host.fence(stream), block))
 
-    def _end_deferral(self, retire: _Retire) -> None:
+    def end_deferral(self, retire: _Retire) -> None:
+        """Once no graph is captured any more: record the events that could not be recorded meanwhile."""
+        if self._host.is_capturing():
+            return
         deferred, self._deferred = self._deferred, {}
         for block in deferred:
             captured = self._captured_uses.pop(block, None)
@@ -63,7 +66,7 @@ class PendingFrees:
         """Free what has been passed; each stream's events are asked in their order, up to the first not passed."""
         if self._host.is_capturing():
             return
-        self._end_deferral(retire)
+        self.end_deferral(retire)
         for stream, queue in list(self._fences.items()):
             while queue and queue[0][0].is_done():
                 self._passed(queue.popleft()[1], retire)
@@ -82,7 +85,7 @@ class PendingFrees:
                 "num_active_captures_ == 0 INTERNAL ASSERT FAILED: cached memory cannot be waited for "
                 "while a CUDA graph is being captured; empty the cache after the capture."
             )
-        self._end_deferral(retire)
+        self.end_deferral(retire)
         for stream, queue in list(self._fences.items()):
             kept: deque[tuple[Fence, Block]] = deque()
             for fence, block in queue:

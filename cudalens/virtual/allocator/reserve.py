@@ -140,6 +140,7 @@ class Reserve:
 
     def _close(self, segment: Segment) -> None:
         del self.segments[segment.address]
+        segment.backing = None
         self.space.release(segment.address, segment.size)
 
     def _count(self, pool: BlockPool, num_bytes: int) -> None:

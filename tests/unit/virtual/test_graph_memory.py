@@ -83,7 +83,7 @@ def test_graphs_share_a_pool_and_what_the_first_computes_reaches_the_second(grap
         assert out.tolist() == [10 * (value + 1)] * 4
 
 
-def test_a_graph_that_reads_what_another_has_not_computed_yet_says_so(h100):
+def test_a_graph_that_reads_what_another_has_not_computed_yet_reads_what_lies_there(h100):
     x = torch.ones(4, device="cuda")
     pool = torch.cuda.graph_pool_handle()
     first, hidden = capture(lambda: x + 1, pool=pool)
@@ -91,8 +91,8 @@ def test_a_graph_that_reads_what_another_has_not_computed_yet_says_so(h100):
     second, out = capture(lambda: made[0] * 10, pool=pool)
     made.clear()
     del hidden
-    with pytest.raises(VirtualDeviceError, match="Replay the graphs in the order of their captures"):
-        second.replay()
+    second.replay()
+    assert out.isnan().all()
     first.replay()
     second.replay()
     assert out.tolist() == [20] * 4

@@ -1,0 +1,184 @@
+"""The state of a private pool, kept, and brought back later (torch: Note [Checkpointing PrivatePoolState]).
+
+The replay of a CUDA graph brings tensors to life that the allocator knows nothing of. Who wants to allocate in the
+graph's pool afterwards has to bring back the books of the moment when the graph had been captured. As torch does it,
+with the same actions in the history and the same counters: everything in the pool is freed, every segment is handed out
+again block by block as it was then, and the blocks that were free then are freed. Segments that came since stay, free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from cudalens.virtual.allocator.blocks import Block, BlockPool, PrivatePool, Segment
+from cudalens.virtual.allocator.history import StackLevel, gather
+from cudalens.virtual.allocator.interfaces import PoolId
+
+if TYPE_CHECKING:
+    from cudalens.virtual.allocator.heap import Heap
+
+_FREEABLE: Final = "Not expected to checkpoint freeable graph"
+
+
+class BlockState(NamedTuple):
+    """A block, as it was.
+
+    Attributes:
+        address: Its first byte.
+        size: Its bytes.
+        is_allocated: Whether it was handed out.
+    """
+
+    address: int
+    size: int
+    is_allocated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """A private pool, as it was.
+
+    Attributes:
+        pool_id: Its id.
+        segments: Their blocks, ascending by address.
+    """
+
+    pool_id: PoolId
+    segments: tuple[tuple[BlockState, ...], ...]
+
+    @property
+    def allocated(self) -> Iterator[BlockState]:
+        """The blocks that were handed out."""
+        return (block for segment in self.segments for block in segment if block.is_allocated)
+
+
+class Restored(NamedTuple):
+    """What bringing a state back did.
+
+    Attributes:
+        freed: Addresses that had been handed out before.
+        created: The blocks that are handed out now.
+    """
+
+    freed: list[int]
+    created: list[Block]
+
+
+def checkpoint(heap: Heap, pool_id: PoolId) -> PoolState:
+    """The present state of a private pool.
+
+    Raises:
+        RuntimeError: Nobody holds the pool, there is none of that id, or another stream may still use a block that
+            was freed; torch's own words.
+    """
+    heap.defer_no_longer()
+    segments = _segments(heap, _pool(heap, pool_id, "Could not find pool of id"))
+    if any(block.num_fences for segment in segments for block in segment.blocks()):
+        raise RuntimeError("Events should have synchronized when checkpointing block")
+    return PoolState(
+        pool_id,
+        tuple(
+            tuple(BlockState(block.address, block.size, block.is_allocated) for block in segment.blocks())
+            for segment in segments
+        ),
+    )
+
+
+def restore(heap: Heap, state: PoolState, stack: object) -> Restored:
+    """Bring a private pool back to a state.
+
+    Args:
+        heap: The allocator's.
+        state: From `checkpoint`.
+        stack: The stack frames, or what returns them.
+
+    Raises:
+        RuntimeError: Nobody holds the pool, a segment is gone, or its blocks cannot be cut as they were; torch's own
+            words.
+    """
+    frames = gather(stack) if heap.level >= StackLevel.STATE else None
+    pool = _pool(heap, state.pool_id, "Could not find private pool id")
+    freed = _free_all(heap, pool, stack)
+    heads = {block.address: block for part in (pool.small, pool.large) for block in part}
+    created: list[Block] = []
+    for blocks in state.segments:
+        head = heads.get(blocks[0].address)
+        if head is None:
+            raise RuntimeError(f" could not find {blocks[0].address:#x}")
+        _hand_out_all(heap, head, blocks, frames)
+        created += _free_as_before(heap, head.segment, blocks, stack)
+    return Restored(freed, created)
+
+
+def _pool(heap: Heap, pool_id: PoolId, missing: str) -> PrivatePool:
+    if pool_id in heap.pools.freeable:
+        raise RuntimeError(_FREEABLE)
+    pool = heap.pools.private.get(pool_id)
+    if pool is None:
+        raise RuntimeError(missing)
+    return pool
+
+
+def _segments(heap: Heap, pool: PrivatePool) -> list[Segment]:
+    segments = (segment for segment in heap.reserve.segments.values() if segment.head.pool.owner is pool)
+    return sorted(segments, key=lambda segment: segment.address)
+
+
+def _free_all(heap: Heap, pool: PrivatePool, stack: object) -> list[int]:
+    freed = []
+    for segment in _segments(heap, pool):
+        for block in [block for block in segment.blocks() if block.is_allocated]:
+            if block.num_fences:
+                raise RuntimeError("Events should have synchronized when setting checkpointed block")
+            freed.append(block.address)
+            heap.free(block, stack)
+    return freed
+
+
+def _hand_out_all(heap: Heap, head: Block, blocks: tuple[BlockState, ...], frames: object) -> None:
+    """Hand out every block of a segment, free or not, cut as it was."""
+    block: Block | None = head
+    for number, state in enumerate(blocks):
+        assert block is not None
+        is_last = number == len(blocks) - 1
+        if is_last and block.segment.is_expandable:
+            _check_tail(block)
+            continue
+        pool: BlockPool = block.pool
+        pool.discard(block)
+        heap.occupy(block, state.size, state.size, is_cut=block.size > state.size, stack=frames)
+        _check(block.address == state.address, "curr_block->ptr == block_state.ptr")
+        _check(block.size == state.size, "curr_block->size == block_state.size")
+        block = block.next
+        _check((block is None) is is_last, "(curr_block != nullptr) == ((i + 1) < (segment_len))")
+
+
+def _free_as_before(heap: Heap, segment: Segment, blocks: tuple[BlockState, ...], stack: object) -> list[Block]:
+    """Free the blocks that were free; returns the others."""
+    created = []
+    now = list(segment.blocks())
+    for block, state in zip(now, blocks, strict=True):
+        if block is now[-1] and segment.is_expandable:
+            continue
+        if state.is_allocated:
+            created.append(block)
+        else:
+            heap.free(block, stack)
+    return created
+
+
+def _check_tail(block: Block) -> None:
+    """The last block of an expandable segment is what can still be mapped: it is neither cut nor handed out."""
+    _check(block.next is None, "curr_block->next == nullptr")
+    _check(not block.mapped, "!curr_block->mapped")
+    _check(not block.is_allocated, "curr_block->allocated == false")
+
+
+def _check(is_so: bool, condition: str) -> None:
+    if not is_so:
+        raise RuntimeError(
+            f"Expected {condition} to be true, but got false.  (Could this error message be improved?  If so, please "
+            "report an enhancement request to PyTorch.)"
+        )

@@ -1,0 +1,140 @@
+"""The bytes of graphs' memory pools: tensors whose addresses overlap share them, as on a GPU.
+
+Memory that a CUDA graph uses is written by every replay, whoever has it by then. So a storage in the pool of a graph
+(one that a capture uses or has used) does not keep its values for itself: its bytes are those of its segment, at its
+address. Elsewhere every storage has bytes of its own, which nobody could tell apart.
+"""
+
+from __future__ import annotations
+
+import mmap
+import weakref
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from cudalens.virtual.below import unseen
+from cudalens.virtual.hosting import reserve
+from cudalens.virtual.residency import KEY, ArenaResidence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cudalens.virtual.allocator import Block, Segment
+    from cudalens.virtual.gpus import Gpus
+    from cudalens.virtual.machine import Device
+
+MOVED_KEY: Final = "_cudalens_moved"
+"""Where a storage was made before its values moved to an arena: a weak reference to the one there."""
+
+
+class Arena:
+    """The bytes of one segment.
+
+    Attributes:
+        address: The segment's first byte, as the device counts.
+        storage: All of them.
+    """
+
+    __slots__ = ("__weakref__", "_memory", "_segment", "address", "storage")
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment, self.address = segment, segment.address
+        self._memory: mmap.mmap = reserve(segment.size)
+        self.storage: torch.UntypedStorage = torch.frombuffer(self._memory, dtype=torch.uint8).untyped_storage()
+
+    @classmethod
+    def of(cls, segment: Segment) -> Arena:
+        """The segment's, made where it has none."""
+        arena: Arena | None = segment.backing
+        if arena is None:
+            arena = segment.backing = cls(segment)
+        return arena
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the allocator still holds the segment."""
+        return self._segment.backing is self
+
+    def storage_at(self, address: int, num_bytes: int) -> Any:
+        """A storage of its own over some of the bytes; it cannot be resized."""
+        part = torch.frombuffer(self._memory, dtype=torch.uint8, count=num_bytes, offset=address - self.address)
+        return part.untyped_storage()
+
+    def bytes_at(self, address: int, num_bytes: int) -> torch.Tensor:
+        """Some of the bytes, as a flat tensor of uint8."""
+        return torch.empty(0, dtype=torch.uint8).set_(self.storage, address - self.address, (num_bytes,), (1,))
+
+
+def keeps_bytes(block: Block) -> bool:
+    """Whether a block's bytes are kept by its segment."""
+    owner = block.pool.owner
+    return owner is not None and owner.serves_graphs
+
+
+def move_in(gpus: Gpus, tensor: torch.Tensor, device: Device, block: Block) -> ArenaResidence:
+    """Put a tensor's values where its block is; the tensor stays the same object.
+
+    Args:
+        gpus: The virtual GPUs.
+        tensor: In host memory of its own, of which nobody else has a view but what is moved in next (`follow`).
+        device: The block's.
+        block: Of a pool that serves graphs.
+    """
+    before: Any = tensor.untyped_storage()
+    arena, num_bytes = Arena.of(block.segment), before.nbytes()
+    storage = arena.storage_at(block.address, num_bytes)
+    with unseen():
+        _bytes_of(storage).copy_(_bytes_of(before))
+        _lie_on(tensor, storage)
+    residence = ArenaResidence(gpus, device, arena, block.address, num_bytes, block)
+    storage.__dict__.update(before.__dict__)
+    storage.__dict__[KEY] = residence
+    if KEY in before.__dict__:
+        before.__dict__[KEY] = residence
+    before.__dict__[MOVED_KEY] = weakref.ref(storage)
+    return residence
+
+
+def follow(tensor: torch.Tensor, before: Any) -> ArenaResidence | None:
+    """Where `before`, the tensor's storage, has moved already, let the tensor lie there; None where it has not."""
+    find: Callable[[], Any] | None = before.__dict__.get(MOVED_KEY)
+    storage = None if find is None else find()
+    if storage is None:
+        return None
+    with unseen():
+        _lie_on(tensor, storage)
+    residence: ArenaResidence = storage.__dict__[KEY]
+    return residence
+
+
+def settle_blank(gpus: Gpus, like: torch.Tensor, device: Device, block: Block) -> torch.Tensor:
+    """A tensor as `like`, a tensor without memory, at its block; what lay there lies there still."""
+    arena, num_bytes = Arena.of(block.segment), like.untyped_storage().nbytes()
+    storage = arena.storage_at(block.address, num_bytes)
+    storage.__dict__[KEY] = ArenaResidence(gpus, device, arena, block.address, num_bytes, block)
+    return torch.empty(0, dtype=like.dtype).set_(storage, 0, like.shape, like.stride())
+
+
+def loosen(tensor: torch.Tensor) -> None:
+    """Let a tensor lie in host memory of its own, so that it can be resized; it is to be settled afterwards."""
+    before: Any = tensor.untyped_storage()
+    with unseen():
+        storage: Any = _bytes_of(before).clone().untyped_storage()
+        _lie_on(tensor, storage)
+    storage.__dict__.update(before.__dict__)
+    before.__dict__.clear()
+
+
+def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def _lie_on(tensor: torch.Tensor, storage: torch.UntypedStorage) -> None:
+    """As ``set_``, of which autograd's count of in-place changes shall not know."""
+    there = torch.empty(0, dtype=tensor.dtype)
+    there.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
+    if tensor.is_conj() or tensor.is_neg():
+        torch._C._set_conj(there, tensor.is_conj())
+        torch._C._set_neg(there, tensor.is_neg())
+    tensor.data = there

@@ -47,6 +47,16 @@ _PASSED_BY: Final = (
 """Files whose stack frames are never the user's."""
 
 
+def is_own(filename: str) -> bool:
+    """Whether a file is this package's."""
+    return filename.startswith(f"{_OWN}/")
+
+
+def is_passed_by(filename: str) -> bool:
+    """Whether a file's stack frames are never the user's: it is Python's machinery, torch's or this package's."""
+    return filename.startswith(_PASSED_BY)
+
+
 class Place:
     """A point in the user's source. There is one object per point, so that identity is equality.
 
@@ -240,20 +250,25 @@ class StackFrame:
 
 
 def frames_of(stack: object, *, depth: int | None = None, user_only: bool = False) -> list[StackFrame]:
-    """A call stack as `gatherer` took it, innermost first, from the innermost entry of the user's on.
+    """A call stack, innermost first, from the innermost entry of the user's on.
 
     Args:
-        stack: Taken by `gatherer`; None for no stack.
+        stack: Taken by `gatherer`, or an object whose `entries()` are what torch makes of such a one; None for no stack.
         depth: Entries at most.
         user_only: Leave out torch's own entries farther out too.
     """
-    symbolize = getattr(getattr(torch._C, "_profiler", None), "symbolize_tracebacks", None)
-    if stack is None or symbolize is None:
-        return []
-    named = [_stack_frame(entry) for entry in symbolize([stack])[0]]
+    named = [_stack_frame(entry) for entry in _entries(stack)]
     first = next((n for n, entry in enumerate(named) if entry.is_user), len(named))
     kept = [entry for entry in named[first:] if entry.is_user or not user_only]
     return _without_shell(kept)[:depth]
+
+
+def _entries(stack: object) -> list[dict[str, Any]]:
+    told: Callable[[], list[dict[str, Any]]] | None = getattr(stack, "entries", None)
+    if told is not None:
+        return told()
+    symbolize = getattr(getattr(torch._C, "_profiler", None), "symbolize_tracebacks", None)
+    return [] if stack is None or symbolize is None else list(symbolize([stack])[0])
 
 
 def _stack_frame(entry: dict[str, Any]) -> StackFrame:

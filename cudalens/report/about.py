@@ -28,6 +28,7 @@ KEYS: Final = (
     ("C", "fold or unfold the lane"),
     ("Esc", "let go of the selection"),
     ("arrows, Home, End in the list of races", "go from race to race"),
+    ("arrows, Home, End in the graph tree", "go from row to row; right opens, left closes"),
 )
 
 

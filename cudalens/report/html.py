@@ -19,7 +19,7 @@ from typing import Any, Final
 from cudalens.frames import Trace, atomic_write
 from cudalens.frames.files import check_target
 from cudalens.report import about
-from cudalens.views import assets, payload, races, text
+from cudalens.views import assets, graphs, graphs_text, payload, races, text
 from cudalens.views.facts import facts
 from cudalens.views.svg import timeline_svg
 
@@ -43,8 +43,7 @@ def to_html(trace: Trace, path: str | os.PathLike[str], *, title: str | None = N
     Raises:
         OutputError: The file cannot be written; what stood there is untouched.
     """
-    what = "Races" if text.is_races_alone(trace) else "Profile"
-    heading = f"{what} of {trace.info.name}" if title is None else title
+    heading = f"{text.what(trace)} of {trace.info.name}" if title is None else title
     target = check_target(path)  # before the work, not after it
     page = "".join(_page(trace, heading)).encode("utf-8", errors="replace")
     with atomic_write(target) as file:
@@ -97,11 +96,14 @@ def _head(title: str, script: str) -> str:
 
 def _static(trace: Trace, title: str) -> str:
     verdict, table = text.summary(trace).html_parts()
+    found = [races.static_html(trace), graphs.static_html(trace)]
+    if graphs_text.has_failed(trace):
+        found.reverse()
     return (
         f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{verdict}{races.static_html(trace)}{timeline_svg(trace)}{table}'
+        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{timeline_svg(trace)}{table}'
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
         f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
     )
@@ -130,6 +132,8 @@ def _blocks(trace: Trace) -> Iterator[str]:
     yield _data("cudalens-facts", _json(config), kind="application/json")
     if races.has_races(trace):
         yield _data("cudalens-races", _base64(races.pack(trace)))
+    if graphs.has_graphs(trace):
+        yield _data("cudalens-graphs", _base64(graphs.pack(trace)))
     for name in assets.LIBRARIES:
         yield _data(f"cudalens-{name}", _base64(assets.library(name)))
 

@@ -36,7 +36,7 @@ def module_text(entry: str) -> str:
 @cache
 def style_text() -> str:
     """The style sheet of the app."""
-    return _static("app.css") + races_style_text()
+    return _static("app.css") + races_style_text() + graphs_style_text()
 
 
 @cache
@@ -49,6 +49,12 @@ def races_style_text() -> str:
 def devices_style_text() -> str:
     """The style sheet of the cards of GPUs, which stand in pages without the app."""
     return _static("devices.css")
+
+
+@cache
+def graphs_style_text() -> str:
+    """The style sheet of the graph tree alone, likewise."""
+    return _static("graphs.css")
 
 
 @cache

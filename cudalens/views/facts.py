@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cudalens.frames import Trace
-from cudalens.views import races, text
+from cudalens.views import graphs, graphs_text, races, text
 
 MEMORY_HINT: Final = (
     "Allocations were not recorded. Profile with %%cudaprofile --memory, or cudalens.profile(memory=True), "
@@ -16,7 +16,8 @@ MEMORY_HINT: Final = (
 def facts(trace: Trace) -> dict[str, Any]:
     """Facts of `trace` for the page: ``verdict``, ``badge``, ``notes`` and ``memoryHint``, plain text all of them.
 
-    ``hasRaces``: there are races to ask for; ``onlyRaces``: and nothing else, no timeline and no costs.
+    ``hasRaces``, ``hasGraphs``: there are races and graphs to ask for; ``graphsFirst``: wrong results stand before all;
+    ``hasProfile``: there are timeline and costs.
     """
     return {
         "verdict": text.verdict(trace, badge=False),
@@ -24,5 +25,7 @@ def facts(trace: Trace) -> dict[str, Any]:
         "notes": text.notes(trace.info),
         "memoryHint": MEMORY_HINT,
         "hasRaces": races.has_races(trace),
-        "onlyRaces": text.is_races_alone(trace),
+        "hasGraphs": graphs.has_graphs(trace),
+        "graphsFirst": graphs_text.has_failed(trace),
+        "hasProfile": text.has_profile(trace),
     }

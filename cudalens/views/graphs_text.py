@@ -35,7 +35,7 @@ KINDS: Final = {"skip": "runs eager", "warning": "warning", "rerecord": "recorde
 
 
 def verdict(trace: Trace) -> str:
-    """``3 graphs, 96 % of calls replayed, 4.1× faster than eager, pool 312 MiB``; wrong results stand before that.
+    """``3 graphs, 96 % of calls replayed, 4.1x faster than eager, pool 312 MiB``; wrong results stand before that.
 
     Empty where no graph manager was looked at.
     """
@@ -93,11 +93,12 @@ def _replayed(result: GraphsSummary) -> str:
         return "none replayed yet"
     if result.replayed_pct is None:
         return f"replayed {times(result.num_replays)}"
-    return f"{units.percent(result.replayed_pct)} of calls replayed"
+    share = "over 99 %" if 99.5 <= result.replayed_pct < 100 else units.percent(result.replayed_pct)
+    return f"{share} of calls replayed"
 
 
 def speed_words(speed: Speed | None, num_replays: int) -> str:
-    """``4.1× faster than eager``, and of how many replays that is known where it is not all of them."""
+    """``4.1x faster than eager``, and of how many replays that is known where it is not all of them."""
     if speed is None:
         return "speed not measured"
     known = speed.num_replays / max(num_replays, 1)
@@ -113,8 +114,8 @@ def ratio_words(ratio: float) -> str:
 
 
 def factor(ratio: float) -> str:
-    """``4.1×``, ``12×``."""
-    return f"{ratio:.1f}×" if ratio < 9.95 else f"{units.count(round(ratio))}×"
+    """``4.1x``, ``12x``."""
+    return f"{ratio:.1f}x" if ratio < 9.95 else f"{units.count(round(ratio))}x"
 
 
 def _eager(functions: Sequence[EagerFunction]) -> list[str]:
@@ -270,7 +271,9 @@ def _findings(findings: Sequence[FindingView]) -> list[str]:
         return []
     lines = [_head("what did not replay, and why")]
     for found in findings[:MAX_FINDINGS]:
-        lines += wrap(f"{units.shorten(found.function, 60)} {KINDS[found.kind]} ({times(found.count)}): {_why(found)}", _WIDTH)
+        lines += wrap(
+            f"{units.shorten(found.function, 60)} {KINDS[found.kind]} ({times(found.count)}): {_why(found)}", _WIDTH
+        )
         if found.place:
             source = f": {found.source}" if found.source else ""
             lines.append(f"    at {found.place}{source}")
@@ -322,7 +325,7 @@ def _paths(view: GraphsView) -> list[str]:
 
 
 def path_words(view: GraphsView, path: PathView) -> str:
-    """``prefill → (attend → mlp) ×12 → sample``."""
+    """``prefill → (attend → mlp) x12 → sample``."""
     known = view.recordings
     names = [units.shorten(known[node].function, 40) if node in known else f"graph {node}" for node in path.nodes]
     return " → ".join(graphs_tree.path_names(names))

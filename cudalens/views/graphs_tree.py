@@ -166,24 +166,24 @@ def split_branches(branches: Sequence[Chain]) -> tuple[Sequence[Chain], Fold | N
 
 
 def ran_names(names: Iterable[str]) -> str:
-    """Names with how often each occurs, the most frequent first: ``layer ×12, norm ×12 and 3 others``."""
+    """Names with how often each occurs, the most frequent first: ``layer x12, norm x12 and 3 others``."""
     counts: dict[str, int] = {}
     for name in names:
         counts[name] = counts.get(name, 0) + 1
     ordered = [(units.shorten(name, 40), count) for name, count in sorted(counts.items(), key=lambda item: -item[1])]
-    told = [f"{name} ×{units.count(count)}" if count > 1 else name for name, count in ordered[:_MAX_NAMES]]
+    told = [f"{name} x{units.count(count)}" if count > 1 else name for name, count in ordered[:_MAX_NAMES]]
     more = len(ordered) - len(told)
     return ", ".join(told) + (f" and {units.plural(more, 'other')}" if more > 0 else "")
 
 
 def path_names(names: Sequence[str]) -> list[str]:
-    """Names along a path; repeats of a name, and of two or three names in turn, are counted: ``attend → mlp ×12``."""
+    """Names along a path; repeats of a name, and of two or three names in turn, are counted: ``attend → mlp x12``."""
     told: list[str] = []
     at = 0
     while at < len(names):
         period, times = _repeat(names, at)
         group = " → ".join(names[at : at + period])
-        told.append(group if times == 1 else f"({group}) ×{times}" if period > 1 else f"{group} ×{times}")
+        told.append(group if times == 1 else f"({group}) x{times}" if period > 1 else f"{group} x{times}")
         at += period * times
     return told
 

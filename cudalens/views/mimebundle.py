@@ -14,11 +14,13 @@ from html import escape
 from typing import Any, Final
 
 from cudalens.frames import Trace
-from cudalens.views import assets, races, text
+from cudalens.views import assets, graphs, graphs_text, races, text
 from cudalens.views.svg import timeline_svg
 
 WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
 MAX_HTML_BYTES: Final = 200_000
+_SPARE: Final = 8_000
+"""Bytes that estimates may be off."""
 
 # A widget's error is an output with text and no element in it. JupyterLab keeps style sheets of trusted notebooks only;
 # in others it shows no widget view, so no error.
@@ -50,7 +52,10 @@ def static_bundle(trace: Trace, widget_id: str | None = None) -> dict[str, Any]:
 
 
 def static_html(trace: Trace, widget_id: str | None = None) -> str:
-    """Verdict, races, picture, largest costs as HTML that stands alone: no script, nothing external, at most 200 KB."""
+    """Verdict, races, graphs, picture, largest costs as HTML that stands alone: no script, nothing external.
+
+    It stays within `MAX_HTML_BYTES`; what does not fit is counted.
+    """
     mark = "" if widget_id is None else f' data-cudalens-static="{escape(widget_id, quote=True)}"'
     style = "" if widget_id is None else _STYLE
     head = f'<div class="cudalens-static"{mark}>{style}'
@@ -58,7 +63,19 @@ def static_html(trace: Trace, widget_id: str | None = None) -> str:
     found = races.static_html(trace)
     if found:
         found = f"<style>{assets.races_style_text()}</style>{found}"
-    return f"{head}{verdict}{found}{timeline_svg(trace)}{table}</div>"
+    pictures = f"{timeline_svg(trace)}"
+    tree = _graphs(trace, sum(len(part.encode()) for part in (head, verdict, found, pictures, table)))
+    found = f"{tree}{found}" if graphs_text.has_failed(trace) else f"{found}{tree}"
+    return f"{head}{verdict}{found}{pictures}{table}</div>"
+
+
+def _graphs(trace: Trace, num_used: int) -> str:
+    """The graphs with their style, in the room that is left; at least the little that the answer needs."""
+    if not graphs.has_graphs(trace):
+        return ""
+    style = f"<style>{assets.graphs_style_text()}</style>"
+    room = MAX_HTML_BYTES - num_used - len(style) - _SPARE
+    return f"{style}{graphs.static_html(trace, max(room, 0))}"
 
 
 def show(trace: Trace) -> None:

@@ -12,7 +12,7 @@ from cudalens.analysis import key_averages, summarize
 from cudalens.analysis.averages import UNCOUNTED
 from cudalens.analysis.summary import Summary
 from cudalens.frames import RunInfo, Trace
-from cudalens.views import races_text, units
+from cudalens.views import graphs_text, races_text, units
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
 _MAX_NOTES: Final = 8
@@ -27,7 +27,7 @@ _NEGLIGIBLE: Final = 1000
 
 
 def verdict(trace: Trace, *, badge: bool = True) -> str:
-    """One line with the answer first: races, wall time, how busy it was, the largest cost, launches, memory, overhead.
+    """One line with the answer first: races, graphs, wall time, how busy it was, the largest cost, launches, memory.
 
     Args:
         trace: What ran.
@@ -37,14 +37,23 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
 
 
 def summary(trace: Trace) -> SummaryText:
-    """The verdict, the races and the largest costs of `trace`; prints as text, shows as a table in a notebook."""
-    races = races_text.report_text(trace)
-    return SummaryText(_verdict(trace, badge=True), tuple(notes(trace.info)), _top_rows(trace), races)
+    """The verdict, races, graphs and largest costs of `trace`; prints as text, shows as a table in a notebook."""
+    found = [races_text.report_text(trace), graphs_text.report_text(trace)]
+    told = "\n\n".join(part for part in (reversed(found) if graphs_text.has_failed(trace) else found) if part)
+    return SummaryText(_verdict(trace, badge=True), tuple(notes(trace.info)), _top_rows(trace), told)
 
 
-def is_races_alone(trace: Trace) -> bool:
-    """Whether `trace` was watched for races and not profiled."""
-    return not len(trace.events) and not len(trace.memory) and bool(races_text.verdict(trace))
+def has_profile(trace: Trace) -> bool:
+    """Whether `trace` was profiled, or there is nothing else that it could show: no races, no graphs."""
+    is_recorded = len(trace.events) or len(trace.memory)
+    return bool(is_recorded or not (races_text.verdict(trace) or len(trace.graphs)))
+
+
+def what(trace: Trace) -> str:
+    """What `trace` holds, as the heading of a page."""
+    if has_profile(trace):
+        return "Profile"
+    return "CUDA graphs" if len(trace.graphs) else "Races"
 
 
 def mark(info: RunInfo) -> str | None:
@@ -71,19 +80,19 @@ class SummaryText:
         verdict: The answer in one line.
         notes: What went wrong, a line each.
         rows: The largest costs, a row of texts each: name, kind, count, total, self, mean ± sd, share.
-        races: The races in words, or "".
+        found: Races and graphs in words, or "".
     """
 
     verdict: str
     notes: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    races: str = ""
+    found: str = ""
 
     def __str__(self) -> str:
-        """At most 100 columns wide, but for the verdict and the source lines of races."""
+        """At most 100 columns wide, but for the verdict and lines of source."""
         lines = [self.verdict, *(f"  ! {note}" for note in self.notes)]
-        if self.races:
-            lines += ["", self.races]
+        if self.found:
+            lines += ["", self.found]
         if self.rows:
             lines += ["", *_aligned(self.rows)]
         return "\n".join(lines)
@@ -175,10 +184,11 @@ def _aligned(rows: tuple[tuple[str, ...], ...]) -> list[str]:
 
 def _verdict(trace: Trace, *, badge: bool) -> str:
     simulated = mark(trace.info) if badge else None
-    races = races_text.verdict(trace)
-    profile = [] if is_races_alone(trace) else _profile(trace.info, summarize(trace))
-    # A race is what to know first; that there is none supports the rest.
-    known = [races, *profile] if len(trace.races) else [*profile, races]
+    races, graphs = races_text.verdict(trace), graphs_text.verdict(trace)
+    profile = _profile(trace.info, summarize(trace)) if has_profile(trace) else []
+    # Wrong results are what to know first, then races; that there is no race supports the rest.
+    found = [graphs, races] if graphs_text.has_failed(trace) else [races, graphs]
+    known = [*found, *profile] if len(trace.races) else [graphs, *profile, races]
     line = "; ".join(part for part in (*known, *_outcome(trace.info)) if part)
     return f"[{simulated}] {line}" if simulated else line
 

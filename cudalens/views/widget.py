@@ -1,4 +1,4 @@
-"""The live widget: races, timeline, details, table and memory curve over a comm.
+"""The live widget: races, graphs, timeline, details, table and memory curve over a comm.
 
 Only small JSON is widget state. The columns and the libraries are sent as binary buffers when the page asks for them,
 so a saved notebook does not carry them. The page tells what is selected; `on_select` calls back with the rows.
@@ -15,7 +15,7 @@ import pandas as pd
 import traitlets
 
 from cudalens.frames import Trace
-from cudalens.views import assets, mimebundle, payload, races, selection
+from cudalens.views import assets, graphs, mimebundle, payload, races, selection
 from cudalens.views.facts import facts
 
 Callback = Callable[[pd.DataFrame], object]
@@ -102,9 +102,14 @@ class TimelineWidget(anywidget.AnyWidget):
             self.send({"id": content.get("id")}, [data])
 
     def _bytes(self, want: str) -> bytes:
-        if want == "payload":
-            return payload.pack(self.trace, compress=False)
-        return races.pack(self.trace) if want == "races" else assets.library(want)
+        match want:
+            case "payload":
+                return payload.pack(self.trace, compress=False)
+            case "races":
+                return races.pack(self.trace)
+            case "graphs":
+                return graphs.pack(self.trace)
+        return assets.library(want)
 
 
 def timeline(trace: Trace, **options: Any) -> TimelineWidget:

@@ -1,13 +1,15 @@
 // One view of one trace: the verdict, the timeline, details, the table of costs and the memory curve, linked by one
 // selection. The same code draws the live widget and the offline report; only their `source` differs:
-//   facts      {verdict, badge, notes, memoryHint, hasRaces, onlyRaces}   small JSON
+//   facts      {verdict, badge, notes, memoryHint, hasRaces, hasGraphs, graphsFirst, hasProfile}   small JSON
 //   payload()  -> Promise<Uint8Array>                    the binary columns
 //   races()    -> Promise<Uint8Array>                    gzipped JSON of the races, where there are any
+//   graphs()   -> Promise<Uint8Array>                    gzipped JSON of the graphs, where there are any
 //   asset(name) -> Promise<Uint8Array>                   gzipped: "datatables.js", "datatables.css", "plotly.js"
 //   versions   {datatables, plotly}                      keys of the page's shared libraries
 //   onSelect({range, event, names})                      event as a row of trace.events, names as text
 
 import { renderDetails } from "./details.js";
+import { createGraphs } from "./graphs.js";
 import { createMemory } from "./memory.js";
 import { inflate, loadLibrary } from "./modules.js";
 import { decodePayload } from "./payload.js";
@@ -51,6 +53,7 @@ function buildSkeleton(app) {
     tableHost: uiElement("div", { class: "cl-table-host" }),
     memory: uiElement("section", { class: "cl-panel cl-memory", "aria-label": "Memory curve" }),
     races: uiElement("section", { class: "cl-races", "aria-label": "Races", hidden: true }),
+    graphs: uiElement("section", { class: "cl-graphs", "aria-label": "CUDA graphs", hidden: true }),
     message: uiElement("div", { class: "cl-message", role: "alert", hidden: true }),
     status: uiElement("p", { class: "cl-hint cl-status" }, "Loading the timeline…"),
   };
@@ -58,7 +61,8 @@ function buildSkeleton(app) {
   parts.verdict.prepend(...(badge ? [badge, " "] : []));
   const table = uiElement("section", { class: "cl-panel cl-table", "aria-label": "Costs by name" },
     uiElement("h3", {}, "Operators and kernels"), parts.tableHost);
-  app.root.replaceChildren(parts.verdict, ...noteList(facts.notes), parts.message, parts.status, parts.races,
+  const found = facts.graphsFirst ? [parts.graphs, parts.races] : [parts.races, parts.graphs];
+  app.root.replaceChildren(parts.verdict, ...noteList(facts.notes), parts.message, parts.status, ...found,
     parts.timeline, parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory);
   for (const part of [table, parts.details, parts.memory]) part.hidden = true;
   parts.table = table;
@@ -79,8 +83,9 @@ function noteList(notes = []) {
 async function startApp(app) {
   const { parts, source, root } = app;
   if (source.facts.hasRaces) await startPanel(app, "list of races", startRaces);
+  if (source.facts.hasGraphs) await startPanel(app, "graph tree", startGraphs);
   if (!app.isOpen) return;
-  if (source.facts.onlyRaces) {
+  if (!source.facts.hasProfile) {
     await finishWithoutEvents(app);
     return;
   }
@@ -113,12 +118,24 @@ async function startRaces(app) {
   const model = JSON.parse(new TextDecoder().decode(await inflate(await source.races())));
   if (!app.isOpen) return;
   const host = uiElement("div", { class: "cudalens-races" });
-  parts.races.append(...(source.facts.onlyRaces ? [] : [uiElement("h3", {}, "Races")]), host);
+  const { hasProfile, hasGraphs } = source.facts;
+  parts.races.append(...(hasProfile || hasGraphs ? [uiElement("h3", {}, "Races")] : []), host);
   parts.races.hidden = false;
   app.panels.races = createRaces(host, model, { onChoose: (race) => app.panels.timeline?.showRace(race.row) });
 }
 
-// A run that was watched for races and not profiled: there is no timeline, and nothing else to wait for.
+async function startGraphs(app) {
+  const { parts, source } = app;
+  const model = JSON.parse(new TextDecoder().decode(await inflate(await source.graphs())));
+  if (!app.isOpen) return;
+  const host = uiElement("div", { class: "cudalens-graphs" });
+  const { hasProfile, hasRaces } = source.facts;
+  parts.graphs.append(...(hasProfile || hasRaces ? [uiElement("h3", {}, "CUDA graphs")] : []), host);
+  parts.graphs.hidden = false;
+  app.panels.graphs = createGraphs(host, model);
+}
+
+// A run that was watched for races or graphs and not profiled: there is no timeline, and nothing else to wait for.
 async function finishWithoutEvents(app) {
   app.parts.status.remove();
   app.parts.timeline.hidden = true;

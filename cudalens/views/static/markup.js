@@ -2,7 +2,7 @@
 // become text nodes; of tags and attributes only those are known that the trees need, so none of them can run anything.
 
 const MARKUP_SVG = "http://www.w3.org/2000/svg";
-const MARKUP_TAGS = new Set(["article", "b", "code", "details", "div", "li", "p", "pre", "span", "strong", "summary", "table",
+const MARKUP_TAGS = new Set(["article", "b", "code", "dd", "details", "div", "dl", "dt", "li", "ol", "p", "pre", "span", "strong", "summary", "table",
   "tbody", "td", "th", "thead", "tr", "ul"]);
 const MARKUP_SHAPES = new Set(["svg", "title", "rect", "path", "text"]);
 const MARKUP_ATTRIBUTES = new Set(["class", "colspan", "scope", "role", "tabindex", "open", "title", "aria-label", "viewBox", "width",

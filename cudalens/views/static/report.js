@@ -22,6 +22,7 @@ function startReport() {
     ...config,
     payload: async () => fromBase64(reportBlock("cudalens-payload")),
     races: async () => fromBase64(reportBlock("cudalens-races")),
+    graphs: async () => fromBase64(reportBlock("cudalens-graphs")),
     asset: async (name) => fromBase64(reportBlock(`cudalens-${name}`)),
     onData() {
       still.hidden = true;

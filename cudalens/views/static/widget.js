@@ -70,6 +70,7 @@ function render({ model, el }) {
     versions: model.get("_versions"),
     payload: () => link.ask("payload"),
     races: () => link.ask("races"),
+    graphs: () => link.ask("graphs"),
     asset: (name) => link.ask(name),
     onData: reveal,
     onFail: () => (root.hidden = false),

@@ -230,13 +230,13 @@ def test_hostile_texts_stay_text(events, tmp_path):
 
 
 def test_facts_tell_the_page_what_to_ask_for():
-    assert {name: facts(race_trace())[name] for name in ("hasRaces", "onlyRaces")} == {
+    assert {name: facts(race_trace())[name] for name in ("hasRaces", "hasProfile")} == {
         "hasRaces": True,
-        "onlyRaces": True,
+        "hasProfile": False,
     }
-    assert facts(race_trace(events=True))["onlyRaces"] is False
-    assert (facts(clean_trace())["hasRaces"], facts(clean_trace())["onlyRaces"]) == (False, True)
-    assert (facts(gpu_trace())["hasRaces"], facts(gpu_trace())["onlyRaces"]) == (False, False)
+    assert facts(race_trace(events=True))["hasProfile"] is True
+    assert (facts(clean_trace())["hasRaces"], facts(clean_trace())["hasProfile"]) == (False, False)
+    assert (facts(gpu_trace())["hasRaces"], facts(gpu_trace())["hasProfile"]) == (False, True)
 
 
 def test_a_report_of_races_alone_is_called_so(tmp_path):

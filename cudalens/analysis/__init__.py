@@ -2,6 +2,29 @@
 
 from cudalens.analysis.averages import folded, key_averages
 from cudalens.analysis.device_time import device_time
+from cudalens.analysis.memory import fragmentation, memory_totals, pool_totals, segments_of
+from cudalens.analysis.memory_replay import block_lifetimes, blocks_at, memory_peak, running_totals
+from cudalens.analysis.memory_segments import segment_lifetimes
+from cudalens.analysis.memory_stacks import bytes_by_stack, memory_diff, stack_texts
 from cudalens.analysis.summary import Summary, TopCost, summarize
 
-__all__ = ["Summary", "TopCost", "device_time", "folded", "key_averages", "summarize"]
+__all__ = [
+    "Summary",
+    "TopCost",
+    "block_lifetimes",
+    "blocks_at",
+    "bytes_by_stack",
+    "device_time",
+    "folded",
+    "fragmentation",
+    "key_averages",
+    "memory_diff",
+    "memory_peak",
+    "memory_totals",
+    "pool_totals",
+    "running_totals",
+    "segment_lifetimes",
+    "segments_of",
+    "stack_texts",
+    "summarize",
+]

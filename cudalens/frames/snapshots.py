@@ -11,7 +11,6 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
@@ -122,8 +121,3 @@ def settings_of(extra: dict[str, str]) -> dict[str, Any]:
     """The ``allocator_settings`` that a snapshot told, from `RunInfo.extra`; empty where it told none."""
     settings = json.loads(extra.get("allocator_settings", "{}"))
     return settings if isinstance(settings, dict) else {}
-
-
-def stack_depths(stacks: pd.DataFrame) -> pd.Series:
-    """Number of stack frames of each stack, by its number."""
-    return stacks.groupby("stack").size() if len(stacks) else pd.Series(np.empty(0, np.int64))

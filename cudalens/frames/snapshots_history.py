@@ -28,8 +28,9 @@ _KINDS: Final = {
     "segment_free": SEGMENT_REMOVED,
     "segment_unmap": SEGMENT_REMOVED,
 }
+TOTALS: Final = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
+"""What a device holds, by the names of the memory frame's columns."""
 _MIN_BLOCK: Final = 512
-_MIB: Final = 1 << 20
 
 
 def kinds_of(codes: NDArray[np.integer], names: list[str]) -> Ints:
@@ -105,26 +106,28 @@ class AtEnd:
 
 
 @dataclass(frozen=True)
-class DeviceHistory:
-    """One device's history, in its order.
+class Replay:
+    """One device's history, replayed backward from its end.
 
     Attributes:
-        allocated_bytes: After each action, in sizes of blocks; shape (n,).
-        active_bytes: As above.
-        requested_bytes: As above, in what the program asked for.
-        reserved_bytes: As above, in sizes of segments.
-        alloc_of_block: Row of the allocation of each active block at the end, -1 where it is not in the history;
-            shape (b,).
+        lives: Which rows speak of the same allocation; k of them.
+        is_alive: The block was still active at the end, shape (k,).
+        end_block: Which of the active blocks at the end it is then, shape (k,).
+        block_bytes: Size of the block: exact where it is alive, else what was asked for, rounded; shape (k,).
+        changes: What each action adds, by ``allocated_bytes``, ``active_bytes`` (in sizes of blocks),
+            ``requested_bytes`` (in what was asked for) and ``reserved_bytes`` (in sizes of segments); shapes (n,).
+        totals: What is held after each action, by the same names; shapes (n,).
     """
 
-    allocated_bytes: Ints
-    active_bytes: Ints
-    requested_bytes: Ints
-    reserved_bytes: Ints
-    alloc_of_block: Ints
+    lives: Lifetimes
+    is_alive: Bools
+    end_block: Ints
+    block_bytes: Ints
+    changes: dict[str, Ints]
+    totals: dict[str, Ints]
 
 
-def device_history(kind: Ints, addr: Addresses, size: Ints, end: AtEnd, settings: Any = None) -> DeviceHistory:
+def replay(kind: Ints, addr: Addresses, size: Ints, end: AtEnd, settings: Any = None) -> Replay:
     """What one device held after each action, and which of them made the blocks that were there at the end.
 
     Args:
@@ -139,21 +142,17 @@ def device_history(kind: Ints, addr: Addresses, size: Ints, end: AtEnd, settings
     at = np.minimum(np.searchsorted(end.addr, addr[stop]), max(len(end.addr) - 1, 0))
     is_last = np.append(addr[stop][1:] != addr[stop][:-1], True)[: len(stop)]
     stands = is_last & (end.addr[at] == addr[stop]) if len(end.addr) else np.zeros(len(stop), bool)
-    alive = stands & ((kind[stop] == ALLOC) | ((kind[stop] == FREE_REQUESTED) & end.is_pending[at]))
+    alive = stands.copy()
+    alive[stands] = (kind[stop] == ALLOC)[stands] | (
+        (kind[stop] == FREE_REQUESTED)[stands] & end.is_pending[at[stands]]
+    )
     block_bytes = rounded(size[begin], settings)
     block_bytes[alive] = end.num_bytes[at[alive]]
     allocated, active, requested = _changes(lives, kind, size, block_bytes, alive)
     reserved = np.where(kind == SEGMENT_ADDED, size, np.where(kind == SEGMENT_REMOVED, -size, 0))
-    alloc_of_block = np.full(len(end.addr), -1, np.int64)
-    seen = alive & (kind[begin] == ALLOC)
-    alloc_of_block[at[seen]] = begin[seen]
-    return DeviceHistory(
-        _counted_back(end.allocated_bytes, allocated),
-        _counted_back(end.active_bytes, active),
-        _counted_back(end.requested_bytes, requested),
-        _counted_back(end.reserved_bytes, reserved),
-        alloc_of_block,
-    )
+    changes = dict(zip(TOTALS, (allocated, active, requested, reserved), strict=True))
+    totals = {name: _counted_back(getattr(end, name), change) for name, change in changes.items()}
+    return Replay(lives, alive, at, block_bytes, changes, totals)
 
 
 def _changes(lives: Lifetimes, kind: Ints, size: Ints, block_bytes: Ints, alive: Bools) -> tuple[Ints, Ints, Ints]:

@@ -12,7 +12,7 @@ import pandas as pd
 from cudalens.frames.build import categorical, is_category, nullable
 from cudalens.frames.catalog import columns_of, missing_array
 from cudalens.frames.snapshots_blocks import SnapshotBlocks
-from cudalens.frames.snapshots_history import device_history, kinds_of
+from cudalens.frames.snapshots_history import ALLOC, FREE_COMPLETED, OTHER, TOTALS, kinds_of, replay
 from cudalens.frames.snapshots_stacks import SnapshotStacks
 from cudalens.frames.snapshots_values import Ints, Place, Rows
 
@@ -32,7 +32,6 @@ _KNOWN: Final = frozenset(
     }
 )
 _NO_CONTEXT: Final = ("", "N/A")
-_TOTALS: Final = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
 _MAX_US: Final = 1 << 53
 
 
@@ -79,8 +78,8 @@ class SnapshotMemory:
     def link(self, blocks: SnapshotBlocks, settings: Any) -> Links:
         """Totals after each action, and which action allocated each block."""
         kind = kinds_of(self.action.codes, list(self.action.categories))
-        kind[self._no_addr & (kind <= 2)] = 5  # nothing can be said of it
-        totals = {name: np.zeros(len(self), np.int64) for name in _TOTALS}
+        kind[self._no_addr & (kind <= FREE_COMPLETED)] = OTHER  # nothing can be said of it
+        totals = {name: np.zeros(len(self), np.int64) for name in TOTALS}
         alloc = np.full(len(blocks), -1, np.int64)
         row_of = np.empty(len(self), np.int64)
         row_of[self.order] = np.arange(len(self))
@@ -89,11 +88,12 @@ class SnapshotMemory:
                 continue
             part = slice(begin, end)
             at_end, active = blocks.at_end(device)
-            found = device_history(kind[part], self.addr[part], self.size[part], at_end, settings)
-            for name in _TOTALS:
-                totals[name][part] = getattr(found, name)
-            seen = found.alloc_of_block >= 0
-            alloc[active[seen]] = row_of[begin + found.alloc_of_block[seen]]
+            found = replay(kind[part], self.addr[part], self.size[part], at_end, settings)
+            for name in TOTALS:
+                totals[name][part] = found.totals[name]
+            first = found.lives.rows[found.lives.first]
+            seen = found.is_alive & (kind[part][first] == ALLOC)
+            alloc[active[found.end_block[seen]]] = row_of[begin + first[seen]]
         return Links({name: values[self.order] for name, values in totals.items()}, alloc)
 
     def told_of_blocks(self, links: Links) -> tuple[Any, pd.Categorical]:

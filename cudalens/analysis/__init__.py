@@ -7,9 +7,13 @@ from cudalens.analysis.memory_replay import block_lifetimes, blocks_at, memory_p
 from cudalens.analysis.memory_segments import segment_lifetimes
 from cudalens.analysis.memory_stacks import bytes_by_stack, memory_diff, stack_texts
 from cudalens.analysis.summary import Summary, TopCost, summarize
+from cudalens.analysis.sync_advice import SyncAdvice
+from cudalens.analysis.sync_groups import SyncSummary, summarize_syncs, syncs
 
 __all__ = [
     "Summary",
+    "SyncAdvice",
+    "SyncSummary",
     "TopCost",
     "block_lifetimes",
     "blocks_at",
@@ -27,4 +31,6 @@ __all__ = [
     "segments_of",
     "stack_texts",
     "summarize",
+    "summarize_syncs",
+    "syncs",
 ]

@@ -21,6 +21,7 @@ from cudalens.frames.files import check_target
 from cudalens.report import about
 from cudalens.views import assets, graphs, graphs_text, payload, races, text
 from cudalens.views.facts import facts
+from cudalens.views.metrics import metrics_svg
 from cudalens.views.svg import timeline_svg
 
 MAX_BYTES: Final = 5_000_000
@@ -103,7 +104,8 @@ def _static(trace: Trace, title: str) -> str:
         f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{timeline_svg(trace)}{table}'
+        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{timeline_svg(trace)}'
+        f"{metrics_svg(trace)}{table}"
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
         f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
     )

@@ -19,6 +19,7 @@ from cudalens.frames.build import STEP_PREFIX
 from cudalens.views import payload_details, payload_order
 from cudalens.views.payload_codec import PayloadWriter
 from cudalens.views.payload_memory import add_memory
+from cudalens.views.payload_metrics import add_metrics
 from cudalens.views.payload_order import Ints
 from cudalens.views.races_marks import race_marks
 
@@ -67,6 +68,7 @@ def pack(
     header |= facts
     header["races"] = race_marks(trace)
     header["memory"] = add_memory(writer, trace.memory, t0, place)
+    header["metrics"] = add_metrics(writer, trace.metrics, t0)
     budget = None if max_bytes is None else max_bytes - writer.num_bytes(*writer.names) - _HEADER_RESERVE
     header |= payload_details.add_details(writer, trace, order, budget)
     info = {"name": cut(trace.info.name), "source": trace.info.source, "simulated": trace.info.is_simulated}

@@ -23,8 +23,8 @@ from cudalens.views.races_svg import RED
 from cudalens.views.text import mark
 
 WIDTH: Final = 960
-_LABEL: Final = 150
-_PLOT: Final = WIDTH - _LABEL - 8
+LABEL: Final = 150
+PLOT: Final = WIDTH - LABEL - 8
 _MAX_LANES: Final = 10
 _MAX_DEPTH: Final = 6
 _ROW: Final = 9
@@ -102,11 +102,11 @@ def _runs(
     """Joined pixels as (row, x, width, colour, level); pixels grow until there are few enough of them."""
     order = np.argsort(dur, kind="stable")  # the longest event of a pixel is written last
     row, start, dur, color = row[order], start[order], dur[order], color[order]
-    columns = _PLOT
+    columns = PLOT
     while True:
         code = _pixels(row, start * columns, dur * columns, color, (num_rows, columns))
         if columns < _FEWEST_COLUMNS or int((np.diff(code, axis=1) != 0).sum()) <= _MAX_RUNS:
-            scale = _PLOT / columns
+            scale = PLOT / columns
             return [(r, x * scale, w * scale, c, level) for r, x, w, c, level in _joined(code)]
         columns //= 2
 
@@ -200,7 +200,7 @@ def _paths(layout: _Layout, runs: Any, palette: list[str]) -> list[str]:
     tops = [layout.top(k) + d * _ROW for k, (_, depth, _) in enumerate(layout.lanes) for d in range(depth)]
     drawn: dict[tuple[int, int], list[str]] = {}
     for row, x, width, color, level in runs:
-        box = f"M{_LABEL + x:.4g} {tops[row]}h{width:.4g}v{_ROW - 1}h-{width:.4g}z"
+        box = f"M{LABEL + x:.4g} {tops[row]}h{width:.4g}v{_ROW - 1}h-{width:.4g}z"
         drawn.setdefault((color, level), []).append(box)
     return [
         f'<path fill="{palette[color]}" fill-opacity="{_LEVELS[level]}" d="{"".join(boxes)}"/>'
@@ -212,10 +212,10 @@ def _races(trace: Trace, layout: _Layout, span: int, bottom: int) -> list[str]:
     """A red line at each race, and a red edge around the work of its later access; titles say which race."""
     parts = []
     for race in race_marks(trace):
-        x = _LABEL + _PLOT * race["at"] / span
+        x = LABEL + PLOT * race["at"] / span
         edge = ""
         if 0 <= race["lane"] < len(layout.lanes):
-            width = max(_PLOT * race["dur"] / span, 2.0)
+            width = max(PLOT * race["dur"] / span, 2.0)
             box = f"M{x:.1f} {layout.top(race['lane'])}h{width:.1f}v{_ROW - 1}h-{width:.1f}z"
             edge = f'<path d="{box}" fill="none" stroke="{RED}" stroke-width="1.5"/>'
         line = f'<path d="M{x:.1f} 0V{bottom}" stroke="{RED}" stroke-opacity=".7" stroke-dasharray="3 3"/>'
@@ -227,7 +227,7 @@ def _axis(span: int, bottom: int) -> list[str]:
     step = _nice_step(span / 5)
     lines = []
     for k in range(int(span // step) + 1):
-        x = _LABEL + _PLOT * k * step / span
+        x = LABEL + PLOT * k * step / span
         anchor = "end" if x > WIDTH - 40 else "middle" if k else "start"
         lines.append(f'<path d="M{x:.1f} 0V{bottom}" stroke="currentColor" stroke-opacity=".15" fill="none"/>')
         when = units.duration(k * step) if k else "0"

@@ -12,7 +12,7 @@ from cudalens.analysis import key_averages, summarize
 from cudalens.analysis.averages import UNCOUNTED
 from cudalens.analysis.summary import Summary
 from cudalens.frames import RunInfo, Trace
-from cudalens.views import graphs_text, races_text, units
+from cudalens.views import graphs_text, metrics_text, races_text, units
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
 _MAX_NOTES: Final = 8
@@ -185,7 +185,7 @@ def _aligned(rows: tuple[tuple[str, ...], ...]) -> list[str]:
 def _verdict(trace: Trace, *, badge: bool) -> str:
     simulated = mark(trace.info) if badge else None
     races, graphs = races_text.verdict(trace), graphs_text.verdict(trace)
-    profile = _profile(trace.info, summarize(trace)) if has_profile(trace) else []
+    profile = _profile(trace, summarize(trace)) if has_profile(trace) else []
     # Wrong results are what to know first, then races; that there is no race supports the rest.
     found = [graphs, races] if graphs_text.has_failed(trace) else [races, graphs]
     known = [*found, *profile] if len(trace.races) else [graphs, *profile, races]
@@ -193,8 +193,8 @@ def _verdict(trace: Trace, *, badge: bool) -> str:
     return f"[{simulated}] {line}" if simulated else line
 
 
-def _profile(info: RunInfo, result: Summary) -> list[str]:
-    work = [*_steps(result), *_memory(result), *_overhead(info)]
+def _profile(trace: Trace, result: Summary) -> list[str]:
+    work = [*_steps(result), *_memory(result), metrics_text.metrics_verdict(trace), *_overhead(trace.info)]
     return [_busy(result), _largest(result), _work(result), *work]
 
 

@@ -11,6 +11,7 @@
 import { renderDetails } from "./details.js";
 import { createGraphs } from "./graphs.js";
 import { createMemory } from "./memory.js";
+import { createMetrics } from "./metrics.js";
 import { inflate, loadLibrary } from "./modules.js";
 import { decodePayload } from "./payload.js";
 import { createRaces } from "./races.js";
@@ -49,6 +50,7 @@ function buildSkeleton(app) {
     verdict: uiElement("p", { class: "cl-verdict" }, ...verdictParts(facts.verdict)),
     bar: uiElement("div", { class: "cl-bar", hidden: true }),
     timeline: uiElement("div", { class: "cl-timeline" }),
+    metrics: uiElement("section", { class: "cl-metrics", "aria-label": "Readings of the GPUs", hidden: true }),
     details: uiElement("section", { class: "cl-panel cl-details", "aria-label": "Details of the selected event" }),
     tableHost: uiElement("div", { class: "cl-table-host" }),
     memory: uiElement("section", { class: "cl-panel cl-memory", "aria-label": "Memory curve" }),
@@ -63,7 +65,7 @@ function buildSkeleton(app) {
     uiElement("h3", {}, "Operators and kernels"), parts.tableHost);
   const found = facts.graphsFirst ? [parts.graphs, parts.races] : [parts.races, parts.graphs];
   app.root.replaceChildren(parts.verdict, ...noteList(facts.notes), parts.message, parts.status, ...found,
-    parts.timeline, parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory);
+    parts.timeline, parts.metrics, parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory);
   for (const part of [table, parts.details, parts.memory]) part.hidden = true;
   parts.table = table;
   return parts;
@@ -98,6 +100,7 @@ async function startApp(app) {
     onSelect: (selection) => app.store.set(selection, "timeline"),
     onTime: (view) => followTimeline(app, [...view]),
   });
+  startMetrics(app);
   app.store.subscribe((selection, origin) => applySelection(app, selection, origin));
   parts.table.hidden = parts.memory.hidden = false;
   watchWidth(app);
@@ -175,6 +178,19 @@ async function startTable(app) {
   updateTable(app, app.store.get(), "start");
 }
 
+// The gauges stand beneath the timeline, on its axis.
+function startMetrics(app) {
+  const { parts, data, source } = app;
+  if (!data.metrics.length) return;
+  const host = uiElement("div", { class: "cl-metrics-host" });
+  parts.metrics.replaceChildren(uiElement("h3", {}, "GPU readings", uiElement("span", {}, source.facts.metrics ?? "")), host);
+  parts.metrics.hidden = false;
+  app.panels.metrics = createMetrics(host, data.metrics, data.header.metrics.gauges, {
+    theme: app.theme,
+    view: data.n ? fitWindow(timelineExtent(data, true)) : seriesWindow(data.metrics),
+  });
+}
+
 async function startMemory(app) {
   const { parts, data, source } = app;
   const series = memorySeries(data);
@@ -214,6 +230,7 @@ function seriesWindow(series) {
 
 // The memory curve shows the timeline's window, once that has come to rest: Plotly is no part of a pan's frames.
 function followTimeline(app, view) {
+  app.panels.metrics?.setView(view);
   clearTimeout(app.following);
   app.following = setTimeout(() => app.isOpen && app.panels.memory?.setView(view), FOLLOW_MS);
 }
@@ -294,6 +311,7 @@ function watchWidth(app) {
     if (app.root.clientWidth === width) return;
     width = app.root.clientWidth;
     app.panels.memory?.resize();
+    app.panels.metrics?.resize();
   });
   observer.observe(app.root);
   app.cleanups.push(() => observer.disconnect());

@@ -29,7 +29,7 @@ export function thinCurve(ts, values) {
 }
 
 // The plot begins below the timeline's canvas, right of its lane labels.
-function plotGutter(width) {
+export function plotGutter(width) {
   return Math.max(56, Math.round(Math.min(188, Math.max(132, width * 0.2), width * 0.35)) - 1);
 }
 

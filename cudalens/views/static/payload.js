@@ -221,6 +221,19 @@ async function readMemory(payload) {
   });
 }
 
+// Readings of each GPU as {label, ts, values: {column: numbers, NaN where not told}, slowed: ids into reasons}.
+async function readMetrics(payload) {
+  const { devices = [], gauges = [], reasons = [] } = payload.header.metrics ?? {};
+  return Promise.all(devices.map(async (label, k) => {
+    const [steps, slowed, ...columns] = await Promise.all(
+      ["ts", "slowed_by", ...gauges.map(({ column }) => column)].map((name) => readInts(payload, `met.${k}.${name}`)));
+    const ts = Float64Array.from(steps);
+    for (let i = 1; i < ts.length; i++) ts[i] += ts[i - 1];
+    const decoded = columns.map((column, g) => Float64Array.from(column, (v) => (v === 0 ? NaN : (v - 1) / gauges[g].scale)));
+    return { label, ts, slowed, reasons, values: Object.fromEntries(gauges.map(({ column }, g) => [column, decoded[g]])) };
+  }));
+}
+
 async function readDetails(payload, columns) {
   for (const { name, coding } of payload.header.details) {
     if (coding === "dictionary") {
@@ -248,6 +261,7 @@ async function readDetails(payload, columns) {
  *   flags, launch      PAYLOAD_FLAGS; index of the call that launched it (-1 none)
  *   row                row in trace.events; merged from the lanes when first asked for
  *   memory             [{label, ts, bytes, allocated, reserved, action, event}], NaN where not recorded
+ *   metrics            [{label, ts, values, slowed, reasons}], readings of each GPU
  *   detail(i)          {column: text or null}; empty until detailsReady, which resolves after the first paint
  */
 export async function decodePayload(bytes) {
@@ -278,6 +292,7 @@ export async function decodePayload(bytes) {
   let row = null;
   Object.defineProperty(data, "row", { enumerable: true, get: () => (row ??= deriveRows(data, rowAt, rowOff)) });
   data.memory = await readMemory(payload);
+  data.metrics = await readMetrics(payload);
   const details = new Map();
   data.detail = (i) => Object.fromEntries([...details].map(([name, column]) => [name, column.at(i)]));
   data.detailsReady = new Promise((resolve) => setTimeout(resolve, 0)).then(() => readDetails(payload, details));

@@ -117,6 +117,9 @@ def residence_of(tensor: torch.Tensor) -> Residence | None:
         storage = tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
         return _residence_inside(tensor)
+    except ValueError:  # a lazy module's, which lets nobody look at it before it has a shape
+        with torch._C.DisableTorchFunctionSubclass():
+            storage = tensor.untyped_storage()
     residence = storage.__dict__.get(KEY)
     return residence if residence is not None and not residence.gpus.is_closed else None
 

@@ -5,9 +5,12 @@ Class attributes, so that they hold in every thread, below dispatch and in C++ t
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.overrides import has_torch_function_unary
 
 from cudalens.errors import VirtualDeviceError
@@ -27,7 +30,9 @@ def install(patches: Patches, gpus: Gpus) -> None:
     # first use, reads them as those of C.
     torch.overrides.get_default_nowrap_functions()
     moves = _Moves(gpus)
-    for name in ("to", "cuda", "cpu", "type", "pin_memory", "is_pinned", "new_tensor", "record_stream"):
+    for name in ("to", "cuda", "cpu"):
+        patches.set(torch.Tensor, name, _or_lazy(_method(getattr(moves, name), name)))
+    for name in ("type", "pin_memory", "is_pinned", "new_tensor", "record_stream"):
         patches.set(torch.Tensor, name, _method(getattr(moves, name), name))
     for name, make in _QUESTIONS.items():
         patches.set(torch.Tensor, name, make(_original(name)))
@@ -51,6 +56,20 @@ def _method(bound: Any, name: str) -> Any:
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = getattr(_original(name), "__doc__", None)
     return method
+
+
+def _or_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
+    """For tensors of lazy modules as well: these refuse all that torch itself did not allow, and stay what they are."""
+
+    @functools.wraps(method)
+    def move(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not is_lazy(self):
+            return method(self, *args, **kwargs)
+        with torch._C.DisableTorchFunctionSubclass():
+            moved = method(self, *args, **kwargs)
+            return moved if moved is self else moved.as_subclass(type(self))
+
+    return move
 
 
 def _device(original: Any) -> property:

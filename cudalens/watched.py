@@ -50,7 +50,7 @@ def races_trace(
         rank=rank,
         world_size=world_size,
         code=code,
-        judged=Judged(state.num_launches, None, state.num_hidden, state.error),
+        judged=Judged(state.num_launches, state.num_streams, state.num_hidden, state.error),
     )
     return Trace(info, **frames)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cudalens.frames.info import Judged
@@ -24,7 +25,7 @@ class RaceCollector:
     name = "sanitizer"
 
     def __init__(self) -> None:
-        self._seen: list[tuple[Sanitizer, int, int]] = []
+        self._seen: list[tuple[Sanitizer, int, int, Callable[[], int]]] = []
         self._findings: list[Finding] = []
         self.judged: Judged | None = None
 
@@ -32,14 +33,15 @@ class RaceCollector:
         """Note how many races are known already."""
         live = sys.modules.get("cudalens.sanitizer.live")
         running = live.running() if live is not None else []
-        self._seen = [(each, len(each.races), each.status().num_launches) for each in running]
+        self._seen = [(each, len(each.races), each.status().num_launches, each.count_streams()) for each in running]
 
     def stop(self) -> None:
         """Take what has been found since."""
-        for sanitizer, num_races, num_launches in self._seen[:1]:
+        for sanitizer, num_races, num_launches, num_streams in self._seen[:1]:
             state = sanitizer.status()
             self._findings = sanitizer.findings(num_races)
-            self.judged = Judged(max(state.num_launches - num_launches, 0), None, state.num_hidden, state.error)
+            num_judged = max(state.num_launches - num_launches, 0)
+            self.judged = Judged(num_judged, num_streams(), state.num_hidden, state.error)
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The frames ``races`` and ``stacks``; nothing where no sanitizer was on."""

@@ -52,6 +52,7 @@ class Status:
     Attributes:
         is_on: Whether it watches.
         num_launches: Operations on streams that it judged in its current or last run.
+        num_streams: Streams that these ran on.
         num_findings: Races, one per pair of places and kind.
         num_seen: How often races were seen in all.
         num_hidden: How often one was seen that is suppressed, or of a kind that is not looked for.
@@ -65,6 +66,7 @@ class Status:
 
     is_on: bool
     num_launches: int
+    num_streams: int
     num_findings: int
     num_seen: int
     num_hidden: int
@@ -79,7 +81,8 @@ class Status:
         state = "on" if self.is_on else "off" if self.error is None else f"off, because of an error in it: {self.error}"
         lines = [
             f"stream-race sanitizer: {state}",
-            f"  {self.num_launches:,} operations judged, {self.num_allocations:,} allocations known",
+            f"  {self.num_launches:,} operations on {self.num_streams:,} streams judged, "
+            f"{self.num_allocations:,} allocations known",
             f"  {summarize(self.num_findings, self.num_seen)}",
         ]
         if self.num_hidden:
@@ -254,13 +257,22 @@ class Sanitizer:
         """How it is doing."""
         return self._status_of(self._watch) if self._watch is not None else self._last
 
-    _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, None, ())
+    def count_streams(self) -> Callable[[], int]:
+        """Count the streams that work is put on from now on; what is returned says how many it has been so far."""
+        if self._watch is None:
+            return lambda: 0
+        clocks = self._watch.detector.clocks
+        since = clocks.epochs()
+        return lambda: clocks.num_worked(since)
+
+    _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, 0, None, ())
 
     def _status_of(self, watch: Watch) -> Status:
         detector = watch.detector
         return Status(
             is_on=self.is_on,
             num_launches=detector.position,
+            num_streams=detector.clocks.num_worked({}),
             num_findings=len(self._findings.races),
             num_seen=self.num_seen,
             num_hidden=self._findings.num_hidden,

@@ -85,6 +85,17 @@ class Clocks:
         """The lines of the streams, in order of their first mention."""
         return [line for line in self._lines.values() if line is not self.host]
 
+    def epochs(self) -> VectorClock:
+        """The epoch of each stream's last work, by `Line.index`; its work from now on is of a later one."""
+        found = {line.index: line.clock for line in self.lines if line.index in line.vector}
+        for line in self.lines:
+            line.is_published = True
+        return found
+
+    def num_worked(self, since: VectorClock) -> int:
+        """Streams that were given work since `epochs` was asked for; with an empty one, ever."""
+        return sum(line.index in line.vector and line.clock > since.get(line.index, 0) for line in self.lines)
+
     def line(self, stream: StreamId) -> Line:
         """The line of a stream (or of the host), made where it is new."""
         line = self._lines.get(stream)

@@ -502,3 +502,32 @@ def test_the_log_can_be_judged_again(side):
     assert [found.kind for found in detector.races] == [found.kind for found in san.races]
     assert [found.second.place for found in detector.races] == [found.second.place for found in san.races]
     assert san.log.records() == []
+
+
+def test_the_streams_that_something_ran_on_are_counted(side):
+    other = torch.cuda.Stream()
+    with cudalens.sanitize() as san:
+        assert san.status().num_streams == 0
+        race(side)
+        assert san.status().num_streams == 2
+        count = san.count_streams()
+        side.wait_stream(torch.cuda.current_stream())
+        assert count() == 0
+        with torch.cuda.stream(side):
+            torch.ones(N, device="cuda")
+            torch.ones(N, device="cuda")
+        assert count() == 1
+        with torch.cuda.stream(other):
+            torch.ones(N, device="cuda")
+        assert (count(), san.status().num_streams) == (2, 3)
+    assert "on 3 streams judged" in str(san.status())
+    assert san.races[0].count == 1
+
+
+def test_a_profile_beneath_it_counts_its_own(side):
+    with cudalens.sanitize():
+        race(side)
+        with cudalens.profile("p") as run:
+            torch.ones(N, device="cuda").add_(1)
+    judged = run.trace.info.judged
+    assert (judged.num_operations, judged.num_streams) == (2, 1)

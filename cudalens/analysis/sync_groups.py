@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cudalens.frames import Trace
 
 _KEY: Final = ("place", "source", "expression", "kind", "op")
+_REMEMBERED: Final = "sync_groups"
 _DTYPES: Final = {
     **dict.fromkeys(_KEY, object),
     "is_hidden": bool,
@@ -39,17 +40,25 @@ def syncs(trace: Trace) -> pd.DataFrame:
         ``share_pct``: of all waiting. ``event``: row of ``trace.events`` of the longest. ``advice``: what to write
         instead.
     """
-    waits = trace.syncs
+    # A Trace does not change: what several parts of a page ask for is worked out once.
+    known = trace._state.get(_REMEMBERED)
+    if known is None:
+        known = trace._state[_REMEMBERED] = _grouped(trace.syncs)
+    frame: pd.DataFrame = known.copy()
+    return frame
+
+
+def _grouped(waits: pd.DataFrame) -> pd.DataFrame:
     if not len(waits):
         return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in _DTYPES.items()})
     plain = waits.astype(dict.fromkeys(_KEY, object))
     for name in _KEY:
         plain[name] = plain[name].where(plain[name].notna(), "")
     rows = [_group(key, group) for key, group in plain.groupby(list(_KEY), sort=False)]
-    frame = pd.DataFrame(rows)
-    total = frame["total_ns"].fillna(0).sum()
-    frame["share_pct"] = [_share(value, total) for value in frame["total_ns"]]
-    frame = frame[list(_DTYPES)].astype(_DTYPES)
+    total = sum(0 if row["total_ns"] is pd.NA else row["total_ns"] for row in rows)
+    for row in rows:
+        row["share_pct"] = _share(row["total_ns"], total)
+    frame = pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype=dtype) for name, dtype in _DTYPES.items()})
     return frame.sort_values(
         ["total_ns", "count"], ascending=False, na_position="last", kind="stable", ignore_index=True
     )

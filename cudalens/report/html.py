@@ -19,7 +19,7 @@ from typing import Any, Final
 from cudalens.frames import Trace, atomic_write
 from cudalens.frames.files import check_target
 from cudalens.report import about
-from cudalens.views import assets, graphs, graphs_text, payload, races, text
+from cudalens.views import assets, graphs, graphs_text, payload, races, syncs, text
 from cudalens.views.facts import facts
 from cudalens.views.metrics import metrics_svg
 from cudalens.views.svg import timeline_svg
@@ -105,7 +105,7 @@ def _static(trace: Trace, title: str) -> str:
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
         f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{timeline_svg(trace)}'
-        f"{metrics_svg(trace)}{table}"
+        f"{metrics_svg(trace)}{syncs.static_html(trace)}{table}"
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
         f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
     )

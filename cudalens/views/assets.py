@@ -36,7 +36,7 @@ def module_text(entry: str) -> str:
 @cache
 def style_text() -> str:
     """The style sheet of the app."""
-    return _static("app.css") + races_style_text() + graphs_style_text()
+    return _static("app.css") + races_style_text() + graphs_style_text() + syncs_style_text()
 
 
 @cache
@@ -55,6 +55,12 @@ def devices_style_text() -> str:
 def graphs_style_text() -> str:
     """The style sheet of the graph tree alone, likewise."""
     return _static("graphs.css")
+
+
+@cache
+def syncs_style_text() -> str:
+    """The style sheet of the table of waits alone, likewise."""
+    return _static("syncs.css")
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cudalens.frames import Trace
-from cudalens.views import graphs, graphs_text, metrics_text, races, text
+from cudalens.views import graphs, graphs_text, metrics_text, races, syncs, text
 
 MEMORY_HINT: Final = (
     "Allocations were not recorded. Profile with %%cudaprofile --memory, or cudalens.profile(memory=True), "
@@ -16,6 +16,7 @@ MEMORY_HINT: Final = (
 def facts(trace: Trace) -> dict[str, Any]:
     """Facts of `trace` for the page: ``verdict``, ``badge``, ``notes``, ``memoryHint`` and ``metrics``, plain text.
 
+    ``syncs``: the table of waits for the GPU as a tree of elements, or None.
     ``hasRaces``, ``hasGraphs``: there are races and graphs to ask for; ``graphsFirst``: wrong results stand before all;
     ``hasProfile``: there are timeline and costs.
     """
@@ -24,6 +25,7 @@ def facts(trace: Trace) -> dict[str, Any]:
         "badge": text.mark(trace.info),
         "notes": text.notes(trace.info),
         "memoryHint": MEMORY_HINT,
+        "syncs": syncs.page_tree(trace),
         "metrics": metrics_text.metrics_line(trace),
         "hasRaces": races.has_races(trace),
         "hasGraphs": graphs.has_graphs(trace),

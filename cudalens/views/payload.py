@@ -22,6 +22,7 @@ from cudalens.views.payload_memory import add_memory
 from cudalens.views.payload_metrics import add_metrics
 from cudalens.views.payload_order import Ints
 from cudalens.views.races_marks import race_marks
+from cudalens.views.syncs_marks import sync_marks
 
 VERSION: Final = 1
 
@@ -67,6 +68,7 @@ def pack(
         item["count"] = int(count)
     header |= facts
     header["races"] = race_marks(trace)
+    header["syncs"] = sync_marks(trace)
     header["memory"] = add_memory(writer, trace.memory, t0, place)
     header["metrics"] = add_metrics(writer, trace.metrics, t0)
     budget = None if max_bytes is None else max_bytes - writer.num_bytes(*writer.names) - _HEADER_RESERVE

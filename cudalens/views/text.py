@@ -12,7 +12,7 @@ from cudalens.analysis import key_averages, summarize
 from cudalens.analysis.averages import UNCOUNTED
 from cudalens.analysis.summary import Summary
 from cudalens.frames import RunInfo, Trace
-from cudalens.views import graphs_text, metrics_text, races_text, units
+from cudalens.views import graphs_text, metrics_text, races_text, syncs_text, units
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
 _MAX_NOTES: Final = 8
@@ -39,7 +39,8 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
 def summary(trace: Trace) -> SummaryText:
     """The verdict, races, graphs and largest costs of `trace`; prints as text, shows as a table in a notebook."""
     found = [races_text.report_text(trace), graphs_text.report_text(trace)]
-    told = "\n\n".join(part for part in (reversed(found) if graphs_text.has_failed(trace) else found) if part)
+    found = [*(reversed(found) if graphs_text.has_failed(trace) else found), syncs_text.report_text(trace)]
+    told = "\n\n".join(part for part in found if part)
     return SummaryText(_verdict(trace, badge=True), tuple(notes(trace.info)), _top_rows(trace), told)
 
 
@@ -80,7 +81,7 @@ class SummaryText:
         verdict: The answer in one line.
         notes: What went wrong, a line each.
         rows: The largest costs, a row of texts each: name, kind, count, total, self, mean ± sd, share.
-        found: Races and graphs in words, or "".
+        found: Races, graphs and waits in words, or "".
     """
 
     verdict: str
@@ -195,7 +196,7 @@ def _verdict(trace: Trace, *, badge: bool) -> str:
 
 def _profile(trace: Trace, result: Summary) -> list[str]:
     work = [*_steps(result), *_memory(result), metrics_text.metrics_verdict(trace), *_overhead(trace.info)]
-    return [_busy(result), _largest(result), _work(result), *work]
+    return [_busy(result), _largest(result), syncs_text.verdict(trace), _work(result), *work]
 
 
 def _busy(result: Summary) -> str:

@@ -10,6 +10,7 @@
 
 import { renderDetails } from "./details.js";
 import { createGraphs } from "./graphs.js";
+import { buildMarkup } from "./markup.js";
 import { createMemory } from "./memory.js";
 import { createMetrics } from "./metrics.js";
 import { inflate, loadLibrary } from "./modules.js";
@@ -51,6 +52,7 @@ function buildSkeleton(app) {
     bar: uiElement("div", { class: "cl-bar", hidden: true }),
     timeline: uiElement("div", { class: "cl-timeline" }),
     metrics: uiElement("section", { class: "cl-metrics", "aria-label": "Readings of the GPUs", hidden: true }),
+    syncs: uiElement("section", { class: "cudalens-syncs", "aria-label": "Waits for the GPU", hidden: true }),
     details: uiElement("section", { class: "cl-panel cl-details", "aria-label": "Details of the selected event" }),
     tableHost: uiElement("div", { class: "cl-table-host" }),
     memory: uiElement("section", { class: "cl-panel cl-memory", "aria-label": "Memory curve" }),
@@ -65,7 +67,7 @@ function buildSkeleton(app) {
     uiElement("h3", {}, "Operators and kernels"), parts.tableHost);
   const found = facts.graphsFirst ? [parts.graphs, parts.races] : [parts.races, parts.graphs];
   app.root.replaceChildren(parts.verdict, ...noteList(facts.notes), parts.message, parts.status, ...found,
-    parts.timeline, parts.metrics, parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory);
+    parts.timeline, parts.metrics, parts.syncs, parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory);
   for (const part of [table, parts.details, parts.memory]) part.hidden = true;
   parts.table = table;
   return parts;
@@ -101,6 +103,7 @@ async function startApp(app) {
     onTime: (view) => followTimeline(app, [...view]),
   });
   startMetrics(app);
+  startSyncs(app);
   app.store.subscribe((selection, origin) => applySelection(app, selection, origin));
   parts.table.hidden = parts.memory.hidden = false;
   watchWidth(app);
@@ -160,6 +163,24 @@ async function startPanel(app, name, start) {
   } catch (error) {
     if (app.isOpen) showAppError(app, error, `The ${name} cannot be shown`);
   }
+}
+
+// The table of waits; a row shows the longest of its waits in the timeline.
+function startSyncs(app) {
+  const { parts, source } = app;
+  if (!source.facts.syncs) return;
+  parts.syncs.append(buildMarkup(source.facts.syncs));
+  const rows = [...parts.syncs.querySelectorAll("tbody tr")];
+  rows.forEach((row, group) => {
+    const show = () => {
+      for (const other of rows) other.toggleAttribute("data-chosen", other === row);
+      app.panels.timeline.showSync(group);
+    };
+    row.tabIndex = 0;
+    row.addEventListener("click", show);
+    row.addEventListener("keydown", (event) => { if (event.key === "Enter") show(); });
+  });
+  parts.syncs.hidden = false;
 }
 
 async function startTable(app) {

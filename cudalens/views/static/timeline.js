@@ -10,6 +10,7 @@ import { frameOf } from "./timeline_frame.js";
 import { listenToKeys, listenToPointer } from "./timeline_input.js";
 import { askFrame, choose, measure, moveTo, paintNow, reveal } from "./timeline_moves.js";
 import { raceMarks } from "./timeline_races.js";
+import { syncMarks } from "./timeline_syncs.js";
 import { TL_HEAD, TL_ROW, fitWindow, layoutLanes, timelineExtent } from "./timeline_view.js";
 
 const TL_TALLEST = 460;
@@ -25,7 +26,7 @@ const TL_MOST_STEPS = 4000;
  *   ({range: [t0, t1] or null, event: index or null, names: Set of name ids or null}) after the user selects, onHover
  *   (index or null), onTime([t0, t1]) after the window moved. Times are ns from header.t0.
  * @returns {object} setTheme, fit, zoomTo, getView, select, setRange, setNames, search, focus, resize, stats, destroy; and
- *   raceOf(index), the race that an event is marked with; showRace(race); boxOf(index), the event's place on the canvas in px, for tests and overlays.
+ *   raceOf(index), the race that an event is marked with; showRace(race); showSync(group), the longest wait of a row of the table; boxOf(index), the event's place on the canvas in px, for tests and overlays.
  */
 export function createTimeline(root, data, options = {}) {
   const tl = createState(data, options);
@@ -51,7 +52,7 @@ function createState(data, options) {
   const whole = fitWindow(timelineExtent(data, true));
   const tl = {
     data, options, rows, tone, whole, extent: timelineExtent(data), view: [...whole], index: gatherRows(data, rows, tone),
-    launches: launchIndex(data), collapsed: new Set(), steps: stepRanges(data), races: raceMarks(data), chosen: null, names: null, search: null,
+    launches: launchIndex(data), collapsed: new Set(), steps: stepRanges(data), races: raceMarks(data), syncs: syncMarks(data), chosen: null, names: null, search: null,
     range: null, selected: null, focused: null, hover: null, hasFocus: false, focusLane: -1, isArmed: false, drag: null,
     held: new Set(), scroll: 0, size: { width: 0, height: 0, gutter: 150, ratio: 1 }, script: [], pending: 0, cleanups: [],
   };
@@ -114,7 +115,8 @@ function publicFace(tl, act) {
     setRange: (t0, t1 = null) => quietly(() => { tl.range = t0 === null ? null : [t0, t1]; }),
     setNames: (names) => { tl.names = names === null ? null : new Set(names); choose(tl); },
     raceOf: (i) => tl.races.find((mark) => mark.event === i && i !== null)?.race ?? null,
-    showRace: (race) => quietly(() => showRace(tl, race)),
+    showRace: (race) => quietly(() => showMark(tl, tl.races.find((one) => one.race === race))),
+    showSync: (group) => quietly(() => showMark(tl, tl.syncs.find((one) => one.group === group))),
     search: (text) => { tl.dom.search.value = text; return runSearch(tl, text); },
     focus: () => tl.dom.canvas.focus({ preventScroll: true }),
     resize: () => measure(tl),
@@ -129,9 +131,8 @@ function publicFace(tl, act) {
   };
 }
 
-// Brings the mark of a race into view; its event, where it has one, gets the focus.
-function showRace(tl, race) {
-  const mark = tl.races.find((one) => one.race === race);
+// Brings a mark into view; its event, where it has one, gets the focus.
+function showMark(tl, mark) {
   if (!mark) return;
   if (mark.event >= 0) {
     tl.focused = mark.event;

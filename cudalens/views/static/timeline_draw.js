@@ -7,6 +7,7 @@ import { paintArrows } from "./timeline_arrows.js";
 import { eventBox, frameOf } from "./timeline_frame.js";
 import { paintOverview } from "./timeline_overview.js";
 import { RACE_RED, paintRaceFlags } from "./timeline_races.js";
+import { SYNC_ORANGE, paintSyncTicks } from "./timeline_syncs.js";
 import { TL_HEAD, TL_OVERVIEW, TL_ROW, TL_RULER, blockLabel, rulerTicks, shortLabel } from "./timeline_view.js";
 import { uiDuration } from "./ui.js";
 
@@ -51,6 +52,7 @@ export function paintFrame(tl) {
   g.restore();
   paintRange(g, tl, frame);
   paintRuler(g, tl, frame);
+  paintSyncTicks(g, tl, frame);
   paintRaceFlags(g, tl, frame);
   paintOverview(g, tl, frame);
   paintGutter(g, tl, frame);
@@ -158,6 +160,7 @@ function measuredLabel(g, name) {
 
 // Outlines of kernels that race, of the event under the pointer, of the one in focus and of the selected one.
 function paintMarks(g, tl, frame) {
+  for (const { event } of tl.syncs) if (event >= 0) outline(g, tl, frame, event, SYNC_ORANGE, 1.5);
   for (const { event } of tl.races) if (event >= 0) outline(g, tl, frame, event, RACE_RED, 2.5);
   if (tl.hover !== null && tl.hover !== tl.selected) outline(g, tl, frame, tl.hover, tl.colors.text, 1);
   if (tl.selected !== null) outline(g, tl, frame, tl.selected, tl.colors.accent, 2.5);

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from cudalens._version import __version__
 from cudalens.errors import (
     CudalensError,
+    GraphError,
     MetricsError,
     OutputError,
     ProfilerBusyError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     import cudalens.analysis as analysis
     from cudalens.device.discover import devices
     from cudalens.frames import Trace
+    from cudalens.graphs import cudagraph
     from cudalens.sanitizer import sanitize
     from cudalens.session import profile, runs
     from cudalens.traces import load
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CudalensError",
+    "GraphError",
     "MetricsError",
     "OutputError",
     "ProfilerBusyError",
@@ -60,6 +63,7 @@ __all__ = [
     "VirtualDeviceError",
     "__version__",
     "analysis",
+    "cudagraph",
     "devices",
     "load",
     "profile",
@@ -69,13 +73,14 @@ __all__ = [
 
 _LAZY = {
     "Trace": ("cudalens.frames", "Trace"),
+    "cudagraph": ("cudalens.graphs", "cudagraph"),
     "devices": ("cudalens.device.discover", "devices"),
     "load": ("cudalens.traces", "load"),
     "profile": ("cudalens.session", "profile"),
     "runs": ("cudalens.session", "runs"),
     "sanitize": ("cudalens.sanitizer", "sanitize"),
 }
-_ROOMS = {"analysis", "frames", "profiler", "report", "sanitizer", "session", "traces", "views", "virtual"}
+_ROOMS = {"analysis", "frames", "graphs", "profiler", "report", "sanitizer", "session", "traces", "views", "virtual"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,28 @@
+"""CUDA-graph trees for any function: record once, replay when that is safe, and say why not when it is not.
+
+step = cudalens.cudagraph(step)        # or as a decorator; modules too, with backward through them
+for batch in batches:
+    out = step(batch)                  # 1st warms up, 2nd records, later ones replay
+cudalens.graphs.manager().frame()      # recordings, skips and re-recordings with their reasons
+"""
+
+from __future__ import annotations
+
+from cudalens.graphs.graphed import Graphed, LazyGraphed, cudagraph, manager, managers, reset
+from cudalens.graphs.manager import GraphManager
+from cudalens.graphs.reasons import Finding, Reason, State
+from cudalens.graphs.steps import mark_step_begin
+
+__all__ = [
+    "Finding",
+    "GraphManager",
+    "Graphed",
+    "LazyGraphed",
+    "Reason",
+    "State",
+    "cudagraph",
+    "manager",
+    "managers",
+    "mark_step_begin",
+    "reset",
+]

@@ -1,0 +1,155 @@
+"""A call's arguments as a flat list of leaves, and the key under which calls are alike."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import torch
+from torch.utils import _pytree as pytree
+
+from cudalens.errors import GraphError
+
+_PLAIN: Final = (torch.Tensor, int, float, bool, str, type(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """A call's arguments.
+
+    Attributes:
+        leaves: Tensors and everything else, flat.
+        spec: How they are put together again; None for positional leaves alone.
+        key: Equal for calls that one recording may serve, as far as the arguments tell.
+    """
+
+    leaves: list[Any]
+    spec: Any
+    key: tuple[Any, ...]
+
+
+def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    """Take a call's arguments apart.
+
+    Raises:
+        TypeError: An argument that is no tensor cannot be hashed.
+    """
+    if not kwargs and all(isinstance(arg, _PLAIN) for arg in args):
+        leaves, spec = list(args), None
+    else:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+    key = (spec, torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *_autocast(), *map(key_of, leaves))
+    hash(key)
+    return Arguments(leaves, spec, key)
+
+
+def unflatten(leaves: list[Any], spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Put leaves together to positional and keyword arguments."""
+    if spec is None:
+        return tuple(leaves), {}
+    args, kwargs = pytree.tree_unflatten(leaves, spec)
+    return args, kwargs
+
+
+def _autocast() -> tuple[Any, ...]:
+    if not torch.is_autocast_enabled("cuda"):
+        return (False,)
+    return True, torch.get_autocast_dtype("cuda"), torch.is_autocast_cache_enabled()
+
+
+def key_of(leaf: Any) -> Any:
+    """What has to be equal of a leaf for calls to be alike."""
+    if isinstance(leaf, torch.Tensor):
+        if leaf.layout is not torch.strided:
+            return leaf.layout, leaf.dtype, leaf.device
+        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad
+    return type(leaf), leaf
+
+
+def differences(old: tuple[Any, ...], new: tuple[Any, ...], labels: Sequence[str]) -> tuple[str, str]:
+    """How two keys of one function differ.
+
+    Returns:
+        ``mode``, ``value`` or ``shape``, and that in words.
+    """
+    head = len(new) - len(labels)
+    if len(old) != len(new) or old[0] != new[0]:
+        return "value", "other arguments than before"
+    if old[1:head] != new[1:head]:
+        return "mode", _mode_words(new[1:head])
+    for label, before, after in zip(labels, old[head:], new[head:], strict=True):
+        if before != after:
+            is_tensor = isinstance(before[0], torch.Size) and isinstance(after[0], torch.Size)
+            return ("shape" if is_tensor else "value"), f"{label}: {describe(before)} → {describe(after)}"
+    return "value", "another state of its modules"
+
+
+def _mode_words(mode: tuple[Any, ...]) -> str:
+    words = ["gradients on" if mode[0] else "gradients off"]
+    words += ["inference mode"] if mode[1] else []
+    words += [f"autocast to {str(mode[3]).removeprefix('torch.')}"] if mode[2] else []
+    return ", ".join(words)
+
+
+def describe(key: tuple[Any, ...]) -> str:
+    """A leaf's key in words: ``float32[8, 16]`` for a tensor."""
+    if isinstance(key[0], torch.Size):
+        size = ", ".join(map(str, key[0]))
+        grad = " with grad" if key[4] else ""
+        return f"{str(key[2]).removeprefix('torch.')}[{size}]{grad}"
+    if isinstance(key[0], type):
+        text = repr(key[1])
+        return text if len(text) < 40 else f"{text[:37]}…"
+    return str(key[0])
+
+
+def labels_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
+    """What a person calls each leaf of a call: ``x``, ``cache[0]``, ``batch['ids']``."""
+    names = _parameter_names(function, len(args))
+    found, _ = pytree.tree_flatten_with_path((args, kwargs))
+    labels = []
+    for path, _ in found:
+        side, first = cast("Any", path[0]), cast("Any", path[1])
+        head = names[first.idx] if side.idx == 0 else str(first.key)
+        labels.append(head + pytree.keystr(path[2:]))
+    return labels
+
+
+def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+    try:
+        parameters = list(_signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+    return (names + [f"{rest}[{n}]" for n in range(count)])[:count]
+
+
+@functools.lru_cache(maxsize=256)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
+
+
+def static_leaves(
+    function: Callable[..., Any], static: Sequence[str | int], args: tuple[Any, ...], labels: Sequence[str]
+) -> set[int]:
+    """Positions of the leaves that the user declared static.
+
+    Raises:
+        GraphError: A name is none of the function's arguments.
+    """
+    names = _parameter_names(function, len(args))
+    found: set[int] = set()
+    for given in static:
+        name = names[given] if isinstance(given, int) and given < len(names) else str(given)
+        hits = {n for n, label in enumerate(labels) if label == name or label.startswith((f"{name}[", f"{name}."))}
+        if not hits:
+            raise GraphError(
+                f"static={given!r}: {getattr(function, '__name__', type(function).__name__)} was called without such "
+                f"an argument; its arguments are {', '.join(dict.fromkeys(labels)) or 'none'}."
+            )
+        found |= hits
+    return found

@@ -1,0 +1,198 @@
+"""The real device's graph backend: the few private functions of torch that graph trees need, all in this file.
+
+They are those of torch/_inductor/cudagraph_trees.py, from torch 2.9 to 2.13. Builds without CUDA have none of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import torch
+
+from cudalens.device import hooks
+from cudalens.device.graph_backend import (
+    Allocation,
+    GraphBackend,
+    PoolId,
+    PoolSize,
+    TensorPlace,
+    capture_alone,
+    provided,
+)
+from cudalens.errors import GraphError
+
+_NEEDED: Final = (
+    "_construct_CUDA_Tensor_From_Storage_And_Metadata",
+    "_construct_storage_from_data_pointer",
+    "_cuda_beginAllocateCurrentThreadToPool",
+    "_cuda_checkPoolLiveAllocations",
+    "_cuda_clearCublasWorkspaces",
+    "_cuda_cudaCachingAllocator_raw_delete",
+    "_cuda_endAllocateToPool",
+    "_cuda_getCheckpointState",
+    "_cuda_releasePool",
+    "_cuda_setCheckpointPoolState",
+    "_free_And_Remove_DeleterFn",
+    "_set_storage_access_error_msg",
+    "_set_storage_data_ptr_access_error_msg",
+    "_tensors_data_ptrs_at_indices_equal",
+)
+
+
+def backend_for(device: int) -> GraphBackend:
+    """The backend of a device: the virtual one's, where one is in place.
+
+    Raises:
+        GraphError: This build of torch has no CUDA graphs, or lacks a function that they need.
+    """
+    return provided(device) or _real()
+
+
+@functools.cache
+def _real() -> GraphBackend:
+    missing = [name for name in _NEEDED if not hasattr(torch._C, name)]
+    if missing:
+        raise GraphError(
+            f"torch {torch.__version__} lacks {', '.join(missing)}, which graph trees need. Use a CUDA build of torch "
+            "2.9 to 2.13, or a virtual device (`%cudadevice virtual h100`)."
+        )
+    return CudaBackend()
+
+
+class CudaBackend:
+    """CUDA graphs on a real device."""
+
+    name = "cuda"
+
+    @contextmanager
+    def capture(self, graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> Iterator[None]:
+        """While it is entered, what this thread does on `stream` is captured into `graph`; listeners are told."""
+        is_valid = False
+        try:
+            with capture_alone(graph, pool, stream):
+                hooks.emit(hooks.CaptureBegan(id(graph), stream.cuda_stream, pool))
+                yield
+            is_valid = True
+        finally:
+            hooks.emit(hooks.CaptureEnded(id(graph), stream.cuda_stream, is_valid))
+
+    def replayed(self, graph: torch.cuda.CUDAGraph, stream: int) -> None:
+        """Tell listeners of a replay, which torch has no callback for."""
+        if hooks.is_on():
+            hooks.emit(hooks.GraphReplayed(id(graph), stream))
+
+    @contextmanager
+    def allocate_to(self, pool: PoolId, device: int) -> Iterator[None]:
+        """While it is entered, memory that this thread asks for comes from `pool`."""
+        torch._C._cuda_beginAllocateCurrentThreadToPool(device, pool)
+        try:
+            yield
+        finally:
+            torch._C._cuda_endAllocateToPool(device, pool)
+            torch._C._cuda_releasePool(device, pool)
+
+    def checkpoint(self, pool: PoolId, device: int) -> Any:
+        """Which blocks of `pool` are handed out."""
+        return torch._C._cuda_getCheckpointState(device, pool)
+
+    def restore(
+        self, pool: PoolId, device: int, state: Any, live: Sequence[torch.UntypedStorage], dead: Iterable[int]
+    ) -> None:
+        """Bring the allocator's books to `state`; storages of `live` own their blocks then, `dead` ones are free."""
+        torch._C._cuda_setCheckpointPoolState(device, state, [], [storage._cdata for storage in live])
+        for address in dead:
+            torch._C._cuda_cudaCachingAllocator_raw_delete(address)
+
+    def live_allocations(self, pool: PoolId, device: int) -> list[Allocation]:
+        """The blocks of `pool` that are handed out."""
+        return list(_blocks(_segments(pool, device)))
+
+    def has_live(self, pool: PoolId, device: int, addresses: set[int]) -> bool:
+        """Whether exactly the blocks at `addresses` are handed out."""
+        return bool(torch._C._cuda_checkPoolLiveAllocations(device, pool, addresses))
+
+    def pool_size(self, pool: PoolId, device: int) -> PoolSize:
+        """How large `pool` is now."""
+        segments = _segments(pool, device)
+        return PoolSize(sum(s["total_size"] for s in segments), sum(s["allocated_size"] for s in segments))
+
+    def tensor_at(self, place: TensorPlace, storage: torch.UntypedStorage | None = None) -> torch.Tensor:
+        """A tensor at a place, on `storage` or on a new one that owns nothing."""
+        device = torch.device("cuda", place.device)
+        if storage is None:
+            storage = _storage_at(place, device)
+        metadata = {
+            "nbytes": place.num_bytes,
+            "data_ptr": place.address,
+            "size": place.size,
+            "stride": place.stride,
+            "dtype": place.dtype,
+            "device": device,
+            "storage_offset": place.storage_offset,
+        }
+        made: torch.Tensor = torch._C._construct_CUDA_Tensor_From_Storage_And_Metadata(metadata, cast("Any", storage))
+        return made
+
+    def disown(self, storage: torch.UntypedStorage) -> None:
+        """Give the block of `storage` back now."""
+        torch._C._free_And_Remove_DeleterFn(storage._cdata)
+
+    def spoil(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
+        """Whoever touches the data of `storage` from now on gets `message`."""
+        if tensor is not None:
+            torch._C._set_storage_access_error_msg(tensor, message)
+        torch._C._set_storage_data_ptr_access_error_msg(storage._cdata, message)
+
+    def same_addresses(self, tensors: Sequence[torch.Tensor], addresses: Sequence[int]) -> bool:
+        """Whether every tensor's data_ptr() is the address at its position."""
+        return bool(
+            torch._C._tensors_data_ptrs_at_indices_equal(list(tensors), list(addresses), list(range(len(addresses))))
+        )
+
+    def clear_workspaces(self) -> None:
+        """Forget the scratch memory that cuBLAS keeps."""
+        torch._C._cuda_clearCublasWorkspaces()
+
+    @contextmanager
+    def without_benchmark_emptying(self) -> Iterator[None]:
+        """While it is entered, cuDNN's benchmarks do not empty the allocator's cache."""
+        get = getattr(torch._C, "_cuda_get_conv_benchmark_empty_cache", None)
+        put = getattr(torch._C, "_cudnn_set_conv_benchmark_empty_cache", None)
+        if get is None or put is None:
+            yield
+            return
+        before = get()
+        put(False)
+        try:
+            yield
+        finally:
+            put(before)
+
+    def release(self, pool: PoolId, device: int) -> None:
+        """Nothing: the graphs that were captured into `pool` hold it, and let go of it at their end."""
+
+
+def _storage_at(place: TensorPlace, device: torch.device) -> torch.UntypedStorage:
+    made: Any = torch._C._construct_storage_from_data_pointer(place.address, device, place.num_bytes)
+    return cast("torch.UntypedStorage", made)
+
+
+def _segments(pool: PoolId, device: int) -> list[dict[str, Any]]:
+    return [
+        segment
+        for segment in torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
+        if tuple(segment["segment_pool_id"]) == tuple(pool) and segment["device"] == device
+    ]
+
+
+def _blocks(segments: Iterable[dict[str, Any]]) -> Iterator[Allocation]:
+    for segment in segments:
+        address = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"] == "active_allocated":
+                stack = tuple((f["filename"], f["line"], f["name"]) for f in block.get("frames", ()))
+                yield Allocation(address, block["size"], stack)
+            address += block["size"]

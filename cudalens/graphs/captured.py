@@ -1,0 +1,227 @@
+"""Which name in the user's program holds a tensor that a function takes from outside, so that a change is noticed.
+
+A graph keeps the address that the name had at the recording. If the program binds the name to another tensor, an eager
+call would use that one; so a replay first looks the names up again.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+import torch
+
+from cudalens.graphs.liveness import storage_id
+
+_MOST_OBJECTS: Final = 20_000
+"""How far a search goes before it gives up; a name that is not found is kept by address alone."""
+
+
+class _Cell:
+    """A closure's variable, looked up like a container's item."""
+
+    __slots__ = ("_cell",)
+
+    def __init__(self, cell: CellType) -> None:
+        self._cell = cell
+
+    def __getitem__(self, key: str) -> Any:
+        return self._cell.cell_contents
+
+
+class _Attributes:
+    """An object's attributes where it has no ``__dict__`` that holds them."""
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self._owner, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """Where the program keeps a tensor.
+
+    Attributes:
+        container: What holds it: a namespace, a list, a module's parameters.
+        key: By which it is found there.
+        label: As a person would write it, such as ``self.cache`` or ``weights[0]``.
+        is_static: Whether it is a parameter or buffer of a module.
+    """
+
+    container: Any
+    key: Any
+    label: str
+    is_static: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Something that the search comes by."""
+
+    value: Any
+    label: str
+
+
+def find_names(roots: Iterable[tuple[str, Any]], wanted: set[int]) -> dict[int, list[Name]]:
+    """The names of tensors, by the identity of their storage.
+
+    Args:
+        roots: Where to look, by label: the function, the modules among its arguments.
+        wanted: Identities of storages (``untyped_storage()._cdata``).
+    """
+    found: dict[int, list[Name]] = {}
+    for name, value in _walk(roots):
+        key = storage_id(value)
+        if key in wanted:
+            found.setdefault(key, []).append(name)
+    return found
+
+
+def modules_of(roots: Iterable[tuple[str, Any]]) -> list[torch.nn.Module]:
+    """All modules that can be reached, each once."""
+    found: dict[int, torch.nn.Module] = {}
+    for _, value in roots:
+        for step in _steps(value):
+            if isinstance(step.value, torch.nn.Module):
+                found.setdefault(id(step.value), step.value)
+    return list(found.values())
+
+
+def _steps(root: Any) -> Iterator[_Step]:
+    """Everything that can be reached from a function or an object, breadth first."""
+    waiting, seen, count = deque([_Step(root, "")]), set[int](), 0
+    while waiting and count < _MOST_OBJECTS:
+        step = waiting.popleft()
+        if id(step.value) in seen:
+            continue
+        seen.add(id(step.value))
+        count += 1
+        yield step
+        waiting.extend(_Step(value, label) for _, _, value, label, _ in _items(step))
+
+
+def _walk(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[Name, torch.Tensor]]:
+    for label, root in roots:
+        waiting, seen = deque([_Step(root, label)]), set[int]()
+        while waiting and len(seen) < _MOST_OBJECTS:
+            step = waiting.popleft()
+            if id(step.value) in seen:
+                continue
+            seen.add(id(step.value))
+            for container, key, value, name, is_static in _items(step):
+                if isinstance(value, torch.Tensor):
+                    yield Name(container, key, name, is_static), value
+                waiting.append(_Step(value, name))
+
+
+_Item = tuple[Any, Any, Any, str, bool]
+
+
+def _items(step: _Step) -> Iterator[_Item]:
+    """What something holds: container, key, value, label, and whether it is a parameter or buffer."""
+    value, label = step.value, step.label
+    for kind, items in _KINDS:
+        if isinstance(value, kind):
+            yield from items(value, label)
+            return
+    if _is_users(value):
+        yield from _of_object(value, label)
+
+
+def _of_function(function: FunctionType, label: str) -> Iterator[_Item]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield _Cell(cell), name, cell.cell_contents, name, False
+        except ValueError:  # the variable has no value yet
+            continue
+    for name in _global_names(function.__code__):
+        if name in function.__globals__:
+            yield function.__globals__, name, function.__globals__[name], name, False
+    for number, value in enumerate(function.__defaults__ or ()):
+        yield function.__defaults__, number, value, f"{label}'s default", False
+    for name, value in (function.__kwdefaults__ or {}).items():
+        yield function.__kwdefaults__, name, value, f"{label}'s default of {name}", False
+    if (wrapped := getattr(function, "__wrapped__", None)) is not None:
+        yield function.__dict__, "__wrapped__", wrapped, label, False
+
+
+def _global_names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)
+
+
+def _of_module(module: torch.nn.Module, label: str) -> Iterator[_Item]:
+    dot = f"{label}." if label else ""
+    for held, is_static in ((module._parameters, True), (module._buffers, True), (module._modules, False)):
+        for name, value in held.items():
+            if value is not None:
+                yield held, name, value, f"{dot}{name}", is_static
+    skipped = {"_parameters", "_buffers", "_modules"}
+    for name, value in vars(module).items():
+        if name not in skipped and not name.endswith("_hooks"):
+            yield vars(module), name, value, f"{dot}{name}", False
+    yield {"forward": type(module).forward}, "forward", type(module).forward, label, False
+
+
+def _of_partial(partial: functools.partial[Any], label: str) -> Iterator[_Item]:
+    yield _Attributes(partial), "func", partial.func, label, False
+    yield _Attributes(partial), "args", partial.args, label, False
+    yield _Attributes(partial), "keywords", partial.keywords, label, False
+
+
+def _of_method(method: MethodType, label: str) -> Iterator[_Item]:
+    yield _Attributes(method), "__self__", method.__self__, "self", False
+    yield _Attributes(method), "__func__", method.__func__, label, False
+
+
+def _of_dict(held: dict[Any, Any], label: str) -> Iterator[_Item]:
+    for key, value in list(held.items()):
+        yield held, key, value, f"{label}[{key!r}]" if label else str(key), False
+
+
+def _of_sequence(held: Any, label: str) -> Iterator[_Item]:
+    for number, value in enumerate(held):
+        yield held, number, value, f"{label}[{number}]", False
+
+
+def _of_tensor(tensor: torch.Tensor, label: str) -> Iterator[_Item]:
+    if tensor.is_leaf and tensor.grad is not None:
+        yield _Attributes(tensor), "grad", tensor.grad, f"{label}.grad", False
+
+
+def _of_object(owner: Any, label: str) -> Iterator[_Item]:
+    for name, value in list(vars(owner).items()):
+        yield vars(owner), name, value, f"{label}.{name}" if label else name, False
+    call = vars(type(owner)).get("__call__")
+    if isinstance(call, FunctionType):
+        yield {"__call__": call}, "__call__", call, label, False
+
+
+def _is_users(value: Any) -> bool:
+    """Whether something is an object that a user's program made: looked into, as it may hold tensors."""
+    if isinstance(value, ModuleType | type) or inspect.isbuiltin(value) or not hasattr(value, "__dict__"):
+        return False
+    return not (type(value).__module__ or "").startswith(("torch.cuda", "torch._", "builtins", "cudalens", "IPython"))
+
+
+_KINDS: Final[tuple[tuple[Any, Callable[[Any, str], Iterator[_Item]]], ...]] = (
+    (torch.Tensor, _of_tensor),
+    (torch.nn.Module, _of_module),
+    (FunctionType, _of_function),
+    (MethodType, _of_method),
+    (functools.partial, _of_partial),
+    (dict, _of_dict),
+    ((list, tuple), _of_sequence),
+    ((str, bytes, int, float, complex, bool, type(None), CodeType), lambda value, label: iter(())),
+)

@@ -1,0 +1,108 @@
+"""Backward through recordings: a replayed forward is one node of autograd, whose backward is a recording of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from cudalens.graphs import arguments
+from cudalens.graphs.functions import Variant
+from cudalens.graphs.outputs import AliasOfExternal, AliasOfLeaf
+from cudalens.graphs.programs import Backward
+
+if TYPE_CHECKING:
+    from cudalens.graphs.manager import GraphManager
+    from cudalens.graphs.node import GraphNode
+
+
+class _Call:
+    """One call of a recorded forward, until autograd has taken it over."""
+
+    __slots__ = ("manager", "node", "positions", "results", "saved")
+
+    def __init__(self, manager: GraphManager, node: GraphNode, positions: list[int], outputs: Sequence[Any]) -> None:
+        self.manager, self.node, self.positions = manager, node, positions
+        self.results = [outputs[n] for n in positions]
+        self.saved = list(outputs[node.num_results :])
+
+
+class _Replayed(torch.autograd.Function):
+    """Hands out what a recording made, as results of its differentiable inputs."""
+
+    @staticmethod
+    def forward(ctx: Any, call: _Call, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*call.saved)
+        ctx.manager, ctx.node, ctx.positions = call.manager, call.node, call.positions
+        results = tuple(result.detach() for result in call.results)
+        call.results, call.saved = [], []
+        return results
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        leaves = [*ctx.saved_tensors, *(grad for grad in grads if grad is not None)]
+        given = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
+        found = ctx.manager.run_backward(ctx.node, given, leaves)
+        return None, *(
+            grad if is_needed else None for grad, is_needed in zip(found, ctx.needs_input_grad[1:], strict=True)
+        )
+
+
+def attach(manager: GraphManager, node: GraphNode, leaves: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """The results of a recorded forward with their place in autograd's graph.
+
+    Args:
+        manager: Whose.
+        node: The recording.
+        leaves: Arguments of the call.
+        outputs: Of the recording or the replay, what was saved for the backward included.
+    """
+    derivative = node.derivative
+    assert derivative is not None
+    results = list(outputs[: node.num_results])
+    positions = [
+        n
+        for n, root in enumerate(derivative.roots)
+        if root is not None and not isinstance(node.outputs[n], AliasOfLeaf)
+    ]
+    inputs = [*(leaves[n] for n in derivative.leaves), *derivative.externals]
+    found = _Replayed.apply(  # type: ignore[no-untyped-call]
+        _Call(manager, node, positions, outputs), *inputs
+    )
+    for position, result in zip(positions, found, strict=True):
+        results[position] = result
+    return results
+
+
+def backward_variant(number: int, node: GraphNode, given: set[int], leaves: Sequence[torch.Tensor]) -> Variant:
+    """The variant for the backward of a recording.
+
+    Args:
+        number: Its id.
+        node: The recorded forward.
+        given: Results that have a gradient.
+        leaves: What the forward saved, then the gradients.
+    """
+    derivative, function = node.derivative, node.variant.function
+    assert derivative is not None
+    mask = tuple(n in given for n in range(len(derivative.roots)))
+    num_saved = len(leaves) - len(given)
+    labels = [f"saved[{n}]" for n in range(num_saved)] + [f"grad[{n}]" for n in sorted(given)]
+    variant = Variant(
+        number, function, "backward", Backward(derivative, mask, f"{function.name} backward"), None, None, labels
+    )
+    variant.owners = derivative.externals
+    variant.static = frozenset(
+        n
+        for n, output in enumerate(node.outputs[node.num_results :])
+        if isinstance(output, AliasOfLeaf | AliasOfExternal)
+    )
+    variant.text = ", ".join(
+        f"{label}: {arguments.describe(arguments.key_of(leaf))}"
+        for label, leaf in zip(labels[num_saved:], leaves[num_saved:], strict=True)
+    )
+    return variant

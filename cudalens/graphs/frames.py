@@ -1,0 +1,167 @@
+"""What a manager did, as the ``graphs`` frame."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from cudalens.frames.catalog import columns_of, empty_frame, missing_array
+from cudalens.graphs.functions import Counts, Function
+from cudalens.graphs.node import GraphNode
+
+if TYPE_CHECKING:
+    from cudalens.device.stacks import Place
+    from cudalens.graphs.log import Entry, Mark
+    from cudalens.graphs.manager import GraphManager
+
+
+def graphs_frame(manager: GraphManager, since: int | None = None) -> pd.DataFrame:
+    """The frame of a manager.
+
+    Args:
+        manager: Whose.
+        since: From its `mark`: functions that were not called since are left out, counts begin there.
+    """
+    mark = manager.log.since(since)
+    rows = list(_rows(manager, mark, is_part=since is not None))
+    if not rows:
+        return empty_frame("graphs")
+    return pd.DataFrame(
+        {column.name: _column(column.dtype, [row.get(column.name) for row in rows]) for column in columns_of("graphs")}
+    )
+
+
+def _column(dtype: str, values: list[Any]) -> Any:
+    if all(value is None for value in values):
+        return missing_array(dtype, len(values))
+    if dtype == "category":
+        return pd.Categorical(pd.array(values, dtype="str"))
+    return pd.array([pd.NA if value is None else value for value in values], dtype=dtype)
+
+
+def _rows(manager: GraphManager, mark: Mark, *, is_part: bool) -> Iterator[dict[str, Any]]:
+    reserved, _ = manager.pool_bytes()
+    common = {
+        "device": manager.device,
+        "pool": json.dumps(manager.pool) if manager.pool is not None else None,
+        "reserved_bytes": reserved if manager.pool is not None else None,
+    }
+    called = set()
+    for function in manager.functions:
+        counts = _counts_since(function, mark)
+        if counts.calls or not is_part:
+            called.add(function.id)
+            yield common | _function_row(function, counts)
+    nodes = [node for node in manager.nodes() if node.variant.function.id in called]
+    current = manager.current.path if isinstance(manager.current, GraphNode) else []
+    on_path = {node.id for node in current}
+    last = manager.current.id if isinstance(manager.current, GraphNode) else None
+    for node in nodes:
+        state = "current" if node.id == last else "on the path" if node.id in on_path else "idle"
+        yield common | _node_row(node, state, node.num_replays - mark.replays.get(node.id, 0))
+    yield from (common | row for row in _path_rows(manager, current))
+    yield from (common | _entry_row(entry) for entry in manager.log.entries(mark))
+
+
+def _counts_since(function: Function, mark: Mark) -> Counts:
+    now, before = function.counts, mark.calls.get(function.id, Counts())
+    return Counts(
+        now.warmups - before.warmups,
+        now.recordings - before.recordings,
+        now.replays - before.replays,
+        now.eager - before.eager,
+    )
+
+
+def _named(function: Function) -> dict[str, Any]:
+    return {"function": function.name, "function_id": function.id}
+
+
+def _at(place: Place | None) -> dict[str, Any]:
+    if place is None or place.code is None:
+        return {}
+    return {"place": str(place), "source": place.source or None}
+
+
+def _function_row(function: Function, counts: Counts) -> dict[str, Any]:
+    finding = function.skip or next((v.skip for v in function.variants.values() if v.skip is not None), None)
+    is_recorded = function.counts.recordings > 0
+    state = "eager" if finding is not None and not is_recorded else "recorded" if is_recorded else "warm"
+    row = _named(function) | {"kind": "function", "state": state, "count": counts.calls} | _at(function.place)
+    row |= {
+        "num_warmups": counts.warmups,
+        "num_recordings": counts.recordings,
+        "num_replays": counts.replays,
+        "num_eager": counts.eager,
+    }
+    if finding is not None:
+        row |= {
+            "reason": finding.reason.name,
+            "detail": finding.reason.sentence(finding.what),
+            "advice": finding.reason.advice,
+        }
+    return row
+
+
+def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
+    variant, parent = node.variant, node.parent
+    refs = [ref for ref in node.refs[: node.num_results] if ref is not None]
+    row = _named(variant.function) | _at(variant.function.place)
+    row |= {
+        "kind": "recording",
+        "variant": variant.text,
+        "node": node.id,
+        "parent": None if parent is None else parent.id,
+        "depth": node.depth,
+        "mode": variant.mode,
+        "state": state,
+        "count": num_replays,
+        "pool_bytes": node.pool_bytes,
+        "num_kernels": variant.num_kernels,
+        "num_static_inputs": len(node.fixed) + len(node.guards),
+        "num_copied_inputs": len(node.copied),
+        "copied_bytes": sum(copied.buffer.numel() * copied.buffer.element_size() for copied in node.copied),
+        "num_outputs": node.num_results,
+        "num_live_outputs": None if state == "idle" else sum(ref.is_alive() for ref in refs),
+        "record_ns": node.record_ns,
+        "eager_ns": node.eager_ns,
+        "replay_ns": node.replay_ns,
+    }
+    if node.check is not None:
+        row |= {
+            "is_equal": node.check.is_equal,
+            "max_abs_diff": node.check.max_abs_diff,
+            "first_diff": node.check.first_diff,
+        }
+    return row
+
+
+def _path_rows(manager: GraphManager, current: list[GraphNode]) -> Iterator[dict[str, Any]]:
+    paths: Counter[tuple[int, ...]] = Counter(manager.paths)
+    if current:
+        paths[tuple(node.id for node in current)] += 1
+    nodes = {node.id: node for node in manager.nodes()}
+    for path, count in paths.most_common():
+        if path and path[-1] in nodes:
+            yield _named(nodes[path[-1]].variant.function) | {"kind": "path", "path": json.dumps(path), "count": count}
+
+
+def _entry_row(entry: Entry) -> dict[str, Any]:
+    finding = entry.finding
+    return (
+        _named(entry.function)
+        | {
+            "kind": finding.reason.kind,
+            "variant": entry.variant.text if entry.variant is not None else None,
+            "mode": entry.variant.mode if entry.variant is not None else None,
+            "count": entry.count,
+            "reason": finding.reason.name,
+            "detail": finding.reason.sentence(finding.what),
+            "advice": finding.reason.advice,
+        }
+        | _at(finding.place or entry.function.place)
+    )

@@ -1,0 +1,137 @@
+"""A function under a manager, its variants, and what is known of each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from cudalens.device.stacks import Place
+from cudalens.graphs.captured import Name
+from cudalens.graphs.programs import Program
+from cudalens.graphs.reasons import Finding
+
+Mode = Literal["inference", "forward", "backward"]
+Mutations = Literal["skip", "copy"]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What calls of a function came to."""
+
+    warmups: int = 0
+    recordings: int = 0
+    replays: int = 0
+    eager: int = 0
+
+    @property
+    def calls(self) -> int:
+        """All of them."""
+        return self.warmups + self.recordings + self.replays + self.eager
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A function that a manager runs.
+
+    Attributes:
+        id: Its number in the manager.
+        name: As reports call it.
+        call: The user's callable.
+        place: Where it is defined.
+        static: Names or positions of arguments that the user promised to be the same tensors in every call.
+        mutations: What happens where it overwrites an argument that is not static.
+        check: Whether the first replay of each recording is compared with a call without a graph.
+        variants: By the key of their calls.
+        counts: What its calls came to.
+        skip: Why it never runs as a graph; None where it does.
+        num_rerecords: Recordings beyond the first.
+        modules: Modules that it reaches, whose training flags belong to the key; None before the first call.
+    """
+
+    id: int
+    name: str
+    call: Callable[..., Any]
+    place: Place | None
+    static: tuple[str | int, ...] = ()
+    mutations: Mutations = "skip"
+    check: bool = False
+    variants: dict[Any, Variant] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    skip: Finding | None = None
+    num_rerecords: int = 0
+    modules: list[torch.nn.Module] | None = None
+
+    def training(self) -> tuple[bool, ...]:
+        """The training flags of its modules."""
+        return tuple([module.training for module in self.modules or ()])
+
+
+@dataclass(slots=True)
+class Guarded:
+    """A tensor from outside, and where the program keeps it.
+
+    Attributes:
+        tensor: It, or a view of it; None for an output of an earlier recording, whose life is its own.
+        name: Its name; None where it was not found.
+        address: What data_ptr() of the named tensor was.
+        is_written: Whether the function overwrites it.
+    """
+
+    tensor: torch.Tensor | None
+    name: Name | None
+    address: int
+    is_written: bool
+
+
+@dataclass(slots=True, eq=False)
+class Variant:
+    """A function on arguments that are alike: what a recording is for.
+
+    Attributes:
+        id: Its number in the manager.
+        function: Whose.
+        mode: With gradients, without, or the backward of a recording.
+        program: What is run; None until it is known whether gradients are wanted.
+        spec: How leaves become arguments.
+        key: Of the calls.
+        labels: What a person calls each leaf.
+        static: Positions of leaves that are used where they lie.
+        written: Positions of leaves that the function overwrites, with the operator that does it first.
+        is_warm: Whether it has run in the pool once.
+        skip: Why it does not run as a graph; None where it does.
+        num_kernels: Operators of its latest recording that launch work.
+        generators: Random generators that it named when it was warmed up.
+        text: The key in words.
+        objects: Leaves that are neither tensors nor plain values, by label: names may be found in them.
+        owners: Of a backward: the tensors from outside whose gradients it makes.
+    """
+
+    id: int
+    function: Function
+    mode: Mode
+    program: Program
+    spec: Any
+    key: Any
+    labels: Sequence[str]
+    text: str = ""
+    static: frozenset[int] = frozenset()
+    written: dict[int, tuple[str, Place]] = field(default_factory=dict)
+    is_warm: bool = False
+    skip: Finding | None = None
+    num_kernels: int = 0
+    generators: list[torch.Generator] = field(default_factory=list)
+    objects: list[tuple[str, Any]] = field(default_factory=list)
+    owners: list[torch.Tensor] = field(default_factory=list)
+
+
+class _Inside(threading.local):
+    """Whether this thread runs a function of a manager: functions called within belong to it."""
+
+    is_on = False
+
+
+inside = _Inside()

@@ -1,0 +1,110 @@
+"""The arguments of a recording: which are used where they lie, which are copied, and the copies' memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from cudalens.device.graph_backend import GraphBackend, TensorPlace
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedInput:
+    """An argument that every replay copies into the recording's memory.
+
+    Attributes:
+        leaf: Its position among the leaves.
+        buffer: A tensor at the copy's place, which owns nothing, without the expanded dimensions.
+        expanded: Dimensions of stride 0: only their first index is stored.
+        is_written: Whether the function overwrites it, so that it is copied back.
+        place: The copy's place.
+    """
+
+    leaf: int
+    buffer: torch.Tensor
+    expanded: tuple[int, ...]
+    is_written: bool
+    place: TensorPlace
+
+    def source(self, leaves: Sequence[Any]) -> torch.Tensor:
+        """What is copied, of this call's leaves."""
+        tensor: torch.Tensor = leaves[self.leaf].detach()
+        return stored_part(tensor, self.expanded) if self.expanded else tensor
+
+
+def expanded_dims(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Dimensions along which a tensor repeats the same memory."""
+    return tuple(
+        d
+        for d, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True))
+        if stride == 0 and size > 1
+    )
+
+
+def stored_part(tensor: torch.Tensor, expanded: Sequence[int]) -> torch.Tensor:
+    """A tensor without its repetitions."""
+    for dim in expanded:
+        tensor = tensor.narrow(dim, 0, 1)
+    return tensor
+
+
+def make_buffer(tensor: torch.Tensor) -> torch.Tensor:
+    """Memory for a copy of `tensor`: same size and strides, first element at the start, so aligned."""
+    span = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    flat = torch.empty(span if tensor.numel() else 0, dtype=tensor.dtype, device=tensor.device)
+    return flat.as_strided(tensor.shape, tensor.stride())
+
+
+def copy_all(targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
+    """Copy every source into the target at its position, in as few launches as torch can."""
+    if targets:
+        with torch.no_grad():
+            torch._foreach_copy_(targets, sources)
+
+
+def apart(
+    sources: list[torch.Tensor], buffers: Sequence[CopiedInput], addresses: frozenset[int] | set[int]
+) -> list[torch.Tensor]:
+    """The sources, cloned where copying one would overwrite what another copy still has to read.
+
+    Only a source that lies in the pool can overlap with the copies; its storage's address is then among `addresses`.
+    """
+    if not any(source.untyped_storage().data_ptr() in addresses for source in sources):
+        return sources
+    spans = [_span(copied.buffer) for copied in buffers]
+    found = []
+    for number, source in enumerate(sources):
+        start, end = _span(source)
+        hit = [n for n, (low, high) in enumerate(spans) if start < high and low < end]
+        is_itself = hit == [number] and spans[number] == (start, end)
+        found.append(source.clone() if hit and not is_itself else source)
+    return found
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """First byte, and the one behind the last, that a tensor touches."""
+    start = tensor.data_ptr()
+    if not tensor.numel():
+        return start, start
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * tensor.element_size()
+
+
+def overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether two elements of a tensor share memory, other than by expanded dimensions."""
+    stored = stored_part(tensor, expanded_dims(tensor))
+    pairs = sorted((stride, size) for size, stride in zip(stored.shape, stored.stride(), strict=True) if size > 1)
+    reach = 0
+    for stride, size in pairs:
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def rebuilt(backend: GraphBackend, place: TensorPlace, expanded: Sequence[int]) -> torch.Tensor:
+    """The target of a replay's copy: the copy's memory, owned by nobody."""
+    return stored_part(backend.tensor_at(place), expanded)

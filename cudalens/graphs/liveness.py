@@ -1,0 +1,104 @@
+"""Whether somebody still holds an output: by counting references to its storage, and never by holding it.
+
+The pool's memory may be used again only when what lived in it is dead. A storage's C++ reference count tells, through a
+weak reference that keeps nothing alive; a tensor that the recording itself keeps, to hand it out again, counts apart.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+_use_count: Callable[[Any], int] = torch._C._storage_Use_Count
+
+
+class OutputRef:
+    """One output of a node, as those see it who must not keep it alive.
+
+    Attributes:
+        address: Of the storage, also after its end.
+        num_bytes: Size of the storage.
+        kept: The tensor that the node hands out again; None where it makes a new one each time.
+    """
+
+    __slots__ = ("_base", "_ref", "_tensor", "address", "kept", "num_bytes")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        self.address, self.num_bytes = storage.data_ptr(), storage.nbytes()
+        self.kept: torch.Tensor | None = None
+        self._base = 0
+        self._ref: Any = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
+        self._tensor: Any = _weak(tensor)
+
+    def keep(self, tensor: torch.Tensor) -> None:
+        """Hold `tensor` to hand it out again; nothing but Python's own tensor object may share its storage yet."""
+        self.point_to(tensor)
+        self.kept = tensor
+        self._base = _use_count(self._ref.cdata)
+
+    def point_to(self, tensor: torch.Tensor) -> None:
+        """Another tensor stands for the output from now on."""
+        self.kept = None
+        self._ref = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+        self._tensor = _weak(tensor)
+
+    def let_go(self) -> None:
+        """Hold nothing any more; who holds the output otherwise still does."""
+        self.kept = None
+
+    def is_alive(self) -> bool:
+        """Whether anybody but the node holds the output, or something that shares its storage."""
+        if self.kept is None:
+            return _use_count(self._ref.cdata) > 0
+        return _references(self.kept) > _LEAST or _use_count(self._ref.cdata) > self._base
+
+    def storage(self) -> torch.UntypedStorage | None:
+        """The storage; None where it is gone."""
+        if _use_count(self._ref.cdata) == 0:
+            return None
+        found: torch.UntypedStorage = torch.UntypedStorage._new_with_weak_ptr(self._ref.cdata)
+        return found
+
+    def tensor(self) -> torch.Tensor | None:
+        """The tensor that was handed out, where Python still has it."""
+        found: torch.Tensor | None = self._tensor()
+        return found
+
+
+def storage_id(tensor: torch.Tensor) -> int:
+    """Identity of a tensor's storage while it lives; 0 for a tensor that has none."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError, ValueError):
+        return 0
+
+
+def _weak(tensor: torch.Tensor) -> Any:
+    from torch.utils.weak import TensorWeakRef
+
+    return TensorWeakRef(tensor)
+
+
+def _references(tensor: Any) -> int:
+    """How many hold a tensor: Python's names and containers, and C++ (autograd, say) beyond Python's own object."""
+    count: int = sys.getrefcount(tensor) + tensor._use_count()
+    return count
+
+
+class _Probe:
+    """An attribute that holds a tensor, and nothing else does."""
+
+    def __init__(self) -> None:
+        self.kept = torch.empty(0)
+
+    def count(self) -> int:
+        return _references(self.kept)
+
+
+_LEAST: Final = _Probe().count()
+"""`_references` of a tensor that only one attribute holds: how this Python and this torch count."""

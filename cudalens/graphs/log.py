@@ -1,0 +1,90 @@
+"""What happened besides calls: each reason with its place, counted."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from cudalens.graphs.functions import Counts, Function, Variant
+from cudalens.graphs.reasons import Finding
+
+if TYPE_CHECKING:
+    from cudalens.graphs.node import GraphNode
+
+
+@dataclass(slots=True)
+class Entry:
+    """A reason of one function at one place.
+
+    Attributes:
+        function: Whose.
+        variant: The latest one that it concerned; None for the function as a whole.
+        finding: The latest case.
+        count: How often.
+    """
+
+    function: Function
+    variant: Variant | None
+    finding: Finding
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Mark:
+    """Counts at a point in time.
+
+    Attributes:
+        entries: Of the log, by key.
+        calls: By function.
+        replays: By recording.
+    """
+
+    entries: dict[Any, int] = field(default_factory=dict)
+    calls: dict[int, Counts] = field(default_factory=dict)
+    replays: dict[int, int] = field(default_factory=dict)
+
+
+class Log:
+    """The reasons so far."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Any, Entry] = {}
+        self._marks: dict[int, Mark] = {}
+        self._numbers = itertools.count(1)
+
+    def note(self, function: Function, finding: Finding, variant: Variant | None = None) -> None:
+        """Count a reason once more."""
+        key = (function.id, finding.reason, finding.place)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = Entry(function, variant, finding)
+        entry.count += 1
+        entry.finding, entry.variant = finding, variant
+
+    def mark(self, functions: Iterable[Function], nodes: Sequence[GraphNode]) -> int:
+        """Remember how it stands now; returns what `since` takes."""
+        number = next(self._numbers)
+        self._marks[number] = Mark(
+            {key: entry.count for key, entry in self._entries.items()},
+            {function.id: replace(function.counts) for function in functions},
+            {node.id: node.num_replays for node in nodes},
+        )
+        return number
+
+    def since(self, number: int | None) -> Mark:
+        """How it stood at a mark; nothing yet for None."""
+        return Mark() if number is None else self._marks.get(number, Mark())
+
+    def entries(self, since: Mark) -> Iterator[Entry]:
+        """The reasons that came since, with counts from then on."""
+        for key, entry in self._entries.items():
+            count = entry.count - since.entries.get(key, 0)
+            if count > 0:
+                yield Entry(entry.function, entry.variant, entry.finding, count)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._entries.clear()
+        self._marks.clear()

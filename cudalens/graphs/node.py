@@ -1,0 +1,324 @@
+"""A recording: one CUDA graph in a tree, when it may be replayed, and how."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from cudalens.device.stacks import Place
+from cudalens.graphs import inputs as copying
+from cudalens.graphs.functions import Function, Guarded, Variant
+from cudalens.graphs.inputs import CopiedInput
+from cudalens.graphs.liveness import OutputRef
+from cudalens.graphs.outputs import (
+    AliasOfExternal,
+    AliasOfLeaf,
+    AliasOfOutput,
+    AliasOfPath,
+    Constant,
+    Fresh,
+    Output,
+    view_of_leaf,
+)
+from cudalens.graphs.reasons import Finding, Reason
+
+if TYPE_CHECKING:
+    from cudalens.device.graph_backend import GraphBackend
+    from cudalens.graphs.programs import Derivative
+
+PathIndex = tuple[int, int]
+"""An output on a path: depth of its node, position among the node's outputs."""
+
+_SAMPLES: Final = 20
+"""Replays that are timed; later ones cost no event."""
+
+
+@dataclass(slots=True)
+class Check:
+    """A replay against a call without a graph.
+
+    Attributes:
+        is_equal: Bit by bit.
+        max_abs_diff: Largest difference; None where nothing can be subtracted.
+        first_diff: The first element that differs, in words.
+    """
+
+    is_equal: bool
+    max_abs_diff: float | None = None
+    first_diff: str | None = None
+
+
+@dataclass(slots=True)
+class Fixed:
+    """A leaf that the recording uses where it lies.
+
+    Attributes:
+        leaf: Its position.
+        address: ``data_ptr()`` at the recording.
+        is_managed: Whether it is an output of an earlier recording on the path.
+    """
+
+    leaf: int
+    address: int
+    is_managed: bool
+
+
+class GraphNode:
+    """A recording of one variant, behind another recording or at a root.
+
+    Attributes:
+        id: Number in the manager.
+        variant: What was recorded.
+        children: Recordings that came after it, by variant.
+        refs: Its outputs as weak references; None for what is no tensor with memory of its own in the pool.
+        outputs: What each output is.
+        places: The line that made each.
+        num_results: How many outputs the user gets; the others are for the backward.
+        num_replays: How often it was replayed after the recording.
+        derivative: Its autograd graph, where gradients are wanted.
+        backwards: Variants of its backward, by which results have a gradient.
+        state: Of the pool, after the recording.
+        pool_bytes: Handed out in the pool then.
+        returned_leaves: Arguments that it returns, or views of them.
+        record_ns: What the recording took, on the host.
+        eager_ns: What a call without a graph takes on the device; None where that was not measured.
+        check: What the comparison with such a call gave; None where there was none.
+    """
+
+    def __init__(self, number: int, variant: Variant, parent: GraphNode | None, backend: GraphBackend) -> None:
+        self.id, self.variant, self._backend = number, variant, backend
+        self._parent = None if parent is None else weakref.ref(parent)
+        self.children: dict[int, list[GraphNode]] = {}
+        self.refs: list[OutputRef | None] = []
+        self.path: list[GraphNode] = [*(parent.path if parent is not None else ()), self]
+        self.path[-1] = weakref.proxy(self)
+        self.outputs: list[Output] = []
+        self.num_results = 0
+        self.num_replays = 0
+        self.derivative: Derivative | None = None
+        self.backwards: dict[Any, Variant] = {}
+        self.state: Any = None
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.places: list[Place | None] = []
+        self.copied: list[CopiedInput] = []
+        self.fixed: list[Fixed] = []
+        self.guards: list[Guarded] = []
+        self.dead_before: list[PathIndex] = []
+        self.live_after: list[PathIndex] = []
+        self.returned_leaves: list[int] = []
+        self.pool_bytes = self.record_ns = 0
+        self.eager_ns: int | None = None
+        self.check: Check | None = None
+        self.result_spec: Any = None
+        self._looked_up: list[tuple[Any, Any]] = []
+        self._fixed_leaves: list[int] = []
+        self._addresses: list[int] = []
+        self._targets: list[torch.Tensor] = []
+        self._samples: list[tuple[Any, Any]] = []
+        self._times_ns: list[int] = []
+
+    @property
+    def parent(self) -> GraphNode | None:
+        """The recording before it; None for a root."""
+        return self._parent() if self._parent is not None else None
+
+    @property
+    def depth(self) -> int:
+        """Number of recordings before it."""
+        return len(self.path) - 1
+
+    def settle(self) -> None:
+        """The recording is over: prepare what every replay looks at."""
+        named = [guard for guard in self.guards if guard.name is not None]
+        self._fixed_leaves = [fixed.leaf for fixed in self.fixed]
+        self._looked_up = [(g.name.container, g.name.key) for g in named if g.name is not None]
+        self._addresses = [f.address for f in self.fixed] + [g.address for g in named]
+        self.returned_leaves = sorted({o.leaf for o in self.outputs if isinstance(o, AliasOfLeaf)})
+        self._targets = [copied.buffer for copied in self.copied]
+
+    def live_refs(self) -> Iterator[OutputRef]:
+        """Outputs on the path from the root to here that somebody holds."""
+        for depth, index in self.live_after:
+            ref = self.path[depth].refs[index]
+            if ref is not None and ref.is_alive():
+                yield ref
+
+    def held(self) -> Iterator[tuple[OutputRef, Function, Place | None]]:
+        """As `live_refs`, each with the function that made it, and the line."""
+        for depth, index in self.live_after:
+            node = self.path[depth]
+            ref = node.refs[index]
+            if ref is not None and ref.is_alive():
+                yield ref, node.variant.function, node.places[index] or node.variant.function.place
+
+    def is_over(self) -> bool:
+        """Whether nobody holds an output of the path any more."""
+        return next(self.live_refs(), None) is None
+
+    def died_since(self) -> list[int]:
+        """Addresses of outputs that were alive after the recording and are dead now."""
+        refs = [self.path[depth].refs[index] for depth, index in self.live_after]
+        return list({ref.address for ref in refs if ref is not None and not ref.is_alive()})
+
+    def fits(self, leaves: Sequence[Any]) -> bool:
+        """Whether a call on `leaves` may replay it now: addresses and liveness are as at the recording."""
+        path = self.path
+        for depth, index in self.dead_before:
+            ref = path[depth].refs[index]
+            if ref is not None and ref.is_alive():
+                return False
+        if not self._addresses:
+            return True
+        try:
+            found = [leaves[n] for n in self._fixed_leaves] + [held[key] for held, key in self._looked_up]
+            return self._backend.same_addresses(found, self._addresses)
+        except (LookupError, AttributeError, TypeError, ValueError):  # a name is gone, or no tensor any more
+            return False
+
+    def mismatch(self, leaves: Sequence[Any]) -> Finding:
+        """Why `fits` says no."""
+        for fixed in self.fixed:
+            if leaves[fixed.leaf].data_ptr() != fixed.address:
+                reason = Reason.MANAGED_MOVED if fixed.is_managed else Reason.STATIC_MOVED
+                return Finding(reason, f"argument '{self.variant.labels[fixed.leaf]}'", self.variant.function.place)
+        for guard in self.guards:
+            if guard.name is not None and _address_at(guard.name.container, guard.name.key) != guard.address:
+                reason = Reason.MANAGED_MOVED if guard.tensor is None else Reason.STATIC_MOVED
+                return Finding(reason, f"'{guard.name.label}'", self.variant.function.place)
+        for depth, index in self.dead_before:
+            ref = self.path[depth].refs[index]
+            if ref is not None and ref.is_alive():
+                name = self.path[depth].variant.function.name
+                return Finding(Reason.OUTPUT_ALIVE, f"output {index} of {name}", self.variant.function.place)
+        return Finding(Reason.STATIC_MOVED, "", self.variant.function.place)
+
+    def copy_inputs(self, leaves: Sequence[Any], pool_addresses: set[int]) -> None:
+        """Copy the arguments of this call into the recording's memory."""
+        if self.copied:
+            sources = [copied.source(leaves) for copied in self.copied]
+            copying.copy_all(self._targets, copying.apart(sources, self.copied, pool_addresses))
+
+    def launch(self) -> None:
+        """Replay the graph on the current stream, and copy back what it overwrites of its arguments."""
+        assert self.graph is not None
+        if len(self._times_ns) + len(self._samples) < _SAMPLES:
+            with self.timed():
+                self.graph.replay()
+        else:
+            self.graph.replay()
+        self.num_replays += 1
+
+    def copy_back(self, leaves: Sequence[Any]) -> None:
+        """Arguments that the function overwrites get what the replay wrote."""
+        written = [copied for copied in self.copied if copied.is_written]
+        copying.copy_all([copied.source(leaves) for copied in written], [copied.buffer for copied in written])
+
+    def timed(self) -> Any:
+        """Take the device's time of what is launched while it is entered."""
+        return _Timed(self._samples) if torch.cuda.is_available() else nullcontext()
+
+    @property
+    def replay_ns(self) -> int | None:
+        """Device time of a replay, median of the timed ones that have ended; None before any has."""
+        waiting = []
+        for start, end in self._samples:
+            if end.query():
+                self._times_ns.append(round(start.elapsed_time(end) * 1e6))
+            else:
+                waiting.append((start, end))
+        self._samples[:] = waiting
+        return round(median(self._times_ns)) if self._times_ns else None
+
+    def hand_out(self, leaves: Sequence[Any]) -> list[Any]:
+        """The outputs of a replay."""
+        made: list[Any] = []
+        for position, output in enumerate(self.outputs):
+            made.append(self._make(position, output, leaves, made))
+        return made
+
+    def _make(self, position: int, output: Output, leaves: Sequence[Any], made: list[Any]) -> Any:
+        if isinstance(output, Fresh):
+            return self._fresh(position, output)
+        if isinstance(output, Constant):
+            return output.value
+        if isinstance(output, AliasOfLeaf):
+            return view_of_leaf(leaves[output.leaf], output)
+        if isinstance(output, AliasOfOutput):
+            return self._backend.tensor_at(output.place, made[output.index].untyped_storage())
+        if isinstance(output, AliasOfPath):
+            ref = self.path[output.depth].refs[output.index]
+            return self._backend.tensor_at(output.place, None if ref is None else ref.storage())
+        assert isinstance(output, AliasOfExternal)
+        return output.tensor
+
+    def _fresh(self, position: int, output: Fresh) -> torch.Tensor:
+        ref = self.refs[position]
+        assert ref is not None
+        kept = ref.kept
+        if kept is not None and not (kept.requires_grad or kept._backward_hooks):
+            return kept
+        tensor = self._backend.tensor_at(output.place)
+        if output.is_shared or self.variant.mode == "backward":  # autograd takes a gradient over only where it is alone
+            ref.point_to(tensor)
+        else:
+            ref.keep(tensor)
+        return tensor
+
+    def first_out(self, outputs: list[Any], leaves: Sequence[Any]) -> list[Any]:
+        """The outputs of the recording itself; what aliases a copied argument is made of the caller's."""
+        return [
+            view_of_leaf(leaves[described.leaf], described) if isinstance(described, AliasOfLeaf) else output
+            for output, described in zip(outputs, self.outputs, strict=True)
+        ]
+
+    def let_go(self) -> None:
+        """Hold no output any more."""
+        for ref in self.refs:
+            if ref is not None:
+                ref.let_go()
+
+    def mark_shared(self, index: int) -> None:
+        """A later recording returns a view of an output: it is made anew in each replay from now on."""
+        output = self.outputs[index]
+        if isinstance(output, Fresh):
+            self.outputs[index] = Fresh(output.place, is_shared=True)
+        ref = self.refs[index]
+        if ref is not None:
+            ref.let_go()
+
+    def descendants(self) -> Iterator[GraphNode]:
+        """It, and every recording below it."""
+        yield self
+        for child in itertools.chain.from_iterable(self.children.values()):
+            yield from child.descendants()
+
+
+class _Timed:
+    """Takes the device's time between enter and exit."""
+
+    __slots__ = ("_end", "_samples", "_start")
+
+    def __init__(self, samples: list[tuple[Any, Any]]) -> None:
+        self._samples = samples
+        self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+
+    def __enter__(self) -> None:
+        self._start.record()
+
+    def __exit__(self, *exception: object) -> None:
+        self._end.record()
+        self._samples.append((self._start, self._end))
+
+
+def _address_at(container: Any, key: Any) -> int:
+    try:
+        return int(container[key].data_ptr())
+    except (LookupError, AttributeError, TypeError, ValueError, RuntimeError):
+        return 0

@@ -1,0 +1,240 @@
+"""What a recording runs: the user's function on other leaves than the call's, its results flat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import torch
+from torch.utils import _pytree as pytree
+
+from cudalens.errors import GraphError
+from cudalens.graphs.arguments import unflatten
+from cudalens.graphs.watching import Watch
+
+_CONSTANTS: Final = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size, slice)
+
+
+class Program(Protocol):
+    """Something that runs on leaves.
+
+    Attributes:
+        function: Whose arguments the leaves are; where names are looked up.
+        num_results: How many of the outputs of the latest run are results; the others are kept for a backward.
+        result_spec: How results are put together.
+    """
+
+    function: Callable[..., Any]
+    num_results: int
+    result_spec: Any
+
+    def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
+        """Run it; `leaves` is empty afterwards, so that nothing keeps them alive."""
+
+
+class Inference:
+    """A function that needs no gradients, or whose gradients torch's own autograd finds.
+
+    Args:
+        function: The user's.
+        spec: How leaves become its arguments.
+        name: For messages.
+    """
+
+    def __init__(self, function: Callable[..., Any], spec: Any, name: str) -> None:
+        self.function, self._spec, self._name = function, spec, name
+        self.num_results = 0
+        self.result_spec: Any = None
+
+    def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
+        """Call the function.
+
+        Raises:
+            GraphError: It returned something that is neither tensor nor constant.
+        """
+        args, kwargs = unflatten(leaves, self._spec)
+        leaves.clear()
+        result = self.function(*args, **kwargs)
+        del args, kwargs
+        outputs: list[Any]
+        if isinstance(result, torch.Tensor):
+            outputs, self.result_spec = [result], None
+        else:
+            outputs, self.result_spec = pytree.tree_flatten(result)
+        check_outputs(outputs, self._name)
+        self.num_results = len(outputs)
+        return outputs
+
+
+def together(outputs: Sequence[Any], spec: Any) -> Any:
+    """Results as the function returned them."""
+    return outputs[0] if spec is None else pytree.tree_unflatten(outputs, spec)
+
+
+def check_outputs(outputs: Sequence[Any], name: str) -> None:
+    """Whether a function's results can be handed out again.
+
+    Raises:
+        GraphError: One is neither a tensor nor a constant.
+    """
+    for output in outputs:
+        if not isinstance(output, (torch.Tensor, *_CONSTANTS)):
+            raise GraphError(
+                f"{name} returned {_an(type(output).__name__)}, which a replay cannot make again. Expected tensors, "
+                "numbers, text or None, or tuples, lists and dicts of them; return the tensors that it holds."
+            )
+
+
+def _an(noun: str) -> str:
+    return f"an object of type {noun}"
+
+
+class SavedTensors:
+    """What autograd saves while a forward is recorded, kept as outputs of the recording instead.
+
+    Attributes:
+        tensors: What was saved and lies in the pool, or came as an argument; emptied when the recording has them.
+        given: The same for one backward, while that runs.
+    """
+
+    def __init__(self, watch: Watch, leaves: Sequence[torch.Tensor]) -> None:
+        self.tensors: list[torch.Tensor] = []
+        self.given: Sequence[torch.Tensor] = ()
+        self._watch: Watch | None = watch
+        self._leaves = {tensor.untyped_storage()._cdata for tensor in leaves}
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def pack(self, tensor: torch.Tensor) -> Any:
+        """What autograd keeps in place of a tensor: a number, or the tensor where it comes from outside."""
+        watch = self._watch
+        if watch is None:
+            return tensor
+        identity = tensor.untyped_storage()._cdata
+        if identity not in watch.made and identity not in self._leaves:
+            return tensor
+        key = (identity, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype)
+        number = self._known.get(key)
+        if number is None:
+            number = self._known[key] = len(self.tensors)
+            self.tensors.append(tensor.detach())
+        return number
+
+    def unpack(self, kept: Any) -> torch.Tensor:
+        """The tensor again, of the call that is differentiated."""
+        return kept if isinstance(kept, torch.Tensor) else self.given[kept]
+
+    def take(self) -> list[torch.Tensor]:
+        """The saved tensors, which nothing here keeps from now on; the recording is over."""
+        taken, self.tensors, self._watch = self.tensors, [], None
+        self._known.clear()
+        return taken
+
+
+@dataclass(slots=True)
+class Derivative:
+    """The autograd graph of one recorded forward.
+
+    Attributes:
+        saved: What it saved.
+        roots: Edges to differentiate from, one per result; None for one without gradient.
+        ends: Edges to differentiate to: the leaves that require gradients, then the tensors from outside.
+        leaves: Positions of those leaves.
+        externals: Those tensors.
+    """
+
+    saved: SavedTensors
+    roots: list[Any]
+    ends: list[Any]
+    leaves: list[int]
+    externals: list[torch.Tensor]
+
+
+class _Source(torch.autograd.Function):
+    """Makes a tensor the start of an autograd graph that does not keep it alive, as a leaf's node would."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: torch.Tensor, make: Callable[[], torch.Tensor]) -> torch.Tensor:
+        return make()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return None, None
+
+
+class Training(Inference):
+    """A function whose gradients are wanted, while it is recorded: its autograd graph stays with the recording."""
+
+    def __init__(self, function: Callable[..., Any], spec: Any, name: str, alias: Callable[..., torch.Tensor]) -> None:
+        super().__init__(function, spec, name)
+        self._alias = alias
+        self.derivative: Derivative | None = None
+
+    def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
+        """Call the function; what autograd saves comes behind its results.
+
+        Raises:
+            GraphError: As `Inference.run`.
+        """
+        assert watch is not None
+        tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        saved = SavedTensors(watch, tensors)
+        del tensors
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(saved.pack, saved.unpack):
+            positions, edges = self._start(leaves)
+            outputs = super().run(leaves)
+        roots = [_edge(output) for output in outputs]
+        externals = [e.tensor for e in watch.externals.values() if e.tensor.requires_grad]
+        self.derivative = Derivative(saved, roots, [*edges, *map(_edge, externals)], positions, externals)
+        return [o.detach() if isinstance(o, torch.Tensor) else o for o in outputs] + saved.take()
+
+    def _start(self, leaves: list[Any]) -> tuple[list[int], list[Any]]:
+        positions, edges = [], []
+        for position, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
+                start = self._source(leaf.detach())
+                leaves[position] = start
+                positions.append(position)
+                edges.append(_edge(start))
+        return positions, edges
+
+    def _source(self, plain: torch.Tensor) -> torch.Tensor:
+        anchor = torch.empty(0, requires_grad=True)
+        made: torch.Tensor = _Source.apply(anchor, lambda: self._alias(plain))  # type: ignore[no-untyped-call]
+        return made
+
+
+def _edge(output: Any) -> Any:
+    if not isinstance(output, torch.Tensor) or not output.requires_grad:
+        return None
+    return torch.autograd.graph.get_gradient_edge(output)
+
+
+class Backward:
+    """The backward of one recorded forward. Its leaves: what was saved, then the gradients that are not None.
+
+    Args:
+        derivative: Of that forward.
+        mask: Which of its results have a gradient.
+        name: For messages.
+    """
+
+    def __init__(self, derivative: Derivative, mask: tuple[bool, ...], name: str) -> None:
+        self._derivative, self._mask, self._name = derivative, mask, name
+        self.function: Callable[..., Any] = self.run
+        self.num_results = len(derivative.ends)
+        self.result_spec: Any = None
+
+    def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
+        """The gradients of the leaves and of the tensors from outside; None where there is none."""
+        derivative = self._derivative
+        grads = leaves[len(leaves) - sum(self._mask) :]
+        derivative.saved.given = leaves[: len(leaves) - len(grads)]
+        leaves.clear()
+        roots = [edge for edge, given in zip(derivative.roots, self._mask, strict=True) if given]
+        try:
+            with torch.enable_grad():
+                found = torch.autograd.grad(roots, derivative.ends, grads, retain_graph=True, allow_unused=True)
+        finally:
+            derivative.saved.given = ()
+        return list(found)

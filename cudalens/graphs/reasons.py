@@ -1,0 +1,161 @@
+"""Why a function does not replay: the reasons, each with its sentence and what to do; and the states of a tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Literal
+
+from cudalens.device.stacks import Place
+
+
+class State(Enum):
+    """Where a manager stands: what its latest call did. The allocator knows of a warmup and of a recording by itself.
+
+    NONE: no memory of the pool is in use. WARMUP: a function ran without a graph in the pool. RECORDING: a graph was
+    captured. EXECUTION: a graph was replayed, so that the allocator's books are behind.
+    """
+
+    NONE = auto()
+    WARMUP = auto()
+    RECORDING = auto()
+    EXECUTION = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What a reason says.
+
+    Attributes:
+        kind: ``skip`` (runs without a graph), ``rerecord`` (one more graph) or ``warning``.
+        sentence: Of the function, with ``{}`` for what the case at hand adds.
+        advice: What the user can do.
+    """
+
+    kind: Literal["skip", "rerecord", "warning"]
+    sentence: str
+    advice: str
+
+
+class Reason(Enum):
+    """Why a call did not simply replay."""
+
+    # Skips: the function runs without a graph.
+    MUTATED_INPUT = _Words(
+        "skip",
+        "writes its input {}",
+        "declare it static where it is the same tensor in every call (static=...), or ask for it to be copied back "
+        "(mutations='copy').",
+    )
+    CPU_INPUT = _Words("skip", "takes a CPU tensor: {}", "move it to the device before the call.")
+    CPU_SCALAR = _Words(
+        "skip",
+        "reads a number from a CPU tensor: {}; a graph would keep the value of the recording",
+        "pass it as a Python number (each value gets its own graph) or as a tensor on the device.",
+    )
+    SYNCHRONISES = _Words(
+        "skip", "makes the host wait for the device: {}", "keep the value on the device, or read it after the call."
+    )
+    PAGEABLE_COPY = _Words(
+        "skip",
+        "copies between the device and pageable host memory: {}",
+        "copy before the call, or from pinned memory with non_blocking=True.",
+    )
+    UNJOINED_STREAM = _Words(
+        "skip",
+        "leaves work on another stream: {}",
+        "end with torch.cuda.current_stream().wait_stream(that_stream).",
+    )
+    UNREGISTERED_RNG = _Words(
+        "skip",
+        "draws from a generator that no graph can register: {}",
+        "use the device's default generator, or a torch.Generator(device='cuda').",
+    )
+    CAPTURE_FAILED = _Words("skip", "cannot be captured: {}", "see the message; the function runs as it is.")
+    TOO_MANY_RECORDINGS = _Words(
+        "skip",
+        "was recorded too often: {}",
+        "keep addresses and sizes stable, or allow more (rerecord_limit=...).",
+    )
+    ESCAPED_TENSOR = _Words(
+        "skip",
+        "keeps a tensor that it makes in every call: {}",
+        "return it, or write into a tensor that was made before (copy_).",
+    )
+    CPU_OUTPUT = _Words("skip", "returns a CPU tensor: {}", "return device tensors, and copy after the call.")
+    NO_DEVICE_WORK = _Words("skip", "does nothing on a device", "nothing is lost: there is nothing to replay.")
+    SEVERAL_DEVICES = _Words("skip", "works on several devices: {}", "make one function per device.")
+    ODD_TENSOR = _Words(
+        "skip", "uses a tensor that has no plain memory: {}", "pass dense tensors (torch.strided, no subclass)."
+    )
+    UNHASHABLE = _Words(
+        "skip",
+        "takes an argument that can be neither copied nor compared: {}",
+        "pass tensors, numbers, text, or tuples, lists and dicts of them.",
+    )
+    # Re-recordings: one more graph for the same function.
+    NEW_SHAPE = _Words("rerecord", "got tensors of new sizes: {}", "pad to a few sizes.")
+    NEW_VALUE = _Words(
+        "rerecord", "got a new value: {}", "pass what changes as a tensor on the device; a graph keeps its values."
+    )
+    NEW_MODE = _Words("rerecord", "runs in another mode: {}", "nothing: each mode has its own graph.")
+    STATIC_MOVED = _Words(
+        "rerecord",
+        "found a static tensor at another address: {}",
+        "write into the tensor (copy_) instead of making a new one.",
+    )
+    MANAGED_MOVED = _Words(
+        "rerecord",
+        "got the output of another recording than before: {}",
+        "call the functions in the same order; the other way has a graph of its own now.",
+    )
+    OUTPUT_ALIVE = _Words(
+        "rerecord",
+        "was called while an earlier output was still held: {}",
+        "drop it before the call, or clone it; the memory cannot be used again while it lives.",
+    )
+    # Warnings.
+    PENDING_BACKWARD = _Words(
+        "warning",
+        "cannot begin a new step, because a backward of the last one is still to come: {}",
+        "call backward(), use torch.no_grad(), or drop the outputs.",
+    )
+    POOL_RENEWED = _Words(
+        "warning",
+        "keeps a tensor of its first call: {}; recordings begin anew in another pool",
+        "nothing, where that happens once (a cache that fills itself).",
+    )
+
+    @property
+    def kind(self) -> Literal["skip", "rerecord", "warning"]:
+        """Whether the function skips graphs, gets one more, or is only told of."""
+        return self.value.kind
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return self.value.advice
+
+    def sentence(self, what: str = "") -> str:
+        """What happened, of the function; `what` is the case at hand."""
+        text = self.value.sentence.format(what)
+        return text if what else text.partition(":")[0].removesuffix(" ")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A reason in one case.
+
+    Attributes:
+        reason: Which.
+        what: The case at hand: names, sizes, an operator.
+        place: The user's line; None where there is none.
+    """
+
+    reason: Reason
+    what: str = ""
+    place: Place | None = None
+
+    def __str__(self) -> str:
+        at = f" ({self.place})" if self.place is not None and self.place.code is not None else ""
+        return f"{self.reason.sentence(self.what)}{at}"

@@ -1,0 +1,358 @@
+"""How a recording is made: arguments into the pool, the capture, what came out, the pool's state."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cudalens.device.graph_backend import PoolId, TensorPlace
+from cudalens.graphs import inputs as copying
+from cudalens.graphs.captured import Name, find_names
+from cudalens.graphs.functions import Guarded, Variant, inside
+from cudalens.graphs.inputs import CopiedInput
+from cudalens.graphs.liveness import OutputRef, storage_id
+from cudalens.graphs.node import Fixed, GraphNode
+from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs
+from cudalens.graphs.programs import Training
+from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.watching import Watch
+
+if TYPE_CHECKING:
+    from cudalens.device.graph_backend import GraphBackend
+
+
+class NotRecordedError(Exception):
+    """A function could not be recorded; streams and pool are as before.
+
+    Attributes:
+        finding: Why.
+    """
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(str(finding))
+        self.finding = finding
+
+
+class Recorder:
+    """Makes recordings in one pool, on one stream.
+
+    A segment of the pool belongs to the stream that it was allocated for, so warmups and recordings share one stream:
+    on several they would share no memory.
+
+    Attributes:
+        pool: The memory pool.
+        stream: Where warmups and captures run.
+    """
+
+    def __init__(self, backend: GraphBackend, device: int) -> None:
+        self.backend, self.device = backend, device
+        with torch.cuda.device(device):
+            torch.cuda.synchronize()
+            self.stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self.stream.wait_stream(torch.cuda.current_stream())
+            self.pool: PoolId = torch.cuda.graph_pool_handle()
+            self._holder: torch.cuda.CUDAGraph | None = torch.cuda.CUDAGraph()
+            # An empty graph, whose capture makes the pool and whose life keeps it.
+            with _silent(), backend.capture(self._holder, self.pool, self.stream):
+                pass
+
+    def close(self) -> None:
+        """Let go of the pool."""
+        if self._holder is not None:
+            self._holder.reset()
+            self._holder = None
+
+    @contextmanager
+    def on_stream(self) -> Iterator[None]:
+        """The recorder's stream, behind what the caller's holds; the caller's goes on behind it."""
+        caller = torch.cuda.current_stream()
+        self.stream.wait_stream(caller)
+        with torch.cuda.stream(self.stream):
+            yield
+        caller.wait_stream(self.stream)
+
+    @contextmanager
+    def in_pool(self) -> Iterator[None]:
+        """Memory comes from the pool, work goes on the recorder's stream."""
+        with ExitStack() as stack:
+            stack.enter_context(self.backend.without_benchmark_emptying())
+            stack.enter_context(self.on_stream())
+            stack.enter_context(self.backend.allocate_to(self.pool, self.device))
+            yield
+
+    @contextmanager
+    def _clean_workspaces(self) -> Iterator[None]:
+        self.backend.clear_workspaces()
+        try:
+            yield
+        finally:
+            self.backend.clear_workspaces()
+
+    def warm_up(self, variant: Variant, leaves: list[Any], watch: Watch) -> list[Any]:
+        """Run a variant in the pool without a graph, watched."""
+        torch.cuda.synchronize()
+        with self._clean_workspaces(), self.in_pool(), _inside(), watch:
+            return variant.program.run(leaves)
+
+    def record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
+        """Capture a variant into `node`, and replay it once.
+
+        Returns:
+            The outputs, which own their memory.
+
+        Raises:
+            NotRecordedError: It cannot be captured, or left something behind.
+        """
+        begun = time.perf_counter_ns()
+        torch.cuda.synchronize()
+        _fix_leaves(node, leaves)
+        with torch.no_grad(), self.in_pool():
+            buffers = self._make_buffers(node, leaves)
+        stand_ins = [
+            buffers.get(n, leaf).requires_grad_(leaf.requires_grad) if n in buffers else leaf
+            for n, leaf in enumerate(leaves)
+        ]
+        watch = Watch([leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)])
+        outputs = self._capture(node, stand_ins, watch)
+        self._describe(node, outputs, buffers, leaves, watch)
+        outputs = node.first_out(outputs, leaves)  # nothing keeps the copies of arguments from here on
+        buffers.clear()
+        watch.made.clear()
+        self._note_pool(node)
+        node.launch()
+        node.num_replays -= 1
+        node.record_ns = time.perf_counter_ns() - begun
+        return outputs
+
+    def _make_buffers(self, node: GraphNode, leaves: Sequence[Any]) -> dict[int, torch.Tensor]:
+        fixed = {fixed.leaf for fixed in node.fixed}
+        buffers, targets, sources = {}, [], []
+        for position, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor) and position not in fixed:
+                plain, expanded = leaf.detach(), copying.expanded_dims(leaf)
+                buffer = buffers[position] = copying.make_buffer(plain)
+                targets.append(copying.stored_part(buffer, expanded))
+                sources.append(copying.stored_part(plain, expanded))
+                place = TensorPlace.of(buffer)
+                node.copied.append(
+                    CopiedInput(
+                        position,
+                        copying.rebuilt(self.backend, place, expanded),
+                        expanded,
+                        position in node.variant.written,
+                        place,
+                    )
+                )
+        copying.copy_all(targets, sources)
+        return buffers
+
+    def _capture(self, node: GraphNode, leaves: list[Any], watch: Watch) -> list[Any]:
+        graph = node.graph = torch.cuda.CUDAGraph()
+        for generator in _generators(node, leaves):
+            try:
+                graph.register_generator_state(generator)
+            except Exception as error:
+                raise NotRecordedError(Finding(Reason.UNREGISTERED_RNG, str(error).partition("\n")[0])) from None
+        try:
+            with (
+                _silent(),
+                self._clean_workspaces(),
+                _same_draws(self.device),
+                self.backend.capture(graph, self.pool, self.stream),
+                _inside(),
+                watch,
+            ):
+                return node.variant.program.run(leaves, watch)
+        except Exception as error:
+            leaves.clear()
+            raise self._failure(node, watch, error) from None
+        except BaseException:
+            self._abandon(node)
+            raise
+
+    def _failure(self, node: GraphNode, watch: Watch, error: Exception) -> NotRecordedError:
+        """What a failed capture comes to; nothing of it is left."""
+        finding = _why(watch, error)
+        traceback_of(error)
+        self._abandon(node)
+        return NotRecordedError(finding)
+
+    def _abandon(self, node: GraphNode) -> None:
+        if node.graph is not None:
+            node.graph.reset()
+            node.graph = None
+        torch.cuda.synchronize()
+
+    def _describe(
+        self, node: GraphNode, outputs: list[Any], buffers: dict[int, torch.Tensor], leaves: Sequence[Any], watch: Watch
+    ) -> None:
+        """Say of the recording's outputs what they are, and of its externals where the program keeps them."""
+        program = node.variant.program
+        node.num_results, node.result_spec = program.num_results, program.result_spec
+        if isinstance(program, Training):
+            node.derivative = program.derivative
+        self._check_results(node, outputs, watch)
+        shown = [buffers.get(n, leaf) if isinstance(leaf, torch.Tensor) else None for n, leaf in enumerate(leaves)]
+        around = Surroundings(
+            shown,
+            frozenset(watch.externals),
+            lambda address: _find_on_path(node, address),
+            node.num_results,
+            frozenset(buffers),
+        )
+        node.outputs = describe_outputs(outputs, around)
+        for described in node.outputs:
+            if isinstance(described, AliasOfPath):
+                node.path[described.depth].mark_shared(described.index)
+        node.refs = [
+            OutputRef(output) if isinstance(described, Fresh) else None
+            for output, described in zip(outputs, node.outputs, strict=True)
+        ]
+        node.places = [
+            watch.made[key].place
+            if isinstance(output, torch.Tensor) and (key := storage_id(output)) in watch.made
+            else None
+            for output in outputs
+        ]
+        node.guards = _guards(node, watch)
+        node.variant.num_kernels = watch.num_kernels
+
+    def _check_results(self, node: GraphNode, outputs: list[Any], watch: Watch) -> None:
+        results = [output for output in outputs if isinstance(output, torch.Tensor)]
+        if any(not output.is_cuda for output in results):
+            self._abandon(node)
+            raise NotRecordedError(Finding(Reason.CPU_OUTPUT, "", watch.last_place))
+        left = watch.left_behind(results)
+        if left and gc.collect():
+            left = watch.left_behind(results)
+        if left:
+            self._abandon(node)
+            made = left[0]
+            raise NotRecordedError(
+                Finding(Reason.ESCAPED_TENSOR, f"of {made.operator}, {made.ref.num_bytes} bytes", made.place)
+            )
+
+    def _note_pool(self, node: GraphNode) -> None:
+        path = node.path
+        node.live_after = [
+            (depth, index)
+            for depth, at in enumerate(path)
+            for index, ref in enumerate(at.refs)
+            if ref is not None and ref.is_alive()
+        ]
+        node.settle()
+        node.state = self.backend.checkpoint(self.pool, self.device)
+        node.pool_bytes = self.backend.pool_size(self.pool, self.device).allocated_bytes
+
+
+def traceback_of(error: BaseException) -> None:
+    """Clear the frames that an exception holds, so that the tensors in them are free."""
+    seen = set()
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        at = waiting.pop()
+        if at is None or id(at) in seen:
+            continue
+        seen.add(id(at))
+        at.__traceback__ = None
+        waiting += [at.__context__, at.__cause__]
+
+
+def _why(watch: Watch, error: Exception) -> Finding:
+    """The reason for a failed capture."""
+    if watch.findings:
+        return watch.findings[0]
+    causes = [str(error)]
+    while error.__context__ is not None and isinstance(error.__context__, Exception):
+        error = error.__context__
+        causes.append(str(error))
+    text = " ".join(causes).lower()
+    if "unjoined" in text:
+        return Finding(Reason.UNJOINED_STREAM, "", watch.last_place)
+    if "generator" in text or "rng" in text:
+        return Finding(Reason.UNREGISTERED_RNG, causes[-1].partition("\n")[0], watch.last_place)
+    if "operation not permitted when stream is capturing" in text:
+        return Finding(Reason.SYNCHRONISES, causes[-1].partition("\n")[0], watch.last_place)
+    return Finding(
+        Reason.CAPTURE_FAILED, f"{type(error).__name__}: {causes[-1].partition(chr(10))[0]}", watch.last_place
+    )
+
+
+def _fix_leaves(node: GraphNode, leaves: Sequence[Any]) -> None:
+    """Which leaves are used where they lie: static ones, and outputs of the path."""
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor):
+            is_managed = leaf.is_cuda and _find_on_path(node, leaf.untyped_storage().data_ptr()) is not None
+            if is_managed or position in node.variant.static:
+                node.fixed.append(Fixed(position, leaf.data_ptr(), is_managed))
+
+
+def _find_on_path(node: GraphNode, address: int) -> tuple[int, int] | None:
+    """The live output on the path above `node` whose storage begins at `address`."""
+    for depth, at in enumerate(node.path[:-1]):
+        for index, ref in enumerate(at.refs):
+            if ref is not None and ref.address == address and ref.is_alive():
+                return depth, index
+    return None
+
+
+def _guards(node: GraphNode, watch: Watch) -> list[Guarded]:
+    names = find_names(roots_of(node.variant), set(watch.externals))
+    found = []
+    for key, external in watch.externals.items():
+        address = external.tensor.untyped_storage().data_ptr()
+        on_path = _find_on_path(node, address) is not None
+        tensor = None if on_path else external.tensor
+        known: list[Name | None] = [*names.get(key, ())] or [None]
+        found += [Guarded(tensor, name, _address_of(name, external.tensor), external.is_written) for name in known]
+    return found
+
+
+def _address_of(name: Name | None, tensor: torch.Tensor) -> int:
+    named = tensor if name is None else name.container[name.key]
+    return int(named.data_ptr())
+
+
+def roots_of(variant: Variant) -> list[tuple[str, Any]]:
+    """Where the names of a variant's tensors are looked up."""
+    return [("", variant.function.call), *variant.objects]
+
+
+def _generators(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Generator]:
+    found = [leaf for leaf in leaves if isinstance(leaf, torch.Generator)]
+    return found + [g for g in node.variant.generators if all(g is not known for known in found)]
+
+
+@contextmanager
+def _inside() -> Iterator[None]:
+    before, inside.is_on = inside.is_on, True
+    try:
+        yield
+    finally:
+        inside.is_on = before
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without torch's warnings about captures that are empty."""
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*CUDA Graph is empty.*")
+        yield
+
+
+@contextmanager
+def _same_draws(device: int) -> Iterator[None]:
+    """Random generators are afterwards as before: it is the replay that draws."""
+    state, host = torch.cuda.get_rng_state(device), torch.get_rng_state()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(host)
+        torch.cuda.set_rng_state(state, device)

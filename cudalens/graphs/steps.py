@@ -1,0 +1,154 @@
+"""Steps: when one begins, and what becomes of the outputs of the last."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from cudalens.graphs.liveness import OutputRef
+from cudalens.graphs.node import GraphNode
+from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.warmup import WarmupNode
+
+if TYPE_CHECKING:
+    from cudalens.device.graph_backend import GraphBackend
+    from cudalens.device.stacks import Place
+    from cudalens.graphs.functions import Function, Variant
+    from cudalens.graphs.log import Log
+
+
+class _Marks:
+    """How often `mark_step_begin` was called for all managers."""
+
+    count = 0
+
+
+def mark_step_begin() -> None:
+    """Say that a new step begins: from now on each manager's next call may overwrite the outputs of the last step.
+
+    Without it, a function that is called again begins a new step, unless a backward of the last one is still to come.
+    """
+    _Marks.count += 1
+
+
+class Steps:
+    """When a manager's steps begin.
+
+    Attributes:
+        generation: Number of the step.
+        is_pending: A forward ran whose backward did not.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self.is_pending = False
+        self._own_marks, self._seen = 0, _Marks.count
+        self._is_marked = False
+        self._ran: set[int] = set()
+        self._blocked: Counter[int] = Counter()
+
+    def mark(self) -> None:
+        """The user says that a step begins."""
+        self._own_marks += 1
+
+    def begins(self, function: Function, current: GraphNode | WarmupNode | None, log: Log) -> bool:
+        """Whether the call of `function` that is about to run begins a new step."""
+        marks = _Marks.count + self._own_marks
+        if marks != self._seen:
+            self._seen, self._is_marked = marks, True
+            return self._begin()
+        if self._is_marked or current is None or function.id not in self._ran:
+            return False
+        if not self.is_pending:
+            return self._begin()
+        if current.is_over():  # whoever could call the backward has gone
+            return self._begin()
+        self._tell_pending(function, log)
+        return False
+
+    def ran(self, variant: Variant) -> None:
+        """A variant was warmed up, recorded or replayed."""
+        if variant.mode == "backward":
+            self.is_pending = False
+        else:
+            self._ran.add(variant.function.id)
+            self.is_pending = self.is_pending or variant.mode == "forward"
+
+    def backward_ran(self) -> None:
+        """A backward came that no graph is for."""
+        self.is_pending = False
+
+    def _begin(self) -> bool:
+        self.generation += 1
+        self.is_pending = False
+        self._ran.clear()
+        self._blocked.clear()
+        return True
+
+    def _tell_pending(self, function: Function, log: Log) -> None:
+        self._blocked[function.id] += 1
+        finding = Finding(Reason.PENDING_BACKWARD, f"of {function.name}", function.place)
+        log.note(function, finding)
+        if self._blocked[function.id] == _PATIENCE:
+            warnings.warn(f"cudalens: {function.name} {finding}. {finding.reason.advice}", RuntimeWarning, stacklevel=6)
+
+
+_PATIENCE: Final = 2
+"""A function may well be called twice in one step; from then on it looks like a backward that nobody calls."""
+
+
+@dataclass(slots=True)
+class Stale:
+    """An output of an earlier step that is still held.
+
+    Attributes:
+        ref: It.
+        function: Whose.
+        place: The line that made it.
+        owns: Whether it owns its memory, as after a warmup or a recording.
+    """
+
+    ref: OutputRef
+    function: Function
+    place: Place | None
+    owns: bool
+
+    def drop(self, backend: GraphBackend) -> bool:
+        """Take its memory; false where nobody holds it any more."""
+        if not self.ref.is_alive():
+            return False
+        tensor, storage = self.ref.tensor(), self.ref.storage()
+        self.ref.let_go()
+        if storage is None:
+            return False
+        if self.owns:
+            backend.disown(storage)
+        backend.spoil(tensor, storage, self._message())
+        return True
+
+    def _message(self) -> str:
+        at = f" at {self.place} ({self.place.source})" if self.place is not None and self.place.code else ""
+        return (
+            f"This tensor is an output of {self.function.name}, made{at} by a CUDA graph, and a later step has "
+            "overwritten it. Clone it before the next step if you need it longer, or call "
+            "cudalens.graphs.mark_step_begin() where your steps begin."
+        )
+
+
+def rescue_gradients(current: GraphNode | WarmupNode) -> None:
+    """Parameters whose ``.grad`` lies in the pool get a copy of it: gradients may be summed up over steps."""
+    if not isinstance(current, GraphNode):
+        return
+    for node in current.path:
+        if node.variant.mode != "backward":
+            continue
+        addresses = {ref.address for ref in node.refs if ref is not None and ref.is_alive()}
+        for owner in node.variant.owners:
+            grad = owner.grad
+            if grad is not None and grad.untyped_storage().data_ptr() in addresses:
+                with torch.no_grad():
+                    grad.data = grad.clone()

@@ -1,0 +1,158 @@
+"""How a function's call becomes a variant, and what its warmup shows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cudalens.device.graph_backend import TensorPlace
+from cudalens.device.stacks import Place
+from cudalens.errors import GraphError
+from cudalens.graphs import arguments
+from cudalens.graphs.functions import Function, Variant
+from cudalens.graphs.inputs import overlaps_itself
+from cudalens.graphs.programs import Inference, Training
+from cudalens.graphs.reasons import Finding, Reason
+
+if TYPE_CHECKING:
+    from cudalens.device.graph_backend import GraphBackend
+    from cudalens.graphs.watching import Watch
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What reports call a function or a module."""
+    return str(getattr(function, "__qualname__", None) or type(function).__name__).replace("<locals>.", "")
+
+
+def place_of(function: Callable[..., Any]) -> Place | None:
+    """Where a function is defined; None for what has no Python code."""
+    target = function.forward if isinstance(function, torch.nn.Module) else getattr(function, "__wrapped__", function)
+    code = getattr(getattr(target, "__func__", target), "__code__", None)
+    return Place(code, 0) if code is not None else None
+
+
+def new_variant(
+    number: int,
+    function: Function,
+    key: Any,
+    given: arguments.Arguments,
+    labels: Sequence[str],
+    args: tuple[Any, ...],
+    device: int,
+) -> Variant:
+    """The variant for a first call of its kind, with what the arguments alone forbid."""
+    program = Inference(function.call, given.spec, function.name)
+    variant = Variant(number, function, "inference", program, given.spec, key, labels)
+    variant.text = ", ".join(
+        f"{label}: {arguments.describe(part)}"
+        for label, part in zip(labels, given.key[len(given.key) - len(labels) :], strict=True)
+    )
+    buffers = {id(tensor) for module in function.modules or () for tensor in module.buffers(recurse=False)}
+    variant.static = frozenset(arguments.static_leaves(function.call, function.static, args, labels)) | {
+        n for n, leaf in enumerate(given.leaves) if isinstance(leaf, torch.nn.Parameter) or id(leaf) in buffers
+    }
+    variant.objects = [
+        (label, leaf)
+        for label, leaf in zip(labels, given.leaves, strict=True)
+        if not isinstance(leaf, (torch.Tensor, int, float, bool, str, type(None)))
+    ]
+    variant.skip = _refusal(function, given.leaves, labels, device)
+    return variant
+
+
+def _refusal(function: Function, leaves: Sequence[Any], labels: Sequence[str], device: int) -> Finding | None:
+    for leaf, label in zip(leaves, labels, strict=True):
+        if not isinstance(leaf, torch.Tensor):
+            continue
+        what = f"'{label}'"
+        if leaf.layout is not torch.strided or type(leaf) not in (torch.Tensor, torch.nn.Parameter):
+            return Finding(Reason.ODD_TENSOR, f"{what} ({type(leaf).__name__}, {leaf.layout})", function.place)
+        if not leaf.is_cuda:
+            return Finding(Reason.CPU_INPUT if leaf.dim() else Reason.CPU_SCALAR, what, function.place)
+        if leaf.get_device() != device:
+            return Finding(Reason.SEVERAL_DEVICES, f"{what} is on {leaf.device}", function.place)
+        if overlaps_itself(leaf):
+            return Finding(Reason.ODD_TENSOR, f"{what} (elements share memory)", function.place)
+    return None
+
+
+def why_new(function: Function, key: Any, labels: Sequence[str]) -> Finding:
+    """Why a call needs a variant of its own: how it differs from the latest one."""
+    (training, parts), (old_training, old_parts) = key, next(reversed(function.variants))
+    if training != old_training:
+        words = "train()" if any(training) else "eval()"
+        return Finding(Reason.NEW_MODE, f"{words} of its modules", function.place)
+    kind, what = arguments.differences(old_parts, parts, labels)
+    reason = {"mode": Reason.NEW_MODE, "value": Reason.NEW_VALUE, "shape": Reason.NEW_SHAPE}[kind]
+    return Finding(reason, what, function.place)
+
+
+def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch: Watch, backend: GraphBackend) -> None:
+    """Take over from a warmup what a recording has to know, and whether there can be one."""
+    variant.written = {_leaf_of(leaves, n): found for n, found in watch.written.items()}
+    variant.generators = list(watch.generators)
+    variant.is_warm = True
+    if variant.mode == "backward":
+        variant.skip = watch.findings[0] if watch.findings else None
+        return
+    results = [output for output in outputs if isinstance(output, torch.Tensor)]
+    if torch.is_grad_enabled() and any(output.requires_grad for output in results):
+        variant.mode = "forward"
+
+        def alias(tensor: torch.Tensor) -> torch.Tensor:
+            return backend.tensor_at(TensorPlace.of(tensor), tensor.untyped_storage())
+
+        variant.program = Training(variant.function.call, variant.spec, variant.function.name, alias)
+    variant.skip = _why_not(variant, leaves, results, watch)
+
+
+def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Tensor], watch: Watch) -> Finding | None:
+    if watch.findings:
+        return watch.findings[0]
+    if watch.num_kernels == 0:
+        return Finding(Reason.NO_DEVICE_WORK, "", variant.function.place)
+    if any(not result.is_cuda for result in results):
+        return Finding(Reason.CPU_OUTPUT, "", watch.last_place)
+    devices = {external.tensor.device for external in watch.externals.values()} | {r.device for r in results}
+    if len(devices) > 1:
+        return Finding(Reason.SEVERAL_DEVICES, ", ".join(sorted(map(str, devices))), watch.last_place)
+    return next(
+        (
+            Finding(Reason.MUTATED_INPUT, f"'{variant.labels[n]}', which requires a gradient", place)
+            for n, (_, place) in variant.written.items()
+            if leaves[n].requires_grad
+        ),
+        None,
+    )
+
+
+def _leaf_of(leaves: Sequence[Any], tensor: int) -> int:
+    """Position among the leaves of the n-th tensor among them."""
+    return [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)][tensor]
+
+
+def device_index(device: int | str | torch.device | None) -> int:
+    """Index of a CUDA device.
+
+    Raises:
+        GraphError: It is no CUDA device, or there is none of that index.
+    """
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    try:
+        if device is None:
+            index = torch.cuda.current_device() if count else -1
+        elif isinstance(device, int):
+            index = device
+        else:
+            found = torch.device(device)
+            index = -1 if found.type != "cuda" else torch.cuda.current_device() if found.index is None else found.index
+    except (RuntimeError, AssertionError) as error:
+        raise GraphError(f"{device!r} names no device: {error}") from None
+    if not 0 <= index < count:
+        there = f"cuda:0 to cuda:{count - 1}" if count else "no CUDA device (`%cudadevice virtual h100` models one)"
+        raise GraphError(
+            f"there is no device {device if device is not None else 'cuda'!s} for CUDA graphs; there is {there}."
+        )
+    return index

@@ -1,0 +1,114 @@
+"""A call that runs without a graph, in the pool: what it leaves there belongs to the path like a recording's output."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cudalens.device.stacks import Place
+from cudalens.graphs.functions import Function, Variant
+from cudalens.graphs.liveness import OutputRef
+from cudalens.graphs.node import GraphNode
+from cudalens.graphs.watching import Made, Watch
+
+if TYPE_CHECKING:
+    from cudalens.graphs.recording import Recorder
+
+
+class WarmupNode:
+    """One warmup. It can be followed by warmups alone: nothing that it left has an address that would come again.
+
+    Attributes:
+        variant: What ran.
+    """
+
+    def __init__(self, variant: Variant, parent: GraphNode | WarmupNode | None) -> None:
+        self.variant = variant
+        self._held = [] if parent is None else list(parent.held())
+
+    def add(self, tensor: torch.Tensor, place: Place | None) -> None:
+        """An output that lies in the pool."""
+        self._append(OutputRef(tensor), place)
+
+    def add_saved(self, refs: Sequence[OutputRef]) -> None:
+        """What autograd saved for the backward."""
+        for ref in refs:
+            self._append(ref, self.variant.function.place)
+
+    def _append(self, ref: OutputRef, place: Place | None) -> None:
+        if all(known.address != ref.address for known in self.live_refs()):  # not a view of one that is there
+            self._held.append((ref, self.variant.function, place))
+
+    def held(self) -> Iterator[tuple[OutputRef, Function, Place | None]]:
+        """Outputs on the path up to here that somebody holds: with the function that made it, and the line."""
+        return (entry for entry in self._held if entry[0].is_alive())
+
+    def live_refs(self) -> Iterator[OutputRef]:
+        """Outputs on the path up to here that somebody holds."""
+        return (entry[0] for entry in self.held())
+
+    def is_over(self) -> bool:
+        """Whether nobody holds an output of the path any more."""
+        return next(self.held(), None) is None
+
+
+def warm_up(
+    recorder: Recorder, variant: Variant, parent: GraphNode | WarmupNode | None, leaves: Sequence[Any], watch: Watch
+) -> tuple[list[Any], WarmupNode, list[Made]]:
+    """Run a variant in the pool.
+
+    Returns:
+        Its outputs, the node that stands for it, and what it left behind besides.
+    """
+    node = WarmupNode(variant, parent)
+    saved: list[OutputRef] = []
+    hooks = _saving(saved) if torch.is_grad_enabled() and variant.mode != "backward" else nullcontext()
+    with hooks:
+        outputs = recorder.warm_up(variant, list(leaves), watch)
+    in_pool = {made.ref.address for made in watch.made.values()}
+    saved = [ref for ref in saved if ref.address in in_pool and ref.is_alive()]
+    kept = {ref.address for ref in saved}
+    results = [output for output in outputs if isinstance(output, torch.Tensor) and output.is_cuda]
+    for output in results:
+        made = watch.made.get(output.untyped_storage()._cdata)
+        if made is not None and made.ref.address:
+            node.add(output, made.place)
+    node.add_saved(saved)
+    return outputs, node, _left_behind(watch, results, kept)
+
+
+def _left_behind(watch: Watch, results: list[torch.Tensor], kept: set[int]) -> list[Made]:
+    left = [made for made in watch.left_behind(results) if made.ref.address not in kept]
+    if left and gc.collect():
+        left = [made for made in left if made.ref.is_alive()]
+    return left
+
+
+def _saving(refs: list[OutputRef]) -> Any:
+    """Notes what autograd saves, which it keeps as it would anyway."""
+
+    def pack(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_cuda and tensor.layout is torch.strided and tensor.untyped_storage().data_ptr():
+            refs.append(OutputRef(tensor))
+        return tensor
+
+    return torch.autograd.graph.saved_tensors_hooks(pack, _same)
+
+
+def _same(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+def tell_of_backward(outputs: Sequence[Any], tell: Callable[[], None]) -> None:
+    """Call `tell` when a backward comes by an output of a warmup, which torch's own autograd differentiates."""
+
+    def hook(grad: torch.Tensor) -> None:
+        tell()
+
+    for output in outputs:
+        if isinstance(output, torch.Tensor) and output.requires_grad and output.grad_fn is not None:
+            output.register_hook(hook)  # type: ignore[no-untyped-call]

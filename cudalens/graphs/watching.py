@@ -1,0 +1,238 @@
+"""What a function touches while it runs: found by watching its operators in warmup and recording, never in a replay.
+
+A graph keeps addresses. So before one is captured it has to be known which tensors the function takes from outside
+besides its arguments, which it overwrites, what it makes and leaves behind, and whether it does what no capture allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cudalens.device.stacks import Place, place
+from cudalens.graphs.liveness import OutputRef, storage_id
+from cudalens.graphs.reasons import Finding, Reason
+
+_SYNCHRONISING: Final = frozenset(
+    {
+        "_local_scalar_dense",
+        "_unique",
+        "_unique2",
+        "argwhere",
+        "bincount",
+        "equal",
+        "is_nonzero",
+        "item",
+        "linalg_eig",
+        "masked_select",
+        "nonzero",
+        "nonzero_numpy",
+        "unique_consecutive",
+        "unique_dim",
+        "unique_dim_consecutive",
+    }
+)
+"""Operators whose result's value or size the host has to wait for."""
+
+_INDEXING: Final = frozenset({"_index_put_impl_", "index", "index_put", "index_put_"})
+"""They wait where an index is a mask."""
+
+_COPIES: Final = frozenset({"_to_copy", "copy_", "to", "_copy_from"})
+_UNDECLARED_WRITES: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
+    ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), ("running_mean", "running_var")
+)
+"""Arguments that an operator overwrites though its schema does not say so."""
+
+_ALLOCATES_ONLY: Final = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty"})
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """A tensor that a function takes from outside without its being an argument.
+
+    Attributes:
+        tensor: It, or the first view of it that was used.
+        place: Where it was used first.
+        is_written: Whether the function overwrites it.
+    """
+
+    tensor: torch.Tensor
+    place: Place
+    is_written: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A storage that a function made.
+
+    Attributes:
+        ref: A weak reference.
+        operator: Who made it.
+        place: Where.
+    """
+
+    ref: OutputRef
+    operator: str
+    place: Place
+
+
+class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Watches the operators of one run of a function.
+
+    Args:
+        inputs: The tensors among its arguments.
+
+    Attributes:
+        written: Positions in `inputs` of those that were overwritten, with the first place where.
+        externals: Tensors from outside, by the identity of their storage.
+        made: Storages that it made, by identity.
+        generators: Random generators that it named.
+        findings: What no capture allows, in order.
+        num_kernels: Operators that launch work.
+        last_place: Where the latest operator was called.
+    """
+
+    def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._inputs = {storage_id(tensor): position for position, tensor in reversed(list(enumerate(inputs)))}
+        self.written: dict[int, tuple[str, Place]] = {}
+        self.externals: dict[int, External] = {}
+        self.made: dict[int, Made] = {}
+        self.generators: list[torch.Generator] = []
+        self.findings: list[Finding] = []
+        self.num_kernels = 0
+        self.last_place: Place | None = None
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run an operator, and note what it touches."""
+        kwargs = kwargs or {}
+        here = self.last_place = place(1)
+        name = func._schema.name.partition("::")[2]
+        self._note_arguments(func, name, args, kwargs, here)
+        out = func(*args, **kwargs)
+        self._note_results(name, args, out, kwargs, here)
+        return out
+
+    def left_behind(self, given: Sequence[torch.Tensor]) -> list[Made]:
+        """What it made on a device, still lives, and is not among the tensors `given`."""
+        known = {storage_id(tensor) for tensor in given}
+        return [
+            made for key, made in self.made.items() if key not in known and made.ref.address and made.ref.is_alive()
+        ]
+
+    def _note_arguments(self, func: Any, name: str, args: Any, kwargs: Any, here: Place) -> None:
+        written = {id(tensor) for tensor in _written_tensors(func, name, args, kwargs)}
+        is_on_device = False
+        on_host = []
+        for tensor in _tensors((args, tuple(kwargs.values()))):
+            if not _is_plain(tensor):
+                self._find(Reason.ODD_TENSOR, f"{type(tensor).__name__}, {tensor.layout} in {name}", here)
+            elif tensor.is_cuda:
+                is_on_device = True
+                self._note_use(tensor, name, here, is_write=id(tensor) in written)
+            elif tensor.device.type == "cpu":
+                on_host.append(tensor)
+        self._check_operator(name, args, here, is_on_device=is_on_device)
+        if is_on_device and on_host and name not in _COPIES:
+            self._check_host_operands(name, on_host, here)
+        generator = kwargs.get("generator")
+        if isinstance(generator, torch.Generator) and all(generator is not known for known in self.generators):
+            self.generators.append(generator)
+
+    def _note_use(self, tensor: torch.Tensor, name: str, here: Place, *, is_write: bool) -> None:
+        key = storage_id(tensor)
+        if key in self._inputs:
+            if is_write:
+                self.written.setdefault(self._inputs[key], (name, here))
+        elif key not in self.made:
+            known = self.externals.get(key)
+            if known is None:
+                self.externals[key] = External(tensor, here, is_write)
+            elif is_write and not known.is_written:
+                self.externals[key] = External(known.tensor, known.place, True)
+
+    def _check_operator(self, name: str, args: tuple[Any, ...], here: Place, *, is_on_device: bool) -> None:
+        if not is_on_device:
+            return
+        is_masked = name in _INDEXING and any(
+            tensor.dtype in (torch.bool, torch.uint8) for tensor in _tensors(tuple(args[1:2]))
+        )
+        if name in _SYNCHRONISING or is_masked:
+            self._find(Reason.SYNCHRONISES, "indexing by a mask" if is_masked else name.lstrip("_"), here)
+
+    def _check_host_operands(self, name: str, on_host: Sequence[torch.Tensor], here: Place) -> None:
+        outside = [tensor for tensor in on_host if _is_plain(tensor) and storage_id(tensor) not in self.made]
+        if outside:
+            self._find(Reason.CPU_SCALAR, f"in {name}", here)
+
+    def _note_results(self, name: str, args: Any, out: Any, kwargs: Any, here: Place) -> None:
+        on_device = False
+        for tensor in _tensors(out):
+            if not _is_plain(tensor):
+                continue
+            key = storage_id(tensor)
+            on_device = on_device or tensor.is_cuda
+            if key not in self._inputs and key not in self.externals:
+                known = self.made.get(key)
+                if known is None or not known.ref.is_alive() or known.ref.address != _address(tensor):
+                    self.made[key] = Made(OutputRef(tensor), name, here)
+        if name in _COPIES:
+            self._check_copy(name, args, out, kwargs, here)
+        if on_device and name not in _ALLOCATES_ONLY:
+            self.num_kernels += 1
+
+    def _check_copy(self, name: str, args: Any, out: Any, kwargs: Any, here: Place) -> None:
+        found = list(_tensors(args))
+        source = found[1] if name == "copy_" and len(found) > 1 else found[0] if found else None
+        if source is None or not isinstance(out, torch.Tensor) or source.is_cuda == out.is_cuda:
+            return
+        host = out if source.is_cuda else source
+        is_blocking = not (kwargs.get("non_blocking") or (name == "copy_" and len(args) > 2 and args[2]))
+        direction = "device to host" if source.is_cuda else "host to device"
+        if host.device.type == "cpu" and not host.is_pinned():
+            self._find(Reason.SYNCHRONISES if source.is_cuda and is_blocking else Reason.PAGEABLE_COPY, direction, here)
+        elif is_blocking:
+            self._find(Reason.SYNCHRONISES, f"a copy from {direction} without non_blocking=True", here)
+
+    def _find(self, reason: Reason, what: str, here: Place) -> None:
+        if all(finding.reason is not reason for finding in self.findings):
+            self.findings.append(Finding(reason, what, here))
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether a tensor has one storage of its own or shared, and is no wrapper around others."""
+    return (
+        tensor.layout is torch.strided
+        and not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+        and storage_id(tensor) != 0
+    )
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+def _written_tensors(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
+    """The tensors that an operator overwrites, by its schema."""
+    hidden = _UNDECLARED_WRITES.get(name, ())
+    for position, argument in enumerate(func._schema.arguments):
+        declared = argument.alias_info is not None and argument.alias_info.is_write
+        if declared or argument.name in hidden:
+            given = args[position] if position < len(args) else kwargs.get(argument.name)
+            yield from _tensors(given)

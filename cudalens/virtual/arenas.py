@@ -8,21 +8,25 @@ address. Elsewhere every storage has bytes of its own, which nobody could tell a
 from __future__ import annotations
 
 import mmap
+import sys
 import weakref
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from cudalens.virtual.allocator.sizes import round_up
 from cudalens.virtual.below import unseen
-from cudalens.virtual.hosting import reserve
-from cudalens.virtual.residency import KEY, ArenaResidence
+from cudalens.virtual.hosting import LARGE_BYTES, reserve
+from cudalens.virtual.residency import KEY, ArenaResidence, Residence, residence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cudalens.virtual.allocator import Block, Segment
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.machine import Device
+
+_FORGET: Final[int | None] = getattr(mmap, "MADV_DONTNEED", None) if sys.platform == "linux" else None
+"""On Linux, pages of a private anonymous mapping read as zeros after it (madvise(2))."""
 
 MOVED_KEY: Final = "_cudalens_moved"
 """Where a storage was made before its values moved to an arena: a weak reference to the one there."""
@@ -64,6 +68,17 @@ class Arena:
     def bytes_at(self, address: int, num_bytes: int) -> torch.Tensor:
         """Some of the bytes, as a flat tensor of uint8."""
         return torch.empty(0, dtype=torch.uint8).set_(self.storage, address - self.address, (num_bytes,), (1,))
+
+    def clear(self, address: int, num_bytes: int) -> None:
+        """Let some of the bytes read as zeros; of many, pages go back to the system for that, where it can."""
+        first = address - self.address
+        start, end = round_up(first, mmap.PAGESIZE), (first + num_bytes) // mmap.PAGESIZE * mmap.PAGESIZE
+        if _FORGET is None or num_bytes < LARGE_BYTES:
+            self.bytes_at(address, num_bytes).zero_()
+            return
+        self._memory.madvise(_FORGET, start, end - start)
+        self.bytes_at(address, start - first).zero_()
+        self.bytes_at(self.address + end, first + num_bytes - end).zero_()
 
 
 def keeps_bytes(block: Block) -> bool:
@@ -108,22 +123,77 @@ def follow(tensor: torch.Tensor, before: Any) -> ArenaResidence | None:
     return residence
 
 
-def settle_blank(gpus: Gpus, like: torch.Tensor, device: Device, block: Block) -> torch.Tensor:
-    """A tensor as `like`, a tensor without memory, at its block; what lay there lies there still."""
+def settle_blank(gpus: Gpus, like: torch.Tensor, device: Device, block: Block, *, zeros: bool) -> torch.Tensor:
+    """A tensor at its block, made without touching the bytes.
+
+    Args:
+        gpus: The virtual GPUs.
+        like: A tensor without memory: its size, strides and dtype.
+        device: The block's.
+        block: Of a pool that serves graphs.
+        zeros: Whether it is to read as zeros; what lay there lies there still otherwise.
+    """
     arena, num_bytes = Arena.of(block.segment), like.untyped_storage().nbytes()
     storage = arena.storage_at(block.address, num_bytes)
     storage.__dict__[KEY] = ArenaResidence(gpus, device, arena, block.address, num_bytes, block)
+    if zeros:
+        arena.clear(block.address, num_bytes)
     return torch.empty(0, dtype=like.dtype).set_(storage, 0, like.shape, like.stride())
 
 
-def loosen(tensor: torch.Tensor) -> None:
-    """Let a tensor lie in host memory of its own, so that it can be resized; it is to be settled afterwards."""
+def is_too_tight(error: RuntimeError) -> bool:
+    """Whether an operator failed because a tensor cannot be resized in its place."""
+    return "not resizable" in str(error)
+
+
+def run_loosely(gpus: Gpus, error: RuntimeError, values: Iterable[Any], call: Callable[[], Any]) -> Any:
+    """Run an operator again that failed because a tensor cannot be resized in its place in a pool.
+
+    What it resizes lies in host memory of its own afterwards, and is to be settled anew.
+
+    Args:
+        gpus: The virtual GPUs.
+        error: How it failed.
+        values: What it was given.
+        call: Runs it.
+
+    Raises:
+        RuntimeError: `error`, where there is no such tensor; or what comes up now.
+    """
+    loose = [(tensor, tensor.untyped_storage()) for tensor in values if _can_grow(tensor)]
+    if not loose:
+        raise error
+    for tensor, _ in loose:
+        _loosen(gpus, tensor)
+    try:
+        return call()
+    finally:
+        for tensor, before in loose:
+            if tensor.untyped_storage().nbytes() == before.nbytes():
+                _put_back(tensor, before)
+
+
+def _can_grow(value: object) -> bool:
+    """Whether a tensor owns memory in a pool; where it does not, it cannot be resized on a GPU either."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    residence = residence_of(value)
+    return residence is not None and residence.arena is not None and residence.block is not None
+
+
+def _loosen(gpus: Gpus, tensor: torch.Tensor) -> None:
     before: Any = tensor.untyped_storage()
+    residence: ArenaResidence = before.__dict__[KEY]
     with unseen():
         storage: Any = _bytes_of(before).clone().untyped_storage()
         _lie_on(tensor, storage)
-    storage.__dict__.update(before.__dict__)
-    before.__dict__.clear()
+    storage.__dict__[KEY] = Residence(gpus, residence.device, None, residence.num_bytes)
+
+
+def _put_back(tensor: torch.Tensor, before: torch.UntypedStorage) -> None:
+    with unseen():
+        _bytes_of(before).copy_(_bytes_of(tensor.untyped_storage()))
+        _lie_on(tensor, before)
 
 
 def _bytes_of(storage: torch.UntypedStorage) -> torch.Tensor:

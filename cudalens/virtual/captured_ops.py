@@ -23,6 +23,9 @@ _BLANK: Final = frozenset(
 )
 """They launch nothing: a replay leaves what they made as it is."""
 
+_ZEROS: Final = frozenset({"aten::zeros", "aten::zeros_like", "aten::new_zeros"})
+"""A replay clears memory of the pool for them, and makes no zeros elsewhere to be copied there."""
+
 _UNDECLARED_WRITES: Final = {"aten::native_batch_norm": (3, 4), "aten::cudnn_batch_norm": (3, 4)}
 """Arguments that are written though the schema does not say so: the running statistics."""
 
@@ -34,16 +37,19 @@ _writes: dict[Any, tuple[int | str, ...]] = {}
 class CapturedOp:
     """One operator call, with `Operand` in the place of tensors."""
 
-    __slots__ = ("args", "func", "has_grad", "is_blank", "kwargs", "makes")
+    __slots__ = ("args", "func", "has_grad", "is_blank", "is_zeros", "kwargs", "makes")
 
-    def __init__(
-        self, func: Any, args: Any, kwargs: Any, makes: list[tuple[tuple[int, ...], Operand]], *, is_blank: bool
-    ) -> None:
-        self.func, self.args, self.kwargs, self.makes, self.is_blank = func, args, kwargs, makes, is_blank
+    def __init__(self, func: Any, args: Any, kwargs: Any, makes: list[tuple[tuple[int, ...], Operand]]) -> None:
+        self.func, self.args, self.kwargs, self.makes = func, args, kwargs, makes
+        self.is_blank, self.is_zeros = func._schema.name in _BLANK, func._schema.name in _ZEROS
         self.has_grad = torch.is_grad_enabled()  # some kernels keep more for a backward
 
     def run(self) -> None:
         """Run it again."""
+        if (self.is_blank or self.is_zeros) and self.makes[0][1].memory.arena is not None:
+            if self.is_zeros:
+                self.makes[0][1].memory.clear()
+            return
         with torch.set_grad_enabled(self.has_grad) if self.has_grad != torch.is_grad_enabled() else _NOTHING:
             out = self.func(*_taken(self.args), **_taken(self.kwargs))
         for path, operand in self.makes:
@@ -87,16 +93,16 @@ class Tape:
         return out
 
     def note(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """Note an operator that was run already and wrote none of its arguments."""
+        """Note a factory that would have left memory untouched, or did."""
         with unseen():
-            self._note(func, self._kept(args), self._kept(kwargs), out, has_effect=False)
+            self._note(func, self._kept(args), self._kept(kwargs), out, has_effect=False, is_undefined=True)
 
     def make(self, tensor: torch.Tensor) -> None:
         """Note a tensor whose contents are known: a replay makes it with the same."""
         with unseen():
             contents, memory = tensor.clone(), memory_of(tensor, self, is_result=True)
         operand = Operand(tensor, memory)
-        self.ops.append(CapturedOp(torch.ops.aten.clone.default, (contents,), {}, [((), operand)], is_blank=False))
+        self.ops.append(CapturedOp(torch.ops.aten.clone.default, (contents,), {}, [((), operand)]))
         self._made.append(operand)
 
     def embed(self, tape: Tape) -> None:
@@ -173,7 +179,9 @@ class Tape:
             elif isinstance(op, CapturedOp) and op.kwargs.get("generator") is not None:
                 yield op.kwargs["generator"]
 
-    def _note(self, func: Any, args: Any, kwargs: Any, out: Any, *, has_effect: bool) -> None:
+    def _note(
+        self, func: Any, args: Any, kwargs: Any, out: Any, *, has_effect: bool, is_undefined: bool = False
+    ) -> None:
         known = {id(operand.memory) for operand in _operands((args, tuple(kwargs.values())))}
         makes = []
         for path, tensor in _tensors(out, ()):
@@ -182,9 +190,10 @@ class Tape:
                 makes.append((path, Operand(tensor, memory)))
         if not makes and not has_effect:
             return  # a view
-        op = CapturedOp(func, args, kwargs, makes, is_blank=func._schema.name in _BLANK)
+        op = CapturedOp(func, args, kwargs, makes)
         self.ops.append(op)
-        self._made += [operand for _, operand in makes]
+        if not is_undefined:
+            self._made += [operand for _, operand in makes]
 
     def _kept(self, value: Any) -> Any:
         """`value` with places for tensors; numbers in host memory are read now, as a launch reads them."""

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cudalens.virtual import hosting, kernels, refusals, rng
+from cudalens.virtual import arenas, hosting, kernels, refusals, rng
+from cudalens.virtual.allocator import Block
 from cudalens.virtual.copies import check_capture, run_copy
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.machine import Device
@@ -79,6 +80,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     return self._dispatch(func, args, kwargs)
             return self._dispatch(func, args, kwargs)
         except RuntimeError as error:
+            if self._gpus.serves_graphs and _plan(func).resizes and arenas.is_too_tight(error):
+                again = lambda: self._explained(func, args, kwargs)  # noqa: E731
+                return arenas.run_loosely(self._gpus, error, (*args, *kwargs.values()), again)
             better = refusals.explain(error, func._schema.name, (*args, *kwargs.values()), is_below=True)
             if better is None:
                 raise
@@ -179,15 +183,23 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         like = hosting.likeness(func, args, kwargs)
         # The block comes first where it may not fit: the host should not write what the device cannot hold.
         block = None if like is None else self._gpus.reserve(device, like.untyped_storage().nbytes())
-        out = None if like is None else hosting.blank(func, like)
+        out = None if like is None else self._blank(device, func, like, block)
         if out is None:
             out = rng.make(self._gpus, device, func, args, kwargs, self._caller(device))
         elif self._machine.captures:
             self._note_blank(device, func, args, kwargs, out)
-        self._gpus.settle(out, device, block=block)
+        if residence_of(out) is None:
+            self._gpus.settle(out, device, block=block)
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
         return out
+
+    def _blank(self, device: Device, func: Any, like: torch.Tensor, block: Block | None) -> torch.Tensor | None:
+        """A factory's large result without a touch to its memory, where the factory allows for it."""
+        if block is None or not arenas.keeps_bytes(block) or not hosting.leaves_blank(func):
+            return hosting.blank(func, like)
+        zeros = hosting.is_zeros(func) and self._machine.current_stream(device).capture is None
+        return arenas.settle_blank(self._gpus, like, device, block, zeros=zeros)
 
     def _note_blank(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """A factory's result was reserved, not made: a graph capture notes the call all the same."""

@@ -74,13 +74,18 @@ class Memory:
         storage = self.live
         return None if storage is None else bytes_of(storage)
 
+    def clear(self) -> None:
+        """Let it read as zeros, in a pool."""
+        if self.arena is not None and self.arena.is_there:
+            self.arena.clear(self.address, self.num_bytes)
+
     def made_by(self, tape: Tape) -> bool:
         """Whether an operator of `tape` made it."""
         return self.maker is not None and self.maker() is tape
 
 
 def moved(storage: torch.UntypedStorage, residence: Residence) -> None:
-    """A storage got a place in a pool."""
+    """A storage got a place in a pool: what graphs know of it so far had none yet."""
     memory: Memory | None = storage.__dict__.get(MEMORY_KEY)
     if memory is not None:
         memory.move(residence, storage.nbytes())

@@ -30,6 +30,8 @@ _BLANK: Final = {
 }
 """Factories whose memory need not be touched: a fresh mapping reads as zeros."""
 
+_ZEROS: Final = frozenset({_aten.zeros.default, _aten.new_zeros.default, _aten.zeros_like.default})
+
 
 def likeness(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
     """What a factory is about to make, without memory, where that may be large; otherwise None.
@@ -59,6 +61,16 @@ def _most_bytes(args: tuple[Any, ...]) -> int:
 
 def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=_META)
+
+
+def leaves_blank(func: Any) -> bool:
+    """Whether a factory's memory need not be touched, where it reads as zeros."""
+    return func in _BLANK
+
+
+def is_zeros(func: Any) -> bool:
+    """Whether a factory's memory reads as zeros."""
+    return func in _ZEROS
 
 
 def blank(func: Any, like: torch.Tensor) -> torch.Tensor | None:

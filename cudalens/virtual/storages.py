@@ -94,9 +94,15 @@ def _to(gpus: Gpus, originals: dict[str, Any]) -> Any:
 def _resize(gpus: Gpus, originals: dict[str, Any]) -> Any:
     def resize_(self: Any, size: int) -> Any:
         residence = _residence(self)
+        if residence is not None and residence.arena is not None and residence.block is not None:
+            raise VirtualDeviceError(
+                "a storage in the memory pool of a CUDA graph cannot be resized on a virtual device: its bytes lie "
+                "between those of others. Make a new tensor, or resize the tensor itself (Tensor.resize_)."
+            )
         originals["resize_"](self, size)
         if residence is not None and residence.num_bytes != self.nbytes():
-            gpus.settle(_as_bytes(self), residence.device)
+            block = gpus.reserve(residence.device, self.nbytes()) if self.nbytes() else None
+            self.__dict__[KEY] = Residence(gpus, residence.device, block, self.nbytes())
         return self
 
     return resize_

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -18,19 +19,22 @@ Ints = NDArray[np.int64]
 _KNOWN: Final = frozenset({"filename", "name", "line"})
 _NO_FILE: Final = frozenset({"", "??"})
 _MAX_LINE: Final = (1 << 31) - 1
+_LISTS_AT_ONCE: Final = 1 << 16
 
 
 class SnapshotStacks:
     """Collects the lists of stack frames that a snapshot's rows carry, innermost first.
 
-    torch shares the dicts of stack frames between lists, and lists between rows. What is the same object is looked at
-    once; what has equal content has one number. The snapshot must live as long as lists are being added.
+    torch shares the dicts of stack frames between lists, and lists between rows. Lists are told apart by a hash of the
+    identities of their dicts, with multipliers drawn by chance (two differ by it but for a chance of about 2**-58); one
+    of each is looked at, and what has equal content has one number. The snapshot must live as long as lists are being
+    added.
     """
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._by_list: dict[int, int] = {}
-        self._by_objects: dict[tuple[int, ...], int] = {}
+        self._multipliers = np.empty(0, np.uint64)
+        self._number_of_hash: dict[int, int] = {}
         self._by_content: dict[tuple[int, ...], int] = {}
         self._frame_by_object: dict[int, int] = {}
         self._frames: dict[tuple[Any, Any, Any, str | None], int] = {}
@@ -41,14 +45,21 @@ class SnapshotStacks:
         Raises:
             TraceFormatError: One is no list of dicts.
         """
-        number_of, known = self._number, self._by_list
-        numbers = np.fromiter(
-            (known[id(entry)] if id(entry) in known else number_of(entry, position) for entry in lists),
-            np.int64,
-            len(lists),
-        )
-        missing = numbers < 0
-        return nullable(np.where(missing, 0, numbers), missing)
+        if not lists:
+            return nullable(np.empty(0, np.int64), np.empty(0, bool))
+        which, identities = pd.factorize(np.fromiter(map(id, lists), np.int64, len(lists)))
+        first = np.empty(len(identities), np.int64)
+        first[which[::-1]] = np.arange(len(lists))[::-1]
+        distinct = [lists[i] for i in first.tolist()]
+        numbers = np.full(len(distinct), -1, np.int64)
+        filled = [
+            i for i, entry in enumerate(distinct) if entry is not None and self._place.require(entry, list, position)
+        ]
+        for begin in range(0, len(filled), _LISTS_AT_ONCE):
+            part = filled[begin : begin + _LISTS_AT_ONCE]
+            numbers[part] = self._numbers([distinct[i] for i in part], position)
+        missing = numbers[which] < 0
+        return nullable(np.where(missing, 0, numbers[which]), missing)
 
     @property
     def max_depth(self) -> int:
@@ -81,14 +92,26 @@ class SnapshotStacks:
             copy=False,
         )
 
-    def _number(self, entry: Any, position: str) -> int:
-        number = -1
-        if entry is not None and self._place.require(entry, list, f"{position}: frames"):
-            objects = tuple(map(id, entry))
-            found = self._by_objects.get(objects)
-            number = self._by_objects[objects] = self._content(entry, position) if found is None else found
-        self._by_list[id(entry)] = number
-        return number
+    def _numbers(self, lists: list[list[Any]], position: str) -> list[int]:
+        """The number of each of `lists`, none of which is empty."""
+        hashes, known = self._hashes(lists), self._number_of_hash
+        for i, key in enumerate(hashes):
+            if key not in known:
+                known[key] = self._content(lists[i], position)
+        return [known[key] for key in hashes]
+
+    def _hashes(self, lists: list[list[Any]]) -> list[int]:
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        ends = np.cumsum(lengths)
+        identities = np.fromiter(map(id, chain.from_iterable(lists)), np.uint64, int(ends[-1]))
+        position = np.arange(len(identities)) - np.repeat(ends - lengths, lengths)
+        if (longest := int(lengths.max())) > len(self._multipliers):
+            more = np.random.default_rng().integers(
+                0, 1 << 64, longest - len(self._multipliers), np.uint64
+            ) | np.uint64(1)
+            self._multipliers = np.append(self._multipliers, more)
+        hashes: list[int] = np.add.reduceat(identities * self._multipliers[position], ends - lengths).tolist()
+        return hashes
 
     def _content(self, entry: list[Any], position: str) -> int:
         known = self._frame_by_object

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ Bools = NDArray[np.bool_]
 
 _MAX_DEPTH: Final = 32
 _MAX_VALUES: Final = 5_000_000
+_MAX_LAYOUTS: Final = 8
 _INT64: Final = (-(1 << 63), (1 << 63) - 1)
 _UINT64: Final = (0, (1 << 64) - 1)
 
@@ -108,6 +110,18 @@ def text(value: str) -> str:
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
+class _Group:
+    """Dicts with the same keys in the same order, and all their values."""
+
+    def __init__(self, keys: tuple[Any, ...], which: Ints, rows: Sequence[dict[str, Any]]) -> None:
+        self.keys, self.rows = keys, which
+        same = rows if len(which) == len(rows) else [rows[i] for i in which.tolist()]
+        self._flat = list(chain.from_iterable(map(dict.values, same)))
+
+    def values(self, key: str) -> list[Any]:
+        return self._flat[self.keys.index(key) :: len(self.keys)]
+
+
 class Rows:
     """Dicts of one kind, as columns; what is absent, of another type, or out of range is missing.
 
@@ -118,7 +132,12 @@ class Rows:
     def __init__(self, rows: Sequence[dict[str, Any]], position: str, place: Place) -> None:
         place.require_all(rows, dict, position)
         self.rows, self._position, self._place = rows, position, place
-        self._layouts = set(map(tuple, rows))
+        layouts: dict[tuple[Any, ...], int] = {}
+        which = np.fromiter((layouts.setdefault(keys, len(layouts)) for keys in map(tuple, rows)), np.int64, len(rows))
+        self._layouts = list(layouts)
+        # All values in one pass over the dicts, which lie far apart in memory: those of a layout row by row.
+        few = layouts if len(layouts) <= _MAX_LAYOUTS else {}
+        self._groups = [_Group(keys, np.flatnonzero(which == i), rows) for keys, i in few.items()]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -129,7 +148,17 @@ class Rows:
 
     def values(self, key: str) -> list[Any]:
         """The values as they are; None where there is none."""
-        return [row.get(key) for row in self.rows] if self.has(key) else [None] * len(self.rows)
+        if not self.has(key):
+            return [None] * len(self.rows)
+        if len(self._layouts) > _MAX_LAYOUTS:
+            return [row.get(key) for row in self.rows]
+        if len(self._layouts) == 1:
+            return self._groups[0].values(key)
+        found = np.full(len(self.rows), None, object)
+        for group in self._groups:
+            if key in group.keys:
+                found[group.rows] = np.fromiter(group.values(key), object, len(group.rows))
+        return found.tolist()
 
     def ints(self, key: str) -> tuple[Ints, Bools]:
         """Values as int64 (0 where missing) and where they are missing; shapes (n,)."""
@@ -151,12 +180,16 @@ class Rows:
     def pairs(self, key: str) -> tuple[Any, Any]:
         """Pairs of whole numbers as two columns."""
         values = self.values(key)
-        if set(map(type, values)) == {tuple} and set(map(len, values)) == {2}:
-            pairs = values
-        else:
-            pairs = [v if type(v) in (tuple, list) and len(v) == 2 else (None, None) for v in values]
-            self._count_odd(key, sum(v is not None and p == (None, None) for v, p in zip(values, pairs, strict=True)))
-        first, second = (nullable(*self._integers([pair[i] for pair in pairs], key, np.int64, _INT64)) for i in (0, 1))
+        if not set(map(type, values)) <= {tuple, type(None)}:
+            values = [tuple(v) if type(v) is list and len(v) == 2 and {*map(type, v)} == {int} else v for v in values]
+            self._count_odd(key, sum(type(v) not in (tuple, type(None)) for v in values))
+            values = [v if type(v) is tuple else None for v in values]
+        places = dict.fromkeys(values)  # few: pools
+        distinct = [v if v is not None and len(v) == 2 else (None, None) for v in places]
+        self._count_odd(key, sum(v is not None and len(v) != 2 for v in places))
+        which = np.array([*map({v: i for i, v in enumerate(places)}.__getitem__, values)], np.int64)
+        sides = (self._integers([pair[i] for pair in distinct], key, np.int64, _INT64) for i in (0, 1))
+        first, second = (nullable(side[which], missing[which]) for side, missing in sides)
         return first, second
 
     def texts(self, key: str, meaningless: Iterable[str] = ("",)) -> pd.Categorical:
@@ -180,8 +213,13 @@ class Rows:
 
     def _integers(self, values: list[Any], key: str, dtype: Any, bounds: tuple[int, int]) -> tuple[Any, Bools]:
         low, high = bounds
-        if set(map(type, values)) == {int} and low <= min(values) and max(values) <= high:
-            return np.array(values, dtype), np.zeros(len(values), bool)
+        if not self.has(key):
+            return np.zeros(len(values), dtype), np.ones(len(values), bool)
+        if set(map(type, values)) == {int}:
+            with suppress(OverflowError):
+                array = np.array(values, dtype)
+                if low <= int(array.min()) and int(array.max()) <= high:
+                    return array, np.zeros(len(values), bool)
         is_fit = [type(v) is int and low <= v <= high for v in values]
         missing = ~np.array(is_fit, bool)
         self._count_odd(key, sum(v is not None and not fit for v, fit in zip(values, is_fit, strict=True)))

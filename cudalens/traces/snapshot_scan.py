@@ -35,8 +35,8 @@ _BYTES_PER_CONTAINER: Final = 6
 
 _LONG1: Final = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in (6, 7, 8, 5, 4, 3, 2, 1, 0, 9))
 _INT: Final = rb"(?:K.|M..|J.{4})"  # BININT1 BININT2 BININT
-_RUN: Final = re.compile(
-    rb"(?:"
+_SHORT: Final = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in (3, 0, 1, 2, 4, 5, 6, 7, 8))
+_INSTRUCTIONS: Final = (
     rb"(?:j.{4})++"  # LONG_BINGET: a reference into the memo
     rb"|(?:h.)++"  # BINGET
     rb"|[\x94(}u\]aesN\x88\x89]++"  # MEMOIZE MARK EMPTY_DICT SETITEMS EMPTY_LIST APPEND APPENDS SETITEM NONE ...
@@ -44,9 +44,11 @@ _RUN: Final = re.compile(
     rb"|\x8a(?:" + _LONG1 + rb")"  # LONG1
     rb"|q."  # BINPUT: a place of the memo below 256
     rb"|G.{8}"  # BINFLOAT
-    rb")*+",
-    re.DOTALL,
 )
+_RUN: Final = re.compile(rb"(?:" + _INSTRUCTIONS + rb"|\x8c(?:" + _SHORT + rb"))*+", re.DOTALL)
+"""Eats instructions up to one that must be looked at. Short texts (SHORT_BINUNICODE) are among what it eats."""
+_RUN_TO_TEXT: Final = re.compile(rb"(?:" + _INSTRUCTIONS + rb")*+", re.DOTALL)
+"""The same, but stops at every text: what a refused instruction asks for is the texts before it."""
 _NAMES: Final = {
     value[0]: name
     for name, value in vars(pickle).items()
@@ -88,14 +90,14 @@ def scan(path: str | os.PathLike[str], data: bytes) -> int:
 
 
 class _Scan:
-    def __init__(self, path: str | os.PathLike[str], data: bytes) -> None:
-        self._path, self._data = path, data
+    def __init__(self, path: str | os.PathLike[str], data: bytes, pattern: re.Pattern[bytes] = _RUN) -> None:
+        self._path, self._data, self._pattern = path, data, pattern
         self._last_put = 255
         self._texts: tuple[bytes, bytes] = (b"", b"")
 
     def run(self) -> int:
         at = self._header()
-        data, match, size = self._data, _RUN.match, len(self._data)
+        data, match, size = self._data, self._pattern.match, len(self._data)
         while True:
             at = match(data, at).end()  # type: ignore[union-attr]  # it matches nothing at all, too
             if at >= size:
@@ -158,6 +160,8 @@ class _Scan:
         return at + 5
 
     def _refuse(self, at: int) -> NoReturn:
+        if self._pattern is _RUN:
+            _Scan(self._path, self._data, _RUN_TO_TEXT).run()  # comes here again, with the texts
         opcode = self._data[at]
         name = _NAMES.get(opcode)
         if name is None:

@@ -33,8 +33,10 @@ def read_snapshot(path: Path, file: BinaryIO) -> Trace:
     began = time.perf_counter()
     data = file.read(MAX_BYTES + 1)
     end = scan(path, data)
-    max_rows = len(data) // _BYTES_PER_ROW + _NUM_FREE_ROWS
-    found = snapshot_frames(_unpickled(path, data), name=str(path), max_rows=max_rows)
+    num_bytes = len(data)
+    snapshot = _unpickled(path, data)
+    del data
+    found = snapshot_frames(snapshot, name=str(path), max_rows=num_bytes // _BYTES_PER_ROW + _NUM_FREE_ROWS)
     memory = found.frames["memory"]
     has_times = len(memory) and found.options["snapshot_has_times"]
     info = RunInfo(
@@ -42,7 +44,7 @@ def read_snapshot(path: Path, file: BinaryIO) -> Trace:
         source="file:torch_snapshot",
         started_ns=int(memory["ts"].iloc[0]) if has_times else None,
         ended_ns=int(memory["ts"].iloc[-1]) if has_times else None,
-        options=found.options | {"file_bytes": len(data), "file_bytes_after_end": len(data) - end},
+        options=found.options | {"file_bytes": num_bytes, "file_bytes_after_end": num_bytes - end},
         extra=found.extra,
         problems=found.problems,
         build_s=time.perf_counter() - began,

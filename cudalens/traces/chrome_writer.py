@@ -161,7 +161,10 @@ class _Writer:
             yield {"ph": "M", "name": "thread_name"} | where | {"args": {"name": label}}
         for pid in events["pid"].dropna().unique():
             yield {"ph": "M", "name": "process_labels", "pid": int(pid), "args": {"labels": f"CPU{self._mark}"}}
-        for device, stream in events[["device", "stream"]].dropna().drop_duplicates().itertuples(index=False):
+        # Files number processes as devices: the label of such a lane is its thread's, or nobody's.
+        threads = set(events[["pid", "tid"]].dropna().itertuples(index=False, name=None))
+        streams = events[["device", "stream"]].dropna().drop_duplicates().itertuples(index=False, name=None)
+        for device, stream in (lane for lane in streams if lane not in threads):
             where = {"pid": int(device), "tid": int(stream)}
             yield {"ph": "M", "name": "thread_name"} | where | {"args": {"name": f"stream {stream}"}}
         for device in events["device"].dropna().unique():

@@ -80,7 +80,9 @@ def events_of(found):
     return build_events(columns)
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(rows(), max_size=12), st.booleans())
 def test_round_trip_of_any_events(tmp_path, found, packed):
     trace = Trace(RunInfo(name="r", source="cuda"), events=events_of(found))
@@ -99,6 +101,13 @@ def test_times_of_any_size_are_exact(tmp_path, times):
     again = round_trip(trace, tmp_path)
     assert again.events["ts"].tolist() == trace.events["ts"].tolist()
     assert again.events["dur"].tolist() == trace.events["dur"].tolist()
+
+
+def test_a_thread_is_not_named_after_a_stream_of_its_numbers(tmp_path):
+    host = {"ts": EPOCH, "dur": 9, "name": "op", "cat": "cpu_op", "pid": 1, "tid": 7}
+    work = {"ts": EPOCH, "dur": 9, "name": "gemm", "cat": "kernel", "device": 1, "stream": 7}
+    trace = Trace(RunInfo(name="r", source="cuda"), events=events_of([host, work]))
+    assert_same(trace.events, round_trip(trace, tmp_path).events)
 
 
 def test_memory_stacks_labels_and_facts_survive(tmp_path):

@@ -3,6 +3,8 @@ PYTHON ?= python3
 # Where pip finds torch. Empty: PyPI, whose Linux wheel brings gigabytes of CUDA. `TORCH=cpu` takes PyTorch's CPU build.
 TORCH ?=
 PYTEST_ARGS ?=
+# One process of tests per core; `make test WORKERS=0` keeps them in one, for a debugger.
+WORKERS ?= auto
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -36,7 +38,7 @@ lab: setup ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter lab --notebook-dir=notebooks
 
 test: setup ## run the tests (browser and GPU tests skip, and say why, where there is none)
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal $(PYTEST_ARGS)
 
 test-browser: setup ## install Chromium if need be, then run the tests that need it
 	@sh tools/chromium.sh
@@ -50,7 +52,7 @@ check: setup ## ruff, mypy, import-linter and the generated docs; edits nothing
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports --verbose | tail -n 30
+	@$(BIN)/lint-imports
 	@$(BIN)/python tools/frame_docs.py --check
 
 fix: setup ## let ruff repair what it can, and write the generated docs anew

@@ -1,11 +1,44 @@
-"""What holds for all tests: none of them fails because a machine is busy."""
+"""What holds for all tests: none fails because a machine is busy, none hears of what an earlier one left on."""
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from contextlib import suppress
+
+import pytest
 
 with suppress(ImportError):  # the tests that need a GPU run where hypothesis may not be
     from hypothesis import HealthCheck, settings
 
-    settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    settings.load_profile("untimed")
+    UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("untimed", **UNTIMED)
+    settings.register_profile("thorough", **UNTIMED, max_examples=2_000)
+    settings.load_profile(os.environ.get("CUDALENS_HYPOTHESIS", "untimed"))
+
+
+def pytest_configure():
+    """Threads of a worker are bounded, and Ctrl-C raises as it does in a terminal."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, here and in all child processes
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # what a shell hands to the jobs in its background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def torchs_sanitizer_is_deaf():
+    """Torch's own sanitizer listens for life once it is imported, slower with each event; here for one test at most."""
+    forget_torchs_sanitizer()
+    yield
+    forget_torchs_sanitizer()
+
+
+def forget_torchs_sanitizer():
+    """Take the callbacks of `torch.cuda._sanitizer` out of torch's registries."""
+    sanitizer, registries = (sys.modules.get(f"torch.cuda.{name}") for name in ("_sanitizer", "_gpu_trace"))
+    for registry in vars(registries).values() if sanitizer and registries else ():
+        if isinstance(callbacks := getattr(registry, "callback_list", None), list):
+            callbacks[:] = [
+                c for c in callbacks if not isinstance(getattr(c, "__self__", None), sanitizer.EventHandler)
+            ]

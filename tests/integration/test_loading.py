@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from conftest import state_of
+from shell_state import state_of
 
 HEAVY = ("torch", "pandas", "pyarrow", "plotly", "ipywidgets", "anywidget", "itables", "tqdm", "numpy")
 

@@ -13,6 +13,7 @@ import time
 import pandas as pd
 import pytest
 import torch
+from hypothesis import settings
 from torch.autograd import profiler as torch_profiler
 
 import cudalens
@@ -136,7 +137,10 @@ def test_an_interrupt_while_starting_or_stopping_leaves_nothing_running(when, mo
 
 def test_interrupts_at_any_instant_leave_no_profiler_running():
     """A timer presses Ctrl-C at instants all over start, block, stop and build; each time the profiler must be off."""
-    program = """
+    rounds = 3 * settings().max_examples // 5
+    program = (
+        f"ROUNDS = {rounds}"
+        """
 import gc, random, signal, torch
 import cudalens
 from torch.autograd import profiler as tp
@@ -154,7 +158,7 @@ signal.signal(signal.SIGALRM, press)
 work()
 chance = random.Random(0)
 caught = 0
-for _ in range(150):
+for _ in range(ROUNDS):
     pressed = False
     try:
         signal.setitimer(signal.ITIMER_REAL, chance.uniform(1e-5, 8e-3))
@@ -168,9 +172,10 @@ for _ in range(150):
     work()
 print(caught)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60 + rounds)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 100
+    assert int(done.stdout) > 2 * rounds // 3
 
 
 def test_interrupts_wait_in_marked_functions_alone():

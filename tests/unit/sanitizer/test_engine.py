@@ -156,7 +156,7 @@ class Graph:
         return racing
 
 
-@settings(deadline=None, max_examples=1500)
+@settings(deadline=None, max_examples=5 * settings().max_examples)
 @given(st.lists(operations, max_size=16))
 def test_the_engine_agrees_with_the_happens_before_graph(ops):
     program = PROLOGUE + ops
@@ -236,7 +236,7 @@ allocator_acts = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=800)
+@settings(deadline=None, max_examples=3 * settings().max_examples)
 @given(st.lists(allocator_acts, max_size=14))
 def test_blocks_that_are_cut_and_joined_keep_what_touched_their_bytes(acts):
     """Allocations at any addresses, each in the place of those it overlaps: races are those of the bytes themselves."""

@@ -107,7 +107,7 @@ def programs(draw):
     return ops
 
 
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=3 * settings().max_examples)
 @given(programs())
 def test_every_fix_of_a_random_program_removes_its_race_and_adds_none(ops):
     records = records_of(ops)

@@ -84,7 +84,11 @@ with torch.cuda.stream(s1):
 """
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None,
+    max_examples=settings().max_examples // 2,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(body=programs)
 @example(body=numbered(CALLED_UNDER_TWO_STREAMS))
 def test_no_diff_is_ever_wrong(body, tmp_path):

@@ -96,7 +96,7 @@ EDIT = st.tuples(
     st.integers(0, 1 << 20), st.sampled_from(["set", "insert", "cut", "token", "stop"]), st.integers(0, 255)
 )
 EDITS = st.lists(EDIT, min_size=1, max_size=6)
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @QUICK

@@ -526,6 +526,7 @@ class GraphManager:
         self._follow_stream()
         checks = node.variant.function.check and node.check is None
         expected = checking.run_eagerly(node, leaves) if checks else None
+        self._addresses.update([item.ref.address for item in self._stale])  # a warmup's outputs lie in the pool, too
         node.copy_inputs(leaves, self._addresses)
         if self._stale:
             self._clone_stale(leaves, node.returned_leaves)

@@ -71,11 +71,13 @@ class Made:
 
     Attributes:
         ref: A weak reference.
+        is_on_device: Whether it is device memory.
         operator: Who made it.
         place: Where.
     """
 
     ref: OutputRef
+    is_on_device: bool
     operator: str
     place: Place
 
@@ -123,7 +125,9 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What it made on a device, still lives, and is not among the tensors `given`."""
         known = {storage_id(tensor) for tensor in given}
         return [
-            made for key, made in self.made.items() if key not in known and made.ref.address and made.ref.is_alive()
+            made
+            for key, made in self.made.items()
+            if key not in known and made.is_on_device and made.ref.address and made.ref.is_alive()
         ]
 
     def _note_arguments(self, func: Any, name: str, args: Any, kwargs: Any, here: Place) -> None:
@@ -181,7 +185,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if key not in self._inputs and key not in self.externals:
                 known = self.made.get(key)
                 if known is None or not known.ref.is_alive() or known.ref.address != _address(tensor):
-                    self.made[key] = Made(OutputRef(tensor), name, here)
+                    self.made[key] = Made(OutputRef(tensor), tensor.is_cuda, name, here)
         if name in _COPIES:
             self._check_copy(name, args, out, kwargs, here)
         if on_device and name not in _ALLOCATES_ONLY:

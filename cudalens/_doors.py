@@ -1,4 +1,4 @@
-"""The doors of a Trace: which function of which upper room answers for each of its methods.
+"""The doors of a Trace, and of what becomes one: which function of which upper room answers for each method.
 
 frames/ must not import the rooms above it, and ``import cudalens`` must not import pandas. So the methods of a Trace
 that show or write name their door here, and the room behind it is imported when the door is first opened.
@@ -15,6 +15,7 @@ DOORS: Final = {
     "devices_verdict": ("cudalens.views.devices_text", "verdict"),
     "key_averages": ("cudalens.analysis.averages", "key_averages"),
     "mimebundle": ("cudalens.views.mimebundle", "mimebundle"),
+    "races_trace": ("cudalens.watched", "races_trace"),
     "selection": ("cudalens.views.selection", "selected_events"),
     "show": ("cudalens.views.mimebundle", "show"),
     "summary": ("cudalens.views.text", "summary"),

@@ -98,7 +98,4 @@ def _report(item: pytest.Item) -> str:
     sanitizer = item.stash.get(_KEY, None)
     if sanitizer is None or not sanitizer.races:
         return ""
-    from cudalens.sanitizer.findings import races_frames
-    from cudalens.sanitizer.report import report_text
-
-    return report_text(**races_frames(sanitizer.findings(), stack_depth=sanitizer.stack_depth))
+    return str(sanitizer.trace(item.name).summary())

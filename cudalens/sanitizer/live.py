@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import torch
 
+from cudalens._doors import open_door
 from cudalens.device import clock, hooks, launches, modes, queries, stacks
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.errors import RaceError, SanitizerError
@@ -22,12 +23,13 @@ from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.log import Log
 from cudalens.sanitizer.mode import Mode
 from cudalens.sanitizer.suppress import Suppressions, read_suppressions
-from cudalens.sanitizer.text import describe, naming, summarize
+from cudalens.sanitizer.text import counted, describe, naming, summarize
 from cudalens.sanitizer.watch import Watch
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cudalens.frames import Trace
     from cudalens.sanitizer.findings import Finding
 
 OnRace = Literal["collect", "warn", "raise"]
@@ -81,8 +83,8 @@ class Status:
         state = "on" if self.is_on else "off" if self.error is None else f"off, because of an error in it: {self.error}"
         lines = [
             f"stream-race sanitizer: {state}",
-            f"  {self.num_launches:,} operations on {self.num_streams:,} streams judged, "
-            f"{self.num_allocations:,} allocations known",
+            f"  {counted(self.num_launches, 'operation')} on {counted(self.num_streams, 'stream')} judged, "
+            f"{counted(self.num_allocations, 'allocation')} known",
             f"  {summarize(self.num_findings, self.num_seen)}",
         ]
         if self.num_hidden:
@@ -333,6 +335,15 @@ class Sanitizer:
         log = self._watch.log if self._watch is not None else self._ended_log
         with naming(names_of_streams()):
             return findings_of(log.records(), races) if races else []
+
+    def trace(self, name: str = "races") -> Trace:
+        """The races as a Trace, which prints as a report, shows in a notebook, and is written with ``to_html``.
+
+        Args:
+            name: What it calls itself.
+        """
+        trace: Trace = open_door("races_trace", self, name)
+        return trace
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The races as the Trace's frames ``races`` and ``stacks``."""

@@ -15,8 +15,13 @@ def summarize(num_findings: int, num_seen: int) -> str:
     """The verdict in one line: how many findings, seen how often."""
     if not num_findings:
         return "no race"
-    races = "1 race" if num_findings == 1 else f"{num_findings:,} races"
+    races = counted(num_findings, "race")
     return f"{races}, seen once" if num_seen == 1 else f"{races}, seen {num_seen:,} times"
+
+
+def counted(number: int, word: str) -> str:
+    """``1 race``, ``2,000 races``."""
+    return f"1 {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def describe(race: Race) -> str:

@@ -164,7 +164,7 @@ def _labelled(label: str, text: str) -> str:
 
 
 def _wrapped(label: str, text: str) -> Iterator[str]:
-    for number, line in enumerate(wrap(text, _WIDTH - _LABEL - 2)):
+    for number, line in enumerate(wrap(text, _WIDTH - _LABEL - 2, break_long_words=False, break_on_hyphens=False)):
         yield _labelled("" if number else label, line)
 
 

@@ -1,7 +1,6 @@
 """Races as frames and in plain text."""
 
 import pandas as pd
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -11,7 +10,6 @@ from cudalens.frames.catalog import check_frame
 from cudalens.sanitizer import replay
 from cudalens.sanitizer.engine import HOST, Memory, Race, Region, StreamId, Touch
 from cudalens.sanitizer.findings import Finding, overlap, races_frames
-from cudalens.sanitizer.report import folded_stacks, race_text, report_text, verdict
 
 
 class Place:
@@ -72,7 +70,7 @@ def test_the_trace_keeps_them_through_a_file(tmp_path):
     trace = Trace(RunInfo(name="x", source="cpu"), **races_frames([race(), Finding(race(), is_suppressed=True)]))
     loaded = Trace.load(trace.save(tmp_path / "run.cudalens"))
     pd.testing.assert_frame_equal(loaded.races, trace.races)
-    assert report_text(loaded.races, loaded.stacks) == report_text(trace.races, trace.stacks)
+    assert str(loaded.summary()) == str(trace.summary())
 
 
 def test_races_of_a_recorded_program_are_rows_too():
@@ -84,7 +82,7 @@ def test_races_of_a_recorded_program_are_rows_too():
     frames = races_frames(replay(ops))
     row = frames["races"].loc[0]
     assert (row["first_stream_name"], row["overlap_bytes"], row["overlap_high_byte"]) == ("stream s1", 6, 17)
-    assert "bytes 0 to 17 (6 of them) of the 64 bytes" in race_text(**frames, row=0)
+    assert "both touch bytes 0 to 17 (18 B), 6 B of them of the block's 64 B" in text_of(**frames)
 
 
 regions = st.builds(
@@ -117,29 +115,9 @@ def test_large_strided_regions_are_not_counted():
     assert overlap(large, Region(0, 1 << 23)) == (0, 4 * ((1 << 21) - 1), None)
 
 
-@pytest.mark.parametrize(
-    ("findings", "expected"),
-    [
-        ([], "no race"),
-        ([race()], "1 race in 2 places, seen once"),
-        ([race("In[2]:3", "In[2]:3", count=2)], "1 race in 1 place, seen twice"),
-        (
-            [race("In[2]:3", "In[2]:5", count=512), race("In[2]:3", "In[2]:9", count=2)],
-            "2 races in 3 places, seen 514 times",
-        ),
-        ([Finding(race(), is_suppressed=True)], "no race (1 suppressed)"),
-        ([race(), Finding(race(), is_suppressed=True)], "1 race in 2 places, seen once (1 suppressed)"),
-        ([Race(touch(StreamId(0, 1), 512, 8), touch(StreamId(0, 2), 512, 8))], "1 race, seen once"),
-    ],
-)
-def test_the_verdict(findings, expected):
-    assert verdict(races_frames(findings)["races"]) == expected
-
-
-def test_common_stack_frames_are_folded_from_the_outermost_inwards():
-    assert folded_stacks(["a", "x", "m"], ["b", "m"]) == (["a", "x"], ["b"], 1)
-    assert folded_stacks(["a"], ["a"]) == ([], [], 1)
-    assert folded_stacks(["a", "m"], []) == (["a", "m"], [], 0)
+def text_of(**frames):
+    """As a reader sees them."""
+    return str(Trace(RunInfo(name="x", source="cuda"), **frames).summary())
 
 
 def test_the_race_in_text_has_two_columns_and_marks_where_the_stacks_part():
@@ -148,29 +126,29 @@ def test_the_race_in_text_has_two_columns_and_marks_where_the_stacks_part():
     frames = races_frames([race(count=514)], stacks=table)
     frames["races"]["first_stack"] = pd.array(stacks[:1], "Int64")
     frames["races"]["second_stack"] = pd.array(stacks[1:], "Int64")
-    lines = race_text(**frames, row=0).splitlines()
-    assert lines[0] == "write after write, seen 514 times"
+    lines = text_of(**frames).splitlines()
+    assert lines[0] == "1 race in 2 places, seen 514 times"
     both = {line.split()[0]: line for line in lines if "│" in line}
-    assert both["op"].split("│")[0].split()[1:] == ["aten::mul_", "writes", "self"]
+    assert both["op"].split("│")[0].split()[1:] == ["mul_", "writes", "self"]
     assert both["on"].split("│")[1].strip() == "the default stream"
     assert "≠ In[2]:3 in step" in both["stack"].split("│")[0]
     assert "≠ In[2]:5 in step" in both["stack"].split("│")[1]
     assert sum("≠" in line for line in lines) == 1
-    assert "2 stack frames in common, from In[3]:1 in <module>" in "\n".join(lines)
-    assert "allocated at In[1]:2: a = torch.ones(256)" in lines[-1]
+    assert "2 stack frames in common: In[3]:1 in <module>" in "\n".join(lines)
+    assert "allocated at In[1]:2: a = torch.ones(256)" in "\n".join(lines)
 
 
 def test_long_texts_are_cut_at_their_beginning_and_lines_stay_narrow():
     long = race("/a/very/long/path/" + "x" * 200 + "/train.py:123")
-    text = race_text(**races_frames([long]), row=0, width=80)
+    text = text_of(**races_frames([long]))
     assert "…" in text
     assert "/train.py:123" in text
-    assert max(len(line) for line in text.splitlines() if "│" in line) <= 80
+    assert max(len(line) for line in text.splitlines() if "│" in line) <= 100
 
 
 def test_suppressed_races_are_not_told_of():
     frames = races_frames([race(), Finding(race("In[9]:1"), is_suppressed=True)])
-    text = report_text(**frames)
-    assert text.startswith("1 race in 2 places, seen once (1 suppressed)\n")
+    text = text_of(**frames)
+    assert text.startswith("1 race in 2 places, seen once; 1 more suppressed\n")
     assert "race 1 of 1" in text
     assert "In[9]:1" not in text

@@ -105,6 +105,15 @@ def test_the_frames_are_the_catalogs(side):
     assert list(frames["races"]["count"]) == [3]
 
 
+def test_the_trace_prints_as_a_report_and_is_written(side, tmp_path):
+    with cudalens.sanitize() as san:
+        race(side)
+    trace = san.trace("mine")
+    assert trace.info.name == "mine"
+    assert str(trace.summary()).startswith("[simulated: h100] 1 race in 2 places, seen once\n")
+    assert "write after write" in trace.to_html(tmp_path / "races.html").read_text()
+
+
 def test_a_name_for_memory(side):
     x = torch.ones(N, device="cuda")
     with cudalens.sanitize() as san:

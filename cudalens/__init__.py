@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from cudalens.sanitizer import sanitize
     from cudalens.session import profile, runs
     from cudalens.traces import load
+    from cudalens.views.gauges import live
 
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "analysis",
     "cudagraph",
     "devices",
+    "live",
     "load",
     "profile",
     "runs",
@@ -75,6 +77,7 @@ _LAZY = {
     "Trace": ("cudalens.frames", "Trace"),
     "cudagraph": ("cudalens.graphs", "cudagraph"),
     "devices": ("cudalens.device.discover", "devices"),
+    "live": ("cudalens.views.gauges", "live"),
     "load": ("cudalens.traces", "load"),
     "profile": ("cudalens.session", "profile"),
     "runs": ("cudalens.session", "runs"),

@@ -7,6 +7,7 @@ reading that fails costs that reading, a GPU that is gone costs that GPU: `probl
 from __future__ import annotations
 
 import atexit
+import contextvars
 import os
 import threading
 import time
@@ -42,6 +43,8 @@ class Sampler:
         open_source: Makes the source; what this machine has by default.
         only: Physical numbers of the GPUs to read, chosen from those that there are; all by default.
         on_samples: Called on the sampling thread with the readings of one moment, which are then not kept.
+        on_change: Called on the sampling thread when a virtual device has come or gone, and with it other GPUs to read;
+            without it nothing is read until the device at hand is the one of the beginning again.
 
     Attributes:
         machine: All GPUs that there are; after `start`.
@@ -62,11 +65,12 @@ class Sampler:
         open_source: Callable[[], Source] | None = None,
         only: Callable[[Sequence[Gpu]], Sequence[int]] | None = None,
         on_samples: Callable[[list[Sample]], object] | None = None,
+        on_change: Callable[[], object] | None = None,
     ) -> None:
         if not MIN_HZ <= rate_hz <= MAX_HZ:
             raise ValueError(f"the rate is {rate_hz:g} samples per second; expected {MIN_HZ:g} to {MAX_HZ:g}.")
         self._period_s = 1 / rate_hz
-        self._open, self._only, self._on_samples = open_source, only, on_samples
+        self._open, self._only, self._on_samples, self._on_change = open_source, only, on_samples, on_change
         self._source: Source | None = None
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -83,22 +87,23 @@ class Sampler:
         """Whether the thread is reading."""
         return self._thread is not None and self._thread.is_alive() and not self._stopping.is_set()
 
+    @property
+    def told(self) -> dict[str, str]:
+        """What cannot be read so far and why, by what; with what the source knows of itself."""
+        source = self._source
+        return {**self.problems, **(source.problems if source is not None else {})}
+
     def start(self) -> None:
         """Take the first readings, then begin to read on the thread.
 
         Raises:
             MetricsError: There is no source, or it knows no GPU; no thread is left.
         """
-        source = (self._open or sources.open_source)()
-        found = source.gpus()
-        numbers = {gpu.number for gpu in found} if self._only is None else set(self._only(found))
-        self.machine, self.gpus = found, tuple(gpu for gpu in found if gpu.number in numbers)
-        if not self.gpus:
-            source.close()
-            raise MetricsError(f"No metrics of a GPU: {source.label} knows {_how_many(found)}.")
-        self._source, self.label, self.is_modelled = source, source.label, source.is_modelled
+        self._adopt()
         self._take()
-        self._thread = threading.Thread(target=self._run, name="cudalens-metrics", daemon=True)
+        # What a front end is told from the thread belongs to the cell that started it.
+        run = contextvars.copy_context().run
+        self._thread = threading.Thread(target=run, args=(self._run,), name="cudalens-metrics", daemon=True)
         _running.add(self)
         self._thread.start()
 
@@ -117,19 +122,52 @@ class Sampler:
         self.problems |= source.problems
         source.close()
 
+    def _adopt(self) -> None:
+        """Open the source, and choose whom to read.
+
+        Raises:
+            MetricsError: There is no source, or it knows no GPU.
+        """
+        self._virtual = sources.virtual_label()
+        source = (self._open or sources.open_source)()
+        found = source.gpus()
+        numbers = {gpu.number for gpu in found} if self._only is None else set(self._only(found))
+        self.machine, self.gpus = found, tuple(gpu for gpu in found if gpu.number in numbers)
+        if not self.gpus:
+            source.close()
+            raise MetricsError(f"No metrics of a GPU: {source.label} knows {_how_many(found)}.")
+        self._source, self.label, self.is_modelled = source, source.label, source.is_modelled
+
+    def _change(self) -> None:
+        """A virtual device has come or gone: read the GPUs that are there now, none where there are none."""
+        source, self._source = self._source, None
+        self.machine, self.gpus, self.problems = (), (), {}
+        try:
+            if source is not None:
+                source.close()
+            self._adopt()
+        except MetricsError as error:
+            self.problems["GPUs"] = str(error)
+        if self._on_change is not None:
+            self._on_change()
+
     def _run(self) -> None:
         next_s = time.monotonic() + self._period_s
         while not self._stopping.wait(max(0.0, next_s - time.monotonic())):
             self._take()
-            if not self.gpus:
+            if not self.gpus and self._on_change is None:
                 self._stopping.set()
             # A moment that has passed is left out, not caught up with.
             next_s = max(next_s + self._period_s, time.monotonic())
 
     def _take(self, source: Source | None = None) -> None:
         """Read every GPU once; nothing where a virtual device has come or gone, whose GPUs are others."""
+        if sources.virtual_label() != self._virtual:
+            if self._on_change is None or self._stopping.is_set():
+                return
+            self._change()
         source = source or self._source
-        if source is None or sources.virtual_label() != self._virtual:
+        if source is None:
             return
         now = time.time_ns()
         taken = [sample for gpu in self.gpus if (sample := self._read(source, gpu, now)) is not None]

@@ -1,4 +1,4 @@
-"""The magics ``%%cudaprofile``, ``%cudasan`` and ``%cudadevice``, loaded by ``%load_ext cudalens``.
+"""The magics ``%%cudaprofile``, ``%cudasan``, ``%%cudagraph`` and ``%cudadevice``, loaded by ``%load_ext cudalens``.
 
 Loading imports nothing heavy (no torch, pandas or widgets): those come with the first profiled cell. Unloading leaves
 the shell exactly as it was: magics, input transformers, AST transformers and events.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cudalens.magics.device import CudadeviceMagics, end_device
+from cudalens.magics.graph import CudagraphMagics
 from cudalens.magics.profile import CudaprofileMagics
 from cudalens.magics.sanitize import CudasanMagics
 from cudalens.magics.syntax import CellSyntax
@@ -16,9 +17,9 @@ from cudalens.magics.syntax import CellSyntax
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["CellSyntax", "CudadeviceMagics", "CudaprofileMagics", "CudasanMagics", "load", "unload"]
+__all__ = ["CellSyntax", "CudadeviceMagics", "CudagraphMagics", "CudaprofileMagics", "CudasanMagics", "load", "unload"]
 
-_KINDS = (CudaprofileMagics, CudadeviceMagics, CudasanMagics)
+_KINDS = (CudaprofileMagics, CudadeviceMagics, CudasanMagics, CudagraphMagics)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -34,8 +35,12 @@ def load(shell: InteractiveShell) -> None:
 def unload(shell: InteractiveShell) -> None:
     """Take the magics out of `shell`, and with them a virtual device that a cell put in place; harmless without."""
     end_device()
+    if (devices := shell.magics_manager.registry.get(CudadeviceMagics.__name__)) is not None:
+        devices.end()
     if (sanitizing := shell.magics_manager.registry.get(CudasanMagics.__name__)) is not None:
         sanitizing.end()
+    if (graphing := shell.magics_manager.registry.get(CudagraphMagics.__name__)) is not None:
+        graphing.end()
     for transformers in (shell.input_transformers_cleanup, shell.ast_transformers):
         transformers[:] = [item for item in transformers if not isinstance(item, CellSyntax)]
     manager = shell.magics_manager

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
-from cudalens.magics.arguments import Table, value
+from cudalens.magics.arguments import Table, rate, value
 from cudalens.magics.blocks import display
 
 if TYPE_CHECKING:
+    from cudalens.magics.gauges import NotebookGauges
     from cudalens.virtual import device
 
 _DEFAULT_SPEC: Final = "h100"
 _TABLE: Final = Table(
     "%cudadevice",
     (
-        value("action", nargs="?", default="status", help="status (the default), virtual, off or specs."),
-        value("spec", nargs="?", help="For virtual: a device, such as h100, or several, such as h100x4."),
+        value("action", nargs="?", default="status", help="status (the default), live, virtual, off or specs."),
+        value("spec", nargs="?", help="For virtual: a device, such as h100 or h100x4. For live: stop."),
+        value("--rate", metavar="HZ", type=rate, help="For live: readings per second (2)."),
         value("--alloc-conf", metavar="TEXT", help="For virtual: what PYTORCH_CUDA_ALLOC_CONF would say."),
     ),
 )
@@ -28,6 +30,8 @@ _TABLE: Final = Table(
 @magics_class
 class CudadeviceMagics(Magics):
     """``%cudadevice``."""
+
+    _gauges: NotebookGauges | None = None
 
     @_TABLE.documented
     @no_var_expand
@@ -38,12 +42,20 @@ class CudadeviceMagics(Magics):
         ``%cudadevice virtual h100`` makes ``device="cuda"`` code run in this notebook without a GPU: with real values,
         on the CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; tensors that are left
         become plain CPU tensors. ``%cudadevice specs`` lists what can be modelled. Without a word it shows a card for
-        each device, or says why there is none and what to do.
+        each device, or says why there is none and what to do. ``%cudadevice live`` shows utilization, memory, power,
+        temperature and clocks while later cells run, until ``%cudadevice live stop`` or nobody looks any more.
         """
         words = SimpleNamespace(**_TABLE.parse(line))
-        acts = {"status": self._status, "virtual": self._virtual, "off": self._off, "specs": self._specs}
-        if words.action not in acts or (words.spec and words.action != "virtual"):
-            raise _TABLE.refusal(f"what is {line!r}? Expected status, virtual, off or specs.")
+        acts = {
+            "status": self._status,
+            "live": self._live,
+            "virtual": self._virtual,
+            "off": self._off,
+            "specs": self._specs,
+        }
+        takes = words.action == "virtual" or (words.action == "live" and words.spec == "stop")
+        if words.action not in acts or (words.spec and not takes):
+            raise _TABLE.refusal(f"what is {line!r}? Expected status, live, live stop, virtual, off or specs.")
         if (said := acts[words.action](words)) is not None:
             print(said)  # noqa: T201
 
@@ -82,6 +94,28 @@ class CudadeviceMagics(Magics):
         assert self.shell is not None
         display(self.shell, cudalens.devices())
         return None
+
+    def _live(self, words: Any) -> str | None:
+        from cudalens.magics.gauges import NotebookGauges, readings_now
+        from cudalens.views.mimebundle import is_live
+
+        was_on = self._gauges is not None and self._gauges.widget.is_running
+        self.end()
+        if words.spec == "stop":
+            return None if was_on else "No live gauges were on."
+        assert self.shell is not None
+        if not is_live():
+            return readings_now()
+        from cudalens.views.gauges_feed import DEFAULT_HZ
+
+        self._gauges = NotebookGauges(self.shell, words.rate or DEFAULT_HZ)
+        display(self.shell, self._gauges.widget)
+        return None
+
+    def end(self) -> None:
+        """End live gauges, when the extension is unloaded or others take their place."""
+        if self._gauges is not None:
+            self._gauges.end()
 
     def _specs(self, words: Any) -> str:
         from cudalens.virtual import SPECS

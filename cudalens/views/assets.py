@@ -64,6 +64,12 @@ def syncs_style_text() -> str:
 
 
 @cache
+def gauges_style_text() -> str:
+    """The style sheet of the live gauges, and of the picture that is saved of them."""
+    return _static("gauges.css")
+
+
+@cache
 def report_style_text() -> str:
     """The style sheet of the report's page around the app."""
     return _static("report.css")

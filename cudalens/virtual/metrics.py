@@ -7,6 +7,7 @@ Memory is what the allocator holds, and the context.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,10 @@ Ints = NDArray[np.int64]
 AUTO_SAMPLES: Final = 200
 """Samples of a record where no rate was asked for: they cost nothing on a virtual clock."""
 
+HOLD_S: Final = 3.0
+"""For so long a live reading holds while the virtual clock stands still."""
+
+_TRIES: Final = 20
 _MIN_PERIOD_NS: Final = 1_000
 _MAX_PERIOD_NS: Final = 50_000_000
 _MAX_SAMPLES: Final = 50_000
@@ -60,24 +65,29 @@ def modelled(spec: DeviceSpec, share: float, used_bytes: int) -> Reading:
 class VirtualSource:
     """The virtual GPUs as a source of readings; see `cudalens.device.sources.Source` for its attributes.
 
-    A reading is of the virtual time since the reading before. Where the virtual clock has stood still (it does between
-    cells), nothing ran.
+    A reading is of the virtual time since the reading before. The virtual clock stands still while the CPU computes, and
+    between cells: the reading before then holds for `HOLD_S`, after which nothing is taken to run.
 
     Args:
         gpus: The virtual GPUs that the program sees.
         num_installed: How many the machine has.
         label: As the user asked for them: ``h100x4``.
+        now: A clock of real seconds.
     """
 
     is_modelled = True
 
-    def __init__(self, gpus: Gpus, num_installed: int, label: str) -> None:
+    def __init__(
+        self, gpus: Gpus, num_installed: int, label: str, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self.label = f"model of {label}"
         self.problems: dict[str, str] = {}
         self.driver: str | None = gpus.spec.driver_version
         self.driver_cuda: str | None = gpus.spec.cuda_version
         self._gpus, self._num_installed = gpus, num_installed
         self._since_ns: dict[int, int] = {}
+        self._now = now
+        self._held: dict[int, tuple[float, float]] = {}
 
     def gpus(self) -> tuple[Gpu, ...]:
         """The machine's GPUs, in order; also those that CUDA_VISIBLE_DEVICES hides."""
@@ -102,16 +112,28 @@ class VirtualSource:
         if number not in self._gpus.ordinals:
             return modelled(self._gpus.spec, 0.0, 0)
         device = self._gpus.devices[self._gpus.ordinals.index(number)]
-        return modelled(self._gpus.spec, self._busy_share(number, device), _used(device))
+        share = self._busy_share(number, device)
+        return (
+            Reading(memory_used_bytes=_used(device))
+            if share is None
+            else modelled(self._gpus.spec, share, _used(device))
+        )
 
     def close(self) -> None:
         """Nothing to let go of."""
 
-    def _busy_share(self, number: int, device: Device) -> float:
+    def _busy_share(self, number: int, device: Device) -> float | None:
         now = device.machine.now_ns
-        since = self._since_ns.get(number, now)
+        since = self._since_ns.setdefault(number, now)
+        if now <= since:
+            share, when = self._held.get(number, (0.0, self._now()))
+            return share if self._now() - when < HOLD_S else 0.0
+        busy = _busy(device, since, now)
+        if busy is None:
+            return None
         self._since_ns[number] = now
-        return device.compute.busy_ns(since, now) / (now - since) if now > since else 0.0
+        self._held[number] = busy / (now - since), self._now()
+        return busy / (now - since)
 
 
 class MetricsRecord:
@@ -219,6 +241,19 @@ def _kernels(recorder: Recorder, device: Device) -> list[tuple[int, int]]:
         for stream, work, placed in recorder.works
         if stream.device is device and device.engine(work) is device.compute
     ]
+
+
+def _busy(device: Device, since_ns: int, now_ns: int) -> int | None:
+    """For how long kernels ran, asked from a thread while the program may be putting work on the engine.
+
+    None where it never stood still long enough.
+    """
+    for _ in range(_TRIES):
+        try:
+            return device.compute.busy_ns(since_ns, now_ns)
+        except (IndexError, RuntimeError, ValueError):  # its lists were being changed
+            continue
+    return None
 
 
 def _share_before(device: Device, now_ns: int, window_ns: int) -> float:

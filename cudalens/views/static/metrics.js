@@ -56,7 +56,7 @@ function metricsPath({ ts, values }, column, [t0, t1], x, y) {
 // Draws `devices` (as decodePayload gives them) over the window `view` in `host`; `gauges` come from the payload's header.
 // Returns {setView(window), setTheme(theme), resize(), destroy()}.
 export function createMetrics(host, devices, gauges, { theme, view }) {
-  const shown = { theme, view };
+  const shown = { theme, view, width: 0 };
   const known = gauges.filter(({ column }) => devices.some(({ values }) => values[column].some((v) => !Number.isNaN(v))));
   const largest = known.map(({ column, full }) => full ?? Math.max(...devices.map(({ values }) =>
     values[column].reduce((most, v) => (v > most ? v : most), 0)), 1e-9));
@@ -68,7 +68,8 @@ export function createMetrics(host, devices, gauges, { theme, view }) {
   const cursor = metricsNode("path", { class: "cl-metrics-cursor", fill: "none" });
 
   const scale = () => {
-    const width = Math.max(host.clientWidth, 200);
+    // JupyterLab hides the page while it changes its theme: the width is then the one before.
+    const width = (shown.width = Math.max(host.clientWidth || shown.width, 200));
     const gutter = plotGutter(width);
     const span = shown.view[1] - shown.view[0];
     return { width, gutter, plot: width - gutter - 1, x: (t) => gutter + ((t - shown.view[0]) / span) * (width - gutter - 1) };

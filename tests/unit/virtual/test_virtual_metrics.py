@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import cudalens
 from cudalens.device import sources
 from cudalens.virtual import SPECS, device
-from cudalens.virtual.metrics import busy_shares
+from cudalens.virtual.metrics import HOLD_S, VirtualSource, busy_shares
 
 SPEC = SPECS["h100"]
 CYCLES_PER_MS = SPEC.clock_mhz * 1000
@@ -111,13 +111,15 @@ def test_listeners_are_gone_afterwards():
 
 def test_a_reading_is_of_the_time_since_the_one_before():
     with device("h100") as on:
-        source = sources.open_source()
-        assert (source.is_modelled, source.label) == (True, "model of h100")
+        seconds = [0.0]
+        source = VirtualSource(on.gpus, 1, "h100", now=lambda: seconds[0])
         source.read(0)
         torch.cuda._sleep(10 * CYCLES_PER_MS)
         torch.cuda.synchronize()
         assert source.read(0).gpu_busy_pct == pytest.approx(100, abs=1)
-        assert source.read(0).gpu_busy_pct == 0  # the virtual clock stood still
+        assert source.read(0).gpu_busy_pct == pytest.approx(100, abs=1)  # the virtual clock stands still
+        seconds[0] = HOLD_S
+        assert source.read(0).gpu_busy_pct == 0
         on.gpus.machine.now_ns += 5_000_000
         assert source.read(0).power_watts == SPEC.idle_watts
 
@@ -127,6 +129,7 @@ def test_the_place_of_the_source_is_given_back():
     with device("h100x2"):
         assert sources.virtual_label() == "h100x2"
         assert sources.open_source is not before
+        assert (sources.open_source().is_modelled, sources.open_source().label) == (True, "model of h100x2")
     assert sources.virtual_label() is None
     assert sources.open_source is before
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,8 @@ Bools = NDArray[np.bool_]
 
 _MAX_DEPTH: Final = 32
 _MAX_VALUES: Final = 5_000_000
+_MAX_IN_VALUE: Final = 50_000
+_MAX_CHARS: Final = 1 << 28
 _MAX_LAYOUTS: Final = 8
 _INT64: Final = (-(1 << 63), (1 << 63) - 1)
 _UINT64: Final = (0, (1 << 64) - 1)
@@ -37,7 +39,7 @@ class Place:
     def __init__(self, name: str) -> None:
         self.name = name
         self.problems = Problems()
-        self._num_left = _MAX_VALUES
+        self._num_values = self._num_in_value = self._num_chars = 0
         self._known: dict[int, str] = {}
 
     def require(self, value: Any, kind: type, position: str) -> Any:
@@ -68,41 +70,52 @@ class Place:
         Raises:
             UnsafeSnapshotError: It is nested too deep, or unfolds to too much.
         """
-        if (
-            id(value) not in self._known
-        ):  # what many rows share is written once; the snapshot keeps it, and its id, alive
+        if id(value) not in self._known:  # what many rows share is written once; the snapshot keeps it, and its id
+            self._num_in_value = 0
             self._known[id(value)] = json.dumps(self._plain(value, position, 0), ensure_ascii=False)
         return self._known[id(value)]
 
     def fields_to_json(self, row: Mapping[Any, Any], keys: Collection[Any], position: str) -> str | None:
-        """The fields `keys` of `row` as the JSON text of an object; None where there are no keys."""
+        """The fields `keys` of `row` as the JSON text of an object; None where there are no keys.
+
+        Raises:
+            UnsafeSnapshotError: As `to_json`, or the texts of all rows together are too long.
+        """
         if not keys:
             return None
         fields = ((text(str(key)), row[key]) for key in sorted(keys, key=str))
-        return "{" + ", ".join(f"{json.dumps(k)}: {self.to_json(v, f'{position}.{k[:80]}')}" for k, v in fields) + "}"
+        told = [f"{json.dumps(k)}: {self.to_json(v, f'{position}.{k[:80]}')}" for k, v in fields]
+        self._num_chars += sum(map(len, told))
+        if self._num_chars > _MAX_CHARS:
+            self._refuse(position, f"unknown fields that unfold to more than {_MAX_CHARS:,} characters")
+        return "{" + ", ".join(told) + "}"
 
     def _plain(self, value: Any, position: str, depth: int) -> Any:
-        self._num_left -= 1
-        if depth > _MAX_DEPTH or self._num_left < 0:
-            what = (
-                f"values nested more than {_MAX_DEPTH} deep" if depth > _MAX_DEPTH else "references that unfold to more"
-            )
-            raise UnsafeSnapshotError(
-                self.name,
-                found=f"in {position} {what}" + ("" if depth > _MAX_DEPTH else f" than {_MAX_VALUES:,} values"),
-                expected="plain fields",
-                hint="It is no snapshot that torch wrote, or made to exhaust the memory of what reads it.",
-            )
+        self._num_values += 1
+        self._num_in_value += 1
+        if depth > _MAX_DEPTH:
+            self._refuse(position, f"values nested more than {_MAX_DEPTH} deep")
+        if self._num_values > _MAX_VALUES or self._num_in_value > _MAX_IN_VALUE:
+            self._refuse(position, f"references that unfold to more than {_MAX_IN_VALUE:,} values")
         if isinstance(value, dict):
             return {text(str(key)): self._plain(v, position, depth + 1) for key, v in value.items()}
         if isinstance(value, (list, tuple)):
             return [self._plain(v, position, depth + 1) for v in value]
         if isinstance(value, str):
             return text(value)
-        if isinstance(value, int):
+        if isinstance(value, int) or value is None:
             return value
-        is_json = value is None or (isinstance(value, float) and np.isfinite(value))
-        return value if is_json else str(value)[:80] if isinstance(value, float) else type(value).__name__
+        if isinstance(value, float):
+            return value if np.isfinite(value) else str(value)
+        return type(value).__name__
+
+    def _refuse(self, position: str, what: str) -> NoReturn:
+        raise UnsafeSnapshotError(
+            self.name,
+            found=f"in {position} {what}",
+            expected="plain fields",
+            hint="It is no snapshot that torch wrote, or made to exhaust the memory of what reads it.",
+        )
 
 
 def text(value: str) -> str:

@@ -81,12 +81,21 @@ def scan(path: str | os.PathLike[str], data: bytes) -> int:
         UnsafeSnapshotError: An instruction is not admitted, or a limit is passed.
         TraceFormatError: The file is cut off, or no pickle.
     """
-    if len(data) > MAX_BYTES:
-        _refuse_limit(path, f"{len(data):,} bytes", f"at most {MAX_BYTES:,}")
+    check_size(path, len(data))
     num_containers = data.count(b"}") + data.count(b"]")
     if num_containers > _NUM_FREE_CONTAINERS + len(data) // _BYTES_PER_CONTAINER:
         _refuse_limit(path, f"up to {num_containers:,} empty dicts and lists", "them in proportion to the file")
     return _Scan(path, data).run()
+
+
+def check_size(path: str | os.PathLike[str], num_bytes: int) -> None:
+    """Nothing, once a file of that size may be read.
+
+    Raises:
+        UnsafeSnapshotError: It is too large.
+    """
+    if num_bytes > MAX_BYTES:
+        _refuse_limit(path, f"{num_bytes:,} bytes", f"at most {MAX_BYTES:,}")
 
 
 class _Scan:

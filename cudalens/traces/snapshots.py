@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ from cudalens.errors import TraceFormatError, UnsafeSnapshotError
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.snapshots import snapshot_frames
 from cudalens.frames.snapshots_values import text
-from cudalens.traces.snapshot_scan import MAX_BYTES, scan
+from cudalens.traces.snapshot_scan import check_size, scan
 
 PICKLE_MAGIC: Final = b"\x80"
 _BYTES_PER_ROW: Final = 16
@@ -31,7 +32,8 @@ def read_snapshot(path: Path, file: BinaryIO) -> Trace:
         TraceFormatError: It is cut off, or no snapshot.
     """
     began = time.perf_counter()
-    data = file.read(MAX_BYTES + 1)
+    check_size(path, os.fstat(file.fileno()).st_size)
+    data = file.read()
     end = scan(path, data)
     num_bytes = len(data)
     snapshot = _unpickled(path, data)

@@ -147,10 +147,6 @@ _known: Final[dict[int, tuple[CodeType, dict[int, Place] | None]]] = {}
 """By ``id`` of the code: the code, which must stay alive for that, and its places; None where it is passed by."""
 
 
-_MAX_KNOWN: Final = 50_000
-"""Code objects that may be kept alive from one run to the next."""
-
-
 def place(depth: int = 1) -> Place:
     """The innermost place of the user's among the callers.
 
@@ -176,9 +172,30 @@ def place(depth: int = 1) -> Place:
 
 
 def forget_places() -> None:
-    """Let go of the code of old notebook cells once there is a lot of it; called while no sanitizer is on."""
-    if len(_known) > _MAX_KNOWN:
-        _known.clear()
+    """Let go of code that nobody else holds any more, such as that of notebook cells that have run.
+
+    Called while no collector is on. A place that somebody keeps (a race that was found) stays the one for its point.
+    """
+    num_code, num_place = _num_references({0: _unheld()})[0]
+    for key, (of_code, of_places) in _num_references(_known).items():
+        if of_code <= num_code and of_places <= num_place:
+            del _known[key]
+
+
+def _num_references(known: dict[int, tuple[CodeType, dict[int, Place] | None]]) -> dict[int, tuple[int, int]]:
+    """Python's counts, which a few of its own are part of: of each code less its places, and the most of one place."""
+    found = {}
+    for key in list(known):
+        places = known[key][1] or {}
+        most = max((sys.getrefcount(places[at]) for at in list(places)), default=0)
+        found[key] = (sys.getrefcount(known[key][0]) - len(places), most)
+    return found
+
+
+def _unheld() -> tuple[CodeType, dict[int, Place]]:
+    """An entry that nobody else knows."""
+    code = compile(f"[{len(_known)}]", "<nobody's>", "exec")
+    return code, {0: Place(code, 0)}
 
 
 def line_of(code: CodeType, instruction: int) -> int:

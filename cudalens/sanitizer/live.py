@@ -183,8 +183,6 @@ class Sanitizer:
         if self._watch is not None:
             raise SanitizerError("this sanitizer is on already; stop() it first, or make another.")
         self.error = None
-        if not _running:
-            stacks.forget_places()
         watch = Watch(self._findings, len(_running), self._on_races, self._failed)
         self._watch = watch
         try:
@@ -231,6 +229,9 @@ class Sanitizer:
             self._subscription.close()
             self._subscription = None
         watch.end()
+        del watch  # what it remembers holds places
+        if not _running:
+            stacks.forget_places()
 
     def __enter__(self) -> Sanitizer:
         self.start()

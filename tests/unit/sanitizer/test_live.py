@@ -540,3 +540,28 @@ def test_a_profile_beneath_it_counts_its_own(side):
             torch.ones(N, device="cuda").add_(1)
     judged = run.trace.info.judged
     assert (judged.num_operations, judged.num_streams) == (2, 1)
+
+
+def test_code_of_cells_that_ran_is_let_go_of_unless_a_race_was_found_in_it(side):
+    x = torch.ones(N, device="cuda")
+
+    def cell(source):
+        space = {"x": x, "torch": torch, "side": side}
+        code = compile(source, "<cell>", "exec")
+        with cudalens.sanitize() as san:
+            exec(code, space)
+        return san, weakref.ref(code)
+
+    def code_is_let_go_of(code):
+        with cudalens.sanitize():
+            pass
+        gc.collect()
+        return code() is None
+
+    san, clean = cell("x.add_(1)")
+    assert code_is_let_go_of(clean)
+    san, racy = cell("x.add_(1)\nwith torch.cuda.stream(side):\n    x.add_(1)")
+    assert not code_is_let_go_of(racy)
+    assert san.races[0].second.place.line == 3
+    del san
+    assert code_is_let_go_of(racy)

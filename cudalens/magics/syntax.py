@@ -1,4 +1,4 @@
-"""How ``%%cudaprofile`` and ``%%cudasan`` on top of a cell leave the cell the user's.
+"""How ``%%cudaprofile``, ``%%cudasan`` and ``%%cudagraph`` on top of a cell leave the cell the user's.
 
 A cell magic is usually a function that gets the cell as text and executes it by itself; it then has to imitate
 IPython, and cannot: ``await`` does not work, tracebacks count lines from the wrong place, the value of the last
@@ -84,6 +84,8 @@ class CellSyntax(ast.NodeTransformer):
         future, body = _split_future(body)
         run = f"{RUN_PREFIX}{next(self._numbers)}__"
         body, shown = self._with_value(body, run)
+        if magic.rewrite is not None:
+            body = magic.rewrite(body, run, self._shell, options)
         if options.output:
             shown = [_at(f"{run}.output()", body[-1] if body else marker)]
         if options.is_looped and _compiles(body):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cudalens.errors import CudalensError
-from cudalens.magics.blocks import CellBlock, brief, complain, display, execution_count
+from cudalens.magics.blocks import CellBlock, brief, complain, display, execution_count, status_of, told
 from cudalens.magics.watch_options import LINE_MAGIC, MAGIC, WatchOptions, parse
 
 if TYPE_CHECKING:
@@ -141,14 +140,5 @@ def _trace(
 ) -> Trace:
     from cudalens.watched import races_trace
 
-    told = None if error is None else f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".rstrip(": ")
-    return races_trace(
-        sanitizer, f"cell-{execution_count(shell)}", since=since, code=code, status=_status(error), error=told
-    )
-
-
-def _status(error: BaseException | None) -> Literal["ok", "raised", "interrupted"]:
-    if error is None:
-        return "ok"
-    # An ipykernel interrupts a cell that awaits by cancelling it.
-    return "interrupted" if isinstance(error, KeyboardInterrupt | CancelledError) else "raised"
+    name = f"cell-{execution_count(shell)}"
+    return races_trace(sanitizer, name, since=since, code=code, status=status_of(error), error=told(error))

@@ -201,6 +201,7 @@ def graphs_view(trace: Trace) -> GraphsView:
     ordered = dict(sorted(recordings.items()))
     paths = [path for row in rows if row["kind"] == "path" and (path := _path(row)) is not None]
     findings = [_finding(row, hues) for row in rows if row["kind"] in _FINDINGS]
+    paths = [path for path in paths if any(node in ordered for node in path.nodes)]  # others are another time's
     return GraphsView(
         functions=tuple(_functions(rows, hues)),
         recordings=ordered,

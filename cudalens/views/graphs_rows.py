@@ -39,7 +39,7 @@ class Rows:
 
     def head(self) -> Node:
         """The titles of the columns."""
-        titles = ("replays", "replay against eager", "", "pool", "held")
+        titles = ("replays", "replay vs eager", "", "pool", "held")
         cells = (element("span", title) for title in titles)
         return element("div", element("span", "graph"), *cells, class_="cl-graph-head")
 

@@ -83,9 +83,9 @@ def _nothing(result: GraphsSummary) -> str:
         more = f" and {units.plural(len(result.warm) - 1, 'other')}" if len(result.warm) > 1 else ""
         verb = "are" if more else "is"
         return f"no graph recorded yet: {units.shorten(result.warm[0], 60)}{more} {verb} warm, the next call records"
-    if not result.num_functions:
-        return "no graph recorded: no function is under the manager"
-    return "no graph recorded" if result.num_calls else "no graph recorded: nothing has been called yet"
+    if result.num_functions and not result.num_calls:
+        return "no graph recorded: nothing has been called yet"
+    return "no graph recorded"
 
 
 def _replayed(result: GraphsSummary) -> str:

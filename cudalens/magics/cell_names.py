@@ -1,0 +1,188 @@
+"""Which names the statements of a cell read, assign and write into."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of a cell's top level.
+
+    Attributes:
+        read: Those that it reads anywhere, in functions and comprehensions too.
+        needed: Of those, what may have to exist before the cell: read before it is sure to be assigned.
+        assigned: Those that the cell binds.
+        written: Those whose object it writes into: ``x[0] = …``, ``x.flag = …``, ``x += …``, ``x.add_(…)``.
+    """
+
+    read: frozenset[str]
+    needed: frozenset[str]
+    assigned: frozenset[str]
+    written: frozenset[str]
+
+
+def names_of(body: Sequence[ast.stmt]) -> Names:
+    """The names of `body`."""
+    flow = _Flow()
+    flow.block(body)
+    return Names(frozenset(flow.read), frozenset(flow.needed), frozenset(flow.assigned), frozenset(flow.written))
+
+
+_SCOPES = (
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Lambda,
+    ast.ListComp,
+    ast.SetComp,
+    ast.DictComp,
+    ast.GeneratorExp,
+)
+
+
+class _Flow(ast.NodeVisitor):
+    """Follows the statements in order; `sure` are names that are bound on every way to where it stands."""
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+        self.needed: set[str] = set()
+        self.assigned: set[str] = set()
+        self.written: set[str] = set()
+        self.sure: set[str] = set()
+
+    def block(self, body: Iterable[ast.AST]) -> None:
+        for node in body:
+            self.visit(node)
+
+    def branches(self, *bodies: Sequence[ast.AST]) -> None:
+        """Ways of which one is taken: sure is only what all of them bind."""
+        before, after = set(self.sure), []
+        for body in bodies:
+            self.sure = set(before)
+            self.block(body)
+            after.append(self.sure)
+        self.sure = set.intersection(*after)
+
+    # Statements that choose a way.
+
+    def visit_If(self, node: ast.If) -> None:
+        self.visit(node.test)
+        self.branches(node.body, node.orelse)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self.visit(node.test)
+        self.branches([node.body], [node.orelse])
+
+    def visit_For(self, node: ast.For) -> None:
+        self.visit(node.iter)
+        self.branches([node.target, *node.body, *node.orelse], [])
+
+    def visit_While(self, node: ast.While) -> None:
+        self.visit(node.test)
+        self.branches([*node.body, *node.orelse], [])
+
+    def visit_Try(self, node: ast.Try) -> None:
+        self.branches([*node.body, *node.orelse], *([handler] for handler in node.handlers), [])
+        self.block(node.finalbody)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
+        self.bind_all([node.name])
+        self.generic_visit(node)
+
+    def visit_Match(self, node: ast.Match) -> None:
+        self.visit(node.subject)
+        self.branches(*([case.pattern, *case.body] for case in node.cases), [])
+
+    # What binds names, after what it reads.
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        self.block([node.value, *node.targets])
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.block([node.value, node.target])
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self.visit(node.value)
+        if isinstance(node.target, ast.Name):
+            self.use(node.target.id)
+            self.write_to(node.target)
+        self.visit(node.target)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        self.block([node.value, node.target])
+
+    def visit_alias(self, node: ast.alias) -> None:
+        self.bind_all([node.asname or node.name.partition(".")[0]])
+
+    def visit_MatchAs(self, node: ast.MatchAs) -> None:
+        self.bind_all([node.name])
+        self.generic_visit(node)
+
+    def visit_MatchStar(self, node: ast.MatchStar) -> None:
+        self.bind_all([node.name])
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self.use(node.id)
+        else:
+            self.bind_all([node.id])
+
+    # Scopes of their own: what they read and do not bind comes from outside.
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, _SCOPES):
+            self.inner(node)
+        else:
+            super().visit(node)
+
+    def inner(self, node: ast.AST) -> None:
+        bound = {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
+        names = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
+        bound |= {n.id for n in names if not isinstance(n.ctx, ast.Load)}
+        for name in names:
+            if isinstance(name.ctx, ast.Load) and name.id not in bound:
+                self.use(name.id)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            self.bind_all([node.name])
+
+    # What writes into objects.
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            self.write_to(node)
+        self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if not isinstance(node.ctx, ast.Load):
+            self.write_to(node)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if isinstance(node.func, ast.Attribute) and name.endswith("_") and not name.startswith("_"):
+            self.write_to(node.func.value)
+        for keyword in node.keywords:
+            if keyword.arg == "out":
+                self.write_to(keyword.value)
+        self.generic_visit(node)
+
+    def write_to(self, node: ast.AST) -> None:
+        """The name at the root of ``x[0].data`` is written into, unless the cell itself made what it stands for."""
+        while isinstance(node, ast.Subscript | ast.Attribute):
+            node = node.value
+        if isinstance(node, ast.Name) and node.id not in self.sure:
+            self.written.add(node.id)
+
+    def use(self, name: str) -> None:
+        self.read.add(name)
+        if name not in self.sure:
+            self.needed.add(name)
+
+    def bind_all(self, names: Iterable[str | None]) -> None:
+        bound = {name for name in names if name is not None}
+        self.assigned |= bound
+        self.sure |= bound

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -166,7 +166,11 @@ class VirtualGraphBackend:
 
     def release(self, pool: PoolId, device: int) -> None:
         """Nobody will use `pool` again: the allocator may give its free memory back."""
-        self._allocator(device).empty_cache(pool, stack=python_stack)
+        if self._gpus.is_closed or self._gpus.machine.captures:
+            return
+        # Where the garbage collector runs within the allocator itself, the next empty_cache() gives the memory back.
+        with suppress(VirtualDeviceError):
+            self._allocator(device).empty_cache(pool, stack=python_stack)
 
     def _device(self, index: int) -> Device:
         return self._gpus.devices[index]

@@ -175,7 +175,7 @@ def make_plan(func: Any) -> Plan:
         is_view=is_view,
         has_work=not is_view and short not in _NO_WORK,
         syncs=short in _SYNCS,
-        resizes=short in _RESIZING or func._overloadname.endswith("out"),
+        resizes=short in _RESIZING or any(argument.is_out for argument in schema.arguments),
         is_pointwise=is_pointwise,
         takes_numbers=is_pointwise or short in _TAKES_NUMBERS or short.startswith("_foreach_"),
         indexes=short in _INDEXING,

@@ -1,0 +1,225 @@
+"""The state of a private pool, kept and brought back, as torch's setCheckpointPoolState does it."""
+
+from __future__ import annotations
+
+import pytest
+from allocator_world import MIB, actions, current, make
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cudalens.virtual.allocator import parse_conf
+
+POOL = (0, 1)
+OTHER = (0, 2)
+
+
+def _everything(stream):
+    return True
+
+
+def _pooled(conf=""):
+    """An allocator whose requests go to a pool that somebody holds."""
+    allocator, world = make(conf=conf)
+    allocator.begin_allocate_to_pool(POOL, _everything)
+    return allocator, world
+
+
+def _layout(allocator, pool=POOL):
+    """Address, size and state of every block of a pool; unmapped ones are not told of."""
+    return [
+        (block["address"], block["size"], block["state"])
+        for segment in allocator.snapshot()["segments"]
+        if segment["segment_pool_id"] == pool
+        for block in segment["blocks"]
+    ]
+
+
+def _counts(allocator):
+    names = ("allocation", "allocated_bytes", "active", "active_bytes", "inactive_split", "inactive_split_bytes")
+    return {
+        (name, kind): current(allocator, name, kind) for name in names for kind in ("all", "small_pool", "large_pool")
+    }
+
+
+def test_what_was_freed_since_is_handed_out_again_and_the_history_tells_as_torch_does():
+    allocator, _ = _pooled()
+    a, b, c = (allocator.malloc(1000, 0) for _ in range(3))
+    allocator.free(b)
+    state = allocator.checkpoint_pool(POOL)
+    before, counts = _layout(allocator), _counts(allocator)
+    allocator.free(a)
+    allocator.free(c)
+    allocator.record_history()
+    restored = allocator.restore_pool(state)
+    assert restored.freed == []
+    assert [block.address for block in restored.created] == [a.address, c.address]
+    assert _layout(allocator) == before
+    assert _counts(allocator) == counts
+    tail = c.address + 1024
+    assert actions(allocator) == [
+        ("alloc", a.address, 1024),
+        ("alloc", b.address, 1024),
+        ("alloc", c.address, 1024),
+        ("alloc", tail, 2 * MIB - 3072),
+        ("free_requested", b.address, 1024),
+        ("free_completed", b.address, 1024),
+        ("free_requested", tail, 2 * MIB - 3072),
+        ("free_completed", tail, 2 * MIB - 3072),
+        ("snapshot", 0, 2048),
+    ]
+
+
+def test_what_was_handed_out_since_is_freed_and_an_owner_still_gives_its_block_back():
+    allocator, _ = _pooled()
+    a, b = allocator.malloc(1000, 0), allocator.malloc(1000, 0)
+    state = allocator.checkpoint_pool(POOL)
+    later = allocator.malloc(3000, 0)
+    assert allocator.restore_pool(state).freed == [a.address, b.address, later.address]
+    assert [block.address for block in allocator.live_blocks(POOL)] == [a.address, b.address]
+    with pytest.raises(RuntimeError, match=f"invalid device pointer: {later.address:#x}"):
+        allocator.free(later)
+    allocator.record_stream(b, 64)  # b is a block of its own no more: what lies at its address is meant
+    allocator.record_stream(b, 0)
+    allocator.free(a)
+    assert [block.address for block in allocator.live_blocks(POOL)] == [b.address]
+    allocator.free(b)
+    assert allocator.live_blocks(POOL) == []
+
+
+def test_segments_that_came_since_stay_and_are_free():
+    allocator, world = _pooled()
+    kept = allocator.malloc(3 * MIB, 0)
+    state = allocator.checkpoint_pool(POOL)
+    more = allocator.malloc(30 * MIB, 0)
+    reserved = current(allocator, "reserved_bytes")
+    allocator.restore_pool(state)
+    assert current(allocator, "reserved_bytes") == reserved
+    assert world.segments("segment_free") == []
+    assert [block.address for block in allocator.live_blocks(POOL)] == [kept.address]
+    assert allocator.malloc(30 * MIB, 0).address == more.address
+
+
+def test_a_block_is_cut_as_it_was_whatever_the_options_say_now():
+    allocator, _ = _pooled()
+    a = allocator.malloc(40 * MIB, 0)
+    allocator.free(a)
+    small = allocator.malloc(2 * MIB, 0)
+    state, before = allocator.checkpoint_pool(POOL), _layout(allocator)
+    allocator.free(small)
+    allocator.set_conf(parse_conf("max_split_size_mb:20"))
+    allocator.restore_pool(state)
+    assert _layout(allocator) == before
+
+
+def test_frames_go_to_what_is_handed_out_again():
+    allocator, _ = _pooled()
+    allocator.malloc(1000, 0)
+    state = allocator.checkpoint_pool(POOL)
+    allocator.record_history(context="state")
+    frames = [{"filename": "user.py", "line": 3, "name": "step"}]
+    allocator.restore_pool(state, stack=lambda: frames)
+    assert [block.stack for block in allocator.live_blocks(POOL)] == [frames]
+
+
+def test_pools_that_cannot_be_kept_or_brought_back():
+    allocator, _ = _pooled()
+    with pytest.raises(RuntimeError, match=r"^Could not find pool of id$"):
+        allocator.checkpoint_pool(OTHER)
+    block = allocator.malloc(1000, 0)
+    state = allocator.checkpoint_pool(POOL)
+    allocator.end_allocate_to_pool(POOL)
+    allocator.release_pool(POOL)
+    for call in (lambda: allocator.checkpoint_pool(POOL), lambda: allocator.restore_pool(state)):
+        with pytest.raises(RuntimeError, match=r"^Not expected to checkpoint freeable graph$"):
+            call()
+    allocator.free(block)
+    allocator.empty_cache()
+    with pytest.raises(RuntimeError, match=r"^Could not find private pool id$"):
+        allocator.restore_pool(state)
+
+
+def test_a_segment_that_is_gone_cannot_be_brought_back():
+    allocator, _ = _pooled()
+    a = allocator.malloc(1000, 0)
+    state = allocator.checkpoint_pool(POOL)
+    allocator.free(a)
+    allocator.end_allocate_to_pool(POOL)
+    allocator.release_pool(POOL)
+    allocator.empty_cache()
+    allocator.begin_allocate_to_pool(POOL, _everything)
+    with pytest.raises(RuntimeError, match=f"^ could not find {a.address:#x}$"):
+        allocator.restore_pool(state)
+
+
+def test_blocks_that_another_stream_may_still_use():
+    allocator, world = _pooled()
+    a = allocator.malloc(1000, 0)
+    allocator.record_stream(a, 64)
+    world.capturing = True
+    allocator.free(a)  # put off to the end of the capture
+    assert allocator.checkpoint_pool(POOL)
+    world.capturing = False
+    with pytest.raises(RuntimeError, match=r"^Events should have synchronized when checkpointing block$"):
+        allocator.checkpoint_pool(POOL)
+    world.finish(64)
+    allocator.malloc(10, 0)
+    assert allocator.checkpoint_pool(POOL)
+
+
+EXPANDABLE = "expandable_segments:True"
+
+
+def test_an_expandable_segment_that_did_not_grow():
+    allocator, _ = _pooled(EXPANDABLE)
+    a, b = allocator.malloc(3 * MIB, 0), allocator.malloc(5 * MIB, 0)
+    allocator.free(a)
+    state, before, counts = allocator.checkpoint_pool(POOL), _layout(allocator), _counts(allocator)
+    allocator.free(b)
+    allocator.malloc(1 * MIB + 1, 0)
+    allocator.restore_pool(state)
+    assert _layout(allocator) == before
+    assert _counts(allocator) == counts
+
+
+def test_an_expandable_segment_that_grew_is_refused_as_torch_refuses_it():
+    """pytorch/pytorch#161356."""
+    allocator, _ = _pooled(EXPANDABLE)
+    allocator.malloc(3 * MIB, 0)
+    state = allocator.checkpoint_pool(POOL)
+    allocator.malloc(50 * MIB, 0)
+    with pytest.raises(RuntimeError, match=r"^Expected curr_block->next == nullptr to be true, but got false\."):
+        allocator.restore_pool(state)
+
+
+SIZES = st.sampled_from([1, 512, 700, 5000, MIB, MIB + 1, 3 * MIB, 12 * MIB])
+STEPS = st.lists(st.tuples(st.sampled_from(["malloc", "free", "keep", "back"]), SIZES, st.integers(0, 99)), max_size=40)
+
+
+@settings(max_examples=150)
+@given(STEPS)
+def test_any_state_comes_back_with_its_layout_and_counters(steps):
+    """The books after a restore are those at the checkpoint, plus free memory of segments that came since."""
+    allocator, _ = _pooled()
+    live, kept = [], []
+    for step, size, pick in steps:
+        if step == "malloc":
+            live.append(allocator.malloc(size, 0))
+        elif step == "free" and live:
+            allocator.free(live.pop(pick % len(live)))
+        elif step == "keep":
+            kept.append((allocator.checkpoint_pool(POOL), _layout(allocator), _counts(allocator)))
+        elif step == "back" and kept:
+            _go_back(allocator, *kept[pick % len(kept)])
+            live = allocator.live_blocks(POOL)
+    for block in live:
+        allocator.free(block)
+    assert all(count == 0 for count in _counts(allocator).values())
+
+
+def _go_back(allocator, state, layout, counts):
+    known = {address for segment in state.segments for address, _, _ in segment}
+    allocator.restore_pool(state)
+    now = _layout(allocator)
+    assert [block for block in now if block[0] in known] == layout
+    assert all(state == "inactive" for address, _, state in now if address not in known)
+    assert _counts(allocator) == counts, "segments that came since are whole, and count nowhere"

@@ -97,6 +97,7 @@ class SyncDebug:
         self._get: Callable[[], int] = lambda: _OFF
         self._wrappers: dict[str, Any] = {}
         self._plain: list[_Entry] = []
+        self._ours: _Filters | None = None
         self._entry: _Entry = ("ignore", _Matcher(self), UserWarning, None, 0)
 
     def start(self) -> None:
@@ -106,7 +107,7 @@ class SyncDebug:
         self._set, self._get = getattr(_module, _SET), getattr(_module, _GET)
         self._users = int(self._get())
         self._plain = warnings.filters  # type: ignore[assignment]
-        warnings.filters = _Filters(self._plain, self._entry)  # type: ignore[assignment]
+        warnings.filters = self._ours = _Filters(self._plain, self._entry)  # type: ignore[assignment]
         _filters_changed()
         self.is_on = True
         self._wrappers = {_SET: self._users_set, _GET: self._users_get}
@@ -124,10 +125,14 @@ class SyncDebug:
             if vars(_module).get(name) is self._wrappers[name]:
                 setattr(_module, name, original)
         present: Any = warnings.filters
-        if isinstance(present, _Filters):
+        if present is self._ours:
             self._plain[:] = present.let_go()
             warnings.filters = self._plain  # type: ignore[assignment]
-            _filters_changed()
+        else:  # in a block that puts back what it found, perhaps: that is then like the program's own
+            for filters in (present, self._ours):
+                if isinstance(filters, _Filters):
+                    filters.let_go()
+        _filters_changed()
 
     def heard(self, text: str) -> bool:
         """Told of every warning; whether it ends here."""

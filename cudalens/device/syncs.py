@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from torch import _C
+
 from cudalens.device import clock, hooks, stacks
 from cudalens.device.streams import current_device
 from cudalens.device.sync_debug import SyncDebug
@@ -36,6 +38,12 @@ _CALLS: Final = {
     hooks.EventSynchronized: "cudaEventSynchronize",
 }
 """What the host calls after each of torch's callbacks."""
+
+_RELEASE: Final = "cudaFree"
+"""What the host calls where the program empties the allocator's cache."""
+
+_EMPTY_CACHE: Final = "_cuda_emptyCache"
+"""torch.cuda.empty_cache() calls this function of torch._C, of which torch tells nobody."""
 
 _STREAM: Final = _CALLS[hooks.StreamSynchronized]
 
@@ -74,6 +82,8 @@ class SyncCollector:
         self._seen: list[_Sighting] = []
         self._open: dict[int, list[_Sighting]] = {}
         self._num_stacks = 0
+        self._empty_cache: Any = None
+        self._empties_told: Any = None
 
     def start(self) -> None:
         """Begin to listen."""
@@ -84,13 +94,17 @@ class SyncCollector:
         self._subscription = hooks.subscribe(_pass_over, quick=quick)
         try:
             self._debug.start()
+            self._watch_empty_cache()
         except BaseException:
             self._subscription.close()
+            self._debug.stop()
             raise
 
     def settle(self) -> None:
         """The program's part has ended: listen no more. Nothing happens where that has been done."""
         self._debug.stop()
+        if self._empties_told is not None and vars(_C).get(_EMPTY_CACHE) is self._empties_told:
+            setattr(_C, _EMPTY_CACHE, self._empty_cache)
         if self._subscription is not None:
             self._subscription.close()
 
@@ -107,6 +121,26 @@ class SyncCollector:
         writer, pid = _Writer(), os.getpid()
         rows = [writer.row(sighting) | {"pid": pid} for sighting in self._seen]
         return {"syncs": frame_of(sorted(rows, key=lambda row: row["ts"])), "stacks": writer.table.to_frame()}
+
+    def _watch_empty_cache(self) -> None:
+        empty_cache = getattr(_C, _EMPTY_CACHE, None)
+        if empty_cache is None:
+            return
+
+        def empties_told() -> None:
+            if self._subscription is None or not self._subscription.is_open:
+                empty_cache()
+                return
+            now, tid = self._now(), threading.get_native_id()
+            sighting = _Sighting(now, tid, _RELEASE, stacks.place(2), self._stack(), current_device(), is_told=True)
+            self._note(sighting)
+            try:
+                empty_cache()
+            finally:
+                sighting.end_ns = self._now()
+
+        self._empty_cache, self._empties_told = empty_cache, empties_told
+        setattr(_C, _EMPTY_CACHE, empties_told)
 
     def _told(self, call: str, *pointers: int) -> None:
         """A callback of torch: the host is about to wait."""

@@ -35,7 +35,7 @@ class SyncKind(StrEnum):
     BLOCKING_TO_DEVICE = "blocking copy to device"
     COPY = "copy"
     ALLOCATOR_RETRY = "allocator retry"
-    EMPTY_CACHE = "empty_cache"
+    EMPTY_CACHE = "empty_cache()"
     FREE = "memory release"
     DEVICE_SYNC = "device synchronize"
     STREAM_SYNC = "stream synchronize"
@@ -123,6 +123,8 @@ def plain_call(name: str) -> str:
 
 def kind_of(evidence: Evidence) -> SyncKind:
     """What the host waited in."""
+    if evidence.asked == "empty_cache":
+        return SyncKind.EMPTY_CACHE
     by_op = _by_op(evidence.ops)
     if (evidence.prints or evidence.asked in _TEXTS) and _is_read(evidence, by_op):
         return SyncKind.PRINT

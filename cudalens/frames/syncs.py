@@ -21,7 +21,7 @@ from cudalens.frames.joining import join_frames
 from cudalens.frames.stacks import StackTable
 from cudalens.frames.sync_calls import Pending, Wait, filled, find_waits
 from cudalens.frames.sync_kinds import Evidence, asked_by, asked_for, kind_of
-from cudalens.frames.sync_sightings import match
+from cudalens.frames.sync_sightings import is_release_seen, match
 
 Frames = dict[str, pd.DataFrame]
 Ints = NDArray[np.int64]
@@ -80,7 +80,8 @@ def build_syncs(frames: Mapping[str, pd.DataFrame], around: Surroundings | None 
     stacks, table = frames.get("stacks", empty_frame("stacks")), StackTable()
     writer = _Rows(tree, seen, stacks, table, around)
     rows = [writer.of_wait(wait, at) for wait, at in pairs]
-    rows += writer.of_sightings(sorted(set(range(len(seen))) - {at for at in seen_of if at >= 0}))
+    alone = sorted(set(range(len(seen))).difference(seen_of))
+    rows += writer.of_sightings([at for at in alone if not is_release_seen(str(seen["call"].iloc[at]))])
     return _frames(rows, stacks, table)
 
 

@@ -1,0 +1,100 @@
+"""What the host waited in, told from the operators, calls and expressions around a wait."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cudalens.frames.sync_kinds import Evidence, SyncKind, asked_by, asked_for, kind_of, plain_call
+
+COPY_AND_WAIT = ("cudaMemcpyAsync", "cudaStreamSynchronize")
+READ = ("aten::_local_scalar_dense", "aten::item")
+MOVE = ("aten::copy_", "aten::_to_copy", "aten::to")
+
+CASES = [
+    (Evidence(COPY_AND_WAIT, READ, way="DtoH", is_pageable=False), SyncKind.ITEM),
+    (Evidence(("hipMemcpyWithStream",), READ, way="DtoH"), SyncKind.ITEM),
+    (Evidence(COPY_AND_WAIT, (*READ, "aten::is_nonzero")), SyncKind.TRUTH),
+    (Evidence(COPY_AND_WAIT, READ, "if"), SyncKind.TRUTH),
+    (Evidence(COPY_AND_WAIT, READ, "float"), SyncKind.ITEM),
+    (Evidence(COPY_AND_WAIT, READ, "item", prints=True), SyncKind.PRINT),
+    (Evidence(COPY_AND_WAIT, (), "print", way="DtoH"), SyncKind.PRINT),
+    (Evidence(COPY_AND_WAIT, ("aten::nonzero",)), SyncKind.NONZERO),
+    (Evidence(COPY_AND_WAIT, ("aten::nonzero", "aten::nonzero_numpy", "aten::where")), SyncKind.NONZERO),
+    (Evidence(COPY_AND_WAIT, ("aten::nonzero", "aten::index"), "[]"), SyncKind.BOOLEAN_INDEX),
+    (Evidence(COPY_AND_WAIT, ("aten::nonzero", "aten::_index_put_impl_", "aten::index_put_")), SyncKind.BOOLEAN_INDEX),
+    (Evidence(COPY_AND_WAIT, ("aten::masked_select",)), SyncKind.BOOLEAN_INDEX),
+    (Evidence(COPY_AND_WAIT, (*MOVE, "aten::index"), way="HtoD", is_pageable=True), SyncKind.PAGEABLE_TO_DEVICE),
+    (Evidence(COPY_AND_WAIT, (*READ, "aten::equal")), SyncKind.EQUAL),
+    (Evidence(COPY_AND_WAIT, ("aten::_unique2",)), SyncKind.UNIQUE),
+    (Evidence(COPY_AND_WAIT, (*READ, "aten::repeat_interleave")), SyncKind.DATA_SIZE),
+    (Evidence(COPY_AND_WAIT, (*READ, "aten::_linalg_check_errors", "aten::linalg_inv")), SyncKind.CHECK),
+    (Evidence(COPY_AND_WAIT, MOVE, "cpu", "DtoH", True), SyncKind.CPU),
+    (Evidence(COPY_AND_WAIT, (), "tolist", "DtoH", True), SyncKind.TOLIST),
+    (Evidence(COPY_AND_WAIT, MOVE, "numpy", "DtoH", True), SyncKind.NUMPY),
+    (Evidence(COPY_AND_WAIT, MOVE, "to", "DtoH", True), SyncKind.PAGEABLE_TO_HOST),
+    (Evidence(COPY_AND_WAIT, MOVE, "cuda", "HtoD", True), SyncKind.PAGEABLE_TO_DEVICE),
+    (Evidence(COPY_AND_WAIT, MOVE, "copy_", "DtoH", False), SyncKind.BLOCKING_TO_HOST),
+    (Evidence(COPY_AND_WAIT, MOVE, "cuda", "HtoD", False), SyncKind.BLOCKING_TO_DEVICE),
+    (Evidence(("hipMemcpyWithStream",), MOVE, "", "HtoD", None), SyncKind.BLOCKING_TO_DEVICE),
+    (Evidence(("cudaStreamSynchronize",), MOVE), SyncKind.COPY),
+    (Evidence(("cudaMalloc", "cudaFree", "cudaMalloc"), ("aten::empty",)), SyncKind.ALLOCATOR_RETRY),
+    (Evidence(("cudaFree",), ()), SyncKind.EMPTY_CACHE),
+    (Evidence(("cudaDeviceSynchronize",), (), "empty_cache"), SyncKind.EMPTY_CACHE),
+    (Evidence(("cudaFree",), ("aten::conv2d",)), SyncKind.FREE),
+    (Evidence(("cudaDeviceSynchronize_v3020",), ()), SyncKind.DEVICE_SYNC),
+    (Evidence(("cuCtxSynchronize",), ()), SyncKind.DEVICE_SYNC),
+    (Evidence(("cudaStreamSynchronize",), (), "synchronize"), SyncKind.STREAM_SYNC),
+    (Evidence(("hipEventSynchronize",), ()), SyncKind.EVENT_SYNC),
+    (Evidence(("cudaStreamSynchronize",), ("mylib::topk",)), SyncKind.OPERATOR),
+    (Evidence(("cudaDeviceSynchronize",), (), "item"), SyncKind.DEVICE_SYNC),
+]
+
+
+@pytest.mark.parametrize(("evidence", "kind"), CASES, ids=[f"{n}-{kind.name}" for n, (_, kind) in enumerate(CASES)])
+def test_the_kind_of_a_wait(evidence, kind):
+    assert kind_of(evidence) is kind
+
+
+def test_every_kind_can_be_told():
+    assert {kind for _, kind in CASES} == set(SyncKind)
+
+
+@pytest.mark.parametrize(
+    ("expression", "asked"),
+    [
+        ("loss.item()", "item"),
+        ("float(loss)", "float"),
+        ("x[mask > 0]", "[]"),
+        ("await step()", "step"),
+        ("if mask.any()", "if"),
+        ("while x > 0", "while"),
+        ("assert ok", "assert"),
+        ("not done", "not"),
+        ("iffy.cpu()", "cpu"),
+        ("a + b", ""),
+        ("", ""),
+        ("loss.item(", ""),
+    ],
+)
+def test_what_an_expression_asks_for(expression, asked):
+    assert asked_for(expression) == asked
+
+
+@given(st.text())
+def test_no_expression_is_too_odd(expression):
+    assert isinstance(asked_for(expression), str)
+
+
+def test_python_calls_tell_the_method_and_the_making_of_text():
+    assert asked_by(["<built-in method item of Tensor object at 0x7f00>", "train.py(3): step"]) == ("item", False)
+    assert asked_by(["<built-in method item of dict object at 0x7f00>"]) == ("", False)
+    assert asked_by(["torch/_tensor_str.py(120): __init__", "torch/_tensor.py(5): __repr__"]) == ("", True)
+    assert asked_by([]) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [("cudaStreamSynchronize_v3020", "cudaStreamSynchronize"), ("cuMemcpyDtoH_v2_ptds", "cuMemcpyDtoH"), ("x", "x")],
+)
+def test_versions_of_a_call_are_one_call(name, plain):
+    assert plain_call(name) == plain

@@ -24,9 +24,11 @@ def gauges_verdict(feed: GaugeFeed) -> str:
     rows = feed.history[-1]["rows"]
     busiest = max(range(len(rows)), key=lambda k: -1.0 if rows[k][0] is None else rows[k][0])
     texts = [_text(gauge, rows[busiest][k], feed.gpus[busiest]) for k, gauge in enumerate(GAUGES[:4])]
+    if (share := rows[busiest][0]) is not None:
+        texts[0] = f"busy {texts[0]}" if share else "idle"
     known = ", ".join(text for text in texts if text != "-") or "it tells nothing"
-    others = f"; {units.plural(len(rows), 'GPU')}, this one the busiest" if len(rows) > 1 else ""
-    return f"{feed.gpus[busiest]['label']}: {'busy ' if texts[0] != '-' else ''}{known}{others}"
+    others = f"; {units.plural(len(rows), 'GPU')}, {'this one the busiest' if share else 'none busier'}"
+    return f"{feed.gpus[busiest]['label']}: {known}{others if len(rows) > 1 else ''}"
 
 
 def gauges_about(feed: GaugeFeed) -> str:

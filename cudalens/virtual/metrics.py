@@ -65,8 +65,8 @@ def modelled(spec: DeviceSpec, share: float, used_bytes: int) -> Reading:
 class VirtualSource:
     """The virtual GPUs as a source of readings; see `cudalens.device.sources.Source` for its attributes.
 
-    A reading is of the virtual time since the reading before. The virtual clock stands still while the CPU computes, and
-    between cells: the reading before then holds for `HOLD_S`, after which nothing is taken to run.
+    A reading is of the virtual time since the reading before. The virtual clock stands still while the CPU computes,
+    and between cells: the reading before then holds for `HOLD_S`, after which nothing is taken to run.
 
     Args:
         gpus: The virtual GPUs that the program sees.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 
 import cudalens.virtual as virtual
+from cudalens.device import sources
+from cudalens.errors import MetricsError
 
 
 @pytest.fixture(autouse=True)
@@ -98,3 +102,37 @@ def test_an_exception_in_a_cell_leaves_the_device_on(notebook):
     assert not notebook.run("torch.ones(2, device='cuda') @ torch.ones(3, device='cuda')").success
     assert notebook.run("torch.ones(2, device='cuda').sum().item()").success
     assert notebook.text("out") == "2.0"
+
+
+# -- live gauges -------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_notebook_the_readings_of_the_moment_are_printed(notebook):
+    notebook.run("%cudadevice virtual h100\n%cudadevice live")
+    said = notebook.capsys.readouterr().out
+    assert "[simulated: h100] cuda:0: idle, 500 MiB of 79.2 GiB, 70 W, 32 °C" in said
+    assert "Live gauges need a notebook" in said
+    assert not [thread for thread in threading.enumerate() if thread.name == "cudalens-metrics"]
+
+
+def test_nothing_to_read_says_why_and_what_to_do(notebook, monkeypatch):
+    def refuse():
+        raise MetricsError("No metrics of a GPU: there is none.")
+
+    monkeypatch.setattr(sources, "open_source", refuse)
+    notebook.run("%cudadevice live")
+    assert "there is none. `%cudadevice virtual h100` models a GPU." in notebook.text("usage")
+    notebook.run("%cudadevice live stop")
+    assert "No live gauges were on." in notebook.capsys.readouterr().out
+    notebook.run("%cudadevice live --rate 0")
+    assert "expected 0.01 to 1000" in notebook.text("usage")
+
+
+def test_a_profiled_cell_with_readings(notebook):
+    notebook.run("%cudadevice virtual h100")
+    assert notebook.run("%%cudaprofile run -v t --metrics\nx = torch.ones(256, 256, device='cuda')\ny = x @ x").success
+    assert len(notebook["t"].metrics) > 100
+    assert notebook.run("%%cudaprofile -v t --metrics 500\ny = x @ x").success
+    assert notebook["t"].info.options["metrics"] == 500.0
+    assert not notebook.run("%%cudaprofile --metrics name\nx = 1").success
+    assert "'name' is not a number of readings per second" in notebook.text("usage")

@@ -82,9 +82,11 @@ function gaugesVerdict(gpus, gauges) {
   if (!gpus.length || !rows.length) return "No GPU is being read";
   const busiest = rows.reduce((best, row, k) => ((row[0] ?? -1) > (rows[best][0] ?? -1) ? k : best), 0);
   const texts = gauges.slice(0, 4).map((gauge, k) => gaugeText(gauge, rows[busiest][k], gpus[busiest] ?? gpus[0]));
+  const share = rows[busiest][0];
+  if (share !== null) texts[0] = share ? `busy ${texts[0]}` : "idle";
   const known = texts.filter((text) => text !== "-").join(", ") || "it tells nothing";
-  const others = rows.length > 1 ? `; ${rows.length} GPUs, this one the busiest` : "";
-  return `${(gpus[busiest] ?? gpus[0]).label}: ${texts[0] === "-" ? "" : "busy "}${known}${others}`;
+  const others = rows.length > 1 ? `; ${rows.length} GPUs, ${share ? "this one the busiest" : "none busier"}` : "";
+  return `${(gpus[busiest] ?? gpus[0]).label}: ${known}${others}`;
 }
 
 function hideGaugesPicture(id, isHidden) {

@@ -1,0 +1,71 @@
+"""Live gauges in a real JupyterLab: they move while a later cell runs, end by their button, and leave a picture."""
+
+import json
+
+import pytest
+from test_lab import OPEN_COMMS, outputs_text, save
+from test_lab import lab as lab
+from test_lab import page as page
+
+pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (the extra 'lab')")
+
+WORK = """import os
+x = torch.ones(256, 256, device="cuda")
+while not os.path.exists("go"):
+    y = x @ x
+    torch.cuda.synchronize()
+print("done")"""
+GAUGES = ".jp-OutputArea-output .cudalens-gauges[data-state]"
+THREADS = "import threading; print([t.name for t in threading.enumerate() if t.name == 'cudalens-metrics'])"
+
+
+@pytest.fixture
+def gauges(lab, page):
+    (lab.folder / "go").unlink(missing_ok=True)
+    cells = (
+        "%load_ext cudalens\nimport torch",
+        "%cudadevice virtual h100",
+        "%cudadevice live --rate 20",
+        WORK,
+        THREADS,
+    )
+    lab.write_notebook("gauges.ipynb", *cells, OPEN_COMMS)
+    lab.open(page, "gauges.ipynb")
+    lab.wait_for_kernel(page)
+    lab.command(page, "notebook:run-all-cells")
+    page.wait_for_selector(f"{GAUGES}[data-state=live]")
+    yield page
+    (lab.folder / "go").touch()
+
+
+def test_they_move_while_a_cell_runs_and_stop_by_their_button(lab, gauges):
+    page = gauges
+    assert page.locator(GAUGES).locator(".cl-gauge-badge").inner_text() == "simulated: h100"
+    # The cell below runs until the file is there: whatever moves now moves while it runs.
+    page.wait_for_function(
+        f"() => /busy [1-9]/.test(document.querySelector('{GAUGES} .cl-gauge-verdict strong').textContent)"
+    )
+    page.wait_for_function(
+        f"() => document.querySelector('{GAUGES} .cl-gauge-spark path').getAttribute('d').split('L').length > 8"
+    )
+    assert page.locator("[data-cudalens-static]").is_hidden()
+    (lab.folder / "go").touch()
+    page.wait_for_selector(
+        ".jp-CodeCell:nth-of-type(6) .jp-OutputArea-output, .jp-OutputArea-output:text('open comms')"
+    )
+    assert [text.strip() for text in outputs_text(page, 3)] == ["done"]
+    assert [text.strip() for text in outputs_text(page, 4)] == ["['cudalens-metrics']"]
+
+    page.locator(GAUGES).locator("button").click()
+    page.wait_for_selector(f"{GAUGES}[data-state=ended]")
+    assert page.locator(GAUGES).locator("button").is_hidden()
+    assert "stopped by its button" in page.locator(GAUGES).locator(".cl-gauge-about").inner_text()
+
+    save(lab, page)
+    saved = json.loads((lab.folder / "gauges.ipynb").read_text())
+    [picture, view] = saved["cells"][2]["outputs"]
+    html = "".join(picture["data"]["text/html"])
+    assert "stopped by its button" in html
+    assert "NVIDIA H100" in html
+    assert "[simulated: h100] cuda:0: " in "".join(picture["data"]["text/plain"])
+    assert "application/vnd.jupyter.widget-view+json" in view["data"]

@@ -18,6 +18,7 @@ from cudalens.frames.build import build_events
 from cudalens.frames.info import Problem
 from cudalens.frames.snapshots_annotations import annotation_columns
 from cudalens.frames.snapshots_blocks import SnapshotBlocks
+from cudalens.frames.snapshots_categories import block_categories
 from cudalens.frames.snapshots_memory import SnapshotMemory
 from cudalens.frames.snapshots_stacks import SnapshotStacks
 from cudalens.frames.snapshots_values import Place, text
@@ -85,10 +86,13 @@ def snapshot_frames(
     annotations = annotation_columns(whole.get("external_annotations"), memory.end_ns, place)
     links = memory.link(blocks, whole.get("allocator_settings"))
     stack_frame = stacks.to_frame()
+    block_frame = blocks.to_frame(links.alloc, *memory.told_of_blocks(links), device_type)
+    memory_frame = memory.to_frame(links, blocks, device_type)
+    block_frame["category"] = block_categories(block_frame, stack_frame, memory_frame)
     frames = {
         "events": build_events(annotations),
-        "memory": memory.to_frame(links, blocks, device_type),
-        "blocks": blocks.to_frame(links.alloc, *memory.told_of_blocks(links), device_type),
+        "memory": memory_frame,
+        "blocks": block_frame,
         "stacks": stack_frame,
     }
     options: dict[str, str | int | float | bool | None] = {SNAPSHOT_KEYS: _keys(snapshot), HAS_TIMES: memory.has_times}

@@ -46,8 +46,11 @@ def test_it_stands_beneath_the_timeline_on_its_axis(page):
 
 def test_it_follows_the_timeline(page):
     before = page.locator(LINE).first.get_attribute("d")
-    page.evaluate("() => cudalensReport.panels.timeline.focus()")
-    page.keyboard.press("w")
+    box = page.locator(".cl-timeline canvas").first.bounding_box()
+    page.mouse.move(box["x"] + 600, box["y"] + 100)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -400)
+    page.keyboard.up("Control")
     page.wait_for_function(
         "([selector, before]) => document.querySelector(selector).getAttribute('d') !== before", arg=[LINE, before]
     )

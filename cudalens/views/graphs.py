@@ -39,7 +39,7 @@ def pack(trace: Trace) -> bytes:
     """The graphs of `trace` for the page: gzipped JSON, the same each time.
 
     ``body``: trees as `markup.Node.json` has them; ``paths``: for each path that is listed, the numbers of its
-    recordings, by which the rows of the tree are classed (``cl-graph-n<number>``).
+    recordings, by which the rows of the tree are classed (``cg-n<number>``).
     """
     view = graphs_view(trace)
     body = [part.json() for part in _parts(view, _MAX_LIVE)]
@@ -68,8 +68,8 @@ def _parts(view: GraphsView, max_bytes: int) -> Iterator[Node]:
 
 
 def _section(title: str, *children: Node | None, class_: str = "") -> Node:
-    heading = element("p", element("strong", title), class_="cl-graph-title")
-    return element("div", heading, *children, class_=f"cl-graph-section {class_}".rstrip())
+    heading = element("p", element("strong", title), class_="cg-title")
+    return element("div", heading, *children, class_=f"cg-section {class_}".rstrip())
 
 
 def _failed(view: GraphsView) -> Node | None:
@@ -79,12 +79,12 @@ def _failed(view: GraphsView) -> Node | None:
         return None
     title = f"Replay differs from eager in {units.count(len(failed))} of {units.plural(len(checked), 'graph')} checked"
     items = _limited([element("li", words.failed_words(recording)) for recording in failed], "trace.graphs")
-    return _section(title, element("ul", *items), class_="cl-graph-failed")
+    return _section(title, element("ul", *items), class_="cg-failed")
 
 
 def _limited(items: Sequence[Node], where: str, limit: int = _MAX_LISTED) -> list[Node]:
     left = len(items) - limit
-    more = [element("li", f"and {units.count(left)} more in {where}", class_="cl-graph-note")] if left > 0 else []
+    more = [element("li", f"and {units.count(left)} more in {where}", class_="cg-note")] if left > 0 else []
     return [*items[:limit], *more]
 
 
@@ -93,10 +93,10 @@ def _tree(view: GraphsView, max_bytes: int) -> Node | None:
         return None
     rows = Rows(view.recordings.values(), max_bytes)
     shown, fold = graphs_tree.split_branches(graphs_tree.chains(view))
-    trees = [element("li", rows.chain(tree), class_="cl-graph-tree") for tree in shown]
+    trees = [element("li", rows.chain(tree), class_="cg-tree") for tree in shown]
     if fold:
-        inner = element("ul", *(element("li", rows.chain(tree), class_="cl-graph-tree") for tree in fold.chains))
-        folded = element("details", element("summary", f"⋮ {fold.label('tree')}"), inner, class_="cl-graph-fold")
+        inner = element("ul", *(element("li", rows.chain(tree), class_="cg-tree") for tree in fold.chains))
+        folded = element("details", element("summary", f"⋮ {fold.label('tree')}"), inner, class_="cg-fold")
         trees.append(element("li", folded))
     hidden = rows.num_left_out + view.num_hidden
     note = f"and {units.plural(hidden, 'recording')} more in trace.graphs" if hidden else None
@@ -105,14 +105,14 @@ def _tree(view: GraphsView, max_bytes: int) -> Node | None:
         element(
             "div",
             rows.head(),
-            element("ul", *trees, class_="cl-graph-trees"),
-            class_="cl-graph-scroll",
+            element("ul", *trees, class_="cg-trees"),
+            class_="cg-scroll",
             role="region",
             aria_label="Graph tree",
         ),
-        element("p", note, class_="cl-graph-note") if note else None,
+        element("p", note, class_="cg-note") if note else None,
         _legend(view.recordings.values()),
-        class_="cl-graph-main",
+        class_="cg-main",
     )
 
 
@@ -132,29 +132,29 @@ def _legend(recordings: Iterable[Recording]) -> Node | None:
     )
     for kind, is_such, meaning in kinds:
         if any(map(is_such, recordings)):
-            told.append(element("span", element("span", class_=f"cl-graph-dot {kind}".rstrip()), f" {meaning}"))
+            told.append(element("span", element("span", class_=f"cg-dot {kind}".rstrip()), f" {meaning}"))
     if any(r.num_outputs is not None for r in recordings):
         told.append("held: outputs that somebody still holds, of all")
-    return element("p", *told, class_="cl-graph-legend") if told else None
+    return element("p", *told, class_="cg-legend") if told else None
 
 
 def _findings(view: GraphsView) -> Node | None:
     if not view.findings:
         return None
     items = _limited([_finding(found) for found in view.findings], "trace.graphs", limit=40)
-    return _section("What did not replay, and why", element("ul", *items, class_="cl-graph-findings"))
+    return _section("What did not replay, and why", element("ul", *items, class_="cg-findings"))
 
 
 def _finding(found: FindingView) -> Node:
     head = element(
         "p",
-        element("b", words.KINDS[found.kind], class_=f"cl-graph-kind is-{found.kind}"),
+        element("b", words.KINDS[found.kind], class_=f"cg-kind is-{found.kind}"),
         " ",
         marked(found.function, found.hue),
         f" {found.detail or found.reason or 'no reason was recorded'}",
-        element("span", f" · {times(found.count)}", class_="cl-graph-muted"),
+        element("span", f" · {times(found.count)}", class_="cg-muted"),
     )
-    advice = element("p", "→ ", found.advice, class_="cl-graph-advice") if found.advice else None
+    advice = element("p", "→ ", found.advice, class_="cg-advice") if found.advice else None
     return element("li", head, _place(found.place, found.source), advice)
 
 
@@ -162,7 +162,7 @@ def _place(place: str, source: str) -> Node | None:
     if not place and not source:
         return None
     code = element("code", source) if source else None
-    return element("p", element("span", place, class_="cl-graph-place"), " " if code else None, code)
+    return element("p", element("span", place, class_="cg-place"), " " if code else None, code)
 
 
 def _functions(view: GraphsView) -> Node | None:
@@ -172,9 +172,9 @@ def _functions(view: GraphsView) -> Node | None:
     head = element("tr", *(element("th", title, scope="col") for title in titles))
     rows = [_function(function) for function in view.functions[:_MAX_LISTED]]
     left = len(view.functions) - len(rows)
-    note = element("p", f"and {units.plural(left, 'function')} more in trace.graphs", class_="cl-graph-note")
-    table = element("table", element("thead", head), element("tbody", *rows), class_="cl-graph-functions")
-    return _section("Functions", element("div", table, class_="cl-graph-wide"), note if left > 0 else None)
+    note = element("p", f"and {units.plural(left, 'function')} more in trace.graphs", class_="cg-note")
+    table = element("table", element("thead", head), element("tbody", *rows), class_="cg-functions")
+    return _section("Functions", element("div", table, class_="cg-wide"), note if left > 0 else None)
 
 
 def _function(function: FunctionView) -> Node:
@@ -191,9 +191,9 @@ def _paths(view: GraphsView) -> Node | None:
         element("li", element("span", words.path_words(view, path)), _muted(f" · {times(path.count)}"))
         for path in view.paths
     ]
-    listed = element("ol", *_limited(items, "trace.graphs", _MAX_PATHS), class_="cl-graph-paths")
+    listed = element("ol", *_limited(items, "trace.graphs", _MAX_PATHS), class_="cg-paths")
     return _section("Paths taken", listed)
 
 
 def _muted(text: str) -> Node:
-    return element("span", text, class_="cl-graph-muted")
+    return element("span", text, class_="cg-muted")

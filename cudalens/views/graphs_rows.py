@@ -15,7 +15,10 @@ _BAR: Final = 90.0
 _BAR_TEXT: Final = "90"
 _BAR_HEIGHT: Final = 12
 _LEAST: Final = 1.5
-_AROUND: Final = 130
+_MARGIN: Final = 1.2
+"""How much longer than one row the next ones may be."""
+
+_AROUND: Final = 90
 """Bytes of the lists around a row, about."""
 
 
@@ -41,22 +44,22 @@ class Rows:
         """The titles of the columns."""
         titles = ("replays", "replay vs eager", "", "pool", "held")
         cells = (element("span", title) for title in titles)
-        return element("div", element("span", "graph"), *cells, class_="cl-graph-head")
+        return element("div", element("span", "graph"), *cells, class_="cg-head")
 
     def chain(self, chain: Chain) -> Node:
         """A chain as an ``<ol>``; its branches are lists within."""
         last = chain.stops[-1]
         rows = [self._item(item, chain.stops[0], last) for item in graphs_tree.chain_items(chain)]
-        return element("ol", *(row for row in rows if row is not None), class_="cl-graph-chain")
+        return element("ol", *(row for row in rows if row is not None), class_="cg-chain")
 
     def _item(self, item: ChainItem, first: Stop, last: Stop) -> Node | None:
         if isinstance(item, Stop):
             return self._stop(item, item is first, item is last)
         stops = [self._stop(stop, is_first=False, is_last=False) for stop in item.stops]
-        inner = element("ol", *(stop for stop in stops if stop is not None), class_="cl-graph-chain")
+        inner = element("ol", *(stop for stop in stops if stop is not None), class_="cg-chain")
         is_on_path = all(stop.recording.is_on_path for stop in item.stops)
-        fold = element("details", element("summary", f"⋮ {item.label()}"), inner, class_="cl-graph-fold")
-        return element("li", fold, class_="cl-graph-gap is-on-path" if is_on_path else "cl-graph-gap")
+        fold = element("details", element("summary", f"⋮ {item.label()}"), inner, class_="cg-fold")
+        return element("li", fold, class_="cg-gap is-on-path" if is_on_path else "cg-gap")
 
     def _stop(self, stop: Stop, is_first: bool, is_last: bool) -> Node | None:
         row = self._row(stop.recording)
@@ -68,28 +71,28 @@ class Rows:
             "is-last": is_last,
             "is-on-path": stop.recording.is_on_path,
             "is-current": stop.recording.is_current,
-            f"cl-graph-n{stop.recording.node}": True,
+            f"cg-n{stop.recording.node}": True,
         }
-        class_ = " ".join(["cl-graph-stop", *(kind for kind, holds in kinds.items() if holds)])
+        class_ = " ".join(["cg-stop", *(kind for kind, holds in kinds.items() if holds)])
         return element("li", row, self._branches(stop), class_=class_)
 
     def _branches(self, stop: Stop) -> Node | None:
         shown, fold = graphs_tree.split_branches(stop.branches)
-        items = [element("li", self.chain(branch), class_="cl-graph-branch") for branch in shown]
+        items = [element("li", self.chain(branch), class_="cg-branch") for branch in shown]
         if fold:
-            items.append(element("li", self._folded_branches(fold), class_="cl-graph-branch is-folded"))
-        return element("ul", *items, class_="cl-graph-branches") if items else None
+            items.append(element("li", self._folded_branches(fold), class_="cg-branch is-folded"))
+        return element("ul", *items, class_="cg-branches") if items else None
 
     def _folded_branches(self, fold: Fold) -> Node:
-        branches = (element("li", self.chain(branch), class_="cl-graph-branch") for branch in fold.chains)
-        inner = element("ul", *branches, class_="cl-graph-branches")
-        return element("details", element("summary", f"⋮ {fold.label()}"), inner, class_="cl-graph-fold")
+        branches = (element("li", self.chain(branch), class_="cg-branch") for branch in fold.chains)
+        inner = element("ul", *branches, class_="cg-branches")
+        return element("details", element("summary", f"⋮ {fold.label()}"), inner, class_="cg-fold")
 
     def _row(self, recording: Recording) -> Node | None:
         """A row that opens to its details; without those, or None, where there is no room any more."""
         self._num_waiting -= 1
         summary = element("summary", *self._cells(recording))
-        plain = element("details", summary, class_="cl-graph-row")
+        plain = element("details", summary, class_="cg-row")
         least = len(plain.html()) + _AROUND
         self._room -= least
         if self._room < 0:
@@ -97,33 +100,33 @@ class Rows:
         details = element("dl", *_details(recording))
         size = len(details.html())
         # Details may take what the rows that are still to come leave over.
-        if self._room - size < self._num_waiting * least:
+        if self._room - size < self._num_waiting * least * _MARGIN:
             return plain
         self._room -= size
-        return element("details", summary, details, class_="cl-graph-row")
+        return element("details", summary, details, class_="cg-row")
 
     def _cells(self, recording: Recording) -> Iterator[Node]:
-        dot = element("span", class_=f"cl-graph-dot cl-graph-f{recording.hue}")
+        dot = element("span", class_=f"cg-dot cg-f{recording.hue}")
         tags = [*_tags(recording)]
         name = element("b", units.shorten(recording.function, 60))
-        variant = element("span", f" {units.shorten(recording.variant, 120)}", class_="cl-graph-variant")
-        yield element("span", dot, name, *tags, variant, class_="cl-graph-name")
+        variant = element("span", f" {units.shorten(recording.variant, 120)}", class_="cg-variant")
+        yield element("span", dot, name, *tags, variant, class_="cg-name")
         yield element("span", f"{units.count(recording.num_replays)}x")
-        yield element("span", _bars(recording, self._longest), class_="cl-graph-bars")
-        yield element("span", *_speed(recording), class_="cl-graph-speed")
+        yield element("span", _bars(recording, self._longest), class_="cg-bars")
+        yield element("span", *_speed(recording), class_="cg-speed")
         yield element("span", "" if recording.pool_bytes is None else units.size(recording.pool_bytes))
         yield element("span", words.held(recording))
 
 
 def _tags(recording: Recording) -> Iterator[Node]:
     if recording.is_equal is False:
-        yield element("span", "✗ differs", class_="cl-graph-tag is-bad")
+        yield element("span", "✗ differs", class_="cg-tag is-bad")
     if recording.is_equal:
-        yield element("span", "✓", class_="cl-graph-tag is-good", title="replay equals eager")
+        yield element("span", "✓", class_="cg-tag is-good", title="replay equals eager")
     if recording.is_current:
-        yield element("span", "current", class_="cl-graph-tag is-now")
+        yield element("span", "current", class_="cg-tag is-now")
     if recording.mode not in ("", "inference"):
-        yield element("span", units.shorten(recording.mode, 20), class_="cl-graph-tag")
+        yield element("span", units.shorten(recording.mode, 20), class_="cg-tag")
 
 
 def _bars(recording: Recording, longest: int) -> Node | None:
@@ -133,12 +136,12 @@ def _bars(recording: Recording, longest: int) -> Node | None:
         return None
     eager, replay = units.duration(recording.eager_ns), units.duration(recording.replay_ns)
     bars = (
-        element("rect", y=y, width=f"{max(_BAR * ns / longest, _LEAST):.1f}", height=5, class_=f"is-{kind}")
-        for y, kind, ns in ((0, "eager", recording.eager_ns), (7, "replay", recording.replay_ns))
+        element("rect", class_=f"is-{kind}", width=f"{max(_BAR * ns / longest, _LEAST):.0f}")
+        for kind, ns in (("eager", recording.eager_ns), ("replay", recording.replay_ns))
         if ns is not None
     )
     title = element("title", f"eager {eager}, replay {replay}")
-    return element("svg", title, *bars, width=_BAR_TEXT, height=_BAR_HEIGHT, role="img")
+    return element("svg", title, *bars, width=_BAR_TEXT, height=_BAR_HEIGHT)
 
 
 def _speed(recording: Recording) -> Iterator[Node | str]:
@@ -157,7 +160,7 @@ def _details(recording: Recording) -> Iterator[Node]:
     if recording.place or recording.source:
         yield element("dt", "Called at")
         code = element("code", recording.source) if recording.source else None
-        yield element("dd", element("span", recording.place, class_="cl-graph-place"), " " if code else None, code)
+        yield element("dd", element("span", recording.place, class_="cg-place"), " " if code else None, code)
 
 
 def _facts(recording: Recording) -> Iterator[tuple[str, str]]:
@@ -218,5 +221,5 @@ def _check(recording: Recording) -> str:
 
 def marked(name: str, hue: int) -> Node:
     """The name of a function beside its hue."""
-    chip = element("span", class_=f"cl-graph-chip cl-graph-f{hue}")
-    return element("span", chip, element("b", name), class_="cl-graph-fn")
+    chip = element("span", class_=f"cg-chip cg-f{hue}")
+    return element("span", chip, element("b", name), class_="cg-fn")

@@ -297,7 +297,7 @@ def _functions(functions: Sequence[FunctionView]) -> list[str]:
     lines = [_function_row("function", _FUNCTION_COLUMNS, "")]
     for function in functions[:MAX_FINDINGS]:
         counts = [*counts_of(function), function.num_graphs]
-        lines.append(_function_row(units.shorten(function.name, 40), map(units.count, counts), function.state))
+        lines.append(_function_row(units.shorten(function.name, 34), map(units.count, counts), function.state))
     if len(functions) > MAX_FINDINGS:
         lines.append(f"and {units.plural(len(functions) - MAX_FINDINGS, 'function')} more")
     return lines
@@ -310,7 +310,7 @@ def counts_of(function: FunctionView) -> tuple[int, int, int, int, int]:
 
 
 def _function_row(name: str, counts: Iterable[str], state: str) -> str:
-    return f"{name:<42}{''.join(f'{text:>9}' for text in counts)}  {state}".rstrip()
+    return f"{name:<36}{''.join(f'{text:>9}' for text in counts)}  {state}".rstrip()
 
 
 def _paths(view: GraphsView) -> list[str]:

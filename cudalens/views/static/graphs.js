@@ -14,9 +14,9 @@ import { uiElement } from "./ui.js";
 export function createGraphs(host, model) {
   const state = { model, host, traced: null, paths: [] };
   host.replaceChildren(...model.body.map(buildMarkup));
-  const tree = host.querySelector(".cl-graph-scroll");
+  const tree = host.querySelector(".cg-scroll");
   if (tree) {
-    if (tree.querySelectorAll(".cl-graph-stop, .cl-graph-fold").length > 1) tree.before(graphTools(state, tree));
+    if (tree.querySelectorAll(".cg-stop, .cg-fold").length > 1) tree.before(graphTools(state, tree));
     tree.addEventListener("keydown", (event) => moveInGraph(event, tree));
   }
   startGraphPaths(state);
@@ -29,24 +29,24 @@ export function createGraphs(host, model) {
 
 function graphTools(state, tree) {
   const openFolds = (isOpen) => {
-    for (const fold of tree.querySelectorAll("details.cl-graph-fold")) fold.open = isOpen;
+    for (const fold of tree.querySelectorAll("details.cg-fold")) fold.open = isOpen;
   };
   const openRows = (isOpen) => {
-    for (const row of tree.querySelectorAll("details.cl-graph-row")) row.open = isOpen;
+    for (const row of tree.querySelectorAll("details.cg-row")) row.open = isOpen;
   };
   const button = (text, onclick) => uiElement("button", { type: "button", class: "cl-button", onclick }, text);
-  const tools = uiElement("div", { class: "cl-graph-tools", role: "group", "aria-label": "Graph tree" });
-  if (tree.querySelector("details.cl-graph-fold")) tools.append(button("Unfold all", () => openFolds(true)));
+  const tools = uiElement("div", { class: "cg-tools", role: "group", "aria-label": "Graph tree" });
+  if (tree.querySelector("details.cg-fold")) tools.append(button("Unfold all", () => openFolds(true)));
   tools.append(button("Open all", () => openRows(true)), button("Close all", () => {
     openRows(false);
     openFolds(false);
   }));
-  if (tree.querySelector(".cl-graph-stop.is-current")) tools.append(button("Go to current", () => goToCurrent(tree)));
+  if (tree.querySelector(".cg-stop.is-current")) tools.append(button("Go to current", () => goToCurrent(tree)));
   return tools;
 }
 
 function goToCurrent(tree) {
-  const row = tree.querySelector(".cl-graph-stop.is-current > .cl-graph-row > summary");
+  const row = tree.querySelector(".cg-stop.is-current > .cg-row > summary");
   revealInGraph(row);
   row.focus({ preventScroll: true });
   scrollGraphTo(tree, row);
@@ -54,7 +54,7 @@ function goToCurrent(tree) {
 
 // Opens every fold that stands around `node`.
 function revealInGraph(node) {
-  for (let fold = node.closest("details.cl-graph-fold"); fold; fold = fold.parentElement.closest("details.cl-graph-fold")) fold.open = true;
+  for (let fold = node.closest("details.cg-fold"); fold; fold = fold.parentElement.closest("details.cg-fold")) fold.open = true;
 }
 
 // Scrolls the tree alone; scrollIntoView would move the page as well.
@@ -82,7 +82,7 @@ function moveInGraph(event, tree) {
 
 // The paths become buttons, each of which marks its recordings in the tree.
 function startGraphPaths(state) {
-  const items = [...state.host.querySelectorAll(".cl-graph-paths > li")].slice(0, state.model.paths.length);
+  const items = [...state.host.querySelectorAll(".cg-paths > li")].slice(0, state.model.paths.length);
   state.paths = items.map((item, k) => {
     const press = () => tracePath(state, state.traced === k ? null : k);
     const attributes = { type: "button", "aria-pressed": "false", title: "Show this path in the tree", onclick: press };
@@ -96,10 +96,10 @@ function tracePath(state, k) {
   state.traced = k;
   for (const [j, button] of state.paths.entries()) button.setAttribute("aria-pressed", String(j === k));
   for (const stop of state.host.querySelectorAll(".is-traced")) stop.classList.remove("is-traced");
-  const stops = (state.model.paths[k] ?? []).map((node) => state.host.querySelector(`.cl-graph-n${Number(node)}`)).filter(Boolean);
+  const stops = (state.model.paths[k] ?? []).map((node) => state.host.querySelector(`.cg-n${Number(node)}`)).filter(Boolean);
   for (const stop of stops) {
     stop.classList.add("is-traced");
     revealInGraph(stop);
   }
-  if (stops.length) scrollGraphTo(state.host.querySelector(".cl-graph-scroll"), stops[0]);
+  if (stops.length) scrollGraphTo(state.host.querySelector(".cg-scroll"), stops[0]);
 }

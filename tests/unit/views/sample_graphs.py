@@ -208,7 +208,7 @@ def fan_rows(num=40):
 
 def hostile_graphs():
     """Every text of every row is markup, and the tree is no tree."""
-    rows = small_rows(is_equal=False, first_diff=HOSTILE)
+    rows = [dict(row) for row in small_rows(is_equal=False, first_diff=HOSTILE)]
     for number, row in enumerate(rows):
         for name in ("function", "variant", "detail", "advice", "place", "source", "pool", "mode", "reason"):
             row[name] = HOSTILE if (number + len(name)) % 2 else HOSTILE_STYLE

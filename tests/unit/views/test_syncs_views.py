@@ -1,0 +1,116 @@
+"""Waits for the GPU in the verdict, the text, the table and the timeline."""
+
+import html
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from cudalens.frames import RunInfo, Trace, build_events
+from cudalens.frames.syncs import frame_of
+from cudalens.views import mimebundle, syncs, syncs_text, text
+from cudalens.views.facts import facts
+from cudalens.views.syncs_marks import sync_marks
+
+
+def trace(*rows, wall_us=1000, asked=True):
+    events = build_events(
+        {
+            "ts": np.array([0, 100_000, 300_000]),
+            "dur": np.array([wall_us * 1000, 90_000, 80_000]),
+            "name": np.array(["aten::item", "cudaStreamSynchronize", "cudaStreamSynchronize"]),
+            "cat": np.array(["cpu_op", "cuda_runtime", "cuda_runtime"]),
+            "pid": pd.array([1, 1, 1], dtype="Int64"),
+            "tid": pd.array([1, 1, 1], dtype="Int64"),
+        }
+    )
+    info = RunInfo(name="run", source="cuda", options={"syncs": True} if asked else {})
+    waits = frame_of([{"ts": 0, "seen_by": "runtime"} | row for row in rows])
+    return Trace(info, events=events, syncs=waits)
+
+
+def wait(dur_us, place="In[3]:5", expression="loss.item()", kind="item", **more):
+    return {"dur": 1000 * dur_us, "place": place, "expression": expression, "kind": kind, **more}
+
+
+VERDICTS = [
+    ([wait(90)], "host waited 90.0 µs for the GPU, once: at In[3]:5 loss.item()"),
+    ([wait(90), wait(10)], "host waited 100 µs for the GPU, twice: at In[3]:5 loss.item()"),
+    (
+        [wait(90), wait(10, "In[3]:6", "x[mask]")],
+        "host waited 100 µs for the GPU, twice in 2 places: 90.0 µs at In[3]:5 loss.item()",
+    ),
+    (
+        [wait(90), wait(40, "In[3]:9", "torch.cuda.synchronize()", "device synchronize")],
+        "host waited 90.0 µs for the GPU, once: at In[3]:5 loss.item() (and 40.0 µs, once where told to)",
+    ),
+    ([wait(40, kind="device synchronize")], "host waited for the GPU only where told to: 40.0 µs, once"),
+    ([wait(90, None, None, op="aten::item")], "host waited 90.0 µs for the GPU, once: in aten::item"),
+    (
+        [wait(90, "/home/me/deep/down/train.py:7")],
+        "host waited 90.0 µs for the GPU, once: at down/train.py:7 loss.item()",
+    ),
+    ([], "no wait for the GPU was seen"),
+]
+
+
+@pytest.mark.parametrize(("rows", "words"), VERDICTS)
+def test_the_verdict_names_the_worst(rows, words):
+    assert syncs_text.verdict(trace(*rows)) == words
+    assert words in text.verdict(trace(*rows))
+
+
+def test_unasked_only_what_took_a_share_of_the_time_is_told():
+    assert syncs_text.verdict(trace(wait(90), asked=False)) != ""
+    assert syncs_text.verdict(trace(wait(90), asked=False, wall_us=100_000)) == ""
+    assert syncs_text.verdict(trace(wait(900, kind="device synchronize"), asked=False)) == ""
+    assert syncs_text.verdict(trace(asked=False)) == ""
+
+
+def test_the_text_says_what_to_write_instead():
+    words = str(text.summary(trace(wait(90))))
+    assert "90.0 µs  once at In[3]:5 loss.item() (item)" in words
+    assert "instead: keep loss on the device" in words
+
+
+def test_a_long_list_is_cut_and_counted():
+    words = syncs_text.report_text(trace(*(wait(n + 1, f"In[3]:{n}") for n in range(30))))
+    assert words.count("instead:") == 8
+    assert "and 22 other places" in words
+    table = syncs.static_html(trace(*(wait(n + 1, f"In[3]:{n}") for n in range(30))))
+    assert table.count("<tr>") == 1 + syncs.MAX_ROWS
+    assert "and 18 other places" in table
+
+
+def test_the_table_stands_in_saved_notebooks_and_for_the_page():
+    run = trace(wait(90, gpu_dur=45_000))
+    for page in (mimebundle.static_html(run), syncs.static_html(run)):
+        assert "loss.item()" in page
+        assert "In[3]:5" in page
+    assert facts(run)["syncs"][0] == "details"
+    assert facts(trace(asked=False))["syncs"] is None
+
+
+def test_foreign_text_is_text():
+    evil = "<script>alert(1)</script>"
+    page = syncs.static_html(trace(wait(90, evil, evil, op=evil)))
+    assert "<script" not in page
+    assert html.escape(evil) in page
+
+
+def test_waits_that_matter_little_are_folded():
+    assert " open" in syncs.static_html(trace(wait(90), asked=False))[:80]
+    assert " open" not in syncs.static_html(trace(wait(1), asked=False, wall_us=100_000))[:80]
+
+
+def test_marks_stand_on_the_calls_of_the_longest_waits():
+    first, second = wait(90, event=1), wait(80, "In[3]:6", "x[mask]", "boolean index", event=2)
+    marks = sync_marks(trace(second, first, wait(10, "In[3]:7")))
+    assert [(mark["group"], mark["at"], mark["dur"]) for mark in marks] == [(0, 100_000, 90_000), (1, 300_000, 80_000)]
+    assert marks[0]["title"] == "wait: loss.item() (90.0 µs)"
+
+
+def test_a_wait_of_unknown_length_is_shown_without_one():
+    row = wait(0) | {"dur": None}
+    assert "an unknown time" in syncs_text.report_text(trace(row))
+    assert syncs.static_html(trace(row))

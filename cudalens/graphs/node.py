@@ -86,6 +86,8 @@ class GraphNode:
         backwards: Variants of its backward, by which results have a gradient.
         state: Of the pool, after the recording.
         pool_bytes: Handed out in the pool then.
+        dead_before: Outputs of the path that were dead at the recording: it may lie in their memory.
+        live_after: Outputs of the path that were alive after it.
         returned_leaves: Arguments that it returns, or views of them.
         record_ns: What the recording took, on the host.
         eager_ns: What a call without a graph takes on the device; None where that was not measured.

@@ -110,6 +110,7 @@ class Recorder:
         """
         begun = time.perf_counter_ns()
         torch.cuda.synchronize()
+        node.dead_before = _dead_since_parent(node)
         _fix_leaves(node, leaves)
         with torch.no_grad(), self.in_pool():
             buffers = self._make_buffers(node, leaves)
@@ -281,6 +282,13 @@ def _why(watch: Watch, error: Exception) -> Finding:
     return Finding(
         Reason.CAPTURE_FAILED, f"{type(error).__name__}: {causes[-1].partition(chr(10))[0]}", watch.last_place
     )
+
+
+def _dead_since_parent(node: GraphNode) -> list[tuple[int, int]]:
+    """Outputs of the path that died after the recording before: their memory may be used, so they must be dead again."""
+    parent = node.parent
+    refs = [] if parent is None else [(at, parent.path[at[0]].refs[at[1]]) for at in parent.live_after]
+    return [at for at, ref in refs if ref is not None and not ref.is_alive()]
 
 
 def _fix_leaves(node: GraphNode, leaves: Sequence[Any]) -> None:

@@ -111,20 +111,33 @@ def is_readable(tensor: torch.Tensor) -> bool:
     return True
 
 
-calls = st.tuples(st.just("call"), st.sampled_from(FUNCTIONS), st.integers(0, 6), st.integers(0, 6))
-drops = st.tuples(st.just("drop"), st.integers(0, 100), st.integers(1, 4))
-steps = st.tuples(st.just("step"))
+@st.composite
+def programs(draw) -> tuple[list, list[int], bool]:
+    """A few scripts of calls and drops over a few functions, the order in which they run as steps, and whether the
+    program says where its steps begin. Scripts that are alike and come again are what trees are for."""
+    functions = draw(st.lists(st.sampled_from(FUNCTIONS), min_size=1, max_size=3, unique=True))
+    call = st.tuples(st.just("call"), st.sampled_from(functions), st.integers(0, 3), st.integers(0, 3))
+    drop = st.tuples(st.just("drop"), st.integers(0, 5), st.integers(1, 4))
+    scripts = draw(st.lists(st.lists(st.one_of(call, call, drop), min_size=1, max_size=5), min_size=1, max_size=3))
+    order = draw(st.lists(st.integers(0, len(scripts) - 1), min_size=3, max_size=12))
+    return scripts, order, draw(st.booleans())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.one_of(calls, calls, calls, drops, steps), max_size=25), st.booleans())
-def test_results_equal_eager_and_nothing_held_is_overwritten_unnoticed(program, marks) -> None:
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(programs(), st.booleans())
+def test_results_equal_eager_and_nothing_held_is_overwritten_unnoticed(program, keeps) -> None:
+    scripts, order, marks = program
     model = Model()
-    for act in program:
-        if act[0] == "call":
-            model.call(*act[1:])
-        elif act[0] == "drop":
-            del model.held[act[1] % (len(model.held) + 1) : act[1] % (len(model.held) + 1) + act[2]]
-        elif marks:
+    for number in order:
+        if marks:
             model.manager.mark_step_begin()
+        if not keeps:
+            model.held.clear()
+        for act in scripts[number]:
+            if act[0] == "call":
+                model.call(*act[1:])
+            else:
+                first = act[1] % (len(model.held) + 1)
+                del model.held[first : first + act[2]]
+                model.check()
     model.manager.shutdown()

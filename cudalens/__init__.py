@@ -31,6 +31,7 @@ from cudalens.errors import (
     SchemaError,
     TraceError,
     TraceFormatError,
+    UnsafeSnapshotError,
     VirtualDeviceError,
 )
 
@@ -61,6 +62,7 @@ __all__ = [
     "Trace",
     "TraceError",
     "TraceFormatError",
+    "UnsafeSnapshotError",
     "VirtualDeviceError",
     "__version__",
     "analysis",

@@ -114,6 +114,7 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
     """The summary of ``trace.graphs``."""
     graphs = trace.graphs
     functions, recordings = (graphs[graphs["kind"] == kind] for kind in ("function", "recording"))
+    is_eager = runs_eager(functions)
     num_calls = int(functions["count"].sum())
     replays = functions["num_replays"].sum() if num_calls else recordings["count"].sum()
     checked = recordings[recordings["is_equal"].notna()]
@@ -128,13 +129,23 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
         num_eager=int(functions["num_eager"].sum()),
         speed=speed(recordings),
         pool_bytes=pool_bytes(graphs),
-        eager=tuple(_eager(graphs, row) for row in _rows(functions[functions["state"] == "eager"])),
-        warm=tuple(str(name) for name in functions.loc[functions["state"] == "warm", "function"]),
+        eager=tuple(_eager(graphs, row) for row in _rows(functions[is_eager])),
+        warm=tuple(str(name) for name in functions.loc[functions["state"].eq("warm") & ~is_eager, "function"]),
         failed=tuple(_failed(row) for row in _rows(checked[~checked["is_equal"].astype(bool)])),
         num_checked=len(checked),
         num_rerecords=_times(graphs, "rerecord"),
         num_warnings=_times(graphs, "warning"),
     )
+
+
+def runs_eager(functions: pd.DataFrame) -> pd.Series:
+    """Which functions run without a graph: those that say so, and those that are warm and were run so ever since.
+
+    Args:
+        functions: Rows of the graphs frame of the kind "function".
+    """
+    ran_so = functions["state"].eq("warm") & functions["num_eager"].gt(0).fillna(False).astype(bool)
+    return (functions["state"].eq("eager") | ran_so).astype(bool)
 
 
 def speed(recordings: pd.DataFrame) -> Speed | None:

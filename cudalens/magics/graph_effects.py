@@ -131,7 +131,7 @@ def left_by(error: BaseException, local: Mapping[str, Any], given: Mapping[str, 
     kept = {name: thing for name, thing in local.items() if name not in given}
     if isinstance(error, Exception):
         return {name: pytree.tree_map_only(torch.Tensor, _own, thing) for name, thing in kept.items()}
-    return {name: thing for name, thing in kept.items() if not any(_tensors([thing]))}
+    return {name: thing for name, thing in kept.items() if next(_tensors([thing]), None) is None}
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:

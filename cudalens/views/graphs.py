@@ -133,6 +133,8 @@ def _legend(recordings: Iterable[Recording]) -> Node | None:
     for kind, is_such, meaning in kinds:
         if any(map(is_such, recordings)):
             told.append(element("span", element("span", class_=f"cg-dot {kind}".rstrip()), f" {meaning}"))
+    if len(told) < 2:  # one mark alone tells nothing apart
+        told.clear()
     if any(r.num_outputs is not None for r in recordings):
         told.append("held: outputs that somebody still holds, of all")
     return element("p", *told, class_="cg-legend") if told else None

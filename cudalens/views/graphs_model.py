@@ -293,7 +293,7 @@ def _functions(rows: Iterable[dict[str, Any]], hues: Mapping[int, int]) -> list[
         FunctionView(
             name=_text(row["function"]) or "?",
             hue=hues[int(row["function_id"])],
-            state=_text(row["state"]),
+            state=_state(row),
             num_calls=int(row["count"]),
             num_replays=_number(row["num_replays"]) or 0,
             num_warmups=_number(row["num_warmups"]) or 0,
@@ -308,6 +308,12 @@ def _functions(rows: Iterable[dict[str, Any]], hues: Mapping[int, int]) -> list[
         if row["kind"] == "function"
     ]
     return sorted(views, key=lambda function: (function.state != "eager", -function.num_calls))
+
+
+def _state(function: dict[str, Any]) -> str:
+    """As `cudalens.analysis.graphs.runs_eager` has it: one that is warm and was run eager since is eager."""
+    state = _text(function["state"])
+    return "eager" if state == "warm" and (function["num_eager"] or 0) > 0 else state
 
 
 def _finding(row: dict[str, Any], hues: Mapping[int, int]) -> FindingView:

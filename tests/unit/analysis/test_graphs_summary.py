@@ -36,6 +36,13 @@ def test_why_a_function_is_eager_is_its_most_frequent_skip_where_it_says_nothing
     assert [f.why for f in summarize_graphs(graphs_trace(rows[:1])).eager] == [""]
 
 
+def test_a_warm_function_that_was_run_eager_since_is_not_about_to_record():
+    rows = [function(3, "f", "warm", eager=4, recordings=0), SKIP, function(4, "g", "warm", recordings=0)]
+    result = summarize_graphs(graphs_trace(rows))
+    assert [(f.name, f.why) for f in result.eager] == [("f", "writes its input 'cache'")]
+    assert result.warm == ("g",)
+
+
 times = st.one_of(st.none(), st.integers(1, 10**9))
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from cudalens.device import sources
+from cudalens.device.own_threads import own_thread
 from cudalens.device.sources import Gpu, GpuGoneError, Reading, Source
 from cudalens.errors import MetricsError
 
@@ -152,6 +153,10 @@ class Sampler:
             self._on_change()
 
     def _run(self) -> None:
+        with own_thread():
+            self._read_on()
+
+    def _read_on(self) -> None:
         next_s = time.monotonic() + self._period_s
         while not self._stopping.wait(max(0.0, next_s - time.monotonic())):
             self._take()

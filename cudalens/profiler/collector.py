@@ -20,6 +20,7 @@ from cudalens.frames.garbage import no_garbage_collection
 from cudalens.profiler import about, allocations, ancestry, columns, launches
 from cudalens.profiler.kineto import KinetoSession
 from cudalens.profiler.options import ProfilerOptions
+from cudalens.profiler.own_rows import without_own_threads
 
 
 class Overlay(Protocol):
@@ -107,6 +108,7 @@ def build_frames(
         if uses_cuda:
             found.columns |= launches.launch_columns(raw, found.columns)
         rows = RawRows(found.columns, found.is_async, allocations.memory_columns(raw, found.memory))
+        rows = without_own_threads(rows)
         if overlay is not None:
             rows = overlay.lay_over(rows)
         events = build_events(rows.events, async_mask=rows.async_mask, parent=rows.parent)

@@ -357,3 +357,23 @@ def test_a_profile_with_readings_of_a_real_library(monkeypatch, tmp_path):
     ]
     again = cudalens.load(p.trace.save(tmp_path / "run.cudalens"))
     assert again.metrics.equals(metrics)
+
+
+def test_what_the_sampler_does_is_not_the_programs(monkeypatch):
+    """A trace of Python calls follows every thread of the process, ours as well."""
+    import torch
+
+    monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml(FakeGpu())))
+    seen = Waiter()
+    sampler = Sampler(500, on_samples=seen)
+    sampler.start()
+    tid = sampler._thread.native_id
+    with cudalens.profile(stacks=True, metrics=500, keep=False) as p:
+        seen.wait_for(len(seen.batches) + 5)
+        torch.ones(2)
+    sampler.stop()
+    events = p.trace.events
+    assert tid not in set(events["tid"].dropna())
+    assert "cudalens-metrics" not in set(events["thread"].dropna())
+    assert "aten::ones" in set(events["name"])
+    assert events["parent"].notna().any()

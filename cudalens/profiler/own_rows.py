@@ -1,0 +1,32 @@
+"""Leaving out what cudalens itself did on threads of its own while the user's program was profiled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from cudalens.device.own_threads import own_threads
+from cudalens.frames import RawRows
+
+_MARGIN_NS: Final = 5_000_000
+
+
+def without_own_threads(rows: RawRows) -> RawRows:
+    """`rows` without those of threads of ours; `rows` itself where there are none, which is nearly always."""
+    threads = own_threads()
+    if not threads or "tid" not in rows.events:
+        return rows
+    tid = rows.events["tid"].to_numpy(dtype=np.int64, na_value=-1)
+    ts = np.asarray(rows.events["ts"])
+    ours = np.zeros(len(tid), np.bool_)
+    for thread in threads:
+        # What a thread's starting and ending leaves in a trace of Python calls may reach a little beyond.
+        mine = (tid == thread.tid) & (ts >= thread.start_ns - _MARGIN_NS)
+        ours |= mine if thread.end_ns is None else mine & (ts <= thread.end_ns + _MARGIN_NS)
+    if not ours.any():
+        return rows
+    kept = ~ours
+    mask = None if rows.async_mask is None else rows.async_mask[kept]
+    return replace(rows, events={name: column[kept] for name, column in rows.events.items()}, async_mask=mask)

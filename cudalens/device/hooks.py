@@ -4,9 +4,9 @@
         torch.cuda.Event().record()      # EventCreated(...), EventRecorded(...)
 
 torch tells Python of ten kinds of acts (torch/cuda/_gpu_trace.py), on a real device once that has been switched on, and
-up to torch 2.13 it can neither be switched off again nor forget a callback. So there is one callback of each kind in a
-process, registered when somebody listens for the first time, which asks one global whether anybody still does. The
-virtual device fires the same callbacks.
+up to torch 2.13 it cannot be switched off again: from then on each act on a real device costs a call from C++ into
+Python. There is one callback of each kind in a process, which is in torch's list while anybody listens. The virtual
+device fires the same callbacks.
 
 torch has no callback for some acts that our own rooms have to tell each other (a capture began, a block is used by
 another stream too). Whoever performs them says so with `emit`; a listener sees one row of records.
@@ -128,6 +128,13 @@ _missing: tuple[str, ...] | None = None
 """Registries that this torch lacks; None before the first subscription."""
 
 
+_callbacks: Final[dict[str, Callable[..., None]]] = {}
+"""Ours, by registry."""
+
+_LIST: Final = "callback_list"
+"""Where a registry keeps callbacks; where it does not, they stay, and do nothing while nobody listens."""
+
+
 class _Outbox:
     """Records of one thread that wait until all have been told of the one at hand."""
 
@@ -163,8 +170,10 @@ def subscribe(listener: Listener, *, quick: Mapping[type[Record], Callable[..., 
     global _subscriptions
     subscription = Subscription(listener, quick or {})
     with _lock:
-        _register()
+        is_first = not _subscriptions
         _subscriptions = (*_subscriptions, subscription)
+        if is_first:
+            _register()
     return subscription
 
 
@@ -188,24 +197,36 @@ def _remove_closed() -> None:
     global _subscriptions
     with _lock:
         _subscriptions = tuple(s for s in _subscriptions if s.is_open)
+        if not _subscriptions:
+            _withdraw()
 
 
 def _register() -> None:
-    """Once per process: one callback in each of torch's registries, and real devices told to fire them."""
+    """One callback in each of torch's registries, and real devices told to fire them."""
     global _missing
-    if _missing is not None:
-        return
     import torch.cuda._gpu_trace as gpu_trace
 
-    missing = []
     for name, kind in REGISTRIES.items():
         registry = getattr(gpu_trace, name, None)
-        if registry is None:
-            missing.append(name)
-        else:
-            registry.add_callback(_callback(kind))
-    _missing = tuple(missing)
-    _activate()
+        if registry is not None:
+            callback = _callbacks.get(name)
+            if callback is None:
+                callback = _callbacks[name] = _callback(kind)
+            if callback not in getattr(registry, _LIST, ()):
+                registry.add_callback(callback)
+    if _missing is None:
+        _missing = tuple(name for name in REGISTRIES if name not in _callbacks)
+        _activate()
+
+
+def _withdraw() -> None:
+    """Leave torch's registries, which have no method for it; a list that is being walked stays as it is."""
+    import torch.cuda._gpu_trace as gpu_trace
+
+    for name, callback in _callbacks.items():
+        registry: Any = getattr(gpu_trace, name)
+        if callback in getattr(registry, _LIST, ()):
+            setattr(registry, _LIST, [other for other in getattr(registry, _LIST) if other is not callback])
 
 
 def _activate() -> None:

@@ -67,13 +67,30 @@ def test_the_order_is_kept_across_kinds_and_channels():
     assert told == [MemoryAllocated(512), GraphReplayed(1, 2), MemoryFreed(512)]
 
 
-def test_many_subscriptions_register_one_callback():
-    with hooks.subscribe(print):
-        before = [len(getattr(gpu_trace, name).callback_list) for name in hooks.REGISTRIES]
+def num_callbacks():
+    return [len(getattr(gpu_trace, name).callback_list) for name in hooks.REGISTRIES]
+
+
+def test_many_subscriptions_register_one_callback_and_leave_none_behind():
+    before = num_callbacks()
     for _ in range(5):
-        with hooks.subscribe(print), hooks.subscribe(print):
-            pass
-    assert [len(getattr(gpu_trace, name).callback_list) for name in hooks.REGISTRIES] == before
+        with hooks.subscribe(print):
+            assert num_callbacks() == [num + 1 for num in before]
+            with hooks.subscribe(print):
+                assert num_callbacks() == [num + 1 for num in before]
+            assert num_callbacks() == [num + 1 for num in before]
+        assert num_callbacks() == before
+
+
+def test_who_leaves_in_the_middle_of_a_callback_keeps_others_from_nothing():
+    theirs, ours = [], hooks.subscribe(lambda record: ours.close())
+    gpu_trace.EventRecordCallbacks.add_callback(lambda *arguments: theirs.append(arguments))
+    try:
+        fire("EventRecordCallbacks", 5, 6)
+    finally:
+        gpu_trace.EventRecordCallbacks.callback_list.pop()
+    assert theirs == [(5, 6)]
+    assert not hooks.is_on()
 
 
 def test_listeners_are_told_in_the_order_in_which_they_came_and_no_more_after_close():

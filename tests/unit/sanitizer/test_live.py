@@ -1,6 +1,7 @@
 """The sanitizer as a tool: options, findings, what it leaves behind, and what happens when something is wrong in it."""
 
 import gc
+import sys
 import threading
 import tracemalloc
 import warnings
@@ -285,6 +286,44 @@ def test_off_leaves_nothing_of_it(side):
     assert (san.is_on, running()) == (False, [])
 
 
+def calls_of(program):
+    """How many functions of Python and C a program calls."""
+    num = 0
+
+    def count(frame, event, argument):
+        nonlocal num
+        num += event in ("call", "c_call")
+
+    gc.disable()
+    sys.setprofile(count)
+    try:
+        program()
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    return num
+
+
+def test_off_nothing_costs_more_than_before(side):
+    h = torch.ones(N)
+
+    def program():
+        x = torch.ones(N, device="cuda")
+        with torch.cuda.stream(side):
+            x.add_(1)
+        side.record_event().query()
+        torch.cuda.current_stream().wait_stream(side)
+        h.numpy(), h.tolist(), x.cpu()
+        thread = threading.Thread(target=len, args=((),))
+        thread.run()
+
+    before = [calls_of(program) for _ in range(3)][-1]
+    with cudalens.sanitize():
+        program()
+        assert calls_of(program) > before
+    assert [calls_of(program) for _ in range(3)][-1] == before
+
+
 def test_on_and_off_a_thousand_times_leaks_nothing(gpu):
     x = torch.ones(N, device="cuda")
 
@@ -468,6 +507,54 @@ def test_an_error_in_the_sanitizer_ends_it_and_not_the_program(side):
     assert not [mode for mode in stack_of_modes() if getattr(mode, modes.OBSERVES, False)]
 
 
+class Unruly(torch.Tensor):
+    """A tensor of the user's that does not say where its memory is."""
+
+    def untyped_storage(self):
+        raise KeyError("no storage today")
+
+
+def test_a_tensor_that_breaks_it_ends_it_once_and_the_user_keeps_result_and_exception():
+    x = torch.ones(N).as_subclass(Unruly)
+    with cudalens.sanitize(on_race="raise") as san:
+        with pytest.warns(RuntimeWarning, match="sanitizer is off: KeyError: 'no storage today' in it") as told:
+            out = x.sum()
+        assert out.item() == N
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ZeroDivisionError):
+                _ = x.sum() / (1 // 0)
+    assert len(told) == 1
+    assert (type(san.error), san.is_on) == (KeyError, False)
+    with san:  # it may be switched on again
+        assert (torch.ones(N) + 1).sum() == 2 * N
+        assert (san.error, san.is_on) == (None, True)
+
+
+def test_an_error_in_it_on_the_way_of_an_operator_that_fails_leaves_the_users_exception():
+    with cudalens.sanitize() as san, pytest.raises(RuntimeError, match="must match"):
+        _ = torch.ones(3).as_subclass(Unruly) + torch.ones(4)
+    assert san.error is None
+
+
+@pytest.mark.parametrize(
+    "record",
+    [hooks.EventRecorded(cuda_event=[], stream=0), hooks.EventSynchronized(cuda_event={})],
+)
+def test_a_record_that_makes_no_sense_ends_it_once(gpu, record):
+    x = torch.ones(N, device="cuda")
+    with cudalens.sanitize() as san:
+        x.add_(1)
+        with pytest.warns(RuntimeWarning, match="sanitizer is off") as told:  # noqa: PT031 - once for both
+            hooks.emit(record)
+            hooks.emit(record)
+        assert (x + 1).sum().item() == 3 * N
+    assert len(told) == 1
+    assert san.error is not None
+    assert not hooks.is_on()
+    assert str(san.status()).startswith("stream-race sanitizer: off, because of an error in it")
+
+
 def test_an_error_while_warnings_are_errors_disturbs_nobody(gpu):
     x = torch.ones(N, device="cuda")
     with warnings.catch_warnings(), cudalens.sanitize() as san:
@@ -553,6 +640,7 @@ def test_code_of_cells_that_ran_is_let_go_of_unless_a_race_was_found_in_it(side)
         return san, weakref.ref(code)
 
     def code_is_let_go_of(code):
+        gc.collect()
         with cudalens.sanitize():
             pass
         gc.collect()

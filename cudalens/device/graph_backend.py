@@ -50,7 +50,7 @@ class TensorPlace:
             storage.nbytes(),
             tuple(tensor.shape),
             tensor.stride(),
-            tensor.storage_offset(),
+            int(tensor.storage_offset()),
             tensor.dtype,
             tensor.get_device(),
         )
@@ -177,7 +177,8 @@ def provided(device: int) -> GraphBackend | None:
 
 def capture_alone(graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> AbstractContextManager[Any]:
     """`GraphBackend.capture` by torch's own public way; other threads may go on using the device meanwhile."""
+    handle: Any = pool
     context: AbstractContextManager[Any] = torch.cuda.graph(
-        graph, pool=pool, stream=stream, capture_error_mode="thread_local"
+        graph, pool=handle, stream=stream, capture_error_mode="thread_local"
     )
     return context

@@ -9,6 +9,7 @@ cudalens.graphs.manager().frame()      # recordings, skips and re-recordings wit
 from __future__ import annotations
 
 from cudalens.graphs.graphed import Graphed, LazyGraphed, cudagraph, manager, managers, reset
+from cudalens.graphs.inspector import inspect
 from cudalens.graphs.manager import GraphManager
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.steps import mark_step_begin
@@ -21,6 +22,7 @@ __all__ = [
     "Reason",
     "State",
     "cudagraph",
+    "inspect",
     "manager",
     "managers",
     "mark_step_begin",

@@ -59,7 +59,7 @@ def _time(node: GraphNode, leaves: list[Any]) -> int:
     _run(node, leaves)
     end.record()
     end.synchronize()
-    return round(start.elapsed_time(end) * 1e6)
+    return round(float(start.elapsed_time(end)) * 1e6)
 
 
 def _run(node: GraphNode, leaves: list[Any]) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -27,11 +27,16 @@ def graphs_frame(manager: GraphManager, since: int | None = None) -> pd.DataFram
         since: From its `mark`: functions that were not called since are left out, counts begin there.
     """
     mark = manager.log.since(since)
-    rows = list(_rows(manager, mark, is_part=since is not None))
+    return frame_of(list(_rows(manager, mark, is_part=since is not None)))
+
+
+def frame_of(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Rows by column name as a ``graphs`` frame; what a row does not name is missing."""
     if not rows:
         return empty_frame("graphs")
+    columns = columns_of("graphs")
     return pd.DataFrame(
-        {column.name: _column(column.dtype, [row.get(column.name) for row in rows]) for column in columns_of("graphs")}
+        {column.name: _column(column.dtype, [row.get(column.name) for row in rows]) for column in columns}
     )
 
 

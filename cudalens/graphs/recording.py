@@ -285,7 +285,7 @@ def _why(watch: Watch, error: Exception) -> Finding:
 
 
 def _dead_since_parent(node: GraphNode) -> list[tuple[int, int]]:
-    """Outputs of the path that died after the recording before: their memory may be used, so they must be dead again."""
+    """Outputs of the path that died since its last recording: their memory may be used, so they must be dead again."""
     parent = node.parent
     refs = [] if parent is None else [(at, parent.path[at[0]].refs[at[1]]) for at in parent.live_after]
     return [at for at, ref in refs if ref is not None and not ref.is_alive()]

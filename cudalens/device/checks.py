@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cudalens.device import absence, facts
+from cudalens.device import absence, facts, sources
+from cudalens.errors import MetricsError
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,31 @@ def _checks() -> Iterator[Check]:
     else:
         yield _cpu(torch)
         yield _gpu(torch)
+    yield _gauges()
     yield Check("open and show recorded traces", *_packages("pandas", "pyarrow", "msgspec"))
     yield Check("live widgets", *_widgets())
     yield Check("offline HTML reports", *_packages("plotly"))
+
+
+def _gauges() -> Check:
+    """Whether something tells of utilization, memory, temperature and power: tried on the first GPU."""
+    name = "read gauges of the GPUs"
+    try:
+        source = sources.open_source()
+    except MetricsError as error:
+        return Check(name, False, str(error))
+    try:
+        gpus = source.gpus()
+        told = [field for field in sources.FIELDS if gpus and getattr(source.read(gpus[0].number), field) is not None]
+    except sources.GpuGoneError as error:
+        return Check(name, False, f"{source.label} answers, but {error}")
+    finally:
+        source.close()
+    missing = ", ".join(field for field in sources.FIELDS if field not in told)
+    detail = (
+        f"tried: {source.label} tells of {gpus[0].name if gpus else 'none'}{f', but not {missing}' if missing else ''}"
+    )
+    return Check(name, bool(told), detail if gpus else f"{source.label} knows no GPU that answers")
 
 
 def _packages(*names: str) -> tuple[bool, str]:

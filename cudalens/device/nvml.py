@@ -91,8 +91,7 @@ class NvmlSource:
     def gpus(self) -> tuple[Gpu, ...]:
         """The machine's GPUs, in order of their PCI address; one that does not answer is left out and noted."""
         count = self._ask("number of GPUs", self._nvml.nvmlDeviceGetCount) or 0
-        found = (self._ask(f"GPU {number}", partial(self._gpu, number)) for number in range(count))
-        return tuple(gpu for gpu in found if gpu is not None)
+        return tuple(gpu for number in range(count) if (gpu := self._present(number)) is not None)
 
     def read(self, number: int) -> Reading:
         """The state of a GPU.
@@ -129,6 +128,14 @@ class NvmlSource:
                 self._nvml.nvmlShutdown()
             except Exception as error:
                 self.problems["end"] = str(error)
+
+    def _present(self, number: int) -> Gpu | None:
+        """A GPU; None, and a note, for one that does not answer."""
+        try:
+            return self._ask(f"GPU {number}", partial(self._gpu, number))
+        except GpuGoneError as error:
+            self.problems[f"GPU {number}"] = str(error)
+            return None
 
     def _gpu(self, number: int) -> Gpu:
         nvml, handle = self._nvml, self._handle(number)

@@ -4,8 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from gpu_libraries import LOST, NOT_SUPPORTED, FakeGpu, FakeNvml
 
-from cudalens.device import absence, checks, facts
+from cudalens.device import absence, checks, facts, sources
+from cudalens.device.nvml import open_nvml
+from cudalens.errors import MetricsError
 
 DRIVER_FILE = """NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Wed Jul  9 18:53:22 UTC 2025
 GCC version:  gcc version 13.3.0 (Ubuntu 13.3.0-6ubuntu2~24.04)
@@ -109,3 +112,19 @@ def test_versions_are_of_what_is_installed():
     versions = facts.versions()
     assert versions["pandas"] == pandas.__version__
     assert "no-such-package" not in versions
+
+
+def test_whether_gauges_can_be_read(monkeypatch):
+    def refuse():
+        raise MetricsError("No metrics of a GPU: no driver.")
+
+    monkeypatch.setattr(sources, "open_source", refuse)
+    assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "No metrics of a GPU: no driver.")
+    gpu = FakeGpu(refuses={"PowerUsage": NOT_SUPPORTED})
+    monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml(gpu)))
+    assert checks._gauges().works
+    assert checks._gauges().detail == "tried: NVML tells of NVIDIA A100-SXM4-80GB, but not power_watts"
+    gpu.refuses["MemoryInfo"] = LOST
+    assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML knows no GPU that answers")
+    monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml()))
+    assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML knows no GPU that answers")

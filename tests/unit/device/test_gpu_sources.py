@@ -71,6 +71,14 @@ def test_a_lost_gpu():
         source.read(0)
 
 
+def test_a_gpu_that_was_lost_before_hides_no_other():
+    source = open_nvml(FakeNvml(FakeGpu(refuses={"MemoryInfo": LOST}), FakeGpu(uuid="GPU-b")))
+    assert [gpu.number for gpu in source.gpus()] == [1]
+    assert source.problems == {"GPU 0": "the GPU is lost"}
+    with pytest.raises(GpuGoneError):
+        source.read(0)
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

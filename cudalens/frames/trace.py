@@ -112,6 +112,10 @@ class Trace:
         """The verdict and the largest costs; prints as text, shows as a table in a notebook."""
         return _doors.open_door("summary", self)
 
+    def graph_tree(self) -> Any:
+        """The CUDA graphs alone: their tree, what did not replay and why; prints as text, shows as a table of rows."""
+        return _doors.open_door("graph_tree", self)
+
     def timeline(self, **options: Any) -> Any:
         """The live widget: stream timeline, operator and kernel table, memory curve."""
         return _doors.open_door("timeline", self, **options)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from cudalens.frames import Trace
 from cudalens.views import graphs_text as words
-from cudalens.views import graphs_tree, units
+from cudalens.views import assets, graphs_tree, units
 from cudalens.views.graphs_model import FindingView, FunctionView, GraphsView, Recording, graphs_view
 from cudalens.views.graphs_rows import Rows, marked
 from cudalens.views.markup import Node, element
@@ -199,3 +200,36 @@ def _paths(view: GraphsView) -> Node | None:
 
 def _muted(text: str) -> Node:
     return element("span", text, class_="cg-muted")
+
+
+@dataclass(frozen=True, repr=False)
+class GraphTree:
+    """The graphs of a Trace, as text and as HTML that stands alone.
+
+    Attributes:
+        trace: The Trace.
+    """
+
+    trace: Trace
+
+    def __str__(self) -> str:
+        """The verdict and all that stands below it."""
+        return "\n\n".join(part for part in (self._verdict, words.report_text(self.trace)) if part)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        verdict = element("p", element("strong", self._verdict))
+        style = f"<style>{assets.graphs_style_text()}</style>"
+        return f"<div>{style}{verdict.html()}{static_html(self.trace)}</div>"
+
+    @property
+    def _verdict(self) -> str:
+        info = self.trace.info
+        mark = f"[simulated: {info.source.removeprefix('virtual:')}] " if info.is_simulated else ""
+        return f"{mark}{words.verdict(self.trace) or 'no graph manager was looked at'}"
+
+
+def graph_tree(trace: Trace) -> GraphTree:
+    """The graphs of `trace` alone."""
+    return GraphTree(trace)

@@ -276,3 +276,14 @@ def test_a_trace_without_graphs_shows_none():
     assert text.what(graphs_trace([function(0, "f", "warm")])) == "CUDA graphs"
     assert HOSTILE not in graphs.static_html(hostile_graphs())
     assert graphs.static_html(graphs_trace(small_rows()[:4])).count("cg-tree") == 0
+
+
+def test_the_tree_alone_prints_and_shows():
+    tree = graphs_trace(source="virtual:h100").graph_tree()
+    assert str(tree).startswith("[simulated: h100] 4 graphs, 95 % of calls replayed")
+    assert "◉ sample" in repr(tree)
+    html = tree._repr_html_()
+    assert Markup(html).elements <= ELEMENTS
+    assert len(Rows(html).rows) == 4
+    assert "[simulated: h100]" in html
+    assert "no graph manager was looked at" in str(gpu_trace().graph_tree())

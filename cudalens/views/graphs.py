@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cudalens.frames import Trace
-from cudalens.views import graphs_text as words
 from cudalens.views import assets, graphs_tree, units
+from cudalens.views import graphs_text as words
 from cudalens.views.graphs_model import FindingView, FunctionView, GraphsView, Recording, graphs_view
 from cudalens.views.graphs_rows import Rows, marked
 from cudalens.views.markup import Node, element

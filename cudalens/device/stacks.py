@@ -214,10 +214,11 @@ def walk(depth: int = 1) -> CodeStack:
     Args:
         depth: Stack frames to leave out, from the caller's own.
     """
-    found, stack_frame = [], sys._getframe(depth)
+    found: list[tuple[CodeType, int]] = []
+    stack_frame: Any = sys._getframe(depth)
     while stack_frame is not None:
         found.append((stack_frame.f_code, stack_frame.f_lasti))
-        stack_frame = stack_frame.f_back  # type: ignore[assignment]
+        stack_frame = stack_frame.f_back
     return tuple(found)
 
 

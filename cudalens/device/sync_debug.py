@@ -107,7 +107,7 @@ class SyncDebug:
         self._set, self._get = getattr(_module, _SET), getattr(_module, _GET)
         self._users = int(self._get())
         self._plain = warnings.filters  # type: ignore[assignment]
-        warnings.filters = self._ours = _Filters(self._plain, self._entry)  # type: ignore[assignment]
+        warnings.filters = self._ours = _Filters(self._plain, self._entry)
         _filters_changed()
         self.is_on = True
         self._wrappers = {_SET: self._users_set, _GET: self._users_get}
@@ -125,9 +125,9 @@ class SyncDebug:
             if vars(_module).get(name) is self._wrappers[name]:
                 setattr(_module, name, original)
         present: Any = warnings.filters
-        if present is self._ours:
-            self._plain[:] = present.let_go()
-            warnings.filters = self._plain  # type: ignore[assignment]
+        if present is self._ours and self._ours is not None:
+            self._plain[:] = self._ours.let_go()
+            warnings.filters = self._plain
         else:  # in a block that puts back what it found, perhaps: that is then like the program's own
             for filters in (present, self._ours):
                 if isinstance(filters, _Filters):

@@ -86,7 +86,7 @@ class _Calls:
         self._parent = filled(events["parent"])
         self._tid, self._kind = filled(events["tid"]), kind
         self._work = _device_rows(events, rows)
-        self._names = events["name"].array
+        self._names = Names(events["name"])
         self._pending = Pending(events)
         self._is_call = is_call
         self._is_op = is_category(events["cat"].array, ("cpu_op",))
@@ -169,12 +169,12 @@ class _Calls:
 
     def _work_name(self, row: int) -> str:
         work = self._work.get(row, -1)
-        return str(self._names[work]) if work >= 0 else ""
+        return self._names[work] if work >= 0 else ""
 
     def _way(self, row: int) -> str:
         """``HtoD`` or ``DtoH`` of a copy call, "" where no copy of it was recorded, "other" between devices."""
         name = self._work_name(row)
-        found = _WAY.search(name or str(self._names[row]))
+        found = _WAY.search(name or self._names[row])
         return found[0] if found else "other" if name else ""
 
 
@@ -198,6 +198,17 @@ class Pending:
         """When the last of the work ends that was issued before `ts`; the smallest int64 where there was none."""
         at = int(np.searchsorted(self._issued, ts))
         return int(self._end[at - 1]) if at else int(np.iinfo(np.int64).min)
+
+
+class Names:
+    """Texts of a categorical column by row, quicker than the column itself."""
+
+    def __init__(self, column: pd.Series) -> None:
+        self._codes, self._texts = column.array.codes, [*map(str, column.array.categories), ""]
+
+    def __getitem__(self, row: int) -> str:
+        text: str = self._texts[self._codes[row]]
+        return text
 
 
 def _device_rows(events: pd.DataFrame, rows: Ints) -> dict[int, int]:

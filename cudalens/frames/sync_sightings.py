@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.frames.sync_calls import Wait, filled
+from cudalens.frames.sync_calls import Names, Wait, filled
 from cudalens.frames.sync_kinds import is_release, plain_call
 
 Ints = NDArray[np.int64]
@@ -48,10 +48,10 @@ def match(events: pd.DataFrame, waits: Sequence[Wait], seen: pd.DataFrame) -> li
     tid_of_row, tids, ts = filled(events["tid"]), filled(seen["tid"]), filled(seen["ts"])
     if not np.isin(tids, tid_of_row).any():  # the recording numbers its threads in another way
         tid_of_row, tids = np.zeros_like(tid_of_row), np.zeros_like(tids)
-    names = events["name"].array
+    names = Names(events["name"])
     waiting: dict[tuple[int, str], list[int]] = {}
     for number, wait in enumerate(waits):
-        act = _act(str(names[wait.rows[-1]]))
+        act = _act(names[wait.rows[-1]])
         waiting.setdefault((int(tid_of_row[wait.rows[0]]), act), []).append(number)
     calls = [str(call) for call in seen["call"].astype(object)]
     sighted: dict[tuple[int, str], list[int]] = {}
@@ -62,7 +62,7 @@ def match(events: pd.DataFrame, waits: Sequence[Wait], seen: pd.DataFrame) -> li
             continue
         for number, at in _pairs([waits[n] for n in waiting.get(key, ())], ts[numbers]):
             found[waiting[key][number]] = numbers[at]
-    acts = [_act(str(names[wait.rows[-1]])) for wait in waits]
+    acts = [_act(names[wait.rows[-1]]) for wait in waits]
     may_release = [act in _WITHIN_RELEASES and n < 0 for act, n in zip(acts, found, strict=True)]
     _match_releases(waits, tid_of_row, seen, (tids, ts), (may_release, found))
     return found

@@ -19,7 +19,7 @@ from cudalens.frames.build import categorical, innermost_event, is_category
 from cudalens.frames.catalog import columns_of, empty_frame
 from cudalens.frames.joining import join_frames
 from cudalens.frames.stacks import StackTable
-from cudalens.frames.sync_calls import Pending, Wait, filled, find_waits
+from cudalens.frames.sync_calls import Names, Pending, Wait, filled, find_waits
 from cudalens.frames.sync_kinds import Evidence, asked_by, asked_for, kind_of
 from cudalens.frames.sync_sightings import is_release_seen, match
 
@@ -119,7 +119,7 @@ class _Tree:
         self.start = events["ts"].to_numpy()
         self.end = self.start + events["dur"].to_numpy()
         self.parent, self._stack = filled(events["parent"]), filled(events["stack"])
-        self.names = events["name"].array
+        self.names = Names(events["name"])
         cat = events["cat"].array
         self._is_op, self._is_python = is_category(cat, ("cpu_op",)), is_category(cat, ("python_function",))
         self._is_user = self._is_op | is_category(cat, ("user_annotation",))
@@ -130,7 +130,7 @@ class _Tree:
         while row >= 0 and not self._is_op[row]:
             row = -1 if self._is_python[row] or self._is_user[row] else int(self.parent[row])
         while row >= 0 and self._is_op[row]:
-            found.append(str(self.names[row]))
+            found.append(self.names[row])
             row = int(self.parent[row])
         return tuple(found)
 
@@ -139,7 +139,7 @@ class _Tree:
         found = []
         while row >= 0:
             if self._is_python[row]:
-                found.append(str(self.names[row]))
+                found.append(self.names[row])
             row = int(self.parent[row])
         return found
 
@@ -175,7 +175,7 @@ def _programs(waits: list[Wait], tree: _Tree, until_ns: int | None) -> list[Wait
 
 def _is_plain(wait: Wait, tree: _Tree) -> bool:
     """Whether it is a wait for the device beneath nothing, as the profiler's own."""
-    return tree.parent[wait.rows[0]] < 0 and "DeviceSynchronize" in str(tree.names[wait.rows[-1]])
+    return tree.parent[wait.rows[0]] < 0 and "DeviceSynchronize" in tree.names[wait.rows[-1]]
 
 
 def _is_at_the_end(wait: Wait, tree: _Tree, around: Surroundings) -> bool:
@@ -202,7 +202,7 @@ class _Rows:
         row = max(wait.rows, key=lambda call: int(self._tree.end[call] - self._tree.start[call]))
         sighting = self._seen[seen] if seen >= 0 else {}
         ops, python = self._tree.ops(wait.rows[0]), self._tree.python(wait.rows[0])
-        calls = tuple(str(self._tree.names[call]) for call in wait.rows)
+        calls = tuple(self._tree.names[call] for call in wait.rows)
         facts = {name: self._fact(name, row) for name in ("pid", "tid")}
         for name in ("device", "stream", "num_bytes"):
             facts[name] = self._fact(name, wait.work) if wait.work >= 0 else None

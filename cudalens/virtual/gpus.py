@@ -184,18 +184,31 @@ class Gpus:
         Raises:
             torch.OutOfMemoryError: The virtual device is full; torch's own words.
         """
+        if self.serves_graphs:
+            there = self._settle_in_pool(tensor, device, block)
+            if isinstance(there, Residence):
+                return there
+            block = there
         storage: Any = tensor.untyped_storage()
-        if self.serves_graphs and (there := follow(tensor, storage)) is not None:
-            return there
         num_bytes = storage.nbytes()
         if block is None and num_bytes:
             block = self.reserve(device, num_bytes)
-        if self.serves_graphs and block is not None and keeps_bytes(block):
-            residence: Residence = move_in(self, tensor, device, block)
-            moved(tensor.untyped_storage(), residence)
-            return residence
         residence = storage.__dict__[KEY] = Residence(self, device, block, num_bytes)
         return residence
+
+    def _settle_in_pool(self, tensor: torch.Tensor, device: Device, block: Block | None) -> Residence | Block | None:
+        """As `settle` in a graph's pool, where the tensor's bytes are its segment's; elsewhere returns the block."""
+        storage = tensor.untyped_storage()
+        there = follow(tensor, storage)
+        if there is not None:
+            return there
+        if block is None and storage.nbytes():
+            block = self.reserve(device, storage.nbytes())
+        if block is None or not keeps_bytes(block):
+            return block
+        there = move_in(self, tensor, device, block)
+        moved(tensor.untyped_storage(), there)
+        return there
 
     def serve_graphs(self, device: Device, pool_id: PoolId) -> None:
         """A graph capture uses a memory pool of a device from now on."""

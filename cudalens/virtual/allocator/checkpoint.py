@@ -148,7 +148,7 @@ def _hand_out_all(heap: Heap, head: Block, blocks: tuple[BlockState, ...], frame
             continue
         pool: BlockPool = block.pool
         pool.discard(block)
-        heap.occupy(block, state.size, state.size, is_cut=block.size > state.size, stack=frames)
+        heap.occupy(block, state.size, state.size, block.size > state.size, frames)
         _check(block.address == state.address, "curr_block->ptr == block_state.ptr")
         _check(block.size == state.size, "curr_block->size == block_state.size")
         block = block.next

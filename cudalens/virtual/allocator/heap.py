@@ -73,14 +73,14 @@ class Heap:
             expandable = expandable and block.pool is pool
         pool, rest = block.pool, block.size - size
         is_cut = rest >= MIN_BLOCK if pool.is_small or expandable else rest > SMALL_LIMIT and size < self._max_split
-        return self.occupy(block, size, num_bytes, is_cut=is_cut and not pool.no_split, stack=stack)
+        return self.occupy(block, size, num_bytes, is_cut and not pool.no_split, stack)
 
     def _take(self, pool: BlockPool, stream: int, size: int, expandable: bool) -> Block | None:
         if self._collects:
             pool.num_searches += 1
         return pool.take(stream, size, expandable, self._max_split, self._rounding)
 
-    def occupy(self, block: Block, size: int, num_bytes: int, *, is_cut: bool, stack: object) -> Block:
+    def occupy(self, block: Block, size: int, num_bytes: int, is_cut: bool, stack: object) -> Block:
         """Hand out a free block, which is in no set any more.
 
         Args:

@@ -138,7 +138,7 @@ def test_memory_that_went_back_to_the_device_is_gone(h100):
     made.clear()
     first.reset()
     torch.cuda.empty_cache()
-    with pytest.raises(VirtualDeviceError, match="has not been replayed|has been freed since"):
+    with pytest.raises(VirtualDeviceError, match=r"has not been replayed|has been freed since"):
         second.replay()
     with pytest.raises(VirtualDeviceError, match=f"no memory of a graph's pool at {place.address:#x} on cuda:0"):
         provided(0).tensor_at(place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +67,7 @@ def _rows(manager: GraphManager, mark: Mark, *, is_part: bool) -> Iterator[dict[
     for node in nodes:
         state = "current" if node.id == last else "on the path" if node.id in on_path else "idle"
         yield common | _node_row(node, state, node.num_replays - mark.replays.get(node.id, 0))
-    yield from (common | row for row in _path_rows(manager, current))
+    yield from (common | row for row in _path_rows(manager, mark))
     yield from (common | _entry_row(entry) for entry in manager.log.entries(mark))
 
 
@@ -145,13 +144,11 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
     return row
 
 
-def _path_rows(manager: GraphManager, current: list[GraphNode]) -> Iterator[dict[str, Any]]:
-    paths: Counter[tuple[int, ...]] = Counter(manager.paths)
-    if current:
-        paths[tuple(node.id for node in current)] += 1
+def _path_rows(manager: GraphManager, mark: Mark) -> Iterator[dict[str, Any]]:
     nodes = {node.id: node for node in manager.nodes()}
-    for path, count in paths.most_common():
-        if path and path[-1] in nodes:
+    for path, total in manager.paths_so_far().most_common():
+        count = total - mark.paths.get(path, 0)
+        if path and path[-1] in nodes and count > 0:
             yield _named(nodes[path[-1]].variant.function) | {"kind": "path", "path": json.dumps(path), "count": count}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +39,13 @@ class Mark:
         entries: Of the log, by key.
         calls: By function.
         replays: By recording.
+        paths: By the numbers of their recordings.
     """
 
     entries: dict[Any, int] = field(default_factory=dict)
     calls: dict[int, Counts] = field(default_factory=dict)
     replays: dict[int, int] = field(default_factory=dict)
+    paths: dict[tuple[int, ...], int] = field(default_factory=dict)
 
 
 class Log:
@@ -63,13 +65,16 @@ class Log:
         entry.count += 1
         entry.finding, entry.variant = finding, variant
 
-    def mark(self, functions: Iterable[Function], nodes: Sequence[GraphNode]) -> int:
+    def mark(
+        self, functions: Iterable[Function], nodes: Sequence[GraphNode], paths: Mapping[tuple[int, ...], int]
+    ) -> int:
         """Remember how it stands now; returns what `since` takes."""
         number = next(self._numbers)
         self._marks[number] = Mark(
             {key: entry.count for key, entry in self._entries.items()},
             {function.id: replace(function.counts) for function in functions},
             {node.id: node.num_replays for node in nodes},
+            dict(paths),
         )
         return number
 

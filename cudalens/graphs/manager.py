@@ -209,9 +209,16 @@ class GraphManager:
             live = list(self._current.live_refs()) if self._current is not None else []
             check_pool(self.backend, self._recorder.pool, self.device, live)
 
+    def paths_so_far(self) -> Counter[tuple[int, ...]]:
+        """Ways that calls took, as numbers of recordings; the one that is under way included."""
+        found = Counter(self.paths)
+        if isinstance(self._current, GraphNode):
+            found[tuple(node.id for node in self._current.path)] += 1
+        return found
+
     def mark(self) -> int:
         """A point in the log, for `frame`."""
-        return self.log.mark(self.functions, self.nodes())
+        return self.log.mark(self.functions, self.nodes(), self.paths_so_far())
 
     def frame(self, since: int | None = None) -> pd.DataFrame:
         """What it did, as the ``graphs`` frame of a Trace.

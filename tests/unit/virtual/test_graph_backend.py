@@ -197,6 +197,32 @@ def test_a_tree_is_recorded_on_replays(backend, pool):
     assert c[0].item() == 10, "the branches lie in each other's place"
 
 
+def test_branches_take_the_memory_of_the_largest_not_of_all(backend, pool):
+    """What the pool reserves and has handed out at most, by the allocator's statistics."""
+    x = torch.zeros(MIB, device="cuda")
+    root, a = capture(lambda: x + 1, pool=pool)
+    state, place = backend.checkpoint(pool, 0), TensorPlace.of(a)
+    seeds = torch.cuda.memory_allocated() - x.nbytes - a.nbytes
+    backend.disown(a.untyped_storage())
+    graphs, reserved, peaks = [root], [], []
+    for num_steps in (1, 3, 2):
+        root.replay()
+        a = backend.tensor_at(place)
+        backend.restore(pool, 0, state, [a.untyped_storage()], [])
+        torch.cuda.reset_peak_memory_stats()
+        graph, made = capture(lambda n=num_steps, a=a: [a + i for i in range(n)], pool=pool)
+        peaks.append(torch.cuda.max_memory_allocated() - x.nbytes)
+        reserved.append(backend.pool_size(pool, 0).reserved_bytes)
+        for tensor in (a, *made):
+            backend.disown(tensor.untyped_storage())
+        graphs.append(graph)
+    in_seeds = [peak % MIB for peak in peaks]
+    assert [peak - extra for peak, extra in zip(peaks, in_seeds, strict=True)] == [8 * MIB, 16 * MIB, 12 * MIB]
+    assert max(in_seeds) <= seeds + len(graphs) * 2 * KIB, "seeds of graphs' random numbers, outside of the pool"
+    assert reserved[1] == reserved[2] == max(reserved), "the largest branch; the sum would be six tensors more"
+    assert backend.pool_size(pool, 0).allocated_bytes == 0
+
+
 def test_dead_outputs_are_free_and_live_ones_freed_by_their_last_holder(backend, pool):
     x = torch.ones(1000, device="cuda")
     graph, outs = capture(lambda: [x + 1, x + 2, x + 3], pool=pool)

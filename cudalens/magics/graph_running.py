@@ -101,12 +101,13 @@ class CellGraph(CellBlock):
         self._options = options
         self._marks: list[tuple[GraphManager, int]] = []
         self._plain: list[PlainRun] = []
+        self._wrapped: list[str] = []
         self._count = execution_count(shell)
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing of ours is shown."""
-        return self._options.quiet
+        """Whether no Trace is shown: nobody wants one, or no function of a manager was called."""
+        return self._options.quiet or (self.trace is not None and self.trace.graphs.empty)
 
     def __enter__(self) -> CellGraph:
         self._marks = [(manager, manager.mark()) for manager in all_managers()]
@@ -147,6 +148,7 @@ class CellGraph(CellBlock):
         from cudalens.graphs.graphed import cudagraph
 
         mutations: Any = self._options.mutations
+        self._wrapped.append(function.__name__)
         return cudagraph(mutations=mutations, check=self._options.check or None)(function)
 
     def call(
@@ -205,6 +207,20 @@ class CellGraph(CellBlock):
                 break
         self._tell(known, number, why_once)
         return value
+
+    def _show(self) -> None:
+        """Show the Trace; of functions that have only been defined, say that they are under the manager."""
+        was_shown = self._is_shown
+        super()._show()
+        if was_shown or self._options.quiet or self.trace is None or not self.trace.graphs.empty:
+            return
+        if self._wrapped:
+            verb = "runs" if len(self._wrapped) == 1 else "run"
+            print(f"{', '.join(self._wrapped)} {verb} by CUDA graphs from now on; .fn is the function itself.")  # noqa: T201
+        elif self.trace.info.status == "ok":
+            print("No function under a graph manager was called in this cell.")  # noqa: T201
+        while self._notes:
+            print(self._notes.pop(0))  # noqa: T201
 
     def _tell(self, known: KnownCell, number: int, why_once: str) -> None:
         """Say how often the cell ran, where that is not plain."""

@@ -213,6 +213,8 @@ def test_other_code_under_the_same_name_takes_its_place(cuda):
 
 def test_a_cell_that_defines_functions_wraps_them(cuda):
     cuda.run("%%cudagraph -v t\ndef step(v):\n    return half(v) + 1\ndef half(v):\n    return v / 2")
+    assert cuda.shown == []
+    assert cuda.capsys.readouterr().out == "step runs by CUDA graphs from now on; .fn is the function itself.\n"
     assert "cudagraph of step" in repr(cuda["step"])
     assert not hasattr(cuda["half"], "fn")
     assert cuda["step"].fn.__name__ == "step"

@@ -287,3 +287,14 @@ def test_the_tree_alone_prints_and_shows():
     assert len(Rows(html).rows) == 4
     assert "[simulated: h100]" in html
     assert "no graph manager was looked at" in str(gpu_trace().graph_tree())
+
+
+def test_the_widget_sends_the_graphs_when_asked():
+    from cudalens.views.widget import TimelineWidget
+
+    widget = TimelineWidget(graphs_trace())
+    sent = []
+    widget.send = lambda content, buffers=None: sent.append((content, buffers))
+    widget._answer(widget, {"kind": "request", "id": 1, "want": "graphs"}, [])
+    assert sent == [({"id": 1}, [graphs.pack(graphs_trace())])]
+    widget.close()

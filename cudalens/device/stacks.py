@@ -277,7 +277,7 @@ def frames_of(stack: object, *, depth: int | None = None, user_only: bool = Fals
     """
     named = [_stack_frame(entry) for entry in _entries(stack)]
     first = next((n for n, entry in enumerate(named) if entry.is_user), len(named))
-    kept = [entry for entry in named[first:] if entry.is_user or not user_only]
+    kept = [e for e in named[first:] if e.is_user or not (user_only or is_own(e.filename))]
     return _without_shell(kept)[:depth]
 
 

@@ -14,6 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import cudalens
 from cudalens import RaceError, SanitizerError
 from cudalens.device import hooks, modes
+from cudalens.device.stacks import frames_of, is_own
 from cudalens.sanitizer import RaceKind, RaceWarning, access, running
 from cudalens.virtual import device
 
@@ -65,8 +66,6 @@ def test_five_hundred_reads_and_one_write_are_one_race(side):
 
 
 def test_both_accesses_have_their_stacks(side):
-    from cudalens.device.stacks import frames_of
-
     with cudalens.sanitize() as san:
         race(side)
     (found,) = san.races
@@ -432,6 +431,10 @@ def test_threads_that_start_meanwhile_are_seen(gpu):
     assert [found.kind for found in san.races] == [RaceKind.WRITE_AFTER_WRITE]
     assert seen == [2]
     assert "run" not in vars(thread)
+    stack = frames_of(san.races[0].second.stack)
+    assert stack[0].function == "work"
+    assert stack[-1].function == "_bootstrap"
+    assert not [frame for frame in stack if is_own(frame.filename)]
 
 
 def test_many_threads_at_once(gpu):

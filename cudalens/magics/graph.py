@@ -97,4 +97,4 @@ def _trace() -> Trace:
     from cudalens.graphed import graphs_trace
     from cudalens.magics.graph_running import all_managers
 
-    return graphs_trace([(manager, None) for manager in all_managers()], "graphs")
+    return graphs_trace([(manager, None) for manager in all_managers()], "this session")

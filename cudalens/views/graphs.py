@@ -113,6 +113,7 @@ def _tree(view: GraphsView, max_bytes: int) -> Node | None:
         ),
         element("p", note, class_="cg-note") if note else None,
         _legend(view.recordings.values()),
+        element("p", words.UNMEASURED, class_="cg-note cg-legend") if words.is_unmeasured(view) else None,
         class_="cg-main",
     )
 

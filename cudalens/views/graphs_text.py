@@ -187,7 +187,16 @@ def _tree(view: GraphsView) -> list[str]:
         lines[_MAX_LINES:] = [f"and {more} lines more; trace.to_html() shows them, trace.graphs holds them"]
     if view.num_hidden:
         lines.append(f"and {units.plural(view.num_hidden, 'recording')} more in trace.graphs")
-    return [*lines, *_legend(view.recordings.values())]
+    return [*lines, *_legend(view.recordings.values()), *([UNMEASURED] if is_unmeasured(view) else [])]
+
+
+UNMEASURED: Final = "Eager was not timed: --check, or cudagraph(fn, check=True), times it and compares the results."
+
+
+def is_unmeasured(view: GraphsView) -> bool:
+    """Whether replays were timed and eager never was."""
+    known = view.recordings.values()
+    return any(r.replay_ns is not None for r in known) and all(r.eager_ns is None for r in known)
 
 
 def _legend(recordings: Iterable[Recording]) -> list[str]:

@@ -163,3 +163,11 @@ def test_explaining_and_listing_alone():
     assert "Nothing to explain" in graphs_text.explain_text(graphs_trace([function(0, "f", replays=1)]))
     assert graphs_text.functions_text(trace).split("\n")[1].split()[:2] == ["update_cache", "41"]
     assert "No function" in graphs_text.functions_text(gpu_trace())
+
+
+def test_how_to_measure_is_told_where_nothing_was():
+    replayed = recording(0, "f", replays=9, eager_ns=None)
+    assert graphs_text.UNMEASURED in graphs_text.report_text(graphs_trace([replayed]))
+    for other in (recording(1, "g", 0), recording(1, "g", 0, replay_ns=None)):
+        assert graphs_text.UNMEASURED not in graphs_text.report_text(graphs_trace([other]))
+    assert graphs_text.UNMEASURED not in graphs_text.report_text(graphs_trace([replayed, recording(1, "g", 0)]))

@@ -24,6 +24,7 @@ from cudalens.errors import ProfilerError
 from cudalens.frames import Problem, RunInfo, Trace, empty_frame
 from cudalens.frames.joining import join_frames
 from cudalens.frames.syncs import CLOCK_SKEW_NS, Surroundings, build_syncs
+from cudalens.graphs.collector import GraphCollector
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, about, ranges
 from cudalens.sanitizer.collector import RaceCollector
 from cudalens.virtual.collector import VirtualCollector
@@ -271,7 +272,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         self._session: Session | None = None
         self._virtual = VirtualCollector(memory=memory, host_only=cpu_only, metrics_hz=_modelled_hz(metrics))
         self._collector = ProfilerCollector(self._options, self._virtual)
-        self._races = RaceCollector()
+        self._races, self._graphs = RaceCollector(), GraphCollector()
         self._looks_for_syncs = syncs
         self._syncs = SyncCollector(is_wanted=syncs, now=self._virtual.now_ns)
         self._program_ended_ns: int | None = None
@@ -324,7 +325,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             self._range = ranges.open_range(self._name)
             return self
         readings = [self._readings] if self._readings else []
-        session = Session([self._collector, self._virtual, self._races, self._syncs, *readings])
+        session = Session([self._collector, self._virtual, self._races, self._graphs, self._syncs, *readings])
         self._held.install()
         try:
             session.start()

@@ -1,9 +1,11 @@
 """CUDA-graph trees for any function: record once, replay when that is safe, and say why not when it is not.
 
-step = cudalens.cudagraph(step)        # or as a decorator; modules too, with backward through them
-for batch in batches:
-    out = step(batch)                  # 1st warms up, 2nd records, later ones replay
-cudalens.graphs.manager().frame()      # recordings, skips and re-recordings with their reasons
+The first call warms up, the second records, later ones replay::
+
+    step = cudalens.cudagraph(step)        # or as a decorator; modules too, with backward through them
+    for batch in batches:
+        out = step(batch)
+    cudalens.graphs.manager().frame()      # recordings, skips and re-recordings with their reasons
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -40,7 +39,7 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
     if not kwargs and all(isinstance(arg, _PLAIN) for arg in args):
         leaves, spec = list(args), None
     else:
-        leaves, spec = pytree.tree_flatten((args, kwargs))
+        leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=is_size)
     key = (spec, torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *_autocast(), *map(key_of, leaves))
     hash(key)
     return Arguments(leaves, spec, key)
@@ -54,6 +53,11 @@ def unflatten(leaves: list[Any], spec: Any) -> tuple[tuple[Any, ...], dict[str, 
     return args, kwargs
 
 
+def is_size(value: Any) -> bool:
+    """Whether something is a torch.Size: torch.utils._pytree would put it together again as a plain tuple."""
+    return isinstance(value, torch.Size)
+
+
 def _autocast() -> tuple[Any, ...]:
     if not torch.is_autocast_enabled("cuda"):
         return (False,)
@@ -65,7 +69,8 @@ def key_of(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
         if leaf.layout is not torch.strided:
             return leaf.layout, leaf.dtype, leaf.device
-        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad
+        flags = leaf.requires_grad, leaf.is_conj(), leaf.is_neg()
+        return leaf.shape, leaf.stride(), leaf.dtype, leaf.device, *flags
     return type(leaf), leaf
 
 
@@ -109,7 +114,7 @@ def describe(key: tuple[Any, ...]) -> str:
 def labels_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
     """What a person calls each leaf of a call: ``x``, ``cache[0]``, ``batch['ids']``."""
     names = _parameter_names(function, len(args))
-    found, _ = pytree.tree_flatten_with_path((args, kwargs))
+    found, _ = pytree.tree_flatten_with_path((args, kwargs), is_leaf=is_size)
     labels = []
     for path, _ in found:
         side, first = cast("Any", path[0]), cast("Any", path[1])
@@ -128,7 +133,6 @@ def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
     return (names + [f"{rest}[{n}]" for n in range(count)])[:count]
 
 
-@functools.lru_cache(maxsize=256)
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function.forward if isinstance(function, torch.nn.Module) else function)
 

@@ -134,7 +134,7 @@ class CudaBackend:
             "storage_offset": place.storage_offset,
         }
         made: torch.Tensor = torch._C._construct_CUDA_Tensor_From_Storage_And_Metadata(metadata, cast("Any", storage))
-        return made
+        return place.flagged(made)
 
     def disown(self, storage: torch.UntypedStorage) -> None:
         """Give the block of `storage` back now."""

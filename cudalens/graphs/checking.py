@@ -67,7 +67,7 @@ def _run(node: GraphNode, leaves: list[Any]) -> list[Any]:
     if variant.mode == "backward":
         return variant.program.run(leaves)
     args, kwargs = arguments.unflatten(leaves, variant.spec)
-    return torch.utils._pytree.tree_leaves(variant.function.call(*args, **kwargs))
+    return torch.utils._pytree.tree_leaves(variant.function.call(*args, **kwargs), is_leaf=arguments.is_size)
 
 
 def _written(node: GraphNode, leaves: Sequence[Any]) -> list[tuple[str, torch.Tensor]]:

@@ -30,7 +30,7 @@ from cudalens.graphs.outputs import (
 from cudalens.graphs.reasons import Finding, Reason
 
 if TYPE_CHECKING:
-    from cudalens.device.graph_backend import GraphBackend
+    from cudalens.device.graph_backend import GraphBackend, TensorPlace
     from cudalens.graphs.programs import Derivative
 
 PathIndex = tuple[int, int]
@@ -264,7 +264,7 @@ class GraphNode:
         ref = self.refs[position]
         assert ref is not None
         kept = ref.kept
-        if kept is not None and not (kept.requires_grad or kept._backward_hooks):
+        if kept is not None and _is_untouched(kept, output.place):
             return kept
         tensor = self._backend.tensor_at(output.place)
         if output.is_shared or self.variant.mode == "backward":  # autograd takes a gradient over only where it is alone
@@ -317,6 +317,18 @@ class _Timed:
     def __exit__(self, *exception: object) -> None:
         self._end.record()
         self._samples.append((self._start, self._end))
+
+
+def _is_untouched(tensor: torch.Tensor, place: TensorPlace) -> bool:
+    """Whether a tensor that was handed out before still is as it was made, whatever its users did to it."""
+    return (
+        tensor.shape == place.size
+        and tensor.stride() == place.stride
+        and tensor.dtype == place.dtype
+        and tensor.data_ptr() == place.address + place.storage_offset * place.dtype.itemsize
+        and not (tensor.requires_grad or tensor.__dict__ or tensor._backward_hooks or any(place.flags))
+        and tensor.grad is None
+    )
 
 
 def _address_at(container: Any, key: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
@@ -150,18 +150,24 @@ def view_of_leaf(leaf: torch.Tensor, output: AliasOfLeaf) -> torch.Tensor:
         return leaf
     place = output.place
     if place.dtype == leaf.dtype:
-        return leaf.as_strided(place.size, place.stride, leaf.storage_offset() + place.storage_offset)
+        return _flagged(leaf.as_strided(place.size, place.stride, leaf.storage_offset() + place.storage_offset), place)
     ratio = leaf.element_size() / place.dtype.itemsize
     start = int(leaf.storage_offset() * ratio) + place.storage_offset
-    return leaf.detach().view(place.dtype).as_strided(place.size, place.stride, start)
+    return _flagged(leaf.detach().view(place.dtype).as_strided(place.size, place.stride, start), place)
+
+
+def _flagged(view: torch.Tensor, place: TensorPlace) -> torch.Tensor:
+    is_conj, is_neg = place.flags
+    view = view.conj() if is_conj else view
+    return torch._neg_view(view) if is_neg else view
 
 
 def _relative(place: TensorPlace, given: torch.Tensor) -> TensorPlace:
     ratio = given.element_size() / place.dtype.itemsize
     start = place.storage_offset - int(given.storage_offset() * ratio)
-    return TensorPlace(place.address, place.num_bytes, place.size, place.stride, start, place.dtype, place.device)
+    return replace(place, storage_offset=start)
 
 
 def _is_same(place: TensorPlace, given: torch.Tensor) -> bool:
     own = (tuple(given.shape), given.stride(), given.storage_offset(), given.dtype)
-    return own == (place.size, place.stride, place.storage_offset, place.dtype)
+    return not any(place.flags) and own == (place.size, place.stride, place.storage_offset, place.dtype)

@@ -10,7 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from cudalens.errors import GraphError
-from cudalens.graphs.arguments import unflatten
+from cudalens.graphs.arguments import is_size, unflatten
 from cudalens.graphs.watching import Watch
 
 _CONSTANTS: Final = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size, slice)
@@ -61,7 +61,7 @@ class Inference:
         if isinstance(result, torch.Tensor):
             outputs, self.result_spec = [result], None
         else:
-            outputs, self.result_spec = pytree.tree_flatten(result)
+            outputs, self.result_spec = pytree.tree_flatten(result, is_leaf=is_size)
         check_outputs(outputs, self._name)
         self.num_results = len(outputs)
         return outputs

@@ -69,6 +69,8 @@ def _refusal(function: Function, leaves: Sequence[Any], labels: Sequence[str], d
         what = f"'{label}'"
         if leaf.layout is not torch.strided or type(leaf) not in (torch.Tensor, torch.nn.Parameter):
             return Finding(Reason.ODD_TENSOR, f"{what} ({type(leaf).__name__}, {leaf.layout})", function.place)
+        if leaf.is_conj() or leaf.is_neg():
+            return Finding(Reason.ODD_TENSOR, f"{what} (conjugated or negated only when it is read)", function.place)
         if not leaf.is_cuda:
             return Finding(Reason.CPU_INPUT if leaf.dim() else Reason.CPU_SCALAR, what, function.place)
         if leaf.get_device() != device:

@@ -171,6 +171,17 @@ def place(depth: int = 1) -> Place:
     return NOWHERE
 
 
+def place_of(code: CodeType, instruction: int) -> Place | None:
+    """The place of an instruction; None where its code is none of the user's."""
+    entry = _known.get(id(code))
+    if entry is None:
+        entry = _known[id(code)] = (code, None if is_passed_by(code.co_filename) else {})
+    places = entry[1]
+    return (
+        None if places is None else places.get(instruction) or places.setdefault(instruction, Place(code, instruction))
+    )
+
+
 def forget_places() -> None:
     """Let go of code that nobody else holds any more, such as that of notebook cells that have run.
 
@@ -271,7 +282,7 @@ def frames_of(stack: object, *, depth: int | None = None, user_only: bool = Fals
     """A call stack, innermost first, from the innermost entry of the user's on.
 
     Args:
-        stack: Taken by `gatherer`, or an object whose `entries()` are what torch makes of such a one; None for no stack.
+        stack: Taken by `gatherer`, or an object whose `entries()` are what torch makes of such a one; None for none.
         depth: Entries at most.
         user_only: Leave out torch's own entries farther out too.
     """

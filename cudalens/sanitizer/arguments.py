@@ -66,6 +66,19 @@ _PIECES: Final = (
 """The dense tensors that a sparse one is made of, by layout."""
 
 
+def storage_of(tensor: Any) -> Any:
+    """The storage of a tensor; None for one without (sparse, nested, of a functorch level)."""
+    try:
+        return tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def dense(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+    """The tensors with a storage that a tensor is made of: itself, most often."""
+    return pieces(tensor) if storage_of(tensor) is None else (tensor,)
+
+
 def pieces(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
     """The dense tensors that a tensor without a storage of its own is made of; nothing where that cannot be told."""
     with _disable_current_modes():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from cudalens.device import hooks, records
 from cudalens.sanitizer.captures import Recording
-from cudalens.sanitizer.engine.accesses import Op, visits_in
+from cudalens.sanitizer.engine.accesses import Info, Op, visits_in
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector, Visit
 from cudalens.sanitizer.engine.races import Race
@@ -24,7 +25,7 @@ class Callbacks:
         memory: The storages.
         log: What has happened.
         site_of: Where the program is now.
-        is_inside: Whether the calling thread is inside of an operator.
+        lock: Held while the engine is at work.
 
     Attributes:
         streams: The lines of the streams.
@@ -37,11 +38,11 @@ class Callbacks:
         memory: Memory,
         log: Log,
         site_of: Callable[[], Any],
-        is_inside: Callable[[], bool],
+        lock: AbstractContextManager[Any],
     ) -> None:
         self._detector, self._clocks, self._memory, self._log = detector, detector.clocks, memory, log
-        self._site_of, self._is_inside = site_of, is_inside
-        self.streams = Streams(detector.clocks)
+        self._site_of = site_of
+        self.streams = Streams(detector.clocks, lock)
         self._device = 0
         self._recordings: dict[int, Recording] = {}
         self.open_captures: list[Recording] = []
@@ -131,13 +132,7 @@ class Callbacks:
         self._line(record.stream)
 
     def _on_allocated(self, record: Any) -> None:
-        if self._is_inside():
-            self._memory.handed_out(record.address, None, None)
-        else:
-            self._memory.handed_out(record.address, self._site_of(), self.streams.of_operator(self._device))
-
-    def _on_freed(self, record: Any) -> None:
-        self._memory.given_back(record.address, self._site_of)
+        self._memory.handed_out(record.address, self._site_of(), self.streams.of_operator(self._device))
 
     def _on_recorded_stream(self, record: Any) -> None:
         self._memory.record_stream(record.address, self._line(record.stream))
@@ -161,7 +156,10 @@ class Callbacks:
         if recording is None:  # captured before the sanitizer was on: nothing is known of it
             return ()
         visits = recording.visits(self._detector.shadow, self._clocks.host.vector)
-        return self._replay(self._line(record.stream), visits)
+        line = self._line(record.stream)
+        for _, _, fields in visits:
+            Info(*fields).life.is_shared |= Info(*fields).life.owner is not line
+        return self._replay(line, visits)
 
     def _on_graph_gone(self, record: Any) -> None:
         self._recordings.pop(record.graph, None)
@@ -179,7 +177,6 @@ _ACTS: Final[dict[type[hooks.Record], Callable[[Callbacks, Any], Sequence[Race] 
     records.StreamFoundDone: Callbacks._on_stream_synchronized,
     hooks.DeviceSynchronized: Callbacks._on_device_synchronized,
     hooks.MemoryAllocated: Callbacks._on_allocated,
-    hooks.MemoryFreed: Callbacks._on_freed,
     hooks.BlockRecordedOnStream: Callbacks._on_recorded_stream,
     hooks.CaptureBegan: Callbacks._on_capture_began,
     hooks.CaptureEnded: Callbacks._on_capture_ended,

@@ -18,6 +18,7 @@ from cudalens._doors import open_door
 from cudalens.device import clock, hooks, launches, modes, queries, stacks
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.errors import RaceError, SanitizerError
+from cudalens.sanitizer import calls
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.log import Log
@@ -144,7 +145,8 @@ class Sanitizer:
         self.stack_depth = _checked_depth(stack_depth)
         patterns = [suppress] if isinstance(suppress, str) else list(suppress)
         self._suppressions = Suppressions(patterns + (read_suppressions(suppress_file) if suppress_file else []))
-        self._findings = Findings(self._accepts)
+        accepts: Callable[[Race], bool] = functools.partial(_is_asked_for, self._kinds, self._suppressions)
+        self._findings = Findings(accepts)
         self._num_told = 0
         self._watch: Watch | None = None
         self._subscription: hooks.Subscription | None = None
@@ -162,16 +164,19 @@ class Sanitizer:
     @property
     def races(self) -> list[Race]:
         """The findings so far, in order of discovery; `Race.count` says how often each was seen."""
+        self._catch_up()
         return list(self._findings.races)
 
     @property
     def num_seen(self) -> int:
         """How often races were seen in all."""
+        self._catch_up()
         return sum(self._findings.counts.values())
 
     @property
     def log(self) -> Log:
         """The last records of the run, which a suggested fix can be checked against; empty once it is off."""
+        self._catch_up()
         return self._watch.log if self._watch is not None else Log()
 
     def start(self) -> None:
@@ -183,7 +188,8 @@ class Sanitizer:
         if self._watch is not None:
             raise SanitizerError("this sanitizer is on already; stop() it first, or make another.")
         self.error = None
-        watch = Watch(self._findings, len(_running), self._on_races, self._failed)
+        is_prompt = self._on_race != "collect"
+        watch = Watch(self._findings, len(_running), self._on_races, self._failed, is_prompt=is_prompt)
         self._watch = watch
         try:
             self._subscription = hooks.subscribe(
@@ -210,11 +216,14 @@ class Sanitizer:
 
     def stop(self) -> None:
         """End watching: no mode, no subscription and no replaced method of ours is left. Nothing where it is off."""
+        self._catch_up()
         watch, self._watch = self._watch, None
         if watch is None:
             return
         self._last = self._status_of(watch)
-        self._ended_log = watch.log if self._findings.races else Log()
+        if not self._findings.races:
+            watch.log.clear()
+        self._ended_log = watch.log
         if self in _running:
             _running.remove(self)
             queries.unwatch()
@@ -231,7 +240,13 @@ class Sanitizer:
         watch.end()
         del watch  # what it remembers holds places
         if not _running:
+            calls.forget()
             stacks.forget_places()
+
+    def _catch_up(self) -> None:
+        """See to it that all that has happened is judged."""
+        if self._watch is not None:
+            self._watch.catch_up()
 
     def __enter__(self) -> Sanitizer:
         self.start()
@@ -246,6 +261,7 @@ class Sanitizer:
 
     def clear(self) -> None:
         """Forget the races found so far; what is on goes on, and finds them anew."""
+        self._catch_up()
         self._findings.clear()
         self._unraised.clear()
         self._ended_log = Log()
@@ -258,15 +274,22 @@ class Sanitizer:
 
     def status(self) -> Status:
         """How it is doing."""
+        self._catch_up()
         return self._status_of(self._watch) if self._watch is not None else self._last
 
     def count_streams(self) -> Callable[[], int]:
         """Count the streams that work is put on from now on; what is returned says how many it has been so far."""
         if self._watch is None:
             return lambda: 0
+        self._catch_up()
         clocks = self._watch.detector.clocks
         since = clocks.epochs()
-        return lambda: clocks.num_worked(since)
+
+        def count() -> int:
+            self._catch_up()
+            return clocks.num_worked(since)
+
+        return count
 
     _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, 0, None, ())
 
@@ -287,16 +310,13 @@ class Sanitizer:
             guessed=tuple(sorted(watch.guessed)),
         )
 
-    def _accepts(self, race: Race) -> bool:
-        return race.kind in self._kinds and not (len(self._suppressions) and self._suppressions.hides(race))
-
     def _on_races(self, races: Sequence[Race], may_raise: bool) -> None:
         """Races were seen, perhaps for the first time."""
         found = self._findings.races
         fresh, self._num_told = found[self._num_told :], len(found)
         now_ns = clock.now_ns()
         for race in fresh:
-            race.seen_ns = now_ns
+            race.seen_ns = now_ns if race.seen_ns is None else race.seen_ns
         if self._on_race == "warn":
             for race in fresh:
                 _warn(race)
@@ -445,6 +465,10 @@ def _enter_thread(watch: Watch, thread: threading.Thread, *args: Any, **kwargs: 
 def _host_reads(watch: Watch, tensor: Any, *args: Any, **kwargs: Any) -> None:
     if isinstance(tensor, torch.Tensor):
         watch.host_reads(tensor)
+
+
+def _is_asked_for(kinds: frozenset[RaceKind], suppressions: Suppressions, race: Race) -> bool:
+    return race.kind in kinds and not (len(suppressions) and suppressions.hides(race))
 
 
 def _warn(race: Race) -> None:

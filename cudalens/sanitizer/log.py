@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from cudalens.sanitizer.engine import records as r
-from cudalens.sanitizer.engine.accesses import Info, Life, Site, visits_in
+from cudalens.sanitizer.engine.accesses import Info, Life, visits_in
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Visit
 from cudalens.sanitizer.engine.regions import Region
@@ -99,7 +99,8 @@ def _extent(life: Life) -> Region:
 
 
 def _place(site: Any) -> r.Place:
-    return Site(*site[:2]).place if site else None
+    place: r.Place = site.place if site else None
+    return place
 
 
 _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {

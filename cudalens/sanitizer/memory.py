@@ -3,17 +3,21 @@
 torch's callbacks give the address of a block that was handed out or came back, and not its size. The size is learned
 from the storage, when an operator first shows it. What is known of a storage hangs on torch's storage object, which
 lives as long as the storage does, so that one look finds it and its end takes it away.
+
+A `Life` hangs there as soon as an operator shows the storage. Where it lies among what was there before (`settle`), and
+which bytes of it a view has (`resolve`), is found out when the operator is judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final
 
 import torch
 
-from cudalens.sanitizer.engine.accesses import Life, Op, Use
-from cudalens.sanitizer.engine.blocks import Block
+from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Life, Op, Use
+from cudalens.sanitizer.engine.blocks import NOWHERE, Block
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
@@ -43,6 +47,10 @@ class Memory:
         run: Marks lives of this run.
         told: Called with ``("free", life)`` and ``("record_stream", life, line)``, for the log.
         host_end: Called with the life of host memory whose storage has died.
+
+    Attributes:
+        plain: The life of all host memory that nothing asynchronous touched.
+        live: Lives of the GPUs' storages that were shown, by address, until they are given back.
     """
 
     def __init__(
@@ -58,7 +66,8 @@ class Memory:
         self._blocks = detector.shadow.by_start
         self._handed: dict[int, Any] = {}
         self._recorded: dict[int, set[Line]] = {}
-        self.plain: Final = Life(Block(0, 0), 0, 0, None)
+        self.live: Final[dict[int, Life]] = {}
+        self.plain: Final = Life(NOWHERE, 0, 0, None)
         self.plain.run, self.plain.device = run, -2
 
     @property
@@ -73,29 +82,31 @@ class Memory:
         self.plain.run = None
         self._handed.clear()
         self._recorded.clear()
-        for block in self._detector.shadow.blocks:
-            if block.life is not None:
-                for life in (block.life, *(block.life.aliases or ())):
-                    life.run, life.is_live, life.whole, life.site, life.block = (
-                        None,
-                        False,
-                        None,
-                        None,
-                        self.plain.block,
-                    )
+        lives = list(self.live.values())
+        lives += [block.life for block in self._detector.shadow.blocks if block.life is not None]
+        for main in lives:
+            for life in (main, *(main.aliases or ())):
+                life.run, life.is_live, life.whole, life.site, life.block = None, False, None, None, NOWHERE
+        self.live.clear()
+        self._detector.shadow.clear()
 
-    def handed_out(self, address: int, site: Any, line: Line | None) -> None:
-        """The allocator handed out the block at an address. It takes no lock.
+    def handed_out(self, address: int, site: Any, line: Line) -> None:
+        """The allocator handed out the block at an address, outside of any operator.
 
         Args:
             address: Where.
-            site: Where the program asked for it; None inside of an operator, which will show it.
-            line: Whose pool it came from; None inside of an operator.
+            site: Where the program asked for it.
+            line: Whose pool it came from.
         """
         self._handed[address] = (site, line)
 
-    def given_back(self, address: int, site_of: Callable[[], Any]) -> None:
-        """The block at an address went back to the allocator."""
+    def given_back(self, address: int, site: Any = None) -> None:
+        """The block at an address went back to the allocator.
+
+        Args:
+            address: Where.
+            site: Where the program let go of it; None where its owner alone has used it.
+        """
         if self._handed:
             self._handed.pop(address, None)
         if self._recorded:
@@ -103,10 +114,13 @@ class Memory:
         block = self._blocks.get(address)
         if block is None or (life := block.life) is None or not life.is_live:
             return
-        if life.recorded is None and life.aliases is None and block.is_used_only_by(life.owner):
+        if site is None and life.recorded is None and life.aliases is None:
             life.is_live, life.run = False, None  # the everyday case; there is nothing to tell
             return
-        life.freed_site = site_of()  # it may turn out to be freed too early
+        life.freed_site = site  # it may turn out to be freed too early
+        for alias in life.aliases or ():
+            if self.live.get(alias.start) is alias:
+                del self.live[alias.start]
         self._detector.free(life)
         self._told(("free", life))
 
@@ -117,37 +131,61 @@ class Memory:
         if life is None or not life.is_live or address in self._handed:
             self._recorded.setdefault(address, set()).add(line)  # no operator has shown it yet
             return
+        life.is_shared = True
         self._detector.record_stream(life, line)
         self._told(("record_stream", life, line))
 
-    def meet_result(  # noqa: C901 - the path of every result, where a call costs more than a branch
-        self, tensor: torch.Tensor, storage: Any, site: Any, line: Line, device: int, is_filled: bool
-    ) -> Life:
-        """`meet` for what an operator on a GPU returned: the everyday case without a detour.
+    def meet(self, storage: Any, device: int, site: Any, line: Line | None) -> Life:
+        """The life of a GPU's storage that is new here. It has no place in the shadow yet.
 
         Args:
-            tensor: What it returned.
-            storage: Its storage.
-            site: Of the operator.
-            line: Its line.
-            device: Its GPU.
-            is_filled: The operator is about to be launched on this line; it writes all of the tensor.
+            storage: The storage.
+            device: Index of its GPU.
+            site: Of the operator that shows it; None where it is an argument's: it was made elsewhere.
+            line: The operator's, likewise.
         """
-        num_bytes, address = storage.nbytes(), storage.data_ptr()
+        num_bytes = storage.nbytes()
+        if not num_bytes:  # not kept with the storage, which may grow
+            life = Life(NOWHERE, 0, 0, line)
+        else:
+            address = storage.data_ptr()
+            life = Life(NOWHERE, address, num_bytes, line)
+            storage.__dict__[self._key] = life
+            if line is None:
+                self.live.setdefault(address, life)  # there may be another storage over the same memory
+            else:
+                self.live[address] = life
+        life.site, life.run, life.device = site, self._run, device
+        return life
+
+    def settled(self, life: Life) -> Life:
+        """A life, with its place in the shadow, for those who cannot wait until an operation is judged."""
+        if life.block is NOWHERE and life.num_bytes and life.run is self._run:
+            self._settle_slowly(life)
+        return life
+
+    def settle(self, life: Life, is_filled: bool) -> None:  # noqa: C901 - the path of every result
+        """Find out what was where a life is now: the everyday case without a detour.
+
+        Args:
+            life: The life.
+            is_filled: The operation that showed it is about to write all of it, on its owner's line.
+        """
+        line = life.owner
+        if line is None or self._recorded:
+            return self._settle_slowly(life)
+        num_bytes, address = life.num_bytes, life.start
         block = self._blocks.get(address)
         end = address + (num_bytes + _GRANULE - 1) // _GRANULE * _GRANULE
-        is_filled = is_filled and bool(num_bytes) and num_bytes == tensor.nbytes and tensor.is_contiguous()
-        if self._recorded:
-            return self.meet(tensor, storage, site, line, device=device)
         if block is None or block.end != end:
             if is_filled and address not in self._handed:
                 block = self._detector.shadow.supersede(address, end, address + num_bytes, line)
             else:
                 block = None
             if block is None:
-                return self.meet(tensor, storage, site, line, device=device)
-        elif block.releases or block.life is None or block.life.is_live:
-            return self.meet(tensor, storage, site, line, device=device)
+                return self._settle_slowly(life)
+        elif block.releases or (block.life.is_live if block.life is not None else address in self._handed):
+            return self._settle_slowly(life)
         former = block.life
         if block.past and block.past_from < address + num_bytes:
             if is_filled and block.past_line is line:
@@ -156,82 +194,46 @@ class Memory:
                 block.recall(self._detector.clocks.host.vector)
         if block.num_cells > _MANY_CELLS:
             block.drop_empty()
-        life = block.life = Life(block, address, num_bytes, line, block.generation)
+        life.block, life.generation = block, block.generation
+        block.life = life
         block.generation += 1
         if former is not None and former.num_bytes == num_bytes:
             life.whole = former.whole
         else:
             life.whole = self._whole(block, address, num_bytes)
-        life.site, life.run, life.device = site, self._run, device
-        if is_filled:
-            shape = tensor.shape
-            life.shape, life.dtype = SHAPES.setdefault(shape, shape), tensor.dtype
-        storage.__dict__[self._key] = life
-        return life
+        return None
 
-    def _whole(self, block: Block, address: int, num_bytes: int) -> Cell | None:
-        if not num_bytes:
-            return None
+    def _whole(self, block: Block, address: int, num_bytes: int) -> Cell:
         key = (address, num_bytes)
         cell = block.layouts.get(key)
         if cell is None:
             cell = block.layouts[key] = block.cell(Region(address, num_bytes), self._detector.clocks.host.vector)
         return cell
 
-    def meet(self, tensor: torch.Tensor, storage: Any, site: Any, line: Line | None, *, device: int = -1) -> Life:
-        """The life of a storage that is new here.
-
-        Args:
-            tensor: One that has it.
-            storage: The storage.
-            site: Of the operator that shows it; None where the tensor is an argument: it was made elsewhere.
-            line: The operator's, likewise.
-            device: Index of its GPU, where the caller knows.
-
-        Returns:
-            Its life: `plain` for host memory that nothing asynchronous touched.
-        """
-        if device < 0:
-            device = tensor.get_device() if tensor.is_cuda else -1
-        if device < 0:
-            storage.__dict__[self._key] = self.plain
-            return self.plain
-        num_bytes = storage.nbytes()
-        if not num_bytes:
-            return self._empty(device)
-        address = storage.data_ptr()
+    def _settle_slowly(self, life: Life) -> None:
+        address = life.start
         handed = self._handed.pop(address, None)
-        life = self._aliased(address, num_bytes) if handed is None else None
-        if life is None:
-            if handed is not None and handed[0] is not None:
-                site, line = handed
-            extent = -(-num_bytes // _GRANULE) * _GRANULE
-            life = self._detector.alloc("", address, num_bytes, line, extent=extent)
-            life.site = site
-            if address in self._recorded:
-                for recorded in self._recorded.pop(address):
-                    self.record_stream(address, recorded)
-        life.run, life.device = self._run, device
-        storage.__dict__[self._key] = life
-        return life
+        if handed is None and self._is_alias(life):
+            return
+        if handed is not None:
+            life.site, life.owner = handed
+        self._detector.settle(life, -(-life.num_bytes // _GRANULE) * _GRANULE)
+        for recorded in self._recorded.pop(address, ()):
+            self.record_stream(address, recorded)
 
-    def _empty(self, device: int) -> Life:
-        """The life of a storage without bytes; not kept with it, which may grow."""
-        life = Life(self.plain.block, 0, 0, None)
-        life.run, life.device = self._run, device
-        return life
-
-    def _aliased(self, address: int, num_bytes: int) -> Life | None:
-        """Another view of a living allocation, where a second storage shows the same memory."""
+    def _is_alias(self, life: Life) -> bool:
+        """Whether it is another view of a living allocation, where a second storage shows the same memory."""
+        address, num_bytes = life.start, life.num_bytes
         block = self._detector.shadow.find(address, address + num_bytes)
         main = None if block is None else block.life
         if main is None or not main.is_live:
-            return None
-        alias = Life(main.block, address, num_bytes, main.owner, main.generation)
-        alias.name, alias.site = main.name, main.site
-        alias.whole = main.block.cell(Region(address, num_bytes), self._detector.clocks.host.vector)
-        main.aliases = [*(main.aliases or ()), alias]
-        return alias
+            return False
+        life.block, life.owner, life.generation = main.block, main.owner, main.generation
+        life.name, life.site = main.name, main.site
+        life.whole = main.block.cell(Region(address, num_bytes), self._detector.clocks.host.vector)
+        main.aliases = [*(main.aliases or ()), life]
+        main.is_shared = True
+        return True
 
     def track_host(self, tensor: torch.Tensor) -> Life:
         """Watch host memory that a copy works on while the host goes on."""
@@ -246,33 +248,67 @@ class Memory:
         storage.__dict__[f"{self._key}_end"] = HostEnd(self._host_end, life)
         return life
 
-    def cell(self, life: Life, tensor: torch.Tensor) -> tuple[Cell | None, tuple[int, ...] | None]:
-        """The exact bytes of a tensor within its storage, and its strides where it is not contiguous.
+    def _whole_of(self, op: Op, at: int, may_fill: bool) -> Cell | None:
+        life: Life = op[at + 6]
+        if life.block is NOWHERE and life.num_bytes:
+            self.settle(life, may_fill and op[at + 1] and life.owner is op[2])
+        return life.whole
 
-        None for a tensor without elements.
-        """
-        if life.num_bytes == tensor.nbytes and tensor.is_contiguous():
-            return life.whole, None
-        shape, stride, size = tensor.shape, tensor.stride(), tensor.itemsize
-        address: int = life.start + int(tensor.storage_offset()) * size
+    def _view(self, op: Op, at: int, may_fill: bool) -> Cell | None:
+        offset, stride = op[at]
+        life, shape, size = op[at + 6], op[at + 3], op[at + 5].itemsize
+        if life.block is NOWHERE and life.num_bytes:
+            is_filled = may_fill and op[at + 1] and life.owner is op[2] and not offset
+            self.settle(life, is_filled and is_dense(shape, stride, size, life.num_bytes))
+        return self._cell(life, offset, shape, stride, size)
+
+    def _cell(self, life: Life, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], size: int) -> Cell | None:
+        """The exact bytes of a view of a storage; None where it has no elements."""
+        address = life.start + offset * size
         layouts = life.block.layouts
         cell = layouts.get((address, shape, stride, size))
         if cell is None:
             region = region_of(address, shape, stride, size)
             if region is None:
-                return None, None
+                return None
             if len(layouts) >= _MAX_LAYOUTS:
                 layouts.clear()
             cell = life.block.cell(region, self._detector.clocks.host.vector)
             layouts[address, shape, stride, size] = cell
-        return cell, None if tensor.is_contiguous() else stride
+        return cell
 
-    def visit(self, op: Op, life: Life, tensor: torch.Tensor, use: Use, is_write: bool) -> None:
-        """Add an access to an operation; nothing where the tensor has no elements."""
-        cell, stride = self.cell(life, tensor)
-        if cell is not None:
-            shape = tensor.shape
-            op += (cell, is_write, use, SHAPES.setdefault(shape, shape), stride, tensor.dtype, life)
+    def note(self, op: Op, life: Life, tensor: torch.Tensor, use: Use, is_write: bool) -> None:
+        """Add an access to an operation, whatever the tensor's layout; `resolve` finds its cell."""
+        if life.owner is not op[2]:
+            life.is_shared = True
+        shape = tensor.shape
+        shape = SHAPES.setdefault(shape, shape)
+        if life.num_bytes == tensor.nbytes and tensor.is_contiguous():
+            op += (life.whole, is_write, use, shape, None, tensor.dtype, life)
+        else:
+            stride = tensor.stride()
+            view = (tensor.storage_offset(), stride)
+            op += (view, is_write, use, shape, None if tensor.is_contiguous() else stride, tensor.dtype, life)
+
+    def resolve(self, op: Op, may_fill: bool) -> None:
+        """Find the cell of each access of an operation; accesses of no element are taken out.
+
+        What is noted instead of a cell is None for all bytes of an allocation that had no place yet, and the offset and
+        strides, in elements, of a view.
+
+        Args:
+            op: The operation.
+            may_fill: It is about to be launched on its own line.
+        """
+        is_any_empty = False
+        for at in range(OP_HEAD, len(op), OP_STEP):
+            if op[at] is None or type(op[at]) is tuple:
+                op[at] = cell = self._whole_of(op, at, may_fill) if op[at] is None else self._view(op, at, may_fill)
+                is_any_empty |= cell is None
+        if is_any_empty:
+            for at in reversed(range(OP_HEAD, len(op), OP_STEP)):
+                if op[at] is None:
+                    del op[at : at + OP_STEP]
 
 
 class HostEnd:
@@ -285,6 +321,13 @@ class HostEnd:
 
     def __del__(self) -> None:
         self._tell(self._life)
+
+
+@lru_cache(4096)
+def is_dense(shape: tuple[int, ...], stride: tuple[int, ...], itemsize: int, num_bytes: int) -> bool:
+    """Whether a strided tensor at the start of a storage fills it, in whatever order."""
+    region = region_of(0, shape, stride, itemsize)
+    return region is not None and region.run == num_bytes
 
 
 def region_of(address: int, shape: tuple[int, ...], stride: tuple[int, ...], itemsize: int) -> Region | None:

@@ -15,8 +15,10 @@ _Quiet: Final[Any] = torch._C.DisableTorchFunction
 """What is asked of tensors here is no call of the user's: with a function mode on (a default device is one), each look
 at a shape would go through it, which costs microseconds."""
 
-_plans: Final[dict[Any, Plan]] = {}
-"""Plans live as long as the process: operators do."""
+_plans: Final[dict[int, tuple[Plan, Any]]] = {}
+"""By ``id`` of the operator, which is kept with it: an operator's hash is a call of Python."""
+
+_num_function_modes: Final[Any] = torch._C._len_torch_function_stack
 
 
 class Mode(TorchDispatchMode):
@@ -42,9 +44,8 @@ class Mode(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         watch = self.watch
-        plan = _plans.get(func)
-        if plan is None:
-            plan = _plan_of(func)
+        entry = _plans.get(id(func))
+        plan = _plan_of(func) if entry is None else entry[0]
         if types and has_own_dispatch(types):
             return NotImplemented  # what the subclass calls comes back here
         if plan.is_silent or not watch.is_on:
@@ -59,15 +60,18 @@ class Mode(TorchDispatchMode):
                 out = func(*args, **(kwargs or {}))
         except BaseException:
             thread.is_inside = False
-            watch.catch_up(thread)
+            watch.take_told(thread)
             raise
         thread.is_inside = False
         try:
-            with _Quiet():
-                if plan.is_special:
-                    races = watch.judge_special(thread, plan, args, kwargs or {}, old)
-                else:
-                    races = watch.judge(thread, plan, args, kwargs, out)
+            if plan.is_special:
+                with _Quiet():
+                    races = watch.note_special(thread, plan, args, kwargs or {}, old)
+            elif _num_function_modes():
+                with _Quiet():
+                    races = watch.note(thread, plan, args, kwargs, out)
+            else:
+                races = watch.note(thread, plan, args, kwargs, out)
         except Exception as error:
             watch.fail(error)
             return out
@@ -79,5 +83,5 @@ class Mode(TorchDispatchMode):
 def _plan_of(func: Any) -> Plan:
     # A higher-order operator has no schema; what it calls is its own business.
     plan = make_plan(func) if hasattr(func, "_schema") else Plan(str(func), is_silent=True)
-    _plans[func] = plan
+    _plans[id(func)] = plan, func
     return plan

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+from typing import Any
+
 from cudalens.device import streams as device_streams
 from cudalens.sanitizer.engine.clocks import Clocks, Line
 from cudalens.sanitizer.engine.records import StreamId
@@ -15,10 +18,11 @@ class Streams:
 
     Args:
         clocks: Whose lines they are.
+        lock: Held while the lines of the clocks are looked at.
     """
 
-    def __init__(self, clocks: Clocks) -> None:
-        self._clocks = clocks
+    def __init__(self, clocks: Clocks, lock: AbstractContextManager[Any]) -> None:
+        self._clocks, self._lock = clocks, lock
         self._lines: dict[int, Line] = {}
         self._used: dict[int, Line] = {}
 
@@ -26,7 +30,10 @@ class Streams:
         """The line of the current stream of a device, which an operator on that device runs on."""
         pointer = device_streams.current_stream(device)
         line = self._used.get(pointer or ~device)
-        return self._first_use(pointer, device) if line is None else line
+        if line is not None:
+            return line
+        with self._lock:
+            return self._first_use(pointer, device)
 
     def of_pointer(self, pointer: int, device: int) -> Line:
         """The line of a stream that a callback names.

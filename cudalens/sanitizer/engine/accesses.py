@@ -36,7 +36,7 @@ class Info(NamedTuple):
 
     Attributes:
         use: Operation and argument.
-        site: Where it was called: a `Site`, or a sequence that begins with its fields.
+        site: Where it was called: a `Site`, or another object with its attributes.
         shape: Of the tensor; None where it is not known.
         stride: In elements; None where the tensor is contiguous.
         dtype: Anything whose text names the type.
@@ -59,8 +59,9 @@ Entry: TypeAlias = tuple[Line, int, bool, Any]
 Op: TypeAlias = list[Any]
 """One operation and all that it touched, flat, so that a collector makes one object of it.
 
-Place, call stack and line, then for each access cell, whether it writes, and `Info`'s fields use, shape, stride, dtype
-and life. (Many small objects that stay for a while are what Python's cyclic garbage collector spends its time on.)
+Site, time (ns; None where nobody looked at the clock) and line, then for each access cell, whether it writes, and
+`Info`'s fields use, shape, stride, dtype and life. (Many small objects that stay for a while are what Python's cyclic
+garbage collector spends its time on.)
 """
 
 OP_HEAD: Final = 3
@@ -72,14 +73,14 @@ def info_in(op: Op, cell: Cell, is_write: bool) -> Info:
     for at in range(OP_HEAD, len(op), OP_STEP):
         if op[at] is cell and op[at + 1] == is_write:
             use, shape, stride, dtype, life = op[at + 2 : at + OP_STEP]
-            return Info(use, op[:2], shape, stride, dtype, life)
+            return Info(use, op[0], shape, stride, dtype, life)
     raise LookupError(f"the operation touched no such cell: {cell.region}")
 
 
 def visits_in(op: Op) -> list[tuple[Cell, bool, Info]]:
     """The accesses of an operation, one by one."""
     return [
-        (op[at], op[at + 1], Info(op[at + 2], op[:2], *op[at + 3 : at + OP_STEP]))
+        (op[at], op[at + 1], Info(op[at + 2], op[0], *op[at + 3 : at + OP_STEP]))
         for at in range(OP_HEAD, len(op), OP_STEP)
     ]
 
@@ -103,6 +104,7 @@ class Life:
         freed_site: Where it was freed.
         whole: The cell of all its bytes; None for an empty one.
         device: Index of its GPU, -1 for the host: the collector's.
+        is_shared: Whether another line than its owner touched it, or may have, for the collector.
         aliases: Other views of the same allocation that the collector keeps.
         shape: Of a contiguous tensor that fills it, for the collector: the next one is most often like the last.
         dtype: Likewise.
@@ -115,11 +117,12 @@ class Life:
     site: Any = None
     freed_site: Any = None
     device: int = -1
+    generation: int = 0
+    whole: Cell | None = None
+    is_shared: bool = False
     aliases: list[Life] | None = None
     shape: tuple[int, ...] | None = None
     dtype: object = None
 
-    def __init__(self, block: Block, start: int, num_bytes: int, owner: Line | None, generation: int = 0) -> None:
+    def __init__(self, block: Block, start: int, num_bytes: int, owner: Line | None) -> None:
         self.block, self.start, self.num_bytes, self.owner = block, start, num_bytes, owner
-        self.generation = generation
-        self.whole: Cell | None = None

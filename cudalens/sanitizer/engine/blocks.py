@@ -211,3 +211,7 @@ class Block:
                 cell.near.append((other, region.covers(other.region)))
                 other.near.append((cell, other.region.covers(region)))
         self._cells[region] = cell
+
+
+NOWHERE: Final = Block(0, 0)
+"""The block of lives whose place in the shadow nobody has asked for yet, and of those that have none."""

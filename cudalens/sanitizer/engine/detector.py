@@ -6,12 +6,12 @@ with lines, cells and lives that it keeps, so that nothing is looked up or built
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from cudalens.sanitizer.engine import records as r
 from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Entry, Info, Life, Op, Site, Use
-from cudalens.sanitizer.engine.blocks import Block
+from cudalens.sanitizer.engine.blocks import NOWHERE, Block
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Clocks, Line, join
 from cudalens.sanitizer.engine.races import Findings, Memory, Race, Touch
@@ -104,30 +104,39 @@ class Detector:
                 cell.reader, cell.read_clock, cell.read = line, clock, info
         return races
 
-    def launch_op(self, op: Op) -> list[Race]:
+    def launch_op(self, op: Op) -> Sequence[Race]:  # noqa: C901 - the rule for every operator
         """As `launch`, for what a live collector made of an operation."""
         line: Line = op[2]
         clocks = self.clocks
         if line.host_version != clocks.host_version or line.is_tied or line.is_published:
             clocks.begin(line)
         clock, known = line.clock, line.vector.get
-        races: list[Race] = []
+        races: list[Race] | None = None
         for at in range(OP_HEAD, len(op), OP_STEP):
             cell: Cell = op[at]
             writer, reader = cell.writer, cell.reader
             if (
-                cell.more is not None
-                or (writer is not None and writer is not line and known(writer.index, 0) < cell.write_clock)
-                or (reader is not None and reader is not line and known(reader.index, 0) < cell.read_clock)
+                (writer is not line and writer is not None and known(writer.index, 0) < cell.write_clock)
+                or (reader is not line and reader is not None and known(reader.index, 0) < cell.read_clock)
+                or cell.more is not None
                 or (cell.near and not cell.passes_near(line, op[at + 1]))
             ):
-                races += self._visit(line, cell, op[at + 1], op)
+                found = self._visit(line, cell, op[at + 1], op)
+                if found:
+                    races = found if races is None else races + found
             elif op[at + 1]:
-                cell.writer, cell.write_clock, cell.write = line, clock, op
-                cell.reader = cell.read = None
+                if writer is not line:
+                    cell.writer = line
+                cell.write_clock = clock
+                cell.write = op
+                if reader is not None:
+                    cell.reader = cell.read = None
             else:
-                cell.reader, cell.read_clock, cell.read = line, clock, op
-        return races
+                if reader is not line:
+                    cell.reader = line
+                cell.read_clock = clock
+                cell.read = op
+        return () if races is None else races
 
     def _visit(self, line: Line, cell: Cell, is_write: bool, info: Any) -> list[Race]:
         """The whole rule for one access, of which `launch` has the everyday part."""
@@ -143,7 +152,8 @@ class Detector:
             return []
         second = _touch(cell, (line, line.clock, is_write, info))
         position, add = self.position, self.findings.add
-        found = (add(Race(_touch(other, entry), second, position=position)) for other, entry in clashes)
+        seen_ns = info[1] if type(info) is list else None
+        found = (add(Race(_touch(other, e), second, position=position, seen_ns=seen_ns)) for other, e in clashes)
         return [race for race in found if race is not None]
 
     def alloc(self, name: str, start: int, num_bytes: int, owner: Line | None, *, extent: int = 0) -> Life:
@@ -156,6 +166,20 @@ class Detector:
             owner: Line whose pool it came from; None where that is not known.
             extent: Bytes that the allocator gave it, where that is more.
         """
+        life = Life(NOWHERE, start, num_bytes, owner)
+        if name:
+            life.name = name
+        self.settle(life, extent)
+        return life
+
+    def settle(self, life: Life, extent: int = 0) -> None:
+        """Give an allocation that a collector has made its place in the shadow.
+
+        Args:
+            life: The allocation.
+            extent: As for `alloc`.
+        """
+        start, num_bytes = life.start, life.num_bytes
         end = start + max(num_bytes, extent)
         block = self.shadow.at(start)
         if block is None or block.end != end or block.releases:
@@ -163,9 +187,8 @@ class Detector:
         elif block.past:
             block.recall(self.clocks.host.vector)
         former = block.life
-        life = block.life = Life(block, start, num_bytes, owner, block.generation)
-        if name:
-            life.name = name
+        life.block, life.generation = block, block.generation
+        block.life = life
         block.generation += 1
         if former is not None:
             if former.is_live:
@@ -174,7 +197,6 @@ class Detector:
                 life.whole = former.whole
         if num_bytes and life.whole is None:
             life.whole = block.cell(Region(start, num_bytes), self.clocks.host.vector)
-        return life
 
     def _claim(self, start: int, end: int) -> Block:
         block, released = self.shadow.claim(start, end, self.clocks.host.vector)
@@ -278,7 +300,7 @@ def _touch(cell: Cell, entry: Entry) -> Touch:
     """An access as reports show it."""
     line, clock, is_write, fields = cell.spelled(entry)
     info = Info(*fields)
-    life, site = info.life, Site(*info.site[:2])
+    life, site = info.life, info.site
     return Touch(
         stream=line.id,
         clock=clock,
@@ -308,7 +330,7 @@ def _described(info: Info) -> str:
 
 def memory_of(life: Life) -> Memory:
     """An allocation as it is now."""
-    made, freed = Site(*(life.site or ())[:2]), Site(*(life.freed_site or ())[:2])
+    made, freed = life.site or Site(), life.freed_site or Site()
     return Memory(
         name=life.name,
         start=life.start,

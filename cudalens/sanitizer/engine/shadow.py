@@ -51,14 +51,22 @@ class Shadow:
 
     def overlapping(self, start: int, end: int) -> list[Block]:
         """Blocks that share an address with the range, in order of address."""
-        at = max(bisect_left(self._starts, start + 1) - 1, 0)
-        found = []
-        for begin in self._starts[at:]:
-            if begin >= end:
-                break
-            if self._blocks[begin].end > start:
-                found.append(self._blocks[begin])
+        starts, blocks, found = self._starts, self._blocks, []
+        at = max(bisect_left(starts, start + 1) - 1, 0)
+        while at < len(starts) and (begin := starts[at]) < end:
+            block = blocks[begin]
+            if block.end > start:
+                found.append(block)
+            at += 1
         return found
+
+    def clear(self) -> None:
+        """Let go of all blocks, and of what their cells remember: an operation and a cell hold each other."""
+        for block in self._blocks.values():
+            block.strip()
+        self._starts.clear()
+        self._blocks.clear()
+        self._spare.clear()
 
     def supersede(self, start: int, end: int, written_to: int, line: Line) -> Block | None:
         """As `claim`, where `line` is just about to write all bytes from `start` to `written_to`.

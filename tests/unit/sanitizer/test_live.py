@@ -501,6 +501,7 @@ def test_an_error_in_the_sanitizer_ends_it_and_not_the_program(side):
         with pytest.warns(RuntimeWarning, match="is off: ZeroDivisionError") as caught:  # noqa: PT031
             for _ in range(3):
                 x.fill_(3)
+                assert san.races == []
         assert len(caught) == 1
         assert x.sum().item() == 3 * N
         assert not san.is_on

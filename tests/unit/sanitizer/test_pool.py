@@ -1,6 +1,5 @@
 """Blocks of one pool that are cut and joined while operators fill their results: the storages' side, against bytes."""
 
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -58,10 +57,10 @@ def test_results_in_blocks_that_are_cut_and_joined_race_as_their_bytes_do(acts):
             address = 512 * (unit + 1)
             for life in [life for life in lives if life.start < address + -(-size // 512) * 512]:
                 if life.block.end > address and life.is_live:
-                    memory.given_back(life.start, lambda: None)
+                    memory.given_back(life.start, None if life.block.is_used_only_by(life.owner) else Site())
             lives = [life for life in lives if life.is_live]
-            tensor = torch.empty(size, dtype=torch.uint8)
-            life = memory.meet_result(tensor, Address(address, size), (None, None), lines[n], 0, is_filled)
+            life = memory.meet(Address(address, size), 0, Site(), lines[n])
+            memory.settle(life, is_filled)
             lives.append(life)
             if is_filled:
                 launch(n, life.whole, True, address, address + size)

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import torch
 
 from cudalens.virtual.allocator.sizes import round_up
@@ -30,6 +31,29 @@ _FORGET: Final[int | None] = getattr(mmap, "MADV_DONTNEED", None) if sys.platfor
 
 MOVED_KEY: Final = "_cudalens_moved"
 """Where a storage was made before its values moved to an arena: a weak reference to the one there."""
+
+
+class Lease(np.ndarray[Any, Any]):
+    """The memory of one storage in an arena; torch holds it exactly as long as the storage has its data.
+
+    Attributes:
+        gpus: The virtual GPUs.
+        place: Which of them.
+        block: What goes back to the allocator at the end; None where the storage owns nothing.
+    """
+
+    gpus: Gpus
+    place: Device
+    block: Block | None = None
+
+    def give_back(self) -> None:
+        """The block goes back to the allocator now."""
+        block, self.block = self.block, None
+        if block is not None and not self.gpus.is_closed:
+            self.gpus.release(self.place, block)
+
+    def __del__(self) -> None:
+        self.give_back()
 
 
 class Arena:
@@ -60,10 +84,21 @@ class Arena:
         """Whether the allocator still holds the segment."""
         return self._segment.backing is self
 
-    def storage_at(self, address: int, num_bytes: int) -> Any:
-        """A storage of its own over some of the bytes; it cannot be resized."""
-        part = torch.frombuffer(self._memory, dtype=torch.uint8, count=num_bytes, offset=address - self.address)
-        return part.untyped_storage()
+    def settle(self, gpus: Gpus, device: Device, address: int, num_bytes: int, block: Block | None = None) -> Any:
+        """A storage of its own over some of the bytes, which knows its place; it cannot be resized.
+
+        Args:
+            gpus: The virtual GPUs.
+            device: The segment's.
+            address: The storage's first byte.
+            num_bytes: Its size.
+            block: The block that it owns, and gives back at its end; None where it owns nothing.
+        """
+        part = np.frombuffer(self._memory, np.uint8, num_bytes, address - self.address).view(Lease)
+        part.gpus, part.place, part.block = gpus, device, block
+        storage: Any = torch.frombuffer(part, dtype=torch.uint8).untyped_storage()
+        storage.__dict__[KEY] = ArenaResidence(part, self, address, num_bytes)
+        return storage
 
     def bytes_at(self, address: int, num_bytes: int) -> torch.Tensor:
         """Some of the bytes, as a flat tensor of uint8."""
@@ -97,14 +132,12 @@ def move_in(gpus: Gpus, tensor: torch.Tensor, device: Device, block: Block) -> A
         block: Of a pool that serves graphs.
     """
     before: Any = tensor.untyped_storage()
-    arena, num_bytes = Arena.of(block.segment), before.nbytes()
-    storage = arena.storage_at(block.address, num_bytes)
+    storage = Arena.of(block.segment).settle(gpus, device, block.address, before.nbytes(), block)
     with unseen():
         _bytes_of(storage).copy_(_bytes_of(before))
         _lie_on(tensor, storage)
-    residence = ArenaResidence(gpus, device, arena, block.address, num_bytes, block)
-    storage.__dict__.update(before.__dict__)
-    storage.__dict__[KEY] = residence
+    residence: ArenaResidence = storage.__dict__[KEY]
+    storage.__dict__.update({**before.__dict__, KEY: residence})
     if KEY in before.__dict__:
         before.__dict__[KEY] = residence
     before.__dict__[MOVED_KEY] = weakref.ref(storage)
@@ -134,8 +167,7 @@ def settle_blank(gpus: Gpus, like: torch.Tensor, device: Device, block: Block, *
         zeros: Whether it is to read as zeros; what lay there lies there still otherwise.
     """
     arena, num_bytes = Arena.of(block.segment), like.untyped_storage().nbytes()
-    storage = arena.storage_at(block.address, num_bytes)
-    storage.__dict__[KEY] = ArenaResidence(gpus, device, arena, block.address, num_bytes, block)
+    storage = arena.settle(gpus, device, block.address, num_bytes, block)
     if zeros:
         arena.clear(block.address, num_bytes)
     return torch.empty(0, dtype=like.dtype).set_(storage, 0, like.shape, like.stride())

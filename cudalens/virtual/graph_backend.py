@@ -98,8 +98,8 @@ class VirtualGraphBackend:
         owners = _owners(state, live)
         _check_known(allocator, pool, state)
         created = {block.address: block for block in allocator.restore_pool(state, stack=python_stack).created}
-        for storage, residence in owners:
-            storage.__dict__[KEY] = residence.with_block(created[residence.address])
+        for residence in owners:
+            residence.own(created[residence.address])
         for address in dict.fromkeys(dead):
             self._delete(device, address)
 
@@ -126,7 +126,7 @@ class VirtualGraphBackend:
             storage = self._storage_at(place)
         with unseen():
             tensor = torch.empty(0, dtype=place.dtype)
-            return tensor.set_(storage, place.storage_offset, place.size, place.stride)
+            return place.flagged(tensor.set_(storage, place.storage_offset, place.size, place.stride))
 
     def disown(self, storage: torch.UntypedStorage) -> None:
         """Give the block of `storage` back to the allocator now; the storage stays where it is and owns nothing.
@@ -138,7 +138,7 @@ class VirtualGraphBackend:
         residence = _residence(storage)
         if residence.block is None:
             raise RuntimeError("Expected standard deleter")
-        storage.__dict__[KEY] = residence.with_block(None)
+        residence.disown()
 
     def spoil(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
         """Somebody else's values lie where `storage` was: whoever touches its data from now on gets `message`.
@@ -149,6 +149,8 @@ class VirtualGraphBackend:
             message: Text of the RuntimeError that they get.
         """
         residence = storage.__dict__.get(KEY)
+        if isinstance(residence, ArenaResidence):
+            residence.disown()
         if residence is not None:
             storage.__dict__[KEY] = Spoilt(residence, message)
 
@@ -198,10 +200,7 @@ class VirtualGraphBackend:
                 f"there is no memory of a graph's pool at {place.address:#x} on cuda:{place.device}, where a tensor of "
                 f"{place.num_bytes} bytes was asked for. Memory has a place of its own while a graph uses its pool."
             )
-        arena = Arena.of(segment)
-        storage = arena.storage_at(place.address, place.num_bytes)
-        storage.__dict__[KEY] = ArenaResidence(self._gpus, device, arena, place.address, place.num_bytes)
-        return storage
+        return Arena.of(segment).settle(self._gpus, device, place.address, place.num_bytes)
 
 
 def _residence(storage: torch.UntypedStorage) -> ArenaResidence:
@@ -211,16 +210,14 @@ def _residence(storage: torch.UntypedStorage) -> ArenaResidence:
     return residence
 
 
-def _owners(
-    state: PoolState, live: Sequence[torch.UntypedStorage]
-) -> list[tuple[torch.UntypedStorage, ArenaResidence]]:
-    """The storages that get a block, each once.
+def _owners(state: PoolState, live: Sequence[torch.UntypedStorage]) -> list[ArenaResidence]:
+    """Where storages are that get a block, each place once.
 
     Raises:
         RuntimeError: One lies where the state has nothing, or owns a block.
     """
     there = {block.address for block in state.allocated}
-    owners: dict[int, tuple[torch.UntypedStorage, ArenaResidence]] = {}
+    owners: dict[int, ArenaResidence] = {}
     for storage in live:
         residence = _residence(storage)
         if residence.address not in there:
@@ -230,7 +227,7 @@ def _owners(
             )
         if residence.block is not None:
             raise RuntimeError(" Not expecting deleter function")
-        owners[residence.address] = storage, residence
+        owners[residence.address] = residence
     return list(owners.values())
 
 

@@ -6,6 +6,7 @@ torch's storage object, which lives exactly as long as the storage does, so that
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ from cudalens.virtual import host_memory
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
-    from cudalens.virtual.arenas import Arena
+    from cudalens.virtual.arenas import Arena, Lease
     from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.machine import Device
 
@@ -59,28 +60,47 @@ class Residence:
 class ArenaResidence(Residence):
     """A storage's place in memory of a graph's pool, which others may write too, and which it need not own.
 
+    The block goes back with the storage's data (`arenas.Lease`): who watches a storage by a weak reference keeps this
+    object alive longer than that, up to torch 2.10.
+
     Attributes:
         arena: The bytes of its segment.
     """
 
-    __slots__ = ("_address", "arena")
+    __slots__ = ("_address", "_lease", "arena")
 
     arena: Arena
 
-    def __init__(
-        self, gpus: Gpus, device: Device, arena: Arena, address: int, num_bytes: int, block: Block | None = None
-    ) -> None:
-        super().__init__(gpus, device, block, num_bytes)
-        self.arena, self._address = arena, address
+    def __init__(self, lease: Lease, arena: Arena, address: int, num_bytes: int) -> None:
+        self.gpus, self.device, self.num_bytes = lease.gpus, lease.place, num_bytes
+        self.torch_device = lease.gpus.torch_devices[lease.place.index]
+        self.arena, self._address, self._lease = arena, address, weakref.ref(lease)
 
     @property
     def address(self) -> int:
         """Device pointer of the storage."""
         return self._address
 
-    def with_block(self, block: Block | None) -> ArenaResidence:
-        """The same place, owning that block, or nothing."""
-        return ArenaResidence(self.gpus, self.device, self.arena, self._address, self.num_bytes, block)
+    @property
+    def block(self) -> Block | None:  # type: ignore[override]
+        """The allocator's block, where the storage owns one."""
+        lease = self._lease()
+        return None if lease is None else lease.block
+
+    def own(self, block: Block) -> None:
+        """The storage, which owns nothing, owns that block from now on."""
+        lease = self._lease()
+        if lease is not None:
+            lease.block = block
+
+    def disown(self) -> None:
+        """The storage's block goes back now."""
+        lease = self._lease()
+        if lease is not None:
+            lease.give_back()
+
+    def __del__(self) -> None:
+        """Nothing: the block is the lease's to give back."""
 
 
 class Spoilt(Residence):

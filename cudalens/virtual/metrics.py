@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.device.metrics import readings_frame
 from cudalens.device.sources import Gpu, Reading
 from cudalens.virtual.device_spec import DeviceSpec
 from cudalens.virtual.gpus import Gpus
@@ -170,6 +169,8 @@ class MetricsRecord:
             recorder: The closed record.
             offset_ns: From the machine's clock to the run's.
         """
+        from cudalens.device.metrics import readings_frame  # pandas, which a virtual device does without
+
         times = self._times(recorder.start_ns, recorder.end_ns)
         ts: list[int] = []
         devices: list[int | None] = []

@@ -16,6 +16,7 @@ while not os.path.exists("go"):
     torch.cuda.synchronize()
 print("done")"""
 GAUGES = ".jp-OutputArea-output .cudalens-gauges[data-state]"
+ALL_RAN = ".jp-OutputArea-output:has-text('open comms')"
 THREADS = "import threading; print([t.name for t in threading.enumerate() if t.name == 'cudalens-metrics'])"
 
 
@@ -50,9 +51,7 @@ def test_they_move_while_a_cell_runs_and_stop_by_their_button(lab, gauges):
     )
     assert page.locator("[data-cudalens-static]").is_hidden()
     (lab.folder / "go").touch()
-    page.wait_for_selector(
-        ".jp-CodeCell:nth-of-type(6) .jp-OutputArea-output, .jp-OutputArea-output:text('open comms')"
-    )
+    page.wait_for_selector(ALL_RAN)
     assert [text.strip() for text in outputs_text(page, 3)] == ["done"]
     assert [text.strip() for text in outputs_text(page, 4)] == ["['cudalens-metrics']"]
 
@@ -62,6 +61,7 @@ def test_they_move_while_a_cell_runs_and_stop_by_their_button(lab, gauges):
     assert "stopped by its button" in page.locator(GAUGES).locator(".cl-gauge-about").inner_text()
 
     save(lab, page)
+    assert page.locator("[data-cudalens-static]").is_hidden()  # also the picture of the last readings
     saved = json.loads((lab.folder / "gauges.ipynb").read_text())
     [picture, view] = saved["cells"][2]["outputs"]
     html = "".join(picture["data"]["text/html"])
@@ -69,3 +69,20 @@ def test_they_move_while_a_cell_runs_and_stop_by_their_button(lab, gauges):
     assert "NVIDIA H100" in html
     assert "[simulated: h100] cuda:0: " in "".join(picture["data"]["text/plain"])
     assert "application/vnd.jupyter.widget-view+json" in view["data"]
+
+
+def test_a_saved_notebook_shows_the_picture_and_no_error(lab, gauges):
+    page = gauges
+    (lab.folder / "go").touch()
+    page.wait_for_selector(ALL_RAN)
+    page.locator(GAUGES).locator("button").click()
+    page.wait_for_selector(f"{GAUGES}[data-state=ended]")
+    save(lab, page)
+    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+    lab.open(page, "gauges.ipynb")
+    page.wait_for_function("() => document.body.textContent.includes('model not found')")
+    assert page.get_by_text("model not found").is_hidden()
+    picture = page.locator("[data-cudalens-static]")
+    assert picture.is_visible()
+    assert "NVIDIA H100" in picture.inner_text()
+    assert "simulated: h100" in picture.inner_text()

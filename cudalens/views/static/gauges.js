@@ -99,7 +99,13 @@ function hideGaugesPicture(id, isHidden) {
 
 function renderGauges({ model, el }) {
   const view = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
-  const say = (kind) => model.send({ kind, view });
+  const say = (kind) => {
+    try {
+      model.send({ kind, view });
+    } catch {
+      // The kernel is gone, and with it whoever wanted to know.
+    }
+  };
   const parts = {
     badge: uiElement("span", { class: "cl-gauge-badge" }),
     verdict: uiElement("strong", {}),

@@ -385,3 +385,8 @@ def test_what_the_sampler_does_is_not_the_programs(monkeypatch):
     assert "cudalens-metrics" not in set(events["thread"].dropna())
     assert "aten::ones" in set(events["name"])
     assert events["parent"].notna().any()
+
+
+def test_a_profile_refuses_a_rate_of_no_use():
+    with pytest.raises(ValueError, match="5000 samples per second"):
+        cudalens.profile(metrics=5000)

@@ -75,8 +75,8 @@ def _refuse(patches: Patches, module: ModuleType) -> None:
 
 
 def _run_here(patches: Patches, gpus: Gpus, module: ModuleType) -> None:
-    kind: Any = module.InterpretedFunction
-    original = kind.run
+    kind: Any = module.GridExecutor
+    original = kind.__call__
 
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("warmup") or gpus.is_closed or not is_any_resident(_tensors(args, kwargs)):
@@ -86,7 +86,7 @@ def _run_here(patches: Patches, gpus: Gpus, module: ModuleType) -> None:
         launch.tell()
         return result
 
-    patches.set(kind, "run", run)
+    patches.set(kind, "__call__", run)
 
 
 def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
@@ -100,7 +100,7 @@ class _Launch:
     Args:
         gpus: The GPUs.
         module: ``triton.runtime.interpreter``.
-        function: The kernel.
+        function: What launches the kernel on a grid: ``GridExecutor``.
         args: Of the launch.
         kwargs: Likewise.
 

@@ -76,7 +76,10 @@ class Noting:
         looks: list[Look] = []
         line: Line | None = None
         device, is_on_host = -1, False
-        inputs = pairs(plan, args, kwargs or {}) if kwargs or plan.has_lists else zip(args, plan.inputs)  # noqa: B905 - trailing arguments may be left out
+        if plan.has_lists or (kwargs and not plan.by_name.keys().isdisjoint(kwargs)):
+            inputs: Any = pairs(plan, args, kwargs or {})
+        else:
+            inputs = zip(args, plan.inputs)  # noqa: B905 - trailing arguments may be left out
         for value, use in inputs:
             if use is None or not isinstance(value, _Tensor):
                 continue

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from cudalens.sanitizer.engine.accesses import Op
 from cudalens.sanitizer.engine.races import Race
 
-MAX_WAITING: Final = 256
+MAX_WAITING: Final = 512
 """Entries that wait while nobody asks."""
 
 Entry: TypeAlias = Op | int | tuple[Callable[[Any], Any], Any]

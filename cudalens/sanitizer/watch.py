@@ -24,7 +24,6 @@ from cudalens.sanitizer.pending import MAX_WAITING, Pending
 from cudalens.sanitizer.schema import Plan
 from cudalens.sanitizer.threads import State, Threads, Told
 
-
 _ORDERS: Final = frozenset((*HOST_WAITS, hooks.EventRecorded, hooks.EventWaited))
 """Records that order something, and have to be put before or behind the launch of the operator that caused them."""
 

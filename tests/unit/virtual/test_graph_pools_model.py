@@ -124,12 +124,12 @@ class World:
             second = torch.zeros(SIZES[pick % 5], dtype=torch.uint8, device=DEVICE)
             script.append(("fill", 0, second.data_ptr(), second.nbytes, 0))
             part.add_(3)
-            script.append(("add", part.data_ptr(), part.data_ptr(), part.nbytes, 3))
+            script.append(("change", part.data_ptr(), part.data_ptr(), part.nbytes, 3))
             return first, second
 
         graph, made = capture(program, pool=self.pool, stream=self.stream)
-        for _, source_at, target, num_bytes, _ in script:
-            if source_at != target:
+        for what, _, target, num_bytes, _ in script:
+            if what != "change":
                 self.oracle.fill(target, num_bytes, 0)
         self.graphs.append((graph, script))
         for tensor in made:

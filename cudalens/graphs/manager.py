@@ -32,7 +32,7 @@ from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder
 from cudalens.graphs.steps import Stale, Steps, rescue_gradients
-from cudalens.graphs.variants import device_index, learn, name_of, new_variant, place_of, why_new
+from cudalens.graphs.variants import device_index, learn, name_of, new_variant, overwritten, place_of, why_new
 from cudalens.graphs.warmup import WarmupNode, tell_of_backward, warm_up
 from cudalens.graphs.watching import Watch
 
@@ -351,7 +351,7 @@ class GraphManager:
             The outputs of a recording and that recording; or the function's own result and None.
         """
         self._try_end_path(begins_step=begins_step)
-        if variant.written and (finding := self._overwritten(variant, leaves)) is not None:
+        if (finding := self._overwritten(variant, leaves)) is not None:
             self.log.note(variant.function, finding, variant)
             return self._eager(variant, leaves), None
         if not variant.is_warm or self.state is State.WARMUP:
@@ -480,14 +480,10 @@ class GraphManager:
 
     def _overwritten(self, variant: Variant, leaves: Sequence[Any]) -> Finding | None:
         """An argument that the function overwrites, and that no recording may overwrite in its place."""
-        if variant.function.mutations == "copy" and variant.mode != "backward":
+        if not (variant.written or variant.written_outside):
             return None
         on_path = {ref.address for ref in self._current.live_refs()} if self._current is not None else set()
-        for position, (operator, place) in variant.written.items():
-            leaf = leaves[position]
-            if position not in variant.static and leaf.untyped_storage().data_ptr() not in on_path:
-                return Finding(Reason.MUTATED_INPUT, f"'{variant.labels[position]}' ({operator})", place)
-        return None
+        return overwritten(variant, leaves, on_path)
 
     def _record(self, variant: Variant, leaves: list[Any]) -> tuple[Any, GraphNode | None]:
         recorder = self._made_recorder()
@@ -531,7 +527,7 @@ class GraphManager:
 
     def _replay(self, node: GraphNode, leaves: list[Any]) -> list[Any]:
         self._follow_stream()
-        checks = node.variant.function.check and node.check is None
+        checks = node.variant.function.check and not node.is_checked
         expected = checking.run_eagerly(node, leaves) if checks else None
         self._addresses.update([item.ref.address for item in self._stale])  # a warmup's outputs lie in the pool, too
         node.copy_inputs(leaves, self._addresses)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from statistics import median
@@ -91,7 +91,6 @@ class GraphNode:
         returned_leaves: Arguments that it returns, or views of them.
         record_ns: What the recording took, on the host.
         eager_ns: What a call without a graph takes on the device; None where that was not measured.
-        check: What the comparison with such a call gave; None where there was none.
     """
 
     def __init__(self, number: int, variant: Variant, parent: GraphNode | None, backend: GraphBackend) -> None:
@@ -117,7 +116,7 @@ class GraphNode:
         self.returned_leaves: list[int] = []
         self.pool_bytes = self.record_ns = 0
         self.eager_ns: int | None = None
-        self.check: Check | None = None
+        self._check: Check | Callable[[], Check] | None = None
         self.result_spec: Any = None
         self._looked_up: list[tuple[Any, Any]] = []
         self._fixed_leaves: list[int] = []
@@ -135,6 +134,22 @@ class GraphNode:
     def depth(self) -> int:
         """Number of recordings before it."""
         return len(self.path) - 1
+
+    @property
+    def check(self) -> Check | None:
+        """What the comparison with a call without a graph gave; None where there was none."""
+        if self._check is not None and not isinstance(self._check, Check):
+            self._check = self._check()
+        return self._check
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether there was a comparison; does not wait for its result."""
+        return self._check is not None
+
+    def set_check(self, find_out: Callable[[], Check]) -> None:
+        """There was a comparison; `find_out` waits for its result."""
+        self._check = find_out
 
     def settle(self) -> None:
         """The recording is over: prepare what every replay looks at."""
@@ -258,7 +273,7 @@ class GraphNode:
             ref = self.path[output.depth].refs[output.index]
             return self._backend.tensor_at(output.place, None if ref is None else ref.storage())
         assert isinstance(output, AliasOfExternal)
-        return output.tensor
+        return output.tensor.view_as(output.tensor) if output.tensor._is_view() else output.tensor
 
     def _fresh(self, position: int, output: Fresh) -> torch.Tensor:
         ref = self.refs[position]

@@ -10,11 +10,14 @@ The first call warms up, the second records, later ones replay::
 
 from __future__ import annotations
 
-from cudalens.graphs.graphed import Graphed, LazyGraphed, cudagraph, manager, managers, reset
+from cudalens.graphs import graphed as _graphed
+from cudalens.graphs.graphed import Graphed, LazyGraphed, cudagraph, managers, reset
 from cudalens.graphs.inspector import inspect
 from cudalens.graphs.manager import GraphManager
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.steps import mark_step_begin
+
+manager = _graphed.manager  # after the import of the submodule of that name, which would stand here otherwise
 
 __all__ = [
     "Finding",

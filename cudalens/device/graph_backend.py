@@ -31,6 +31,7 @@ class TensorPlace:
         storage_offset: In elements.
         dtype: Its dtype.
         device: Index of the CUDA device.
+        flags: Whether it reads its memory conjugated, and negated.
     """
 
     address: int
@@ -40,6 +41,7 @@ class TensorPlace:
     storage_offset: int
     dtype: torch.dtype
     device: int
+    flags: tuple[bool, bool] = (False, False)
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> TensorPlace:
@@ -53,7 +55,15 @@ class TensorPlace:
             int(tensor.storage_offset()),
             tensor.dtype,
             tensor.get_device(),
+            (tensor.is_conj(), tensor.is_neg()),
         )
+
+    def flagged(self, tensor: torch.Tensor) -> torch.Tensor:
+        """`tensor`, which was made at this place and reads its memory as it is, reading it as told here."""
+        if self.flags != (False, False):
+            torch._C._set_conj(tensor, self.flags[0])
+            torch._C._set_neg(tensor, self.flags[1])
+        return tensor
 
 
 @dataclass(frozen=True, slots=True)

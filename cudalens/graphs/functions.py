@@ -101,6 +101,7 @@ class Variant:
         labels: What a person calls each leaf.
         static: Positions of leaves that are used where they lie.
         written: Positions of leaves that the function overwrites, with the operator that does it first.
+        written_outside: Where it overwrites tensors from outside, by the address of their storage.
         is_warm: Whether it has run in the pool once.
         skip: Why it does not run as a graph; None where it does.
         num_kernels: Operators of its latest recording that launch work.
@@ -120,6 +121,7 @@ class Variant:
     text: str = ""
     static: frozenset[int] = frozenset()
     written: dict[int, tuple[str, Place]] = field(default_factory=dict)
+    written_outside: dict[int, Place] = field(default_factory=dict)
     is_warm: bool = False
     skip: Finding | None = None
     num_kernels: int = 0

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cudalens.device.graph_backend import GraphBackend, TensorPlace
+from cudalens.graphs.liveness import span
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +75,14 @@ def apart(
     """
     if not any(source.untyped_storage().data_ptr() in addresses for source in sources):
         return sources
-    spans = [_span(copied.buffer) for copied in buffers]
+    spans = [span(copied.buffer) for copied in buffers]
     found = []
     for number, source in enumerate(sources):
-        start, end = _span(source)
+        start, end = span(source)
         hit = [n for n, (low, high) in enumerate(spans) if start < high and low < end]
         is_itself = hit == [number] and spans[number] == (start, end)
         found.append(source.clone() if hit and not is_itself else source)
     return found
-
-
-def _span(tensor: torch.Tensor) -> tuple[int, int]:
-    """First byte, and the one behind the last, that a tensor touches."""
-    start = tensor.data_ptr()
-    if not tensor.numel():
-        return start, start
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return start, start + (last + 1) * tensor.element_size()
 
 
 def overlaps_itself(tensor: torch.Tensor) -> bool:

@@ -78,6 +78,15 @@ def storage_id(tensor: torch.Tensor) -> int:
         return 0
 
 
+def span(tensor: torch.Tensor) -> tuple[int, int]:
+    """First byte, and the one behind the last, that a tensor touches."""
+    start = tensor.data_ptr()
+    if not tensor.numel():
+        return start, start
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * tensor.element_size()
+
+
 def _weak(tensor: torch.Tensor) -> Any:
     from torch.utils.weak import TensorWeakRef
 

@@ -134,7 +134,7 @@ def _describe(
         return AliasOfLeaf(leaf, _relative(place, given), _is_same(place, given))
     if place.address == 0 or key in around.externals:
         on_path = around.find_on_path(place.address) if place.address else None
-        return AliasOfExternal(output.detach()) if on_path is None else AliasOfPath(*on_path, place)
+        return AliasOfExternal(output) if on_path is None else AliasOfPath(*on_path, place)
     on_path = around.find_on_path(place.address)
     if on_path is not None:
         return AliasOfPath(*on_path, place)

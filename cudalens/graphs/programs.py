@@ -186,7 +186,7 @@ class Training(Inference):
         roots = [_edge(output) for output in outputs]
         externals = [e.tensor for e in watch.externals.values() if e.tensor.requires_grad]
         self.derivative = Derivative(saved, roots, [*edges, *map(_edge, externals)], positions, externals)
-        return [o.detach() if isinstance(o, torch.Tensor) else o for o in outputs] + saved.take()
+        return [o.detach() if isinstance(o, torch.Tensor) and o.requires_grad else o for o in outputs] + saved.take()
 
     def _start(self, leaves: list[Any]) -> tuple[list[int], list[Any]]:
         positions, edges = [], []

@@ -86,7 +86,9 @@ class Reason(Enum):
     NO_DEVICE_WORK = _Words("skip", "does nothing on a device", "nothing is lost: there is nothing to replay.")
     SEVERAL_DEVICES = _Words("skip", "works on several devices: {}", "make one function per device.")
     ODD_TENSOR = _Words(
-        "skip", "uses a tensor that has no plain memory: {}", "pass dense tensors (torch.strided, no subclass; resolve_conj() of a conjugate)."
+        "skip",
+        "uses a tensor that has no plain memory: {}",
+        "pass dense tensors (torch.strided, no subclass; resolve_conj() of a conjugate).",
     )
     UNHASHABLE = _Words(
         "skip",

@@ -20,6 +20,7 @@ from cudalens.graphs.node import Fixed, GraphNode
 from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs
 from cudalens.graphs.programs import Training
 from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.variants import note_outside
 from cudalens.graphs.watching import Watch
 
 if TYPE_CHECKING:
@@ -198,6 +199,7 @@ class Recorder:
         if isinstance(program, Training):
             node.derivative = program.derivative
         self._check_results(node, outputs, watch)
+        watch.note_outputs(outputs)
         shown = [buffers.get(n, leaf) if isinstance(leaf, torch.Tensor) else None for n, leaf in enumerate(leaves)]
         around = Surroundings(
             shown,
@@ -221,6 +223,7 @@ class Recorder:
             for output in outputs
         ]
         node.guards = _guards(node, watch)
+        note_outside(node.variant, watch)
         node.variant.num_kernels = watch.num_kernels
 
     def _check_results(self, node: GraphNode, outputs: list[Any], watch: Watch) -> None:

@@ -13,6 +13,7 @@ from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.inputs import overlaps_itself
+from cudalens.graphs.liveness import span
 from cudalens.graphs.programs import Inference, Training
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -95,6 +96,7 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
     """Take over from a warmup what a recording has to know, and whether there can be one."""
     variant.written = {_leaf_of(leaves, n): found for n, found in watch.written.items()}
     variant.generators = list(watch.generators)
+    note_outside(variant, watch)
     variant.is_warm = True
     if variant.mode == "backward":
         variant.skip = watch.findings[0] if watch.findings else None
@@ -108,6 +110,58 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
 
         variant.program = Training(variant.function.call, variant.spec, variant.function.name, alias)
     variant.skip = _why_not(variant, leaves, results, watch)
+
+
+def note_outside(variant: Variant, watch: Watch) -> None:
+    """Remember which tensors from outside it overwrites, where they lie now."""
+    variant.written_outside.update(
+        (external.tensor.untyped_storage().data_ptr(), external.place)
+        for external in watch.externals.values()
+        if external.is_written
+    )
+
+
+def overwritten(variant: Variant, leaves: Sequence[Any], on_path: set[int]) -> Finding | None:
+    """An argument that the function overwrites, and that no recording may overwrite in its place.
+
+    Args:
+        variant: Of the function.
+        leaves: The arguments.
+        on_path: Addresses of the storages that live on the path: those are used where they lie.
+    """
+    fixed = {
+        n
+        for n, leaf in enumerate(leaves)
+        if isinstance(leaf, torch.Tensor) and (n in variant.static or _address(leaf) in on_path)
+    }
+    is_copied_back = variant.function.mutations == "copy" and variant.mode != "backward"
+    for position, (operator, place) in variant.written.items():
+        what = f"'{variant.labels[position]}' ({operator})"
+        if position not in fixed and not is_copied_back:
+            return Finding(Reason.MUTATED_INPUT, what, place)
+        for n, leaf in enumerate(leaves):
+            is_other = isinstance(leaf, torch.Tensor) and n != position and not {n, position} <= fixed
+            if is_other and _overlap(leaf, leaves[position]):
+                other = f"{what}, whose memory is also that of '{variant.labels[n]}'"
+                return Finding(Reason.MUTATED_INPUT, other, place)
+    return _overwritten_outside(variant, leaves, fixed)
+
+
+def _overwritten_outside(variant: Variant, leaves: Sequence[Any], fixed: set[int]) -> Finding | None:
+    for n, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor) and n not in fixed and _address(leaf) in variant.written_outside:
+            what = f"'{variant.labels[n]}', which it also reaches from outside"
+            return Finding(Reason.MUTATED_INPUT, what, variant.written_outside[_address(leaf)])
+    return None
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    (start, end), (first, last) = span(a), span(b)
+    return start < last and first < end
 
 
 def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Tensor], watch: Watch) -> Finding | None:

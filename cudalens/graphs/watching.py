@@ -14,7 +14,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.device.stacks import Place, place
-from cudalens.graphs.liveness import OutputRef, storage_id
+from cudalens.graphs.liveness import OutputRef, span, storage_id
 from cudalens.graphs.reasons import Finding, Reason
 
 _SYNCHRONISING: Final = frozenset(
@@ -100,7 +100,10 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._inputs = {storage_id(tensor): position for position, tensor in reversed(list(enumerate(inputs)))}
+        self._inputs: dict[int, list[tuple[int, tuple[int, int]]]] = {}
+        for position, tensor in enumerate(inputs):
+            if key := storage_id(tensor):
+                self._inputs.setdefault(key, []).append((position, span(tensor)))
         self.written: dict[int, tuple[str, Place]] = {}
         self.externals: dict[int, External] = {}
         self.made: dict[int, Made] = {}
@@ -120,6 +123,12 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = func(*args, **kwargs)
         self._note_results(name, args, out, kwargs, here)
         return out
+
+    def note_outputs(self, outputs: Sequence[Any]) -> None:
+        """What it returns and neither made nor got as an argument comes from outside, too."""
+        for tensor in _tensors(list(outputs)):
+            if tensor.is_cuda and _is_plain(tensor):
+                self._note_use(tensor, "", self.last_place or Place(None, 0), is_write=False)
 
     def left_behind(self, given: Sequence[torch.Tensor]) -> list[Made]:
         """What it made on a device, still lives, and is not among the tensors `given`."""
@@ -153,13 +162,20 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = storage_id(tensor)
         if key in self._inputs:
             if is_write:
-                self.written.setdefault(self._inputs[key], (name, here))
+                self._note_write(key, tensor, (name, here))
         elif key not in self.made:
             known = self.externals.get(key)
             if known is None:
                 self.externals[key] = External(tensor, here, is_write)
             elif is_write and not known.is_written:
                 self.externals[key] = External(known.tensor, known.place, True)
+
+    def _note_write(self, key: int, tensor: torch.Tensor, found: tuple[str, Place]) -> None:
+        """Of the arguments that share a storage, those are written that lie where the operator wrote."""
+        start, end = span(tensor)
+        for position, (first, last) in self._inputs[key]:
+            if start < last and first < end:
+                self.written.setdefault(position, found)
 
     def _check_operator(self, name: str, args: tuple[Any, ...], here: Place, *, is_on_device: bool) -> None:
         if not is_on_device:

@@ -65,6 +65,8 @@ class Memory:
     def live(self) -> torch.UntypedStorage | None:
         """Where its contents are; outside of a pool."""
         storage = self._storage()
+        if storage is None and self.own is None and not self.num_bytes and self.arena is None:  # nothing to be freed
+            self.own = torch.empty(0, dtype=torch.uint8).untyped_storage()
         return self.own if storage is None else storage
 
     def contents(self) -> torch.Tensor | None:

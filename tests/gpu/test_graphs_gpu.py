@@ -1,0 +1,32 @@
+"""CUDA-graph trees on a real device: the scenarios that the virtual device passes, unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from graph_scenarios import aliasing, inputs, play, scenarios_of, trees, undisturbed  # noqa: E402
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+SCENARIOS = scenarios_of(aliasing, inputs, trees)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _undisturbed() -> Iterator[None]:
+    with undisturbed():
+        yield
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_on_a_real_device(name: str) -> None:
+    entry = SCENARIOS[name]
+    if torch.cuda.device_count() < entry.num_devices:
+        pytest.skip(f"needs {entry.num_devices} CUDA devices")
+    play(entry)

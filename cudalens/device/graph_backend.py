@@ -108,6 +108,12 @@ class GraphBackend(Protocol):
     ) -> AbstractContextManager[Any]:
         """While it is entered, what this thread does on `stream`, which is current then, is captured into `graph`."""
 
+    def replay(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Launch what `graph` holds on the current stream; listeners of `cudalens.device.hooks` are told."""
+
+    def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Let go of what `graph` holds; listeners are told."""
+
     def allocate_to(self, pool: PoolId, device: int) -> AbstractContextManager[None]:
         """While it is entered, memory that this thread asks for comes from `pool`, which a capture has used before."""
 

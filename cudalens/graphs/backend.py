@@ -22,6 +22,7 @@ from cudalens.device.graph_backend import (
     capture_alone,
     provided,
 )
+from cudalens.device.records import GraphDestroyed
 from cudalens.errors import GraphError
 
 _NEEDED: Final = (
@@ -79,10 +80,16 @@ class CudaBackend:
         finally:
             hooks.emit(hooks.CaptureEnded(id(graph), stream.cuda_stream, is_valid))
 
-    def replayed(self, graph: torch.cuda.CUDAGraph, stream: int) -> None:
-        """Tell listeners of a replay, which torch has no callback for."""
+    def replay(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Launch what `graph` holds on the current stream, and tell listeners: torch has no callback for it."""
+        graph.replay()
         if hooks.is_on():
-            hooks.emit(hooks.GraphReplayed(id(graph), stream))
+            hooks.emit(hooks.GraphReplayed(id(graph), torch.cuda.current_stream().cuda_stream))
+
+    def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Let go of what `graph` holds, and tell listeners."""
+        graph.reset()
+        hooks.emit(GraphDestroyed(id(graph)))
 
     @contextmanager
     def allocate_to(self, pool: PoolId, device: int) -> Iterator[None]:

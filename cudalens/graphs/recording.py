@@ -186,7 +186,7 @@ class Recorder:
 
     def _abandon(self, node: GraphNode) -> None:
         if node.graph is not None:
-            node.graph.reset()
+            self.backend.destroy(node.graph)
             node.graph = None
         torch.cuda.synchronize()
 

@@ -53,6 +53,14 @@ class VirtualGraphBackend:
         """While it is entered, what this thread does on `stream`, which is current then, is captured into `graph`."""
         return protocol.capture_alone(graph, pool, stream)
 
+    def replay(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Launch what `graph` holds on the current stream; the device itself tells listeners."""
+        graph.replay()
+
+    def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
+        """Let go of what `graph` holds; the device itself tells listeners."""
+        graph.reset()
+
     @contextmanager
     def allocate_to(self, pool: PoolId, device: int) -> Iterator[None]:
         """While it is entered, memory that this thread asks for comes from `pool`.

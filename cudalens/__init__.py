@@ -21,6 +21,7 @@ from cudalens._version import __version__
 from cudalens.errors import (
     CudalensError,
     GraphError,
+    MemorySnapshotError,
     MetricsError,
     OutputError,
     ProfilerBusyError,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from cudalens.device.discover import devices
     from cudalens.frames import Trace
     from cudalens.graphs import cudagraph
+    from cudalens.remembered import memory_history, memory_snapshot
     from cudalens.sanitizer import sanitize
     from cudalens.session import profile, runs
     from cudalens.traces import load
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CudalensError",
     "GraphError",
+    "MemorySnapshotError",
     "MetricsError",
     "OutputError",
     "ProfilerBusyError",
@@ -70,6 +73,8 @@ __all__ = [
     "devices",
     "live",
     "load",
+    "memory_history",
+    "memory_snapshot",
     "profile",
     "runs",
     "sanitize",
@@ -81,11 +86,25 @@ _LAZY = {
     "devices": ("cudalens.device.discover", "devices"),
     "live": ("cudalens.views.gauges", "live"),
     "load": ("cudalens.traces", "load"),
+    "memory_history": ("cudalens.remembered", "memory_history"),
+    "memory_snapshot": ("cudalens.remembered", "memory_snapshot"),
     "profile": ("cudalens.session", "profile"),
     "runs": ("cudalens.session", "runs"),
     "sanitize": ("cudalens.sanitizer", "sanitize"),
 }
-_ROOMS = {"analysis", "frames", "graphs", "profiler", "report", "sanitizer", "session", "traces", "views", "virtual"}
+_ROOMS = {
+    "analysis",
+    "frames",
+    "graphs",
+    "memory",
+    "profiler",
+    "report",
+    "sanitizer",
+    "session",
+    "traces",
+    "views",
+    "virtual",
+}
 
 
 def __getattr__(name: str) -> Any:

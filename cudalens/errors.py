@@ -12,6 +12,7 @@ One root, so that ``except cudalens.CudalensError`` catches every refusal of our
     ├── SanitizerError          the sanitizer cannot do what was asked of it (also a ValueError)
     ├── RaceError               accesses of two streams, or of a stream and the host, race (also a RuntimeError)
     ├── MetricsError            this machine's GPUs cannot be read: no driver, no library (also a RuntimeError)
+    ├── MemorySnapshotError     there is no allocator here whose memory could be looked at (also a RuntimeError)
     ├── GraphError              a CUDA graph manager cannot do this here (also a RuntimeError)
     ├── VirtualDeviceError      a virtual CUDA device cannot be or do this (also a RuntimeError)
     └── ProfilerError           a profile cannot start, or cannot be read (also a RuntimeError)
@@ -121,6 +122,10 @@ class RaceError(CudalensError, RuntimeError):
 
 class MetricsError(CudalensError, RuntimeError):
     """Utilization, memory, temperature and power of this machine's GPUs cannot be read."""
+
+
+class MemorySnapshotError(CudalensError, RuntimeError):
+    """There is no allocator here whose memory could be looked at: no device, or one that keeps no list of blocks."""
 
 
 class GraphError(CudalensError, RuntimeError):

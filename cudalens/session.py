@@ -347,7 +347,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             return
         if self._session is None or self._state != "running":
             return
-        self._status, self._error = _outcome(error)
+        self._status, self._error = outcome_of(error)
         try:
             self._end(self._session)
         finally:
@@ -481,7 +481,8 @@ def _modelled_hz(metrics: bool | float) -> float | None:
     return None if not metrics else 0.0 if metrics is True else float(metrics)
 
 
-def _outcome(error: BaseException | None) -> tuple[Literal["ok", "raised", "interrupted"], str | None]:
+def outcome_of(error: BaseException | None) -> tuple[Literal["ok", "raised", "interrupted"], str | None]:
+    """How a block ended, and its exception in one line, as the run info tells them."""
     if error is None:
         return "ok", None
     # An ipykernel interrupts a cell that awaits by cancelling it.

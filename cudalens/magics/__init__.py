@@ -1,4 +1,4 @@
-"""The magics ``%%cudaprofile``, ``%cudasan``, ``%%cudagraph`` and ``%cudadevice``, loaded by ``%load_ext cudalens``.
+"""The magics that ``%load_ext cudalens`` loads: profile, sanitizer, graphs, memory and devices.
 
 Loading imports nothing heavy (no torch, pandas or widgets): those come with the first profiled cell. Unloading leaves
 the shell exactly as it was: magics, input transformers, AST transformers and events.
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cudalens.magics.device import CudadeviceMagics, end_device
 from cudalens.magics.graph import CudagraphMagics
+from cudalens.magics.memory import CudamemMagics
 from cudalens.magics.profile import CudaprofileMagics
 from cudalens.magics.sanitize import CudasanMagics
 from cudalens.magics.syntax import CellSyntax
@@ -17,9 +18,18 @@ from cudalens.magics.syntax import CellSyntax
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["CellSyntax", "CudadeviceMagics", "CudagraphMagics", "CudaprofileMagics", "CudasanMagics", "load", "unload"]
+__all__ = [
+    "CellSyntax",
+    "CudadeviceMagics",
+    "CudagraphMagics",
+    "CudamemMagics",
+    "CudaprofileMagics",
+    "CudasanMagics",
+    "load",
+    "unload",
+]
 
-_KINDS = (CudaprofileMagics, CudadeviceMagics, CudasanMagics, CudagraphMagics)
+_KINDS = (CudaprofileMagics, CudadeviceMagics, CudasanMagics, CudagraphMagics, CudamemMagics)
 
 
 def load(shell: InteractiveShell) -> None:
@@ -35,12 +45,10 @@ def load(shell: InteractiveShell) -> None:
 def unload(shell: InteractiveShell) -> None:
     """Take the magics out of `shell`, and with them a virtual device that a cell put in place; harmless without."""
     end_device()
-    if (devices := shell.magics_manager.registry.get(CudadeviceMagics.__name__)) is not None:
-        devices.end()
-    if (sanitizing := shell.magics_manager.registry.get(CudasanMagics.__name__)) is not None:
-        sanitizing.end()
-    if (graphing := shell.magics_manager.registry.get(CudagraphMagics.__name__)) is not None:
-        graphing.end()
+    for kind in _KINDS:
+        end = getattr(shell.magics_manager.registry.get(kind.__name__), "end", None)
+        if end is not None:
+            end()
     for transformers in (shell.input_transformers_cleanup, shell.ast_transformers):
         transformers[:] = [item for item in transformers if not isinstance(item, CellSyntax)]
     manager = shell.magics_manager

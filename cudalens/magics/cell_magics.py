@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from cudalens.magics import graph_cells, graph_options, options, watch_options
+from cudalens.magics import graph_cells, graph_options, memory_options, options, watch_options
 from cudalens.magics.graph_cells import RUN_PREFIX
 
 __all__ = ["CELL_MAGICS", "RUN_PREFIX", "CellMagic", "CellOptions"]
@@ -50,5 +50,6 @@ CELL_MAGICS: Final = {
     graph_options.MAGIC: CellMagic(
         graph_options.parse, "cudalens.magics.graph_running", "graphed", graph_cells.rewritten
     ),
+    memory_options.MAGIC: CellMagic(memory_options.parse, "cudalens.magics.memory_running", "remembered"),
 }
 """By the name that stands on the first line."""

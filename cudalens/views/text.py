@@ -12,7 +12,7 @@ from cudalens.analysis import key_averages, summarize
 from cudalens.analysis.averages import UNCOUNTED
 from cudalens.analysis.summary import Summary
 from cudalens.frames import RunInfo, Trace
-from cudalens.views import graphs_text, metrics_text, races_text, syncs_text, units
+from cudalens.views import graphs_text, memory_text, metrics_text, races_text, syncs_text, units
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
 _MAX_NOTES: Final = 8
@@ -40,12 +40,15 @@ def summary(trace: Trace) -> SummaryText:
     """The verdict, races, graphs and largest costs of `trace`; prints as text, shows as a table in a notebook."""
     found = [races_text.report_text(trace), graphs_text.report_text(trace)]
     found = [*(reversed(found) if graphs_text.has_failed(trace) else found), syncs_text.report_text(trace)]
+    found.append(memory_text.report_text(trace))
     told = "\n\n".join(part for part in found if part)
     return SummaryText(_verdict(trace, badge=True), tuple(notes(trace.info)), _top_rows(trace), told)
 
 
 def has_profile(trace: Trace) -> bool:
-    """Whether `trace` was profiled, or there is nothing else that it could show: no races, no graphs."""
+    """Whether `trace` was profiled, or there is nothing else that it could show: no races, no graphs, no blocks."""
+    if memory_text.has_memory(trace):
+        return bool((trace.events["cat"] != "user_annotation").any())
     is_recorded = len(trace.events) or len(trace.memory)
     return bool(is_recorded or not (races_text.verdict(trace) or len(trace.graphs)))
 
@@ -54,6 +57,8 @@ def what(trace: Trace) -> str:
     """What `trace` holds, as the heading of a page."""
     if has_profile(trace):
         return "Profile"
+    if memory_text.has_memory(trace):
+        return "Memory"
     return "CUDA graphs" if len(trace.graphs) else "Races"
 
 
@@ -190,6 +195,7 @@ def _verdict(trace: Trace, *, badge: bool) -> str:
     # Wrong results are what to know first, then races; that there is no race supports the rest.
     found = [graphs, races] if graphs_text.has_failed(trace) else [races, graphs]
     known = [*found, *profile] if len(trace.races) else [graphs, *profile, races]
+    known.insert(0 if memory_text.has_refused(trace) or not profile else len(known), memory_text.verdict(trace))
     line = "; ".join(part for part in (*known, *_outcome(trace.info)) if part)
     return f"[{simulated}] {line}" if simulated else line
 

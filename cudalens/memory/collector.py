@@ -1,0 +1,108 @@
+"""The allocator as a collector: its history during a block of code, and a snapshot at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cudalens.frames import Problem
+from cudalens.memory.snapshot import MAX_ENTRIES, History, raw_snapshot, require_device
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cudalens.memory.snapshot import Address
+
+_CUT = "actions of the memory history were lost"
+
+
+class MemoryCollector:
+    """Keeps the allocator's history from `start` to `stop`, and takes a snapshot then.
+
+    A history that the program itself has switched on is used, and left on.
+
+    Args:
+        namespace: Variables whose names are looked for; by default the notebook's, or those of ``__main__``.
+        max_entries: Actions that are kept at most.
+        stacks: Whether call stacks are kept.
+        cells: The cell that allocated each address, where somebody watched.
+        with_history: Whether a history is kept at all; without one `stop` takes a snapshot and nothing else.
+
+    Attributes:
+        problems: What is missing from the frames, once `stop` has been called.
+        options: For the run info, once `frames` has been called.
+        extra: For the run info, once `frames` has been called.
+        error: The exception that is passing through when `stop` is called: its variables have names too.
+    """
+
+    name = "memory history"
+
+    def __init__(
+        self,
+        *,
+        namespace: Mapping[str, Any] | None = None,
+        max_entries: int = MAX_ENTRIES,
+        stacks: bool = True,
+        cells: Mapping[Address, str] | None = None,
+        with_history: bool = True,
+    ) -> None:
+        self.problems: tuple[Problem, ...] = ()
+        self.options: dict[str, str | int | float | bool | None] = {}
+        self.extra: dict[str, str] = {}
+        self.error: BaseException | None = None
+        self._namespace, self._cells = namespace, cells
+        self._history = History(max_entries=max_entries, stacks=stacks) if with_history else None
+        self._frames: dict[str, pd.DataFrame] = {}
+
+    def start(self) -> None:
+        """Begin to keep the history.
+
+        Raises:
+            MemorySnapshotError: There is no CUDA device.
+        """
+        require_device()
+        if self._history is not None:
+            self._history.start()
+
+    def stop(self) -> None:
+        """Take the snapshot, leave the history as it was before, and look who holds what."""
+        try:
+            raw = raw_snapshot()
+            if self._history is not None:
+                raw = self._history.since_start(raw)
+        finally:
+            if self._history is not None:
+                self._history.stop()
+        self._take(raw)
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The frames ``blocks``, ``memory``, ``stacks``, and ``events`` of the program's annotations."""
+        return self._frames
+
+    def _take(self, raw: dict[str, Any]) -> None:
+        from cudalens.frames.snapshots import snapshot_frames
+        from cudalens.memory.holders import Holders, search_names
+        from cudalens.memory.roots import roots_of
+        from cudalens.memory.stacks import as_shown, cells_of
+        from cudalens.memory.tensors import live_tensors
+
+        live = live_tensors()
+        search = search_names(roots_of(self._namespace, self.error), live)
+        found = snapshot_frames(raw, name="the live device")
+        frames = found.frames
+        frames["stacks"] = as_shown(frames["stacks"])
+        cells = cells_of(frames["stacks"])
+        told = frames["blocks"]["stack"].map(cells, na_action="ignore").astype("category")
+        frames["blocks"] = Holders(live, search, self._cells).written(frames["blocks"].assign(cell=told))
+        self._frames, self.options, self.extra = frames, dict(found.options), dict(found.extra)
+        self.problems = (*found.problems, *self._missing(search.is_complete, live.is_complete))
+
+    def _missing(self, *complete: bool) -> list[Problem]:
+        named, saved = complete
+        was_cut = self._history is not None and self._history.was_cut
+        told = {
+            (_CUT, "older ones make room where a history is full"): was_cut,
+            ("names of tensors were not looked for to the end", "there are too many objects"): not named,
+            ("what autograd saved was not looked at", "this torch cannot tell, or there is too much"): not saved,
+        }
+        return [Problem(kind, 1, where) for (kind, where), is_so in told.items() if is_so]

@@ -1,0 +1,140 @@
+"""What is known of blocks from the live program, written into a snapshot's frames: names, categories, graphs, cells."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from cudalens.frames import categorical, nullable
+from cudalens.frames.catalog import BLOCK_CATEGORIES
+from cudalens.memory.names import NameSearch
+from cudalens.memory.roots import CALL, EXCEPTION, Roots
+from cudalens.memory.snapshot import Address, workspace_sizes
+from cudalens.memory.tensors import LiveTensors
+
+_PASSING: Final = (CALL, EXCEPTION)
+
+
+class Holders:
+    """Who holds what, as far as the live program tells.
+
+    Args:
+        live: The tensors that are alive.
+        search: Names that were found for them.
+        cells: The cell that allocated each address, where somebody watched.
+    """
+
+    def __init__(self, live: LiveTensors, search: NameSearch, cells: Mapping[Address, str] | None = None) -> None:
+        self._live, self._search, self._cells = live, search, cells or {}
+
+    def written(self, blocks: pd.DataFrame) -> pd.DataFrame:
+        """The frame ``blocks`` with what is known; its categories stay where nothing better is."""
+        at = _Blocks(blocks)
+        names = at.placed(self._search.names, lambda known: json.dumps(known, ensure_ascii=False))
+        counts = at.placed(self._live.num_tensors, int)
+        cells = at.placed(self._cells, str)
+        graphs = self._graphs(blocks)
+        return blocks.assign(
+            names=_texts(names),
+            num_tensors=nullable(np.array([count or 0 for count in counts], np.int64), ~at.is_active),
+            cell=_texts([cell or old for cell, old in zip(cells, _plain(blocks["cell"]), strict=True)]),
+            graph=_texts(graphs),
+            category=self._categories(blocks, at, graphs),
+        )
+
+    def _graphs(self, blocks: pd.DataFrame) -> list[str | None]:
+        """The CUDA graphs of each block's private pool, by the variables that hold them."""
+        told = {
+            pool: ", ".join(self._search.objects.get(id(graph), "an unnamed CUDA graph") for graph in graphs)
+            for pool, graphs in self._live.pools.items()
+        }
+        pairs = zip(_plain(blocks["pool_id_first"]), _plain(blocks["pool_id_second"]), strict=True)
+        return [told.get((first, second)) for first, second in pairs]
+
+    def _categories(self, blocks: pd.DataFrame, at: _Blocks, graphs: list[str | None]) -> pd.Categorical:
+        old, sizes = _plain(blocks["category"]), workspace_sizes()
+        roles = at.placed(self._live.roles, str)
+        names = at.placed(self._search.names, lambda known: known)
+        held = at.placed(self._live.num_tensors, int)
+        size = blocks["num_bytes"].tolist()
+        found: list[str | None] = []
+        for i, category in enumerate(old):
+            if not at.is_active[i]:
+                found.append(None)
+            elif category == "graph pool" or graphs[i] is not None:
+                found.append("graph pool")
+            elif roles[i] is not None:
+                found.append(roles[i])
+            elif not held[i] and size[i] in sizes:
+                found.append("workspace")
+            elif names[i] and all(name.startswith(_PASSING) for name in names[i]):
+                found.append("temporary")
+            else:
+                found.append(category)
+        place = {name: i for i, name in enumerate(BLOCK_CATEGORIES)}
+        return categorical(np.array([place[name] if name else -1 for name in found], np.int64), list(BLOCK_CATEGORIES))
+
+
+class _Blocks:
+    """The active blocks of a snapshot, to be found by addresses in them.
+
+    Attributes:
+        is_active: Shape (n,).
+    """
+
+    def __init__(self, blocks: pd.DataFrame) -> None:
+        self.is_active = blocks["state"].isin(["active_allocated", "active_pending_free"]).to_numpy()
+        known = self.is_active & blocks["addr"].notna().to_numpy() & blocks["device"].notna().to_numpy()
+        self._rows = np.flatnonzero(known)
+        device = blocks["device"].array.to_numpy(dtype=np.int64, na_value=-1)[self._rows]
+        begin = blocks["addr"].array.to_numpy(dtype=np.uint64, na_value=0)[self._rows]
+        order = np.lexsort((begin, device))
+        self._rows = self._rows[order]
+        size = blocks["num_bytes"].to_numpy()[self._rows]
+        self._by_device: dict[int, tuple[Any, Any, Any]] = {}
+        for one in np.unique(device):
+            part = device[order] == one
+            first = begin[order][part]
+            self._by_device[int(one)] = (first, first + size[part].astype(np.uint64), self._rows[part])
+        self._num = len(blocks)
+
+    def placed(self, told: Mapping[Address, Any], write: Callable[[Any], Any]) -> list[Any]:
+        """For each block what is told of the first address in it, as `write` makes it; None for the others."""
+        found: list[Any] = [None] * self._num
+        for address, value in told.items():
+            row = self.row_of(address)
+            if row is not None and found[row] is None:
+                found[row] = write(value)
+        return found
+
+    def row_of(self, address: Address) -> int | None:
+        """The row of the active block that holds `address`."""
+        device, addr = address
+        if device not in self._by_device:
+            return None
+        begin, end, rows = self._by_device[device]
+        place = int(np.searchsorted(begin, np.uint64(addr), side="right")) - 1
+        return int(rows[place]) if place >= 0 and addr < int(end[place]) else None
+
+
+def search_names(roots: Roots, live: LiveTensors) -> NameSearch:
+    """Names for the storages that are alive, and for the CUDA graphs whose pools are."""
+    search = NameSearch()
+    graphs = {id(graph): graph for graphs in live.pools.values() for graph in graphs}
+    search.run(roots, graphs)
+    return search
+
+
+def _plain(column: pd.Series) -> list[Any]:
+    """A column's values as Python objects, None where they are missing."""
+    values = column.astype(object)
+    return [None if missing else value for value, missing in zip(values, column.isna(), strict=True)]
+
+
+def _texts(values: list[str | None]) -> pd.Categorical:
+    codes, found = pd.factorize(np.array([*values, None], object)[:-1])
+    return categorical(codes, list(found))

@@ -1,0 +1,341 @@
+"""Which variables hold a tensor: a search from the program's names through what they refer to.
+
+The search goes breadth first, so that the shortest name of a tensor comes first, and is bounded. It reads containers,
+instance dictionaries, slots, closures, frames and autograd graphs, never through code of the program (see
+`cudalens.memory.objects`), and keeps nothing of what it met.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import re
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import torch
+
+from cudalens.memory.objects import class_dict, instance_dict, mro_of, slots_of
+from cudalens.memory.roots import Local, Roots, error_locals, is_users
+from cudalens.memory.saved import SavedWalk
+from cudalens.memory.snapshot import Address, storage_address
+
+Path = tuple[Any, str]
+"""The path to what holds it (or None), and what to add to that."""
+Children = Iterator[tuple[str, Any]]
+
+MAX_STEPS: Final = 1_000_000
+"""Values that a search looks at, at most."""
+MAX_NAMES: Final = 8
+"""Names that are kept of one storage."""
+_MAX_KEY: Final = 40
+_ATOMS: Final = frozenset({int, float, str, bytes, bool, complex, type(None), range, slice, bytearray})
+_SHELLS: Final = ("IPython", "ipykernel", "traitlets", "zmq", "tornado", "jupyter_client", "cudalens")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+class NameSearch:
+    """Finds names for storages on CUDA devices.
+
+    Args:
+        max_steps: Values to look at, at most.
+
+    Attributes:
+        names: Names of each storage, the shortest first, `MAX_NAMES` at most.
+        objects: Names of other objects that were asked for, by ``id``.
+        is_complete: The search came to its end.
+    """
+
+    def __init__(self, *, max_steps: int = MAX_STEPS) -> None:
+        self.names: dict[Address, list[str]] = {}
+        self.objects: dict[int, str] = {}
+        self.is_complete = True
+        self._steps = max_steps
+        self._queue: deque[tuple[Any, Path]] = deque()
+        self._seen: dict[int, Any] = {}  # values are kept meanwhile, so that no id is used twice
+        self._walk = SavedWalk()
+        self._wanted: set[int] = set()
+        self._children: dict[type, Callable[[Any], Children] | None] = {}
+
+    def run(self, roots: Roots, wanted: Mapping[int, Any] | None = None) -> None:
+        """Search from `roots`, kind after kind: what a variable holds is called by it, whoever else holds it.
+
+        Args:
+            roots: Where to begin.
+            wanted: Other objects to find names for, by ``id``.
+        """
+        self._wanted = set(wanted or ())
+        self._seen.update((id(namespace), namespace) for namespace in roots.passed_by)
+        try:
+            for kind in roots.kinds():
+                for name, value in kind:
+                    self._meet(value, (None, name))
+                self._drain()
+        finally:
+            self._queue.clear()
+            self._seen.clear()
+
+    def _drain(self) -> None:
+        while self._queue:
+            thing, path = self._queue.popleft()
+            children = self._children_of(type(thing))
+            if children is None:
+                continue
+            for fragment, child in children(thing):
+                self._steps -= 1
+                if self._steps <= 0:
+                    self.is_complete = False
+                    self._queue.clear()
+                    return
+                if type(child) not in _ATOMS:
+                    self._meet(child, (path, fragment))
+
+    def _meet(self, thing: Any, path: Path) -> None:
+        """Note the name of a tensor; see to it that everything is looked into once."""
+        if type(thing) is _Graph:
+            for address in thing.addresses:
+                self._note(address, path)
+            return
+        if id(thing) in self._wanted:
+            self.objects.setdefault(id(thing), _text(path))
+        if torch.Tensor in mro_of(type(thing)):
+            self._note(storage_address(thing), path)
+        if id(thing) not in self._seen:
+            self._seen[id(thing)] = thing
+            self._queue.append((thing, path))
+
+    def _note(self, address: Address | None, path: Path) -> None:
+        if address is None:
+            return
+        known = self.names.setdefault(address, [])
+        if len(known) < MAX_NAMES and (name := _text(path)) not in known:
+            known.append(name)
+
+    # What objects of a kind refer to.
+
+    def _children_of(self, kind: type) -> Callable[[Any], Children] | None:
+        try:
+            return self._children[kind]
+        except KeyError:
+            return self._children.setdefault(kind, self._chosen(kind))
+
+    def _chosen(self, kind: type) -> Callable[[Any], Children] | None:
+        bases = mro_of(kind)
+        for base in bases:
+            if base in _READERS:
+                return _READERS[base]
+            if base is torch.Tensor:
+                return self._of_tensor
+            if base is torch.nn.Module:
+                return _of_module
+            if base is types.ModuleType:
+                return _of_python_module
+            if base is type:
+                return _of_class
+        return None if _module_of(kind).partition(".")[0] in _SHELLS else _of_instance
+
+    def _of_tensor(self, tensor: torch.Tensor) -> Children:
+        yield from _of_instance(tensor)
+        with torch._C.DisableTorchFunctionSubclass():
+            node = tensor.grad_fn
+            gradient = tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+            inner = _parts_of_sparse(tensor)
+        if gradient is not None:
+            yield ".grad", gradient
+        yield from inner
+        if node is not None:
+            yield ".grad_fn", _Graph(self._saved(node))
+
+    def _saved(self, node: Any) -> list[Address]:
+        self._walk.add(node)
+        return list(self._walk.addresses())
+
+
+class _Graph:
+    """What an autograd graph saved that no graph met before did."""
+
+    def __init__(self, addresses: list[Address]) -> None:
+        self.addresses = addresses
+
+
+def _text(path: Path) -> str:
+    """The path as the program would write it."""
+    parts: list[str] = []
+    step: Any = path
+    while step is not None:
+        parts.append(step[1])
+        step = step[0]
+    return "".join(reversed(parts))
+
+
+def _module_of(kind: type) -> str:
+    found = class_dict(kind).get("__module__")
+    return found if type(found) is str else ""
+
+
+def _attribute(name: Any) -> str:
+    return f".{name}" if type(name) is str and _NAME.match(name) else f"[{_key(name)}]"
+
+
+def _key(key: Any) -> str:
+    """A key of a dict, as far as it may be written without running anybody's code."""
+    if type(key) in (int, bool, float, type(None)):
+        return repr(key)
+    if type(key) is str:
+        return repr(key if len(key) <= _MAX_KEY else f"{key[:_MAX_KEY]}…")
+    if type(key) is tuple and all(type(part) in (int, str) for part in key[:4]):
+        return ", ".join(_key(part) for part in key[:4]) + (", …" if len(key) > 4 else "")
+    return f"<{type(key).__name__}>"
+
+
+def _of_dict(thing: dict[Any, Any]) -> Children:
+    for key, value in list(dict.items(thing)):
+        if type(key) not in _ATOMS and type(key) is not tuple:
+            yield ".<key>", key
+        yield f"[{_key(key)}]", value
+    yield from _of_instance(thing)
+
+
+def _of_sequence(thing: Any) -> Children:
+    reader = list if list in mro_of(type(thing)) else tuple if tuple in mro_of(type(thing)) else deque
+    for place, value in enumerate(reader.__iter__(thing)):  # type: ignore[attr-defined]
+        yield f"[{place}]", value
+    yield from _of_instance(thing)
+
+
+def _of_set(thing: Any) -> Children:
+    reader = set if set in mro_of(type(thing)) else frozenset
+    for value in reader.__iter__(thing):  # type: ignore[attr-defined]
+        yield ".<item>", value
+
+
+def _of_instance(thing: Any) -> Children:
+    for name, value in list(instance_dict(thing).items()):
+        yield _attribute(name), value
+    for name, value in slots_of(thing):
+        yield _attribute(name), value
+
+
+def _of_module(thing: Any) -> Children:
+    """A module of a model: parameters, buffers and modules by the names that it gives them."""
+    own = dict(instance_dict(thing))
+    for group in ("_parameters", "_buffers", "_modules"):
+        part = own.pop(group, None)
+        if dict in mro_of(type(part)):
+            for name, value in list(dict.items(part)):
+                yield f"[{name}]" if type(name) is str and name.isdecimal() else _attribute(name), value
+    for name, value in own.items():
+        yield _attribute(name), value
+
+
+def _of_python_module(thing: types.ModuleType) -> Children:
+    if is_users(thing):
+        yield from ((_attribute(name), value) for name, value in list(instance_dict(thing).items()))
+
+
+def _of_class(kind: type) -> Children:
+    if (module := sys.modules.get(_module_of(kind))) is not None and (
+        _module_of(kind) == "__main__" or is_users(module)
+    ):
+        yield from ((_attribute(name), value) for name, value in list(class_dict(kind).items()))
+
+
+def _of_function(thing: types.FunctionType) -> Children:
+    names = thing.__code__.co_freevars
+    for name, cell in zip(names, thing.__closure__ or (), strict=False):
+        for value in gc.get_referents(cell):
+            yield f".<closure>.{name}", value
+    for value in (*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()):
+        yield ".<default>", value
+    yield from _of_instance(thing)
+
+
+def _of_method(thing: types.MethodType) -> Children:
+    yield ".__self__", thing.__self__
+    yield ".__func__", thing.__func__
+
+
+def _of_partial(thing: Any) -> Children:
+    for name in ("func", "args", "keywords"):
+        yield f".{name}", class_dict(functools.partial)[name].__get__(thing)
+
+
+def _of_error(thing: BaseException) -> Children:
+    yield ".args", BaseException.args.__get__(thing)  # type: ignore[attr-defined]
+    yield from error_locals(thing, ".<traceback>")
+
+
+def _of_generator(thing: Any) -> Children:
+    frame = next((f for name in ("gi_frame", "cr_frame", "ag_frame") if (f := getattr(thing, name, None))), None)
+    if frame is not None:
+        yield from ((".<local>", value) for value in gc.get_referents(frame))
+
+
+def _of_held(thing: Any) -> Children:
+    """What C code holds that has no names for it: caches, iterators, views of dicts."""
+    return ((".<held>", value) for value in gc.get_referents(thing) if type(value) not in (type, types.ModuleType))
+
+
+def _of_locals(thing: Local) -> Children:
+    return ((".<local>", value) for value in thing.values)
+
+
+def _of_nothing(thing: Any) -> Children:
+    return iter(())
+
+
+def _parts_of_sparse(tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors that a sparse one is made of."""
+    if tensor.layout is torch.sparse_coo:
+        return iter(((".indices()", tensor._indices()), (".values()", tensor._values())))
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        names = ("crow_indices", "col_indices", "values")
+    elif tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        names = ("ccol_indices", "row_indices", "values")
+    else:
+        return iter(())
+    return iter([(f".{name}()", getattr(tensor, name)()) for name in names])
+
+
+_READERS: Final[dict[type, Callable[[Any], Children]]] = {
+    dict: _of_dict,
+    list: _of_sequence,
+    tuple: _of_sequence,
+    deque: _of_sequence,
+    set: _of_set,
+    frozenset: _of_set,
+    types.FunctionType: _of_function,
+    types.MethodType: _of_method,
+    functools.partial: _of_partial,
+    BaseException: _of_error,
+    types.GeneratorType: _of_generator,
+    types.CoroutineType: _of_generator,
+    types.AsyncGeneratorType: _of_generator,
+    Local: _of_locals,
+    **dict.fromkeys(
+        (
+            functools._lru_cache_wrapper,
+            map,
+            filter,
+            zip,
+            enumerate,
+            reversed,
+            staticmethod,
+            classmethod,
+            property,
+            types.CellType,
+            types.MappingProxyType,
+            type({}.keys()),
+            type({}.values()),
+            type({}.items()),
+            type(iter([])),
+            type(iter(())),
+            type(iter({}.values())),
+        ),
+        _of_held,
+    ),
+    **dict.fromkeys((types.BuiltinFunctionType, types.CodeType, types.FrameType, types.TracebackType), _of_nothing),
+}

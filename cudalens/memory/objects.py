@@ -1,0 +1,55 @@
+"""Looking into objects without running any of their code.
+
+A property, a ``__getattr__`` or a ``__dict__`` of a program's own could do anything: allocate, print, never return.
+What is read here is read through C slots of Python's own types alone.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any, Final
+
+_MRO: Final = type.__dict__["__mro__"].__get__
+_CLASS_DICT: Final = type.__dict__["__dict__"].__get__
+_NOTHING: Final[dict[str, Any]] = {}
+
+
+def mro_of(kind: type) -> tuple[type, ...]:
+    """A class and its bases, without asking its metaclass."""
+    found: tuple[type, ...] = _MRO(kind)
+    return found
+
+
+def class_dict(kind: type) -> Any:
+    """A class's own attributes, read only, without asking its metaclass."""
+    return _CLASS_DICT(kind)
+
+
+def instance_dict(thing: Any) -> dict[str, Any]:
+    """An object's own attributes by name; empty where it has none, or where its class shadows them."""
+    for base in mro_of(type(thing)):
+        found = class_dict(base).get("__dict__")
+        if found is None:
+            continue
+        # Python's own is a getset descriptor, made for that very class: it runs no code.
+        if type(found) is not types.GetSetDescriptorType:
+            return _NOTHING
+        try:
+            attributes = found.__get__(thing)
+        except (AttributeError, TypeError):
+            return _NOTHING
+        return attributes if type(attributes) is dict else _NOTHING
+    return _NOTHING
+
+
+def slots_of(thing: Any) -> Iterator[tuple[str, Any]]:
+    """The values in an object's ``__slots__``, by name."""
+    for base in mro_of(type(thing)):
+        for name, slot in tuple(class_dict(base).items()):
+            if type(slot) is types.MemberDescriptorType:
+                try:
+                    value = slot.__get__(thing)
+                except (AttributeError, TypeError):  # not set
+                    continue
+                yield name, value

@@ -1,0 +1,42 @@
+"""The call stacks of a snapshot as a notebook's user reads them: cells by number, nothing of the shell or of ours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from cudalens.device.stacks import file_label, is_own
+from cudalens.frames import categorical
+
+
+def as_shown(stacks: pd.DataFrame) -> pd.DataFrame:
+    """The frame ``stacks`` with files as reports call them, without what runs a cell, and without our own entries."""
+    if stacks.empty:
+        return stacks
+    files = list(stacks["file"].cat.categories)
+    labels = [file_label(file) for file in files]
+    codes = stacks["file"].cat.codes.to_numpy()
+    is_cell = np.array([label != file for label, file in zip(labels, files, strict=True)] + [False])[codes]
+    is_ours = np.array([is_own(file) for file in files] + [False])[codes]
+    kept = ~is_ours & (stacks["position"].to_numpy() <= _outermost_cell(stacks, is_cell))
+    place = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    named = categorical(np.array([*(place[label] for label in labels), -1], np.int64)[codes], list(place))
+    found = stacks.assign(file=named)[kept].reset_index(drop=True)
+    return found.assign(position=found.groupby("stack").cumcount().astype(np.int32))
+
+
+def _outermost_cell(stacks: pd.DataFrame, is_cell: np.ndarray) -> np.ndarray:
+    """For each row the position of its stack's outermost entry in a cell; of a stack without one beyond its end."""
+    position = stacks["position"].to_numpy()
+    number = stacks["stack"].to_numpy()
+    last = np.full(int(number.max()) + 1, -1, np.int64)
+    np.maximum.at(last, number[is_cell], position[is_cell])
+    found: np.ndarray = np.where(last < 0, np.iinfo(np.int64).max, last)[number]
+    return found
+
+
+def cells_of(stacks: pd.DataFrame) -> dict[int, str]:
+    """The cell that was running when each stack was taken: its outermost entry, where that is one."""
+    outermost = stacks.groupby("stack")["file"].last()
+    told = {int(number): str(file) for number, file in outermost.items() if isinstance(file, str)}
+    return {number: file for number, file in told.items() if file.startswith("In[")}

@@ -1,0 +1,164 @@
+"""The allocator's memory as a Trace: a snapshot now, or the history of a block of code."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Literal
+
+import torch
+
+from cudalens.device import facts
+from cudalens.errors import MemorySnapshotError
+from cudalens.frames import RunInfo, Trace
+from cudalens.memory import MemoryCollector
+from cudalens.memory.leaks import watched_cells
+from cudalens.memory.snapshot import MAX_ENTRIES
+from cudalens.profiler import about
+from cudalens.session import outcome_of, runs
+from cudalens.virtual import active
+
+_numbers: Final = itertools.count(1)
+
+
+def memory_snapshot(
+    name: str | None = None,
+    *,
+    namespace: Mapping[str, Any] | None = None,
+    error: BaseException | None = None,
+    keep: bool = True,
+) -> Trace:
+    """What the CUDA allocator holds now: ``trace.blocks``, who holds each block, and what for.
+
+    The history that the program has kept, if it does (``torch.cuda.memory._record_memory_history``), is in
+    ``trace.memory``; none is switched on.
+
+    Args:
+        name: Name of the run; by default ``memory-<number>``.
+        namespace: Variables whose names are looked for in the place of the notebook's, or of those of ``__main__``.
+        error: An exception whose traceback holds variables, which have names then, too; or None.
+        keep: Keep the Trace in `cudalens.runs`.
+
+    Raises:
+        MemorySnapshotError: There is no CUDA device.
+    """
+    collector = MemoryCollector(namespace=namespace, cells=watched_cells(), with_history=False)
+    collector.start()
+    now = time.time_ns()
+    collector.error = error
+    try:
+        collector.stop()
+    finally:
+        collector.error = None
+    status, text = outcome_of(error)
+    window = {"started_ns": now, "ended_ns": now}
+    trace = _trace(collector, name or f"memory-{next(_numbers)}", window, status=status, error=text)
+    return runs.add(trace) if keep else trace
+
+
+class memory_history:  # noqa: N801 - reads as what it makes
+    """Keeps the allocator's history during a block of code, and takes a snapshot at its end.
+
+    An object serves once. When the block raises, the snapshot is still taken (at that moment), and the exception
+    passes on. A history that the program itself keeps is used, and left as it is.
+
+    Args:
+        name: Name of the run; by default ``memory-<number>``.
+        max_entries: Actions that are kept at most; older ones are lost.
+        stacks: Whether call stacks are kept.
+        namespace: Variables whose names are looked for in the place of the notebook's, or of those of ``__main__``.
+        keep: Keep the Trace in `cudalens.runs`.
+        code: Source of the block, for the run info.
+
+    Raises:
+        MemorySnapshotError: On entry: there is no CUDA device.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        max_entries: int = MAX_ENTRIES,
+        stacks: bool = True,
+        namespace: Mapping[str, Any] | None = None,
+        keep: bool = True,
+        code: str | None = None,
+    ) -> None:
+        self._name, self._keep, self._code = name, keep, code
+        self._collector = MemoryCollector(
+            namespace=namespace, max_entries=max_entries, stacks=stacks, cells=watched_cells()
+        )
+        self._started_ns: int | None = None
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded.
+
+        Raises:
+            MemorySnapshotError: The block has not ended yet.
+        """
+        if self._trace is None:
+            raise MemorySnapshotError("there is no trace yet: it is made when the block ends.")
+        return self._trace
+
+    def __enter__(self) -> memory_history:
+        if self._started_ns is not None:
+            raise MemorySnapshotError("a memory_history object serves once; make another.")
+        self._collector.start()
+        self._started_ns = time.time_ns()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        self._collector.error = error
+        try:
+            self._collector.stop()
+        finally:
+            self._collector.error = None
+        status, text = outcome_of(error)
+        window = {"started_ns": self._started_ns, "ended_ns": time.time_ns()}
+        name = self._name or f"memory-{next(_numbers)}"
+        self._trace = _trace(self._collector, name, window, status=status, error=text, code=self._code)
+        if self._keep:
+            runs.add(self._trace)
+
+
+def _trace(
+    collector: MemoryCollector,
+    name: str,
+    window: dict[str, int | None],
+    *,
+    status: Literal["ok", "raised", "interrupted"] = "ok",
+    error: str | None = None,
+    code: str | None = None,
+) -> Trace:
+    begin = time.perf_counter()
+    frames = collector.frames()
+    on = active()
+    memory = frames["memory"]
+    if on is not None:  # a virtual device has a clock of its own
+        ends = memory["ts"].iloc[[0, -1]].tolist() if len(memory) else [None, None]
+        window = {"started_ns": ends[0], "ended_ns": ends[1]}
+    rank, world_size = about.rank()
+    info = RunInfo(
+        name=name,
+        source=f"virtual:{on.spec.key}" if on is not None else "cuda",
+        **window,
+        status=status,
+        error=error,
+        build_s=time.perf_counter() - begin,
+        options=collector.options,
+        versions=about.versions(),
+        devices=facts.devices(torch),
+        host=about.host(),
+        rank=rank,
+        world_size=world_size,
+        code=code,
+        problems=collector.problems,
+        extra=collector.extra,
+    )
+    return Trace(info, **frames)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from cudalens.frames import Trace, atomic_write
 from cudalens.frames.files import check_target
 from cudalens.report import about
-from cudalens.views import assets, graphs, graphs_text, payload, races, syncs, text
+from cudalens.views import assets, graphs, graphs_text, memory_map, payload, races, syncs, text
 from cudalens.views.facts import facts
 from cudalens.views.metrics import metrics_svg
 from cudalens.views.svg import timeline_svg
@@ -28,6 +28,7 @@ MAX_BYTES: Final = 5_000_000
 """A report of a million events stays below it: details of the events are left out before that."""
 
 _MAX_CODE: Final = 20_000
+_EVENT_BYTES: Final = 3
 
 
 def to_html(trace: Trace, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
@@ -60,7 +61,12 @@ def _page(trace: Trace, title: str) -> Iterator[str]:
     used = sum(map(len, (script, head, static, *blocks)))
     yield head
     yield static
-    yield _data("cudalens-payload", _base64(payload.pack(trace, max_bytes=_payload_budget(used))))
+    if memory_map.has_memory_map(trace):
+        memory = _data("cudalens-memory", _base64(memory_map.pack(trace, max_bytes=_memory_budget(trace, used))))
+        used += len(memory)
+        yield memory
+    if not memory_map.stands_alone(trace):
+        yield _data("cudalens-payload", _base64(payload.pack(trace, max_bytes=_payload_budget(used))))
     yield from blocks
     yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
 
@@ -68,6 +74,12 @@ def _page(trace: Trace, title: str) -> Iterator[str]:
 def _payload_budget(used: int) -> int:
     """Bytes of payload that, base64 coded, keep the file below MAX_BYTES."""
     return max(0, (MAX_BYTES - used - 10_000) * 3 // 4)
+
+
+def _memory_budget(trace: Trace, used: int) -> int:
+    """Bytes for the memory map: what events at their usual size leave, a third of it all at least."""
+    budget = _payload_budget(used)
+    return max(budget - _EVENT_BYTES * len(trace.events), budget // 3)
 
 
 def policy(script: str) -> str:
@@ -104,8 +116,8 @@ def _static(trace: Trace, title: str) -> str:
         f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{timeline_svg(trace)}'
-        f"{metrics_svg(trace)}{syncs.static_html(trace)}{table}"
+        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{memory_map.static_html(trace)}'
+        f"{timeline_svg(trace)}{metrics_svg(trace)}{syncs.static_html(trace)}{table}"
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
         f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
     )
@@ -136,7 +148,8 @@ def _blocks(trace: Trace) -> Iterator[str]:
         yield _data("cudalens-races", _base64(races.pack(trace)))
     if graphs.has_graphs(trace):
         yield _data("cudalens-graphs", _base64(graphs.pack(trace)))
-    for name in assets.LIBRARIES:
+    # Tables of costs and the plain memory curve come with events.
+    for name in assets.LIBRARIES if not memory_map.stands_alone(trace) else ():
         yield _data(f"cudalens-{name}", _base64(assets.library(name)))
 
 

@@ -36,7 +36,8 @@ def module_text(entry: str) -> str:
 @cache
 def style_text() -> str:
     """The style sheet of the app."""
-    return _static("app.css") + races_style_text() + graphs_style_text() + syncs_style_text()
+    shared = races_style_text() + graphs_style_text() + syncs_style_text() + memory_style_text()
+    return _static("app.css") + _static("memory_map.css") + shared
 
 
 @cache
@@ -61,6 +62,12 @@ def graphs_style_text() -> str:
 def syncs_style_text() -> str:
     """The style sheet of the table of waits alone, likewise."""
     return _static("syncs.css")
+
+
+@cache
+def memory_style_text() -> str:
+    """The style sheet of the still picture of a device's memory, likewise."""
+    return _static("memory_still.css")
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cudalens.frames import Trace
-from cudalens.views import graphs, graphs_text, metrics_text, races, syncs, text
+from cudalens.views import graphs, graphs_text, memory_map, metrics_text, races, syncs, text
 
 MEMORY_HINT: Final = (
     "Allocations were not recorded. Profile with %%cudaprofile --memory, or cudalens.profile(memory=True), "
@@ -17,6 +17,8 @@ def facts(trace: Trace) -> dict[str, Any]:
     """Facts of `trace` for the page: ``verdict``, ``badge``, ``notes``, ``memoryHint`` and ``metrics``, plain text.
 
     ``syncs``: the table of waits for the GPU as a tree of elements, or None.
+    ``memoryMap``: the pools of a device's memory as trees of elements, or None; ``memoryFirst``: it
+    stands above the timeline; ``memoryAlone``: there is no timeline.
     ``hasRaces``, ``hasGraphs``: there are races and graphs to ask for; ``graphsFirst``: wrong results stand before all;
     ``hasProfile``: there are timeline and costs.
     """
@@ -27,6 +29,9 @@ def facts(trace: Trace) -> dict[str, Any]:
         "memoryHint": MEMORY_HINT,
         "syncs": syncs.page_tree(trace),
         "metrics": metrics_text.metrics_line(trace),
+        "memoryMap": memory_map.page_tree(trace),
+        "memoryFirst": memory_map.is_first(trace),
+        "memoryAlone": memory_map.stands_alone(trace),
         "hasRaces": races.has_races(trace),
         "hasGraphs": graphs.has_graphs(trace),
         "graphsFirst": graphs_text.has_failed(trace),

@@ -15,7 +15,7 @@ import pandas as pd
 import traitlets
 
 from cudalens.frames import Trace
-from cudalens.views import assets, graphs, mimebundle, payload, races, selection
+from cudalens.views import assets, graphs, memory_map, mimebundle, payload, races, selection
 from cudalens.views.facts import facts
 
 Callback = Callable[[pd.DataFrame], object]
@@ -109,6 +109,8 @@ class TimelineWidget(anywidget.AnyWidget):
                 return races.pack(self.trace)
             case "graphs":
                 return graphs.pack(self.trace)
+            case "memory":
+                return memory_map.pack(self.trace, compress=False)
         return assets.library(want)
 
 

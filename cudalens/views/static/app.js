@@ -4,6 +4,7 @@
 //   payload()  -> Promise<Uint8Array>                    the binary columns
 //   races()    -> Promise<Uint8Array>                    gzipped JSON of the races, where there are any
 //   graphs()   -> Promise<Uint8Array>                    gzipped JSON of the graphs, where there are any
+//   memory()   -> Promise<Uint8Array>                    the binary columns of the memory map, where there is one
 //   asset(name) -> Promise<Uint8Array>                   gzipped: "datatables.js", "datatables.css", "plotly.js"
 //   versions   {datatables, plotly}                      keys of the page's shared libraries
 //   onSelect({range, event, names})                      event as a row of trace.events, names as text
@@ -12,6 +13,7 @@ import { renderDetails } from "./details.js";
 import { createGraphs } from "./graphs.js";
 import { buildMarkup } from "./markup.js";
 import { createMemory } from "./memory.js";
+import { createMemoryMap } from "./memory_map.js";
 import { createMetrics } from "./metrics.js";
 import { inflate, loadLibrary } from "./modules.js";
 import { decodePayload } from "./payload.js";
@@ -56,6 +58,7 @@ function buildSkeleton(app) {
     details: uiElement("section", { class: "cl-panel cl-details", "aria-label": "Details of the selected event" }),
     tableHost: uiElement("div", { class: "cl-table-host" }),
     memory: uiElement("section", { class: "cl-panel cl-memory", "aria-label": "Memory curve" }),
+    memoryMap: uiElement("section", { class: "cl-memory-map", "aria-label": "Memory", hidden: true }),
     races: uiElement("section", { class: "cl-races", "aria-label": "Races", hidden: true }),
     graphs: uiElement("section", { class: "cl-graphs", "aria-label": "CUDA graphs", hidden: true }),
     message: uiElement("div", { class: "cl-message", role: "alert", hidden: true }),
@@ -67,7 +70,8 @@ function buildSkeleton(app) {
     uiElement("h3", {}, "Operators and kernels"), parts.tableHost);
   const found = facts.graphsFirst ? [parts.graphs, parts.races] : [parts.races, parts.graphs];
   app.root.replaceChildren(parts.verdict, ...noteList(facts.notes), parts.message, parts.status, ...found,
-    parts.timeline, parts.metrics, parts.syncs, parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory);
+    ...(facts.memoryFirst ? [parts.memoryMap] : []), parts.timeline, parts.metrics, parts.syncs, parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory,
+    ...(facts.memoryFirst ? [] : [parts.memoryMap]));
   for (const part of [table, parts.details, parts.memory]) part.hidden = true;
   parts.table = table;
   return parts;
@@ -89,7 +93,9 @@ async function startApp(app) {
   if (source.facts.hasRaces) await startPanel(app, "list of races", startRaces);
   if (source.facts.hasGraphs) await startPanel(app, "graph tree", startGraphs);
   if (!app.isOpen) return;
-  if (!source.facts.hasProfile) {
+  const { memoryMap, memoryFirst, memoryAlone } = source.facts;
+  if (memoryFirst) await startPanel(app, "memory map", startMemoryMap);
+  if (!source.facts.hasProfile || memoryAlone) {
     await finishWithoutEvents(app);
     return;
   }
@@ -104,6 +110,7 @@ async function startApp(app) {
   });
   startMetrics(app);
   startSyncs(app);
+  if (memoryMap && !memoryFirst) await startPanel(app, "memory map", startMemoryMap);
   app.store.subscribe((selection, origin) => applySelection(app, selection, origin));
   parts.table.hidden = parts.memory.hidden = false;
   watchWidth(app);
@@ -128,6 +135,18 @@ async function startRaces(app) {
   parts.races.append(...(hasProfile || hasGraphs ? [uiElement("h3", {}, "Races")] : []), host);
   parts.races.hidden = false;
   app.panels.races = createRaces(host, model, { onChoose: (race) => app.panels.timeline?.showRace(race.row) });
+}
+
+async function startMemoryMap(app) {
+  const { parts, source } = app;
+  const bytes = await source.memory();
+  if (!app.isOpen) return;
+  const host = uiElement("div", { class: "mm-host" });
+  const tables = source.facts.memoryMap.map(buildMarkup);
+  parts.memoryMap.append(...(source.facts.memoryFirst ? [] : [uiElement("h3", {}, "Memory")]), host, uiElement("div", { class: "cudalens-memory" }, ...tables));
+  parts.memoryMap.hidden = false;
+  app.panels.memoryMap = await createMemoryMap(host, bytes, { theme: app.theme });
+  watchWidth(app);
 }
 
 async function startGraphs(app) {
@@ -216,6 +235,10 @@ async function startMemory(app) {
   const { parts, data, source } = app;
   const series = memorySeries(data);
   const heading = uiElement("h3", {}, "Memory");
+  if (app.panels.memoryMap) {
+    parts.memory.hidden = true;
+    return;
+  }
   if (!series.length) {
     parts.memory.replaceChildren(heading, uiElement("p", { class: "cl-hint" }, source.facts.memoryHint));
     return;
@@ -333,6 +356,7 @@ function watchWidth(app) {
     width = app.root.clientWidth;
     app.panels.memory?.resize();
     app.panels.metrics?.resize();
+    app.panels.memoryMap?.resize();
   });
   observer.observe(app.root);
   app.cleanups.push(() => observer.disconnect());

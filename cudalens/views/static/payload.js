@@ -16,7 +16,7 @@ function payloadError(what) {
 }
 
 // Header and the place of every blob.
-async function openPayload(bytes) {
+export async function openPayload(bytes) {
   if (bytes.byteLength < 12 || String.fromCharCode(...bytes.subarray(0, 4)) !== "CLP1") {
     throw payloadError(`found ${bytes.byteLength} bytes that do not begin with CLP1`);
   }
@@ -40,7 +40,7 @@ async function openPayload(bytes) {
 }
 
 // Column `name` as numbers: Int32Array or Uint32Array where it fits, else Float64Array.
-async function readInts(payload, name) {
+export async function readInts(payload, name) {
   const { n, signed } = payload.header.columns[name];
   const planes = await Promise.all(payload.places.get(name).map((p) => (p < 0 ? -1 - p : payload.read(...p))));
   if (planes.length > 4 || (signed && planes.length === 4)) return wideInts(planes, n, signed);
@@ -87,7 +87,7 @@ async function readBigInts(payload, name) {
   return out;
 }
 
-async function readTexts(payload, name) {
+export async function readTexts(payload, name) {
   const [place] = payload.places.get(name);
   return JSON.parse(new TextDecoder().decode(await payload.read(...place)));
 }

@@ -23,6 +23,7 @@ function startReport() {
     payload: async () => fromBase64(reportBlock("cudalens-payload")),
     races: async () => fromBase64(reportBlock("cudalens-races")),
     graphs: async () => fromBase64(reportBlock("cudalens-graphs")),
+    memory: async () => fromBase64(reportBlock("cudalens-memory")),
     asset: async (name) => fromBase64(reportBlock(`cudalens-${name}`)),
     onData() {
       still.hidden = true;

@@ -71,6 +71,7 @@ function render({ model, el }) {
     payload: () => link.ask("payload"),
     races: () => link.ask("races"),
     graphs: () => link.ask("graphs"),
+    memory: () => link.ask("memory"),
     asset: (name) => link.ask(name),
     onData: reveal,
     onFail: () => (root.hidden = false),

@@ -60,7 +60,7 @@ def is_size(value: Any) -> bool:
 
 def _autocast() -> tuple[Any, ...]:
     if not torch.is_autocast_enabled("cuda"):
-        return (False,)
+        return False, None, False
     return True, torch.get_autocast_dtype("cuda"), torch.is_autocast_cache_enabled()
 
 

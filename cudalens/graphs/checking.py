@@ -28,13 +28,11 @@ class Expected:
 
 def run_eagerly(node: GraphNode, leaves: Sequence[Any]) -> Expected:
     """Call the function without a graph, on the device's clock, and leave everything as it was."""
-    variant = node.variant
     touched = _written(node, leaves)
     before = [tensor.detach().clone() for _, tensor in touched]
     device = torch.cuda.current_device()
     state = torch.cuda.get_rng_state(device)
-    with torch.enable_grad() if variant.mode == "forward" else torch.no_grad():
-        outputs = _run(node, list(leaves))
+    outputs = _run(node, list(leaves))
     values = {
         n: outputs[n].detach().clone()
         for n, output in enumerate(node.outputs[: node.num_results])
@@ -42,8 +40,7 @@ def run_eagerly(node: GraphNode, leaves: Sequence[Any]) -> Expected:
     }
     written = [(label, tensor, tensor.detach().clone()) for label, tensor in touched]
     del outputs
-    with torch.enable_grad() if variant.mode == "forward" else torch.no_grad():
-        node.eager_ns = _time(node, list(leaves))
+    node.eager_ns = _time(node, list(leaves))
     with torch.no_grad():
         for (_, tensor), value in zip(touched, before, strict=True):
             tensor.copy_(value)
@@ -113,7 +110,8 @@ class _Compared:
 
     def words(self) -> str:
         """The first element that differs, with both values."""
-        rest, index = int(self._first), []
+        rest = int(self._first)
+        index: list[int] = []
         for size in reversed(self._shape):
             rest, position = divmod(rest, size)
             index.insert(0, position)

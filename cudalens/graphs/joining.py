@@ -29,9 +29,9 @@ def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _shifted(row: dict[Any, Any], functions: int, nodes: int) -> dict[str, Any]:
     plain = {str(name): None if pd.isna(value) else value for name, value in row.items()}
-    plain["function_id"] += functions
-    for name in ("node", "parent"):
-        plain[name] = None if plain[name] is None else plain[name] + nodes
+    for name, shift in (("function_id", functions), ("node", nodes), ("parent", nodes)):
+        number = plain[name]
+        plain[name] = None if number is None else number + shift
     if plain["path"] is not None:
         plain["path"] = json.dumps([number + nodes for number in json.loads(plain["path"])])
     return plain

@@ -21,7 +21,7 @@ from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_o
 from cudalens.graphs.programs import Training
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.variants import note_outside
-from cudalens.graphs.watching import Watch
+from cudalens.graphs.watching import Made, Watch
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
@@ -97,7 +97,7 @@ class Recorder:
     def warm_up(self, variant: Variant, leaves: list[Any], watch: Watch) -> list[Any]:
         """Run a variant in the pool without a graph, watched."""
         torch.cuda.synchronize()
-        with self._clean_workspaces(), self.in_pool(), _inside(), watch:
+        with self._clean_workspaces(), self.in_pool(), _inside(), _no_cached_casts(), watch:
             return variant.program.run(leaves)
 
     def record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
@@ -119,7 +119,7 @@ class Recorder:
             buffers.get(n, leaf).requires_grad_(leaf.requires_grad) if n in buffers else leaf
             for n, leaf in enumerate(leaves)
         ]
-        watch = Watch([leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)])
+        watch = Watch([leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)], self.device)
         outputs = self._capture(node, stand_ins, watch)
         self._describe(node, outputs, buffers, leaves, watch)
         outputs = node.first_out(outputs, leaves)  # nothing keeps the copies of arguments from here on
@@ -154,7 +154,8 @@ class Recorder:
         return buffers
 
     def _capture(self, node: GraphNode, leaves: list[Any], watch: Watch) -> list[Any]:
-        graph = node.graph = torch.cuda.CUDAGraph()
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        node.graph = graph
         for generator in _generators(node, leaves):
             try:
                 graph.register_generator_state(generator)
@@ -167,14 +168,18 @@ class Recorder:
                 _same_draws(self.device),
                 self.backend.capture(graph, self.pool, self.stream),
                 _inside(),
+                _no_cached_casts(),
                 watch,
             ):
                 return node.variant.program.run(leaves, watch)
         except Exception as error:
+            torch.cuda.set_stream(stream)  # torch leaves its own where a capture cannot be ended
             leaves.clear()
             raise self._failure(node, watch, error) from None
         except BaseException:
+            torch.cuda.set_stream(stream)
             self._abandon(node)
+            self._spoil(node, watch.left_behind(()))
             raise
 
     def _failure(self, node: GraphNode, watch: Watch, error: Exception) -> NotRecordedError:
@@ -182,7 +187,30 @@ class Recorder:
         finding = _why(watch, error)
         traceback_of(error)
         self._abandon(node)
+        self._spoil(node, watch.left_behind(()))
         return NotRecordedError(finding)
+
+    def _spoil(self, node: GraphNode, left: Sequence[Made]) -> None:
+        """What a capture leaves somewhere was never computed: whoever reads it has to know."""
+        for made in left:
+            storage = made.ref.storage()
+            if storage is not None:
+                self.backend.spoil(
+                    made.ref.tensor(),
+                    storage,
+                    f"This tensor was made by {node.variant.function.name} at {made.place} while it was recorded as a "
+                    "CUDA graph, which failed, so that it was never computed. Return it, or make it before the "
+                    "function is graphed.",
+                )
+
+    def _compute(self, node: GraphNode, watch: Watch, left: Sequence[Made]) -> None:
+        """Let what a recording leaves somewhere have its values, where that can be done without other consequences."""
+        if watch.written or any(external.is_written for external in watch.externals.values()):
+            self._spoil(node, left)
+            return
+        with _same_draws(self.device):
+            node.launch()
+            torch.cuda.synchronize()
 
     def _abandon(self, node: GraphNode) -> None:
         if node.graph is not None:
@@ -235,6 +263,7 @@ class Recorder:
         if left and gc.collect():
             left = watch.left_behind(results)
         if left:
+            self._compute(node, watch, left)
             self._abandon(node)
             made = left[0]
             raise NotRecordedError(
@@ -341,11 +370,30 @@ def _generators(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Generator]
 
 @contextmanager
 def _inside() -> Iterator[None]:
+    """This thread runs a function of a manager.
+
+    autocast's cache of converted weights is off meanwhile: it would keep memory of the pool alive beyond the function,
+    and what was put into it before would become part of the graph.
+    """
     before, inside.is_on = inside.is_on, True
+    was_caching = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
     try:
         yield
     finally:
+        torch.set_autocast_cache_enabled(was_caching)
         inside.is_on = before
+
+
+@contextmanager
+def _no_cached_casts() -> Iterator[None]:
+    """Autocast casts weights anew: what it keeps for the rest of its context would lie in the pool, or be outdated."""
+    before = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(before)
 
 
 @contextmanager

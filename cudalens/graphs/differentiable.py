@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from torch.autograd.function import once_differentiable
 from cudalens.graphs import arguments
 from cudalens.graphs.functions import Variant
 from cudalens.graphs.outputs import AliasOfExternal, AliasOfLeaf
-from cudalens.graphs.programs import Backward
+from cudalens.graphs.programs import Backward, check_version
 
 if TYPE_CHECKING:
     from cudalens.graphs.manager import GraphManager
@@ -21,12 +22,23 @@ if TYPE_CHECKING:
 class _Call:
     """One call of a recorded forward, until autograd has taken it over."""
 
-    __slots__ = ("manager", "node", "positions", "results", "saved")
+    __slots__ = ("manager", "node", "owners", "positions", "results", "saved", "versions")
 
-    def __init__(self, manager: GraphManager, node: GraphNode, positions: list[int], outputs: Sequence[Any]) -> None:
+    def __init__(
+        self,
+        manager: GraphManager,
+        node: GraphNode,
+        positions: list[int],
+        outputs: Sequence[Any],
+        leaves: Sequence[Any],
+    ) -> None:
         self.manager, self.node, self.positions = manager, node, positions
         self.results = [outputs[n] for n in positions]
         self.saved = list(outputs[node.num_results :])
+        derivative = node.derivative
+        assert derivative is not None
+        self.versions = derivative.saved.versions()
+        self.owners = [weakref.ref(leaves[n]) for n in derivative.leaves if leaves[n].is_leaf]
 
 
 class _Replayed(torch.autograd.Function):
@@ -37,6 +49,7 @@ class _Replayed(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*call.saved)
         ctx.manager, ctx.node, ctx.positions = call.manager, call.node, call.positions
+        ctx.versions, ctx.owners = call.versions, call.owners
         results = tuple(result.detach() for result in call.results)
         call.results, call.saved = [], []
         return results
@@ -44,6 +57,9 @@ class _Replayed(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        for tensor, version in zip(ctx.node.derivative.saved.outside.values(), ctx.versions, strict=True):
+            check_version(tensor, version)
+        ctx.manager.own_gradients(ctx.owners)
         leaves = [*ctx.saved_tensors, *(grad for grad in grads if grad is not None)]
         given = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
         found = ctx.manager.run_backward(ctx.node, given, leaves)
@@ -70,9 +86,10 @@ def attach(manager: GraphManager, node: GraphNode, leaves: Sequence[Any], output
         if root is not None and not isinstance(node.outputs[n], AliasOfLeaf)
     ]
     inputs = [*(leaves[n] for n in derivative.leaves), *derivative.externals]
-    found = _Replayed.apply(  # type: ignore[no-untyped-call]
-        _Call(manager, node, positions, outputs), *inputs
-    )
+    with torch.enable_grad():  # the function may have switched it on by itself
+        found = _Replayed.apply(  # type: ignore[no-untyped-call]
+            _Call(manager, node, positions, outputs, leaves), *inputs
+        )
     for position, result in zip(positions, found, strict=True):
         results[position] = result
     return results

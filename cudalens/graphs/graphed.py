@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 import warnings
@@ -44,6 +45,25 @@ class Graphed:
             raise AttributeError(name)
         return getattr(self.fn, name)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Of a module: its copy, run by the same manager; of a function: itself, as functions are copied."""
+        if not isinstance(self.fn, torch.nn.Module):
+            return self
+        function = self._function
+        return self.manager.wrap(
+            copy.deepcopy(self.fn, memo),
+            name=function.name,
+            static=function.static,
+            mutations=function.mutations,
+            check=function.check,
+        )
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{self._function.name} belongs to a graph manager, which cannot be pickled; pickle what it wraps (.fn), "
+            "or wrap with cudalens.cudagraph."
+        )
+
     def __repr__(self) -> str:
         return f"<cudalens.cudagraph of {self._function.name}>"
 
@@ -82,6 +102,12 @@ class LazyGraphed:
         if name in ("fn", "_options", "_local"):
             raise AttributeError(name)
         return getattr(self.fn, name)
+
+    def __reduce__(self) -> Any:
+        """A module is copied and pickled with its wrapper; a function stays itself, found by its name."""
+        if isinstance(self.fn, torch.nn.Module):
+            return LazyGraphed, (self.fn, self._options)
+        return self.__qualname__
 
     def __repr__(self) -> str:
         return f"<cudalens.cudagraph of {getattr(self.fn, '__name__', type(self.fn).__name__)}>"

@@ -12,7 +12,8 @@ import itertools
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -91,6 +92,7 @@ class GraphManager:
         self._recorder: Recorder | None = None
         self._current: GraphNode | WarmupNode | None = None
         self._stale: list[Stale] = []
+        self._owners: list[weakref.ref[torch.Tensor]] = []
         self._addresses: set[int] = set()
         self._steps = Steps()
         self._ids, self._variant_ids, self._node_ids = (itertools.count() for _ in range(3))
@@ -410,9 +412,14 @@ class GraphManager:
         current = self._current
         if current is not None:
             owns = self.state is not State.EXECUTION
-            rescue_gradients(current)
+            rescue_gradients(current, [owner() for owner in self._owners])
             self._stale += [Stale(ref, function, place, owns) for ref, function, place in current.held()]
+        self._owners.clear()
         self._leave_path()
+
+    def own_gradients(self, owners: Iterable[weakref.ref[torch.Tensor]]) -> None:
+        """A backward makes gradients for these arguments."""
+        self._owners += owners
 
     def _leave_path(self) -> None:
         if isinstance(self._current, GraphNode):
@@ -459,8 +466,8 @@ class GraphManager:
 
     def _warm_up(self, variant: Variant, leaves: list[Any]) -> Any:
         recorder = self._made_recorder()
-        watch = Watch([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)])
-        with _capture_lock, torch.cuda.device(self.device):
+        watch = Watch([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], self.device)
+        with _capture_lock, torch.cuda.device(self.device), self._tidied():
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch)
         spec, is_backward = variant.program.result_spec, variant.mode == "backward"
         learn(variant, leaves, outputs, watch, self.backend)
@@ -491,7 +498,7 @@ class GraphManager:
         assert not isinstance(parent, WarmupNode)
         node = GraphNode(next(self._node_ids), variant, parent, self.backend)
         try:
-            with _capture_lock, torch.cuda.device(self.device):
+            with _capture_lock, torch.cuda.device(self.device), self._tidied():
                 outputs = recorder.record(node, leaves)
         except NotRecordedError as failure:
             return self._give_up(variant, leaves, failure.finding), None
@@ -507,9 +514,28 @@ class GraphManager:
             self.check_memory_pool()
         return outputs, node
 
+    @contextmanager
+    def _tidied(self) -> Iterator[None]:
+        """Where what is entered raises, and somebody keeps the exception with the tensors of its frames: a new pool."""
+        try:
+            yield
+        except NotRecordedError:
+            raise
+        except BaseException:
+            if self._is_littered():
+                self._renew_pool()
+            raise
+
+    def _is_littered(self) -> bool:
+        """Whether memory of the pool is in use that belongs to no output."""
+        if self._recorder is None:
+            return False
+        live = {ref.address for ref in self._current.live_refs()} if self._current is not None else set()
+        return not self.backend.has_live(self._recorder.pool, self.device, live)
+
     def _give_up(self, variant: Variant, leaves: list[Any], finding: Finding) -> Any:
         variant.skip = finding
-        if finding.reason is Reason.ESCAPED_TENSOR:
+        if finding.reason is Reason.ESCAPED_TENSOR or self._is_littered():
             self._renew_pool()
         elif self._current is not None:
             self.state = State.RECORDING
@@ -569,7 +595,7 @@ class GraphManager:
         for node in self.nodes():
             node.let_go()
             if node.graph is not None:
-                node.graph.reset()
+                self.backend.destroy(node.graph)
                 node.graph = None
         self.roots.clear()
         self._addresses.clear()

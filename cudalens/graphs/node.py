@@ -131,6 +131,11 @@ class GraphNode:
         return self._parent() if self._parent is not None else None
 
     @property
+    def owners(self) -> list[torch.Tensor]:
+        """Tensors from outside whose gradients the path up to here makes."""
+        return [owner for node in self.path for owner in node.variant.owners]
+
+    @property
     def depth(self) -> int:
         """Number of recordings before it."""
         return len(self.path) - 1
@@ -227,9 +232,9 @@ class GraphNode:
         assert self.graph is not None
         if len(self._times_ns) + len(self._samples) < _SAMPLES:
             with self.timed():
-                self.graph.replay()
+                self._backend.replay(self.graph)
         else:
-            self.graph.replay()
+            self._backend.replay(self.graph)
         self.num_replays += 1
 
     def copy_back(self, leaves: Sequence[Any]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -90,17 +91,33 @@ def _an(noun: str) -> str:
     return f"an object of type {noun}"
 
 
+def check_version(tensor: torch.Tensor, version: int) -> None:
+    """As autograd does: nobody may have written what a forward saved.
+
+    Raises:
+        RuntimeError: Somebody has; in torch's own words.
+    """
+    if tensor._version != version:
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{tensor.type()} {list(tensor.shape)}] is at version {tensor._version}; expected version {version} "
+            "instead. Change it after the backward, or clone it before."
+        )
+
+
 class SavedTensors:
     """What autograd saves while a forward is recorded, kept as outputs of the recording instead.
 
     Attributes:
         tensors: What was saved and lies in the pool, or came as an argument; emptied when the recording has them.
         given: The same for one backward, while that runs.
+        outside: What was saved of tensors from outside, which autograd keeps as they are.
     """
 
     def __init__(self, watch: Watch, leaves: Sequence[torch.Tensor]) -> None:
         self.tensors: list[torch.Tensor] = []
         self.given: Sequence[torch.Tensor] = ()
+        self.outside: dict[int, torch.Tensor] = {}
         self._watch: Watch | None = watch
         self._leaves = {tensor.untyped_storage()._cdata for tensor in leaves}
         self._known: dict[tuple[Any, ...], int] = {}
@@ -112,6 +129,7 @@ class SavedTensors:
             return tensor
         identity = tensor.untyped_storage()._cdata
         if identity not in watch.made and identity not in self._leaves:
+            self.outside.setdefault(id(tensor), tensor)
             return tensor
         key = (identity, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype)
         number = self._known.get(key)
@@ -123,6 +141,10 @@ class SavedTensors:
     def unpack(self, kept: Any) -> torch.Tensor:
         """The tensor again, of the call that is differentiated."""
         return kept if isinstance(kept, torch.Tensor) else self.given[kept]
+
+    def versions(self) -> list[int]:
+        """How often each tensor from outside was written, to notice that it was between forward and backward."""
+        return [tensor._version for tensor in self.outside.values()]
 
     def take(self) -> list[torch.Tensor]:
         """The saved tensors, which nothing here keeps from now on; the recording is over."""
@@ -176,11 +198,12 @@ class Training(Inference):
         Raises:
             GraphError: As `Inference.run`.
         """
-        assert watch is not None
+        if watch is None:  # a warmup, in which torch's own autograd differentiates
+            return super().run(leaves)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         saved = SavedTensors(watch, tensors)
         del tensors
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(saved.pack, saved.unpack):
+        with torch.autograd.graph.saved_tensors_hooks(saved.pack, saved.unpack):
             positions, edges = self._start(leaves)
             outputs = super().run(leaves)
         roots = [_edge(output) for output in outputs]
@@ -200,7 +223,8 @@ class Training(Inference):
 
     def _source(self, plain: torch.Tensor) -> torch.Tensor:
         anchor = torch.empty(0, requires_grad=True)
-        made: torch.Tensor = _Source.apply(anchor, lambda: self._alias(plain))  # type: ignore[no-untyped-call]
+        with torch.enable_grad():
+            made: torch.Tensor = _Source.apply(anchor, lambda: self._alias(plain))  # type: ignore[no-untyped-call]
         return made
 
 
@@ -208,6 +232,20 @@ def _edge(output: Any) -> Any:
     if not isinstance(output, torch.Tensor) or not output.requires_grad:
         return None
     return torch.autograd.graph.get_gradient_edge(output)
+
+
+@contextmanager
+def _without_hooks(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
+    """While it is entered, gradients that come to `tensors` call no hook: they come once more, outside."""
+    held = [hooks for tensor in tensors if (hooks := tensor._backward_hooks)]
+    before = [dict(hooks) for hooks in held]
+    for hooks in held:
+        hooks.clear()
+    try:
+        yield
+    finally:
+        for hooks, kept in zip(held, before, strict=True):
+            hooks.update(kept)
 
 
 class Backward:
@@ -233,7 +271,7 @@ class Backward:
         leaves.clear()
         roots = [edge for edge, given in zip(derivative.roots, self._mask, strict=True) if given]
         try:
-            with torch.enable_grad():
+            with torch.enable_grad(), _without_hooks(derivative.externals):
                 found = torch.autograd.grad(roots, derivative.ends, grads, retain_graph=True, allow_unused=True)
         finally:
             derivative.saved.given = ()

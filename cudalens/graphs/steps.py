@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -139,16 +140,16 @@ class Stale:
         )
 
 
-def rescue_gradients(current: GraphNode | WarmupNode) -> None:
-    """Parameters whose ``.grad`` lies in the pool get a copy of it: gradients may be summed up over steps."""
-    if not isinstance(current, GraphNode):
-        return
-    for node in current.path:
-        if node.variant.mode != "backward":
-            continue
-        addresses = {ref.address for ref in node.refs if ref is not None and ref.is_alive()}
-        for owner in node.variant.owners:
-            grad = owner.grad
-            if grad is not None and grad.untyped_storage().data_ptr() in addresses:
-                with torch.no_grad():
-                    grad.data = grad.clone()
+def rescue_gradients(current: GraphNode | WarmupNode, owners: Iterable[torch.Tensor | None]) -> None:
+    """Tensors whose ``.grad`` lies in the pool get a copy of it: gradients may be summed up over steps.
+
+    Args:
+        current: Where the path ends.
+        owners: Arguments that gradients were made for, besides the tensors from outside.
+    """
+    addresses = {ref.address for ref in current.live_refs()}
+    for owner in (*current.owners, *owners):
+        grad = owner.grad if owner is not None else None
+        if owner is not None and grad is not None and grad.untyped_storage().data_ptr() in addresses:
+            with torch.no_grad():
+                grad.data = grad.clone()

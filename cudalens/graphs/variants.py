@@ -102,7 +102,7 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
         variant.skip = watch.findings[0] if watch.findings else None
         return
     results = [output for output in outputs if isinstance(output, torch.Tensor)]
-    if torch.is_grad_enabled() and any(output.requires_grad for output in results):
+    if any(map(_is_differentiable, results)):
         variant.mode = "forward"
 
         def alias(tensor: torch.Tensor) -> torch.Tensor:
@@ -110,6 +110,11 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
 
         variant.program = Training(variant.function.call, variant.spec, variant.function.name, alias)
     variant.skip = _why_not(variant, leaves, results, watch)
+
+
+def _is_differentiable(output: torch.Tensor) -> bool:
+    """Whether an output has a gradient that the function's own work gives it: not so a parameter's view in no_grad."""
+    return output.requires_grad and (torch.is_grad_enabled() or output.grad_fn is not None)
 
 
 def note_outside(variant: Variant, watch: Watch) -> None:

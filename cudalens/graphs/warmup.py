@@ -13,6 +13,7 @@ from cudalens.device.stacks import Place
 from cudalens.graphs.functions import Function, Variant
 from cudalens.graphs.liveness import OutputRef
 from cudalens.graphs.node import GraphNode
+from cudalens.graphs.programs import check_version
 from cudalens.graphs.watching import Made, Watch
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ class WarmupNode:
 
     Attributes:
         variant: What ran.
+        owners: Tensors from outside whose gradients the path up to here makes.
     """
 
     def __init__(self, variant: Variant, parent: GraphNode | WarmupNode | None) -> None:
         self.variant = variant
         self._held = [] if parent is None else list(parent.held())
+        self.owners: list[torch.Tensor] = [*(parent.owners if parent is not None else ()), *variant.owners]
 
     def add(self, tensor: torch.Tensor, place: Place | None) -> None:
         """An output that lies in the pool."""
@@ -66,13 +69,13 @@ def warm_up(
     """
     node = WarmupNode(variant, parent)
     saved: list[OutputRef] = []
-    hooks = _saving(saved) if torch.is_grad_enabled() and variant.mode != "backward" else nullcontext()
+    hooks = _saving(saved) if variant.mode != "backward" else nullcontext()
     with hooks:
         outputs = recorder.warm_up(variant, list(leaves), watch)
     in_pool = {made.ref.address for made in watch.made.values()}
     saved = [ref for ref in saved if ref.address in in_pool and ref.is_alive()]
     kept = {ref.address for ref in saved}
-    results = [output for output in outputs if isinstance(output, torch.Tensor) and output.is_cuda]
+    results = [output for output in outputs if isinstance(output, torch.Tensor) and output.get_device() == watch.device]
     for output in results:
         made = watch.made.get(output.untyped_storage()._cdata)
         if made is not None and made.ref.address:
@@ -91,15 +94,17 @@ def _left_behind(watch: Watch, results: list[torch.Tensor], kept: set[int]) -> l
 def _saving(refs: list[OutputRef]) -> Any:
     """Notes what autograd saves, which it keeps as it would anyway."""
 
-    def pack(tensor: torch.Tensor) -> torch.Tensor:
+    def pack(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
         if tensor.is_cuda and tensor.layout is torch.strided and tensor.untyped_storage().data_ptr():
             refs.append(OutputRef(tensor))
-        return tensor
+        return tensor, tensor._version
 
-    return torch.autograd.graph.saved_tensors_hooks(pack, _same)
+    return torch.autograd.graph.saved_tensors_hooks(pack, _unpack)
 
 
-def _same(tensor: torch.Tensor) -> torch.Tensor:
+def _unpack(kept: tuple[torch.Tensor, int]) -> torch.Tensor:
+    tensor, version = kept
+    check_version(tensor, version)
     return tensor
 
 

@@ -87,6 +87,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Args:
         inputs: The tensors among its arguments.
+        device: Index of the device whose memory it is about.
 
     Attributes:
         written: Positions in `inputs` of those that were overwritten, with the first place where.
@@ -98,12 +99,13 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         last_place: Where the latest operator was called.
     """
 
-    def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
+    def __init__(self, inputs: Sequence[torch.Tensor], device: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._inputs: dict[int, list[tuple[int, tuple[int, int]]]] = {}
         for position, tensor in enumerate(inputs):
             if key := storage_id(tensor):
                 self._inputs.setdefault(key, []).append((position, span(tensor)))
+        self.device = device
         self.written: dict[int, tuple[str, Place]] = {}
         self.externals: dict[int, External] = {}
         self.made: dict[int, Made] = {}
@@ -201,7 +203,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if key not in self._inputs and key not in self.externals:
                 known = self.made.get(key)
                 if known is None or not known.ref.is_alive() or known.ref.address != _address(tensor):
-                    self.made[key] = Made(OutputRef(tensor), tensor.is_cuda, name, here)
+                    self.made[key] = Made(OutputRef(tensor), tensor.get_device() == self.device, name, here)
         if name in _COPIES:
             self._check_copy(name, args, out, kwargs, here)
         if on_device and name not in _ALLOCATES_ONLY:

@@ -8,14 +8,25 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from graph_scenarios import aliasing, inputs, play, scenarios_of, trees, undisturbed  # noqa: E402
+from graph_scenarios import (  # noqa: E402
+    aliasing,
+    backward,
+    faults,
+    inputs,
+    lifetimes,
+    play,
+    scenarios_of,
+    surroundings,
+    trees,
+    undisturbed,
+)
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 
-SCENARIOS = scenarios_of(aliasing, inputs, trees)
+SCENARIOS = scenarios_of(aliasing, backward, faults, inputs, lifetimes, surroundings, trees)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -179,7 +179,8 @@ class CudaBackend:
             put(before)
 
     def release(self, pool: PoolId, device: int) -> None:
-        """Nothing: the graphs that were captured into `pool` hold it, and let go of it at their end."""
+        """The graphs that held `pool` are gone: the allocator's cache is emptied, and its memory with it."""
+        torch.cuda.empty_cache()
 
 
 def _storage_at(place: TensorPlace, device: torch.device) -> torch.UntypedStorage:

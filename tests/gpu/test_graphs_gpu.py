@@ -14,6 +14,7 @@ from graph_scenarios import (  # noqa: E402
     faults,
     inputs,
     lifetimes,
+    places,
     play,
     scenarios_of,
     surroundings,
@@ -26,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 
-SCENARIOS = scenarios_of(aliasing, backward, faults, inputs, lifetimes, surroundings, trees)
+SCENARIOS = scenarios_of(aliasing, backward, faults, inputs, lifetimes, places, surroundings, trees)
 
 
 @pytest.fixture(autouse=True, scope="module")

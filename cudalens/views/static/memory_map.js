@@ -6,9 +6,11 @@ import { mmCreateCurve, mmMomentText } from "./memory_map_curve.js";
 import { decodeMemory, mmCurves, mmPeakRow } from "./memory_map_data.js";
 import { mmDescribe, mmRenderDetails, mmRenderFragmentation, mmRenderHolders } from "./memory_map_facts.js";
 import { mmCreateFlame } from "./memory_map_flame.js";
-import { mmMoment, MM_GROUPS } from "./memory_map_moment.js";
+import { mmGroupings, mmKeyOf, mmMoment } from "./memory_map_moment.js";
 import { mmCreatePool } from "./memory_map_pool.js";
 import { uiElement, uiPlural, uiSize } from "./ui.js";
+
+const MM_REST_MS = 80;
 
 /**
  * Builds the memory of a trace in `host`.
@@ -20,7 +22,7 @@ import { uiElement, uiPlural, uiSize } from "./ui.js";
  */
 export async function createMemoryMap(host, bytes, { theme }) {
   const data = await decodeMemory(bytes);
-  const state = { data, host, device: mmLargestDevice(data), row: data.numRows - 1, since: null, by: "category", picked: null,
+  const state = { data, host, device: mmLargestDevice(data), row: data.numRows - 1, since: null, by: mmFirstColor(data), picked: null,
     color: mmFirstColor(data), chosen: null, node: null };
   const parts = (state.parts = mmSkeleton(state));
   host.replaceChildren(...parts.all);
@@ -50,6 +52,7 @@ export async function createMemoryMap(host, bytes, { theme }) {
     },
     destroy() {
       cancelAnimationFrame(state.pending);
+      clearTimeout(state.settling);
       for (const view of [state.curve, state.pool, state.flame]) view.destroy();
       host.replaceChildren();
     },
@@ -69,11 +72,15 @@ function mmFirstColor(data) {
 function mmChoice(label, entries, current, onChange) {
   const buttons = entries.map(([key, text]) => uiElement("button", { type: "button", class: "cl-button", "data-key": key,
     "aria-pressed": String(key === current), onclick: () => press(key) }, text));
-  const press = (key) => {
+  const mark = (key) => {
     for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.key === key));
+  };
+  const press = (key) => {
+    mark(key);
     onChange(key);
   };
-  return uiElement("div", { class: "mm-choice", role: "group", "aria-label": label }, uiElement("span", { class: "mm-muted" }, label), ...buttons);
+  const group = uiElement("div", { class: "mm-choice", role: "group", "aria-label": label }, uiElement("span", { class: "mm-muted" }, label), ...buttons);
+  return Object.assign(group, { mark });
 }
 
 const mmButton = (text, title, onclick) => uiElement("button", { type: "button", class: "cl-button", title, "aria-label": title, onclick }, text);
@@ -86,7 +93,7 @@ function mmSkeleton(state) {
     moment: uiElement("p", { class: "mm-moment", "aria-live": "polite" }), legend: uiElement("p", { class: "mm-legend" }),
     bar: uiElement("div", { class: "mm-fragmentation" }), holders: uiElement("div", { class: "mm-holders" }),
     flame: uiElement("div", { class: "mm-flame" }) };
-  const deviceChoice = mmChoice("Device", devices.map(({ label }, k) => [String(k), label]), String(state.device), (k) => mmSetDevice(state, Number(k)));
+  const deviceChoice = (parts.devices = mmChoice("Device", devices.map(({ label }, k) => [String(k), label]), String(state.device), (k) => mmSetDevice(state, Number(k))));
   const axis = mmChoice("Axis", [["time", "time"], ["action", "actions"]], "time", (key) => state.curve.setAxis(key === "time"));
   const jump = uiElement("div", { class: "mm-choice", role: "group", "aria-label": "Moment" },
     mmButton("At the peak", "Show the moment of the peak", () => mmSetMoment(state, state.peak.row, null)),
@@ -94,8 +101,8 @@ function mmSkeleton(state) {
   const zoom = uiElement("div", { class: "mm-choice", role: "group", "aria-label": "Zoom of the map" },
     mmButton("−", "Zoom out", () => state.pool.zoomBy(1 / 1.6)), mmButton("+", "Zoom in", () => state.pool.zoomBy(1.6)),
     mmButton("fit", "Show all", () => state.pool.fit()));
-  const colors = mmChoice("Colour", Object.entries(MM_COLORS).map(([key, text]) => [key, text.toLowerCase()]), state.color, (mode) => mmSetColor(state, mode));
-  const by = mmChoice("By", Object.entries(MM_GROUPS), state.by, (key) => mmSetBy(state, key));
+  const colors = (parts.colors = mmChoice("Colour", Object.entries(MM_COLORS).map(([key, text]) => [key, text.toLowerCase()]), state.color, (mode) => mmSetColor(state, mode)));
+  const by = mmChoice("By", mmGroupings(data), state.by, (key) => mmSetBy(state, key));
   const hasHistory = data.numRows > 0;
   const note = hidden.num ? uiElement("p", { class: "cl-hint" },
     `${uiPlural(hidden.num, "small allocation")} (${uiSize(hidden.bytes)} together) are in the curve and not in the map.`) : null;
@@ -121,6 +128,7 @@ function mmSeriesLegend() {
 function mmSetDevice(state, device) {
   const { data } = state;
   state.device = device;
+  state.parts.devices.mark(String(device));
   state.picked = null;
   if (data.numRows) {
     const curves = mmCurves(data, device);
@@ -152,12 +160,19 @@ function mmShowNow(state) {
   parts.moment.replaceChildren(...mmMomentWords(state));
   mmRenderFragmentation(parts.bar, state.moment);
   mmLegend(state, state.pool.show(state.moment));
-  mmShowHolders(state);
-  state.flame.show(counted);
   mmDim(state);
+  // Tables and call stacks wait until the moment has come to rest: they are no part of a drag's frames.
+  clearTimeout(state.settling);
+  state.settling = setTimeout(() => mmSettle(state), state.isSettled ? MM_REST_MS : 0);
   const { chosen } = state;
   const isThere = chosen && chosen.life >= 0 && state.moment.lives.includes(chosen.life);
   if (chosen) state.pool.choose(isThere ? mmHitOfLife(state, chosen.life) : null);
+}
+
+function mmSettle(state) {
+  state.isSettled = true;
+  mmShowHolders(state);
+  state.flame.show(state.counted);
 }
 
 function mmHitOfLife(state, life) {
@@ -191,11 +206,12 @@ function mmShowHolders(state) {
 
 // Pale is what came before the chosen stretch, what is not of the row that was picked, and what stands outside of the flame.
 function mmDim(state) {
+  if (!state.moment) return;
   const { lives } = state.data;
   const { since, picked, by, node } = state;
   if (since === null && picked === null && !node) state.pool.setDim(null);
   else {
-    state.pool.setDim((life) => (since !== null && lives.alloc[life] <= since) || (picked !== null && lives[by][life] !== picked) ||
+    state.pool.setDim((life) => (since !== null && lives.alloc[life] <= since) || (picked !== null && mmKeyOf(state.data, life, by) !== picked) ||
       (node !== null && !node(lives.stack[life])));
   }
 }
@@ -214,6 +230,7 @@ function mmSetBy(state, by) {
 
 function mmSetColor(state, mode) {
   state.color = mode;
+  state.parts.colors.mark(mode);
   mmLegend(state, state.pool.setColor(mode));
 }
 

@@ -9,8 +9,8 @@ const MM_UNKNOWN = { light: "#9aa4af", dark: "#6f7b87" };
 const MM_AGES = { light: ["#fde08a", "#f5ae4d", "#e0733f", "#b3404f", "#7b2764", "#421a5c"],
   dark: ["#fff1b8", "#fbc15e", "#f08a4b", "#d2555f", "#a04a8f", "#6d4fb0"] };
 export const MM_GROUND = {
-  light: { bg: [255, 255, 255], gap: [238, 241, 245], hatch: [188, 197, 207], dim: [214, 220, 227], edge: "#ffffff" },
-  dark: { bg: [21, 25, 30], gap: [33, 39, 46], hatch: [73, 84, 96], dim: [52, 60, 69], edge: "#111418" },
+  light: { gap: [238, 241, 245], hatch: [188, 197, 207], dim: [214, 220, 227] },
+  dark: { gap: [33, 39, 46], hatch: [73, 84, 96], dim: [52, 60, 69] },
 };
 
 export const MM_COLORS = { category: "Category", stream: "Stream", age: "Age", stack: "Call stack" };

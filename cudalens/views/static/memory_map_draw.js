@@ -3,6 +3,7 @@
 
 import { mmFirstAfter, mmLineAt, MM_BAR, MM_HEAD, MM_LINE } from "./memory_map_layout.js";
 import { mmPacked, MM_GROUND } from "./memory_map_colors.js";
+import { mmNames } from "./memory_map_moment.js";
 import { uiPlural, uiSize } from "./ui.js";
 
 const MM_HATCH = 6;
@@ -24,9 +25,8 @@ export function mmDraw(context, shown) {
   const image = new ImageData(Math.max(width, 1), Math.max(rows, 1));
   const pixels = new Uint32Array(image.data.buffer);
   const ground = MM_GROUND[theme];
-  pixels.fill(mmPacked(ground.bg));
   const painter = { width, line: new Uint32Array(width), kind: new Uint8Array(width), weight: new Float32Array(width),
-    gap: mmPacked(ground.gap), hatch: mmPacked(ground.hatch), dim: mmPacked(ground.dim), bg: mmPacked(ground.bg) };
+    gap: mmPacked(ground.gap), hatch: mmPacked(ground.hatch), dim: mmPacked(ground.dim), bg: 0 };
   const labels = [];
   const from = Math.max(mmLineAt(layout.lines, top), 0);
   for (let k = from; k < layout.lines.length && layout.lines[k].y < top + height; k++) {
@@ -82,7 +82,7 @@ function mmPaintLine(shown, painter, line, labels) {
       }
       if (last - first > 3 * ratio) {
         for (let at = last - Math.round(ratio); at < last; at++) painter.line[at] = isFaint ? painter.bg : coloring.edges[codes[k]];
-        if ((last - first) / ratio > MM_MIN_LABEL && labels.length < MM_MAX_LABELS && !isFaint) {
+        if ((last - first) / ratio > MM_MIN_LABEL && labels.length < MM_MAX_LABELS && !isFaint && !isPending) {
           labels.push({ life, code: codes[k], x: first / ratio, width: (last - first) / ratio, y: line.y });
         }
       }
@@ -134,16 +134,6 @@ function mmShort(context, text, width) {
   let n = Math.min(text.length, Math.floor(width / 4));
   while (n > 2 && context.measureText(`${text.slice(0, n)}…`).width > width) n--;
   return n > 2 ? `${text.slice(0, n)}…` : "";
-}
-
-export function mmNames(data, life) {
-  const told = data.lives.told[life] ? data.told[data.lives.told[life] - 1] : {};
-  if (!told.names) return [];
-  try {
-    return JSON.parse(told.names).map(String);
-  } catch {
-    return [told.names];
-  }
 }
 
 function mmBlockName(data, life) {

@@ -2,8 +2,7 @@
 
 import { mmFrameText } from "./memory_map_data.js";
 import { mmMomentText } from "./memory_map_curve.js";
-import { mmNames } from "./memory_map_draw.js";
-import { mmGrouped, mmPoolText, mmStackLabel, MM_GROUPS } from "./memory_map_moment.js";
+import { mmGrouped, mmGroupings, mmNames, mmPoolText, mmStackLabel, mmTold } from "./memory_map_moment.js";
 import { uiCount, uiDuration, uiElement, uiPercent, uiPlural, uiSize } from "./ui.js";
 
 const MM_ROWS = 25;
@@ -55,7 +54,7 @@ export function mmRenderHolders(host, data, chosen, state, onPick) {
     });
     return node;
   };
-  const head = uiElement("tr", {}, ...[MM_GROUPS[state.by], "held", "share", "blocks"].map((text) => uiElement("th", { scope: "col" }, text)));
+  const head = uiElement("tr", {}, ...[Object.fromEntries(mmGroupings(data))[state.by], "held", "share", "blocks"].map((text) => uiElement("th", { scope: "col" }, text)));
   const rest = groups.slice(MM_ROWS);
   const note = rest.length ? `and ${uiPlural(rest.length, "more")
     .replace("mores", "more")} with ${uiSize(rest.reduce((sum, { bytes }) => sum + bytes, 0))}` : "";
@@ -122,7 +121,7 @@ function mmGapFacts(data, moment, hit) {
 function mmBlockFacts(data, moment, hit) {
   const { lives, header, clock } = data;
   const life = hit.life;
-  const told = lives.told[life] ? data.told[lives.told[life] - 1] : {};
+  const told = mmTold(data, life);
   const asked = lives.requested[life];
   const ended = lives.done[life] < data.numRows ? mmMomentText(data, lives.done[life]) : null;
   const age = lives.alloc[life] >= 0 && clock ? uiDuration(clock[Math.max(moment.row, 0)] - clock[lives.alloc[life]]) : null;

@@ -92,19 +92,39 @@ export function mmStackLabel(data, stack) {
   return chosen ? mmFrameText(chosen) : "stack not recorded";
 }
 
-export const MM_GROUPS = {
-  category: "category",
-  stack: "call stack",
-  pool: "pool and stream",
-};
+// What holders can be told apart by, as far as this snapshot tells.
+export function mmGroupings(data) {
+  const isTold = (name) => data.told.some((facts) => name in facts);
+  return Object.entries({ category: "category", stack: "call stack", pool: "pool and stream", names: "variable", cell: "cell" })
+    .filter(([key]) => !["names", "cell"].includes(key) || isTold(key));
+}
+
+export const mmTold = (data, life) => (data.lives.told[life] ? data.told[data.lives.told[life] - 1] : {});
+
+// The names of the variables that hold a block.
+export function mmNames(data, life) {
+  const { names } = mmTold(data, life);
+  if (!names) return [];
+  try {
+    return JSON.parse(names).map(String);
+  } catch {
+    return [names];
+  }
+}
+
+// What `by` tells of a life: equal keys are one row of a table.
+export function mmKeyOf(data, life, by) {
+  if (by === "names") return mmNames(data, life)[0] ?? "";
+  if (by === "cell") return mmTold(data, life).cell ?? "";
+  return data.lives[by][life];
+}
 
 // Sums of `chosen` (indices of lives) by a key: [{key, label, bytes, num}], most bytes first.
 export function mmGrouped(data, chosen, by) {
   const { lives, header } = data;
-  const column = lives[by];
   const found = new Map();
   for (const i of chosen) {
-    const key = column[i];
+    const key = mmKeyOf(data, i, by);
     const sum = found.get(key) ?? { key, bytes: 0, num: 0 };
     sum.bytes += lives.bytes[i];
     sum.num += 1;
@@ -114,6 +134,8 @@ export function mmGrouped(data, chosen, by) {
     category: (key) => (key ? header.categories[key - 1] : "cannot be told"),
     stack: (key) => mmStackLabel(data, key),
     pool: (key) => mmPoolText(header.pools[key]),
+    names: (key) => key || "no variable that is known",
+    cell: (key) => key || "not recorded",
   };
   return [...found.values()].map((sum) => ({ ...sum, label: labels[by](sum.key) })).sort((a, b) => b.bytes - a.bytes);
 }

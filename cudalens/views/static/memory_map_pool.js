@@ -28,7 +28,7 @@ export function mmCreatePool(host, data, options) {
   const said = uiElement("p", { class: "mm-said", "aria-live": "polite" });
   host.replaceChildren(scroller, tip, said);
   const pool = { data, options, canvas, over, stage, spacer, scroller, tip, said, theme: options.theme, color: options.color,
-    isDimmed: null, zoom: 1, hover: null, chosen: null, script: [], pending: 0 };
+    isDimmed: null, zoom: 1, hover: null, chosen: null, script: [], pending: 0, numLines: 3 };
   mmListen(pool);
   return {
     show: (moment) => mmShowMoment(pool, moment),
@@ -59,17 +59,28 @@ export function mmCreatePool(host, data, options) {
 }
 
 function mmShowMoment(pool, moment) {
+  const isSame = pool.layout && mmHasSameStrips(pool.moment, moment);
   pool.moment = moment;
   pool.groups = mmGroups(pool.data, moment);
   pool.hover = null;
-  mmRelayout(pool);
+  pool.tip.hidden = true;
+  if (isSame) pool.groups.forEach((group, k) => (pool.layout.heads[k].group = group));
+  else mmRelayout(pool);
   return mmRecolor(pool);
+}
+
+// Whether two moments have their strips in common, so that nothing moves from one to the other.
+function mmHasSameStrips(before, after) {
+  return before.device === after.device && before.strips.length === after.strips.length && after.strips.every((strip, k) => {
+    const other = before.strips[k];
+    return strip.addr === other.addr && strip.bytes === other.bytes && strip.pool === other.pool && strip.kind === other.kind;
+  });
 }
 
 // Lays out anew, keeping what stands at the top of the view, or at `anchor` {address's strip and byte, y}.
 function mmRelayout(pool, anchor = null) {
   const width = (pool.width = Math.max(pool.scroller.clientWidth || pool.width || 0, 160));
-  pool.fitted = mmFit(pool.moment, pool.groups, width, MM_HEIGHT - 4);
+  pool.fitted = mmFit(pool.moment, pool.groups, width, mmWantedHeight(pool));
   pool.layout = mmLayout(pool.moment, pool.groups, width, pool.fitted / pool.zoom);
   pool.height = Math.max(Math.min(pool.layout.height, MM_HEIGHT), MM_MIN_HEIGHT);
   pool.scroller.style.height = `${pool.height}px`;
@@ -87,6 +98,14 @@ function mmRelayout(pool, anchor = null) {
     if (box) pool.scroller.scrollTop = box.y - anchor.y;
   }
   mmPaint(pool);
+}
+
+// A few blocks need a few lines; many of them as many as there is room for.
+function mmWantedHeight(pool) {
+  const { moment, groups } = pool;
+  // What was needed once stays, so that the map does not jump from moment to moment.
+  pool.numLines = Math.max(pool.numLines, Math.ceil(moment.lives.length / 4), moment.strips.length);
+  return Math.min(MM_HEIGHT - 4, groups.length * 26 + pool.numLines * MM_LINE);
 }
 
 // Colours of the blocks that show; returns the legend.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
+import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Final, Literal
 
 import torch
+from msgspec.structs import replace
 
 from cudalens.device import facts
 from cudalens.errors import MemorySnapshotError
@@ -29,6 +32,7 @@ def memory_snapshot(
     namespace: Mapping[str, Any] | None = None,
     error: BaseException | None = None,
     keep: bool = True,
+    shell: Any = None,
 ) -> Trace:
     """What the CUDA allocator holds now: ``trace.blocks``, who holds each block, and what for.
 
@@ -40,11 +44,14 @@ def memory_snapshot(
         namespace: Variables whose names are looked for in the place of the notebook's, or of those of ``__main__``.
         error: An exception whose traceback holds variables, which have names then, too; or None.
         keep: Keep the Trace in `cudalens.runs`.
+        shell: IPython's shell, where it is not the one of this process.
 
     Raises:
         MemorySnapshotError: There is no CUDA device.
     """
-    collector = MemoryCollector(namespace=namespace, cells=watched_cells(), with_history=False)
+    collector = MemoryCollector(
+        namespace=namespace, cells=watched_cells(), graphs=_managed(), with_history=False, shell=shell
+    )
     collector.start()
     now = time.time_ns()
     collector.error = error
@@ -53,8 +60,7 @@ def memory_snapshot(
     finally:
         collector.error = None
     status, text = outcome_of(error)
-    window = {"started_ns": now, "ended_ns": now}
-    trace = _trace(collector, name or f"memory-{next(_numbers)}", window, status=status, error=text)
+    trace = _trace(collector, name or f"memory-{next(_numbers)}", (now, now), status=status, error=text)
     return runs.add(trace) if keep else trace
 
 
@@ -71,6 +77,7 @@ class memory_history:  # noqa: N801 - reads as what it makes
         namespace: Variables whose names are looked for in the place of the notebook's, or of those of ``__main__``.
         keep: Keep the Trace in `cudalens.runs`.
         code: Source of the block, for the run info.
+        shell: IPython's shell, where it is not the one of this process.
 
     Raises:
         MemorySnapshotError: On entry: there is no CUDA device.
@@ -85,10 +92,18 @@ class memory_history:  # noqa: N801 - reads as what it makes
         namespace: Mapping[str, Any] | None = None,
         keep: bool = True,
         code: str | None = None,
+        shell: Any = None,
     ) -> None:
         self._name, self._keep, self._code = name, keep, code
+        self._cells: dict[Any, str] = {}
+        self._pools: dict[Any, str] = {}
         self._collector = MemoryCollector(
-            namespace=namespace, max_entries=max_entries, stacks=stacks, cells=watched_cells()
+            namespace=namespace,
+            max_entries=max_entries,
+            stacks=stacks,
+            cells=self._cells,
+            graphs=self._pools,
+            shell=shell,
         )
         self._started_ns: int | None = None
         self._trace: Trace | None = None
@@ -116,11 +131,13 @@ class memory_history:  # noqa: N801 - reads as what it makes
     ) -> None:
         self._collector.error = error
         try:
+            self._cells |= watched_cells()
+            self._pools |= _managed()
             self._collector.stop()
         finally:
             self._collector.error = None
         status, text = outcome_of(error)
-        window = {"started_ns": self._started_ns, "ended_ns": time.time_ns()}
+        window = (self._started_ns, time.time_ns())
         name = self._name or f"memory-{next(_numbers)}"
         self._trace = _trace(self._collector, name, window, status=status, error=text, code=self._code)
         if self._keep:
@@ -130,30 +147,29 @@ class memory_history:  # noqa: N801 - reads as what it makes
 def _trace(
     collector: MemoryCollector,
     name: str,
-    window: dict[str, int | None],
+    window: tuple[int | None, int | None],
     *,
     status: Literal["ok", "raised", "interrupted"] = "ok",
     error: str | None = None,
     code: str | None = None,
 ) -> Trace:
-    begin = time.perf_counter()
     frames = collector.frames()
     on = active()
     memory = frames["memory"]
     if on is not None:  # a virtual device has a clock of its own
-        ends = memory["ts"].iloc[[0, -1]].tolist() if len(memory) else [None, None]
-        window = {"started_ns": ends[0], "ended_ns": ends[1]}
+        window = (int(memory["ts"].iloc[0]), int(memory["ts"].iloc[-1])) if len(memory) else (None, None)
     rank, world_size = about.rank()
     info = RunInfo(
         name=name,
         source=f"virtual:{on.spec.key}" if on is not None else "cuda",
-        **window,
+        started_ns=window[0],
+        ended_ns=window[1],
         status=status,
         error=error,
-        build_s=time.perf_counter() - begin,
+        build_s=collector.build_s,
         options=collector.options,
         versions=about.versions(),
-        devices=facts.devices(torch),
+        devices=tuple(replace(one, is_modelled=on is not None) for one in facts.devices(torch)),
         host=about.host(),
         rank=rank,
         world_size=world_size,
@@ -162,3 +178,16 @@ def _trace(
         extra=collector.extra,
     )
     return Trace(info, **frames)
+
+
+def _managed() -> dict[tuple[int, int], str]:
+    """What to call the graphs of each pool that a graph manager keeps: the functions that they record."""
+    graphed = sys.modules.get("cudalens.graphs.graphed")
+    found: dict[tuple[int, int], dict[str, None]] = {}
+    for manager in graphed.managers() if graphed is not None else ():
+        frame = manager.frame()
+        rows = frame[(frame["kind"] == "recording").to_numpy() & frame["pool"].notna().to_numpy()]
+        for pool, function in zip(rows["pool"].astype(object), rows["function"].astype(object), strict=True):
+            first, second = json.loads(pool)
+            found.setdefault((first, second), {}).setdefault(str(function))
+    return {pool: f"graphs of {', '.join(functions)}" for pool, functions in found.items()}

@@ -16,6 +16,7 @@ from cudalens.frames import Trace
 
 _PART: Final = re.compile(r"\.<[^>]*>|<[^>]*>|\.\w+(?:\(\))?|\[(?:'[^']*'|\"[^\"]*\"|[^\]])*\]|\w+|.")
 _WEAK: Final = (".grad_fn", ".grad")
+"""Endings that are left out of what many names share."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def holders(names: Sequence[Iterable[str]], num_bytes: Sequence[int]) -> list[Ho
         names: Names of each block, as ``trace.blocks["names"]`` has them; shape (n,).
         num_bytes: Size of each, shape (n,).
     """
-    parsed = [[_parts(name) for name in told] for told in names]
+    parsed = [[_parts(name) for name in _strong(told)] for told in names]
     totals: Counter[str] = Counter()
     for told, size in zip(parsed, num_bytes, strict=True):
         totals.update(dict.fromkeys({parts[0] for parts in told}, size))
@@ -60,6 +61,12 @@ def holders(names: Sequence[Iterable[str]], num_bytes: Sequence[int]) -> list[Ho
         for root, rows in groups.items()
     ]
     return sorted(found, key=lambda one: (-one.num_bytes, one.name is None, str(one.name)))
+
+
+def _strong(names: Iterable[str]) -> list[str]:
+    """Names of who owns a tensor, where there are any: not of optimizers that list it, nor of graphs that saved it."""
+    known = list(names)
+    return [n for n in known if not (".grad_fn" in n or ".<" in n or "param_groups" in n)] or known
 
 
 def _parts(name: str) -> tuple[str, ...]:

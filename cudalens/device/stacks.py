@@ -318,10 +318,16 @@ def _without_shell(entries: Sequence[StackFrame]) -> list[StackFrame]:
     return list(entries[: cells[-1] + 1]) if cells else list(entries)
 
 
-def file_label(filename: str) -> str:
-    """A file as reports show it: ``In[7]`` for the source of a notebook cell, else as it is."""
+def file_label(filename: str, shell: Any = None) -> str:
+    """A file as reports show it: ``In[7]`` for the source of a notebook cell, else as it is.
+
+    Args:
+        filename: As Python names it.
+        shell: IPython's shell, where it is not the one of this process.
+    """
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
+    if shell is None and ipython is not None and hasattr(ipython, "get_ipython"):
+        shell = ipython.get_ipython()
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
     number = numbers.get(filename) if isinstance(numbers, dict) else None
     return f"In[{number}]" if number is not None else filename

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cudalens.frames import Trace
     from cudalens.magics.memory_running import LeakWatch
 
-_NO_LEAKS: Final = "No cell was followed: `%cudamem leaks on` follows those that come."
+_NO_LEAKS: Final = "Cells were not followed: `%cudamem leaks on` follows those that come. What variables hold now:"
 
 
 @magics_class
@@ -67,7 +67,7 @@ class CudamemMagics(Magics):
         from cudalens.remembered import memory_snapshot
 
         check_outputs(LINE_MAGIC, options)
-        self._deliver(memory_snapshot(options.words[0] if options.words else None), options)
+        self._deliver(memory_snapshot(options.words[0] if options.words else None, shell=self._user_shell), options)
 
     def _deliver(self, trace: Trace, options: MemoryOptions) -> None:
         if options.var is not None:
@@ -133,12 +133,12 @@ class CudamemMagics(Magics):
 
     def _leaks_report(self, options: MemoryOptions) -> None:
         from cudalens.remembered import memory_snapshot
-        from cudalens.views.memory_text import leaks_text
+        from cudalens.views.memory_text import holders_text, leaks_text
 
+        trace = memory_snapshot(keep=False, shell=self._user_shell)
+        told = leaks_text(trace)
         if self._watch is None:
-            print(_NO_LEAKS)  # noqa: T201
-            return
-        trace = memory_snapshot(keep=False)
-        print(leaks_text(trace) or "No cell left anything alive.")  # noqa: T201
+            told = "\n\n".join(part for part in (told, _NO_LEAKS, holders_text(trace)) if part)
+        print(told or "No cell left anything alive.")  # noqa: T201
         if options.var is not None:
             self._user_shell.user_ns[options.var] = trace

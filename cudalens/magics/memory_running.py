@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
 
@@ -55,9 +56,11 @@ class CellMemory(CellBlock):
         check_outputs(MAGIC, self._options)
         from cudalens.remembered import memory_history
 
-        wishes = {"max_entries": self._options.max_entries} if self._options.max_entries else {}
+        wishes: dict[str, Any] = {"max_entries": self._options.max_entries} if self._options.max_entries else {}
         name = self._options.name or f"cell-{execution_count(self._shell)}"
-        history = memory_history(name, stacks=not self._options.no_stacks, code=self._source, **wishes)
+        history = memory_history(
+            name, stacks=not self._options.no_stacks, code=self._source, shell=self._shell, **wishes
+        )
         try:
             self._history = history.__enter__()
         except CudalensError as error:
@@ -76,6 +79,11 @@ class CellMemory(CellBlock):
             complain(f"{MAGIC}: the memory cannot be shown: {type(failure).__name__}: {failure}")
         if error is not None:
             self._show()
+            _shown[:] = [weakref.ref(error)]
+
+
+_shown: Final[list[weakref.ref[BaseException]]] = []
+"""The last exception whose memory was shown."""
 
 
 class LeakWatch:
@@ -90,7 +98,7 @@ class LeakWatch:
         except CudalensError as error:
             raise brief(error) from None
         self._shell, self._is_quiet = shell, options.quiet
-        self.tracker: CellTracker = CellTracker()
+        self.tracker: CellTracker = CellTracker(shell=shell)
         self.tracker.on()
         shell.events.register("pre_run_cell", self._before_cell)
         shell.events.register("post_run_cell", self._after_cell)
@@ -108,22 +116,22 @@ class LeakWatch:
         self.tracker.on()
 
     def _before_cell(self, info: Any = None) -> None:
-        self._guarded(lambda: self.tracker.begin(f"In[{self._shell.execution_count}]"))
+        self._guarded(lambda: self.tracker.begin(lambda: f"In[{execution_count(self._shell)}]"))
 
     def _after_cell(self, result: Any = None) -> None:
-        error = getattr(result, "error_in_exec", None)
-        self._guarded(lambda: self._tell(error))
+        number = getattr(result, "execution_count", None) or execution_count(self._shell)
+        self._guarded(lambda: self._tell(number, getattr(result, "error_in_exec", None)))
 
-    def _tell(self, error: BaseException | None) -> None:
-        left = self.tracker.end(error)
-        if is_out_of_memory(error):
+    def _tell(self, number: int, error: BaseException | None) -> None:
+        left = self.tracker.end(f"In[{number}]", error)
+        if is_out_of_memory(error) and not any(shown() is error for shown in _shown):
             from cudalens.remembered import memory_snapshot
 
-            display(self._shell, memory_snapshot(f"out-of-memory-{execution_count(self._shell)}", error=error))
+            display(self._shell, memory_snapshot(f"out-of-memory-{number}", error=error, shell=self._shell))
         elif left is not None and left.sizes and not self._is_quiet:
             from cudalens.views.memory_text import left_text
 
-            print(left_text(left.cell, left.sizes, left.names, left.freed_bytes))  # noqa: T201
+            print(left_text(left.cell, left.sizes, left.names, left.kinds, left.freed_bytes))  # noqa: T201
 
     def _guarded(self, act: Any) -> None:
         """A failure of ours is told in one line, and ends the watch: it would come again with each cell."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cudalens.memory.snapshot import Address
+    from cudalens.memory.tensors import PoolId
 
 _CUT = "actions of the memory history were lost"
 
@@ -26,13 +28,16 @@ class MemoryCollector:
         max_entries: Actions that are kept at most.
         stacks: Whether call stacks are kept.
         cells: The cell that allocated each address, where somebody watched.
+        graphs: What to call the graphs of each private pool, where somebody knows.
         with_history: Whether a history is kept at all; without one `stop` takes a snapshot and nothing else.
+        shell: IPython's shell, where it is not the one of this process.
 
     Attributes:
         problems: What is missing from the frames, once `stop` has been called.
         options: For the run info, once `frames` has been called.
         extra: For the run info, once `frames` has been called.
         error: The exception that is passing through when `stop` is called: its variables have names too.
+        build_s: Seconds that making the frames took.
     """
 
     name = "memory history"
@@ -44,13 +49,16 @@ class MemoryCollector:
         max_entries: int = MAX_ENTRIES,
         stacks: bool = True,
         cells: Mapping[Address, str] | None = None,
+        graphs: Mapping[PoolId, str] | None = None,
         with_history: bool = True,
+        shell: Any = None,
     ) -> None:
         self.problems: tuple[Problem, ...] = ()
         self.options: dict[str, str | int | float | bool | None] = {}
         self.extra: dict[str, str] = {}
         self.error: BaseException | None = None
-        self._namespace, self._cells = namespace, cells
+        self.build_s = 0.0
+        self._namespace, self._cells, self._graphs, self._shell = namespace, cells, graphs, shell
         self._history = History(max_entries=max_entries, stacks=stacks) if with_history else None
         self._frames: dict[str, pd.DataFrame] = {}
 
@@ -86,16 +94,18 @@ class MemoryCollector:
         from cudalens.memory.stacks import as_shown, cells_of
         from cudalens.memory.tensors import live_tensors
 
+        begin = time.perf_counter()
         live = live_tensors()
-        search = search_names(roots_of(self._namespace, self.error), live)
+        search = search_names(roots_of(self._namespace, self.error, self._shell), live)
         found = snapshot_frames(raw, name="the live device")
         frames = found.frames
-        frames["stacks"] = as_shown(frames["stacks"])
+        frames["stacks"] = as_shown(frames["stacks"], self._shell)
         cells = cells_of(frames["stacks"])
         told = frames["blocks"]["stack"].map(cells, na_action="ignore").astype("category")
-        frames["blocks"] = Holders(live, search, self._cells).written(frames["blocks"].assign(cell=told))
+        frames["blocks"] = Holders(live, search, self._cells, self._graphs).written(frames["blocks"].assign(cell=told))
         self._frames, self.options, self.extra = frames, dict(found.options), dict(found.extra)
         self.problems = (*found.problems, *self._missing(search.is_complete, live.is_complete))
+        self.build_s = time.perf_counter() - begin
 
     def _missing(self, *complete: bool) -> list[Problem]:
         named, saved = complete

@@ -11,10 +11,10 @@ import pandas as pd
 
 from cudalens.frames import categorical, nullable
 from cudalens.frames.catalog import BLOCK_CATEGORIES
-from cudalens.memory.names import NameSearch
+from cudalens.memory.names import NameSearch, is_weak
 from cudalens.memory.roots import CALL, EXCEPTION, Roots
 from cudalens.memory.snapshot import Address, workspace_sizes
-from cudalens.memory.tensors import LiveTensors
+from cudalens.memory.tensors import LiveTensors, PoolId
 
 _PASSING: Final = (CALL, EXCEPTION)
 
@@ -26,10 +26,17 @@ class Holders:
         live: The tensors that are alive.
         search: Names that were found for them.
         cells: The cell that allocated each address, where somebody watched.
+        graphs: What to call the graphs of each private pool, where somebody knows.
     """
 
-    def __init__(self, live: LiveTensors, search: NameSearch, cells: Mapping[Address, str] | None = None) -> None:
-        self._live, self._search, self._cells = live, search, cells or {}
+    def __init__(
+        self,
+        live: LiveTensors,
+        search: NameSearch,
+        cells: Mapping[Address, str] | None = None,
+        graphs: Mapping[PoolId, str] | None = None,
+    ) -> None:
+        self._live, self._search, self._cells, self._named_graphs = live, search, cells or {}, graphs or {}
 
     def written(self, blocks: pd.DataFrame) -> pd.DataFrame:
         """The frame ``blocks`` with what is known; its categories stay where nothing better is."""
@@ -48,12 +55,15 @@ class Holders:
 
     def _graphs(self, blocks: pd.DataFrame) -> list[str | None]:
         """The CUDA graphs of each block's private pool, by the variables that hold them."""
-        told = {
-            pool: ", ".join(self._search.objects.get(id(graph), "an unnamed CUDA graph") for graph in graphs)
-            for pool, graphs in self._live.pools.items()
-        }
+        told = {pool: self._graph_names(graphs) for pool, graphs in self._live.pools.items()} | dict(self._named_graphs)
         pairs = zip(_plain(blocks["pool_id_first"]), _plain(blocks["pool_id_second"]), strict=True)
         return [told.get((first, second)) for first, second in pairs]
+
+    def _graph_names(self, graphs: list[Any]) -> str:
+        named = [name for graph in graphs if (name := self._search.objects.get(id(graph))) is not None]
+        unnamed = len(graphs) - len(named)
+        more = [f"{unnamed} CUDA graph{'s' if unnamed > 1 else ''} without a name"] if unnamed else []
+        return ", ".join([*named, *more])
 
     def _categories(self, blocks: pd.DataFrame, at: _Blocks, graphs: list[str | None]) -> pd.Categorical:
         old, sizes = _plain(blocks["category"]), workspace_sizes()
@@ -67,6 +77,8 @@ class Holders:
                 found.append(None)
             elif category == "graph pool" or graphs[i] is not None:
                 found.append("graph pool")
+            elif roles[i] == "input" and all(map(is_weak, names[i] or ())):
+                found.append("activation")  # nobody but autograd knows it: a mask, or statistics of the batch
             elif roles[i] is not None:
                 found.append(roles[i])
             elif not held[i] and size[i] in sizes:

@@ -8,7 +8,7 @@ reference to its storage tells. Weak references keep no memory of a device alive
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from cudalens.memory.snapshot import (
     has_device,
     raw_snapshot,
     storage_address,
+    workspace_sizes,
 )
 
 _trackers: Final[list[CellTracker]] = []
@@ -39,7 +40,8 @@ class CellLeft:
         delta_bytes: By how much more is allocated after it than before.
         freed_bytes: What it released of earlier cells.
         sizes: Size of each block that it allocated and that is alive; shape (k,).
-        names: Names of the variables that hold each, the shortest first; shape (k,).
+        names: Names of the variables that hold each, those that own it first; shape (k,).
+        kinds: ``workspace`` for cuBLAS's, which no tensor holds; else None; shape (k,).
     """
 
     cell: str
@@ -47,6 +49,7 @@ class CellLeft:
     freed_bytes: int
     sizes: tuple[int, ...]
     names: tuple[tuple[str, ...], ...]
+    kinds: tuple[str | None, ...]
 
 
 @dataclass(slots=True)
@@ -63,13 +66,14 @@ class CellTracker:
 
     Args:
         namespace: Variables whose names are looked for; by default the notebook's, or those of ``__main__``.
+        shell: IPython's shell, where it is not the one of this process.
     """
 
-    def __init__(self, namespace: Mapping[str, Any] | None = None) -> None:
-        self._namespace = namespace
+    def __init__(self, namespace: Mapping[str, Any] | None = None, shell: Any = None) -> None:
+        self._namespace, self._shell = namespace, shell
         self._blocks: dict[Address, _Known] = {}
         self._counts: tuple[int, ...] | None = None
-        self._running: list[tuple[str, int]] = []
+        self._running: list[tuple[Callable[[], str], int]] = []
 
     def on(self) -> None:
         """Begin: what is there now was allocated before."""
@@ -90,21 +94,26 @@ class CellTracker:
         """Whether cells are followed."""
         return self in _trackers
 
-    def begin(self, cell: str) -> None:
-        """A cell begins; inside of another one it has what happens until its end to itself."""
+    def begin(self, cell: Callable[[], str]) -> None:
+        """A cell begins; inside of another one it has what happens until its end to itself.
+
+        Args:
+            cell: What to call it, asked for while it runs.
+        """
         self._look(self._cell)
         self._running.append((cell, allocated_bytes()))
 
-    def end(self, error: BaseException | None = None) -> CellLeft | None:
+    def end(self, cell: str, error: BaseException | None = None) -> CellLeft | None:
         """The cell that began last has ended; None where none has begun, or it left nothing and freed nothing.
 
         Args:
+            cell: What to call it.
             error: The exception that ended it, whose variables have names too; or None.
         """
         if not self._running:
             return None
-        freed = self._look(self._cell)
-        cell, before = self._running.pop()
+        freed = self._look(cell)
+        _, before = self._running.pop()
         own = {address: known for address, known in self._blocks.items() if known.cell == cell}
         delta = allocated_bytes() - before
         if not own and not freed and not delta:
@@ -116,6 +125,7 @@ class CellTracker:
             freed_bytes=freed,
             sizes=tuple(known.num_bytes for known in own.values()),
             names=tuple(tuple(names.get(address, ())) for address in own),
+            kinds=tuple(_kind(known, address in names) for address, known in own.items()),
         )
 
     def cells(self) -> dict[Address, str]:
@@ -125,7 +135,7 @@ class CellTracker:
 
     @property
     def _cell(self) -> str | None:
-        return self._running[-1][0] if self._running else None
+        return self._running[-1][0]() if self._running else None
 
     def _look(self, cell: str | None) -> int:
         """Take what is new since the last look for `cell`'s; returns the bytes of what is gone that was another's."""
@@ -149,7 +159,7 @@ class CellTracker:
     def _names(self, error: BaseException | None) -> dict[Address, list[str]]:
         """Names by the begin of their block."""
         search = NameSearch()
-        search.run(roots_of(self._namespace, error))
+        search.run(roots_of(self._namespace, error, self._shell))
         return search.names
 
 
@@ -184,10 +194,16 @@ def _storages(blocks: Mapping[Address, int]) -> dict[Address, Any]:
         known = is_tensor.get(kind)
         if known is None:
             known = is_tensor[kind] = torch.Tensor in mro_of(kind)
-        if known and (address := storage_address(thing)) in blocks and address not in found:
+        address = storage_address(thing) if known else None
+        if address is not None and address in blocks and address not in found:
             with torch._C.DisableTorchFunctionSubclass():
-                found[address] = StorageWeakRef(thing.untyped_storage())
+                found[address] = StorageWeakRef(thing.untyped_storage())  # type: ignore[no-untyped-call]
     return found
+
+
+def _kind(known: _Known, has_name: bool) -> str | None:
+    is_workspace = not has_name and known.storage is None and known.num_bytes in workspace_sizes()
+    return "workspace" if is_workspace else None
 
 
 def _is_gone(storage: Any) -> bool:

@@ -14,6 +14,7 @@ import sys
 import types
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import torch
@@ -23,14 +24,15 @@ from cudalens.memory.roots import Local, Roots, error_locals, is_users
 from cudalens.memory.saved import SavedWalk
 from cudalens.memory.snapshot import Address, storage_address
 
-Path = tuple[Any, str]
-"""The path to what holds it (or None), and what to add to that."""
-Children = Iterator[tuple[str, Any]]
+Path = tuple[Any, "str | Address", int]
+"""The path to what holds it (or None); what to add to that: text, or the key of a dict that is a tensor; its id."""
+Children = Iterator[tuple["str | Address", Any]]
 
 MAX_STEPS: Final = 1_000_000
 """Values that a search looks at, at most."""
 MAX_NAMES: Final = 8
 """Names that are kept of one storage."""
+_MAX_ALIASES: Final = 4
 _MAX_KEY: Final = 40
 _ATOMS: Final = frozenset({int, float, str, bytes, bool, complex, type(None), range, slice, bytearray})
 _SHELLS: Final = ("IPython", "ipykernel", "traitlets", "zmq", "tornado", "jupyter_client", "cudalens")
@@ -44,7 +46,8 @@ class NameSearch:
         max_steps: Values to look at, at most.
 
     Attributes:
-        names: Names of each storage, the shortest first, `MAX_NAMES` at most.
+        names: Names of each storage, `MAX_NAMES` at most: those of variables first, then what a graph of autograd or
+            an optimizer's list of parameters keeps.
         objects: Names of other objects that were asked for, by ``id``.
         is_complete: The search came to its end.
     """
@@ -57,6 +60,8 @@ class NameSearch:
         self._queue: deque[tuple[Any, Path]] = deque()
         self._seen: dict[int, Any] = {}  # values are kept meanwhile, so that no id is used twice
         self._walk = SavedWalk()
+        self._paths: dict[Address, list[Path]] = {}
+        self._aliases: dict[int, list[Path]] = {}
         self._wanted: set[int] = set()
         self._children: dict[type, Callable[[Any], Children] | None] = {}
 
@@ -68,51 +73,97 @@ class NameSearch:
             wanted: Other objects to find names for, by ``id``.
         """
         self._wanted = set(wanted or ())
-        self._seen.update((id(namespace), namespace) for namespace in roots.passed_by)
+        passed_by = (*roots.passed_by, self._queue, self._seen, self._paths, self._aliases)
+        self._seen.update((id(thing), thing) for thing in passed_by)
         try:
             for kind in roots.kinds():
                 for name, value in kind:
-                    self._meet(value, (None, name))
+                    self._meet(value, (None, name, id(value)))
                 self._drain()
+            self.names = {address: self._named(address) for address in self._paths}
         finally:
-            self._queue.clear()
-            self._seen.clear()
+            for kept in (self._queue, self._seen, self._paths, self._aliases):
+                kept.clear()
 
     def _drain(self) -> None:
-        while self._queue:
+        while self._queue and self._steps > 0:
             thing, path = self._queue.popleft()
             children = self._children_of(type(thing))
-            if children is None:
-                continue
-            for fragment, child in children(thing):
-                self._steps -= 1
-                if self._steps <= 0:
-                    self.is_complete = False
-                    self._queue.clear()
-                    return
-                if type(child) not in _ATOMS:
-                    self._meet(child, (path, fragment))
+            if children is not None:
+                with suppress(RuntimeError):  # another thread changes it meanwhile
+                    self._look_into(children(thing), path)
+        self.is_complete = self.is_complete and not self._queue
+        self._queue.clear()
+
+    def _look_into(self, children: Children, path: Path) -> None:
+        for fragment, child in children:
+            self._steps -= 1
+            if self._steps <= 0:
+                self.is_complete = False
+                return
+            if type(child) not in _ATOMS:
+                self._meet(child, (path, fragment, id(child)))
 
     def _meet(self, thing: Any, path: Path) -> None:
         """Note the name of a tensor; see to it that everything is looked into once."""
         if type(thing) is _Graph:
-            for address in thing.addresses:
-                self._note(address, path)
+            for saved in thing.addresses:
+                self._note(saved, path)
             return
         if id(thing) in self._wanted:
-            self.objects.setdefault(id(thing), _text(path))
-        if torch.Tensor in mro_of(type(thing)):
-            self._note(storage_address(thing), path)
-        if id(thing) not in self._seen:
-            self._seen[id(thing)] = thing
-            self._queue.append((thing, path))
-
-    def _note(self, address: Address | None, path: Path) -> None:
-        if address is None:
+            self.objects.setdefault(id(thing), self._text(path))
+        if id(thing) in self._seen:
+            aliases = self._aliases.setdefault(id(thing), [])
+            if len(aliases) < _MAX_ALIASES:
+                aliases.append(path)
             return
-        known = self.names.setdefault(address, [])
-        if len(known) < MAX_NAMES and (name := _text(path)) not in known:
-            known.append(name)
+        self._seen[id(thing)] = thing
+        if torch.Tensor in mro_of(type(thing)) and (address := storage_address(thing)) is not None:
+            self._note(address, path)
+        self._queue.append((thing, path))
+
+    def _note(self, address: Address, path: Path) -> None:
+        known = self._paths.setdefault(address, [])
+        if len(known) < 2 * MAX_NAMES:
+            known.append(path)
+
+    # What paths read as.
+
+    def _named(self, address: Address) -> list[str]:
+        """The names of a storage: each path, and the other ways to what stands on it."""
+        found: dict[str, None] = {}
+        for path in self._paths[address]:
+            for name in self._texts(path):
+                found.setdefault(name)
+        return sorted(found, key=is_weak)[:MAX_NAMES]
+
+    def _texts(self, path: Path, *, plainly: bool = False) -> Iterator[str]:
+        """The path, and the other ways; `plainly`: without those that have a tensor for a key."""
+        yield self._text(path)
+        tail, step = "", path
+        while step is not None:
+            for alias in self._aliases.get(step[2], ()):
+                if plainly and _goes_through(alias):
+                    continue
+                yield self._text(alias) + tail
+            tail = self._fragment(step) + tail
+            step = step[0]
+
+    def _text(self, path: Path) -> str:
+        """The path as the program would write it."""
+        parts: list[str] = []
+        step: Any = path
+        while step is not None:
+            parts.append(self._fragment(step))
+            step = step[0]
+        return "".join(reversed(parts))
+
+    def _fragment(self, step: Path) -> str:
+        if isinstance(step[1], str):
+            return step[1]
+        plain = (path for path in self._paths.get(step[1], ()) if not _goes_through(path))
+        names = (name for path in plain for name in self._texts(path, plainly=True))
+        return f"[{next((name for name in names if not is_weak(name)), '<tensor>')}]"
 
     # What objects of a kind refer to.
 
@@ -161,14 +212,19 @@ class _Graph:
         self.addresses = addresses
 
 
-def _text(path: Path) -> str:
-    """The path as the program would write it."""
-    parts: list[str] = []
+def is_weak(name: str) -> bool:
+    """Whether a name is one of many for what somebody else owns: kept by autograd, listed by an optimizer."""
+    return ".grad_fn" in name or ".<" in name or "param_groups" in name
+
+
+def _goes_through(path: Path) -> bool:
+    """Whether a path has a tensor for a key, which would need a name itself."""
     step: Any = path
     while step is not None:
-        parts.append(step[1])
+        if not isinstance(step[1], str):
+            return True
         step = step[0]
-    return "".join(reversed(parts))
+    return False
 
 
 def _module_of(kind: type) -> str:
@@ -193,22 +249,23 @@ def _key(key: Any) -> str:
 
 def _of_dict(thing: dict[Any, Any]) -> Children:
     for key, value in list(dict.items(thing)):
-        if type(key) not in _ATOMS and type(key) is not tuple:
+        if type(key) not in _ATOMS:
             yield ".<key>", key
-        yield f"[{_key(key)}]", value
+        address = storage_address(key) if torch.Tensor in mro_of(type(key)) else None
+        yield f"[{_key(key)}]" if address is None else address, value
     yield from _of_instance(thing)
 
 
 def _of_sequence(thing: Any) -> Children:
     reader = list if list in mro_of(type(thing)) else tuple if tuple in mro_of(type(thing)) else deque
-    for place, value in enumerate(reader.__iter__(thing)):  # type: ignore[attr-defined]
+    for place, value in enumerate(reader.__iter__(thing)):
         yield f"[{place}]", value
     yield from _of_instance(thing)
 
 
 def _of_set(thing: Any) -> Children:
     reader = set if set in mro_of(type(thing)) else frozenset
-    for value in reader.__iter__(thing):  # type: ignore[attr-defined]
+    for value in reader.__iter__(thing):
         yield ".<item>", value
 
 

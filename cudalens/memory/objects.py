@@ -44,9 +44,12 @@ def instance_dict(thing: Any) -> dict[str, Any]:
 
 
 def slots_of(thing: Any) -> Iterator[tuple[str, Any]]:
-    """The values in an object's ``__slots__``, by name."""
+    """The values in the ``__slots__`` of an object's class, by name; of classes in C none."""
     for base in mro_of(type(thing)):
-        for name, slot in tuple(class_dict(base).items()):
+        own = class_dict(base)
+        if "__slots__" not in own:
+            continue
+        for name, slot in tuple(own.items()):
             if type(slot) is types.MemberDescriptorType:
                 try:
                     value = slot.__get__(thing)

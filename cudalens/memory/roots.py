@@ -53,19 +53,22 @@ class Roots:
         yield self.shortcuts.items()
         if self.error is not None:
             yield error_locals(self.error, EXCEPTION)
-        elif (last := last_error()) is not None:
+        if (last := last_error()) is not None and last is not self.error:
             yield error_locals(last, LAST_EXCEPTION)
         yield _calls()
 
 
-def roots_of(namespace: Mapping[str, Any] | None = None, error: BaseException | None = None) -> Roots:
+def roots_of(
+    namespace: Mapping[str, Any] | None = None, error: BaseException | None = None, shell: Any = None
+) -> Roots:
     """Where to begin in this process: in the notebook where IPython runs, else in ``__main__``.
 
     Args:
         namespace: Variables to look at in their place.
         error: The exception that is passing through, or None.
+        shell: IPython's shell, where it is not the one of this process.
     """
-    shell, main = _shell(), vars(sys.modules["__main__"]) if "__main__" in sys.modules else {}
+    shell, main = shell or _shell(), vars(sys.modules["__main__"]) if "__main__" in sys.modules else {}
     if namespace is not None:
         given = {name: value for name, value in list(namespace.items()) if type(name) is str}
         return Roots(given, error=error, passed_by=(namespace, main))

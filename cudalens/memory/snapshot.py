@@ -26,7 +26,7 @@ Address = tuple[int, int]
 
 def has_device() -> bool:
     """Whether there is an allocator to ask: CUDA is there, and has been used."""
-    return torch.cuda.is_available() and torch.cuda.is_initialized()
+    return torch.cuda.is_available() and bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 def require_device() -> None:
@@ -37,7 +37,7 @@ def require_device() -> None:
     """
     if not torch.cuda.is_available():
         raise MemorySnapshotError(_NO_DEVICE)
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     if _function("_cuda_memorySnapshot") is None:
         raise MemorySnapshotError(f"torch {torch.__version__} has no memory snapshots; expected 2.9 or later.")
     backend = torch.cuda.get_allocator_backend()
@@ -197,11 +197,14 @@ def _address_of_cow(tensor: torch.Tensor) -> int | None:
     is_lazy, address = _function("_is_cow_tensor"), _function("_data_address")
     if is_lazy is None or address is None or not is_lazy(tensor):
         return None
-    return int(address(tensor)) - tensor.storage_offset() * tensor.element_size()
+    return int(address(tensor)) - int(tensor.storage_offset()) * tensor.element_size()
 
 
 def storage_address(tensor: torch.Tensor) -> Address | None:
-    """Device and address of a tensor's storage; None where it has none on a CUDA device. Runs nobody's code."""
+    """Device and address of a tensor's storage; None where it has none on a CUDA device.
+
+    No code of a subclass runs; the virtual device answers for its own tensors.
+    """
     with torch._C.DisableTorchFunctionSubclass():
         try:
             if not tensor.is_cuda or tensor.layout is not torch.strided:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -9,12 +11,17 @@ from cudalens.device.stacks import file_label, is_own
 from cudalens.frames import categorical
 
 
-def as_shown(stacks: pd.DataFrame) -> pd.DataFrame:
-    """The frame ``stacks`` with files as reports call them, without what runs a cell, and without our own entries."""
+def as_shown(stacks: pd.DataFrame, shell: Any = None) -> pd.DataFrame:
+    """The frame ``stacks`` with files as reports call them, without what runs a cell, and without our own entries.
+
+    Args:
+        stacks: As a snapshot has them.
+        shell: IPython's shell, where it is not the one of this process.
+    """
     if stacks.empty:
         return stacks
     files = list(stacks["file"].cat.categories)
-    labels = [file_label(file) for file in files]
+    labels = [file_label(file, shell) for file in files]
     codes = stacks["file"].cat.codes.to_numpy()
     is_cell = np.array([label != file for label, file in zip(labels, files, strict=True)] + [False])[codes]
     is_ours = np.array([is_own(file) for file in files] + [False])[codes]

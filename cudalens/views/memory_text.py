@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -13,7 +15,6 @@ from cudalens.analysis.memory_holders import (
     holders,
     memory_categories,
     memory_holders,
-    memory_leaks,
     names_in,
 )
 from cudalens.analysis.memory_replay import memory_peak
@@ -26,6 +27,7 @@ _MAX_NAME: Final = 48
 _MAX_NAMED: Final = 2
 _USUAL_POOL: Final = (0, 0)
 _PLACES: Final = ("In[",)
+_TRIED: Final = re.compile(r"OutOfMemoryError: .*Tried to allocate ([\d.]+ \w+)")
 _OF_EXCEPTION: Final = {
     "<exception>": "variables of the functions that raised",
     "<last exception>": "the traceback of the last exception",
@@ -40,7 +42,9 @@ def has_memory(trace: Trace) -> bool:
 
 def has_refused(trace: Trace) -> bool:
     """Whether an allocation failed."""
-    return has_memory(trace) and bool((trace.memory["action"] == "oom").any())
+    if not has_memory(trace):
+        return False
+    return bool((trace.memory["action"] == "oom").any()) or bool(_TRIED.search(trace.info.error or ""))
 
 
 def verdict(trace: Trace) -> str:
@@ -59,10 +63,11 @@ def report_text(trace: Trace) -> str:
 
 
 def _refused(trace: Trace) -> str:
-    if not has_refused(trace):
-        return ""
     memory = trace.memory
     refused = memory[(memory["action"] == "oom").to_numpy()]
+    if refused.empty:
+        found = _TRIED.search(trace.info.error or "")
+        return f"out of memory: {found[1]} asked for" if found else ""
     last = refused.iloc[-1]
     free = "" if pd.isna(last["device_free_bytes"]) else f", {units.size(last['device_free_bytes'])} free on the device"
     line = place_of(trace, last["stack"])
@@ -86,24 +91,35 @@ def _left(trace: Trace) -> str:
         if blocks.empty:
             return "nothing of it left"
     amount = "" if trace.memory.empty else f"{units.size(int(blocks['num_bytes'].sum()))} left"
-    found = holders(names_in(blocks["names"]), blocks["num_bytes"].tolist())
-    words = held_words(found) if blocks["num_tensors"].notna().any() else ""
+    words = _held(blocks) if blocks["num_tensors"].notna().any() else ""
     return ": ".join(part for part in (amount, words) if part)
 
 
-def held_words(found: Sequence[Holder]) -> str:
-    """``24 tensors held by `history`, 2 by `model` and 1 block without a name``."""
+def _held(blocks: pd.DataFrame) -> str:
+    """Who holds the rows `blocks`."""
+    kinds = [None if pd.isna(kind) else str(kind) for kind in blocks["category"]]
+    return held_words(holders(names_in(blocks["names"]), blocks["num_bytes"].tolist()), kinds)
+
+
+def held_words(found: Sequence[Holder], kinds: Sequence[str | None]) -> str:
+    """``24 tensors held by `history`, 2 by `model`, 1 workspace block``.
+
+    Args:
+        found: Who holds what, most bytes first.
+        kinds: What each block is there for, None where it is not known.
+    """
     named = [one for one in found if one.name is not None]
-    unnamed = sum(one.num_blocks for one in found if one.name is None)
+    unnamed = Counter(kinds[row] for one in found if one.name is None for row in one.rows)
     words = [
         f"{units.plural(one.num_blocks, 'tensor') if i == 0 else units.count(one.num_blocks)}"
         f"{' held' if i == 0 else ''} by {holder_words(one.name)}"
         for i, one in enumerate(named[:_MAX_NAMED])
     ]
     if rest := sum(one.num_blocks for one in named[_MAX_NAMED:]):
-        words.append(f"{units.count(rest)} by {units.plural(len(named) - _MAX_NAMED, 'other')}")
-    if unnamed:
-        words.append(f"{units.plural(unnamed, 'block')} that no variable holds")
+        words.append(f"{units.count(rest)} by {units.plural(len(named) - _MAX_NAMED, 'other variable')}")
+    words += [units.plural(number, f"{kind} block") for kind, number in unnamed.items() if kind is not None]
+    if number := unnamed[None]:
+        words.append(f"{units.plural(number, 'block')} that no variable holds")
     return ", ".join(words)
 
 
@@ -226,31 +242,31 @@ def _gaps(trace: Trace) -> str:
 
 
 def leaks_text(trace: Trace) -> str:
-    """What each cell left alive, those that left most first."""
-    found = memory_leaks(trace)
-    if found.empty:
-        return ""
-    lines = []
-    for cell, own in found.groupby("cell", sort=False):
-        parts = [
-            Holder(None if pd.isna(r["holder"]) else r["holder"], r["num_bytes"], r["num_blocks"], ())
-            for r in own.to_dict("records")
-        ]
-        lines.append(f"{cell} left {units.size(int(own['num_bytes'].sum()))}: {held_words(parts)}")
+    """What each cell left alive, those that left most first; "" where no cell is known."""
+    blocks = active_blocks(trace)
+    blocks = blocks[blocks["cell"].notna().to_numpy()]
+    totals = blocks.groupby("cell", observed=True, sort=False)["num_bytes"].sum()
+    lines = [
+        f"{cell} left {units.size(int(total))}: {_held(blocks[(blocks['cell'] == cell).to_numpy()])}"
+        for cell, total in totals.sort_values(ascending=False, kind="stable").items()
+    ]
     return "\n".join(_limited(lines))
 
 
-def left_text(cell: str, sizes: Sequence[int], names: Sequence[Iterable[str]], freed_bytes: int) -> str:
+def left_text(
+    cell: str, sizes: Sequence[int], names: Sequence[Iterable[str]], kinds: Sequence[str | None], freed_bytes: int
+) -> str:
     """What one cell left alive, in one line.
 
     Args:
         cell: The cell, as In[7].
         sizes: Size of each block that it left, shape (k,).
         names: Names of each, shape (k,).
+        kinds: What each is there for, None where it is not known; shape (k,).
         freed_bytes: What it released of earlier cells.
     """
     freed = f"; it freed {units.size(freed_bytes)} of earlier ones" if freed_bytes else ""
-    return f"{cell} left {units.size(sum(sizes))}: {held_words(holders(list(names), list(sizes)))}{freed}"
+    return f"{cell} left {units.size(sum(sizes))}: {held_words(holders(list(names), list(sizes)), kinds)}{freed}"
 
 
 def diff_text(before: Trace, after: Trace, found: pd.DataFrame, by: str) -> str:

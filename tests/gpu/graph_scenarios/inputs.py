@@ -561,3 +561,31 @@ def sizes_as_arguments_stay_sizes(m: GraphManager) -> None:
     size = torch.Size([2, 6])
     for n in range(4):
         same(step(values() + n, size, {"size": size}), (values() + n).expand(2, 6) * 12 + 12)
+
+
+@scenario
+def arguments_that_lie_crosswise_where_their_copies_go(m: GraphManager) -> None:
+    """The second function's outputs lie in the memory of the first one's copies, in any order."""
+
+    def crossed(p):
+        a = p + 1
+        b = p * 0.5
+        return b, a
+
+    def straight(p):
+        a = p + 1
+        return a, p * 0.5
+
+    for other in (crossed, straight):
+        first, second = m.wrap(lambda x, y: x - y * 2), m.wrap(other)
+        x, y = values(), values() * 3
+        a, b = x, y
+        for _ in range(7):
+            p = first(x, y)
+            del x, y
+            x, y = second(p)
+            del p
+            a, b = other(a - b * 2)
+            same((x, y), (a, b))
+        assert counts(first) == (1, 1, 5, 0)
+        assert counts(second) == (1, 1, 5, 0)

@@ -15,6 +15,7 @@ DOORS: Final = {
     "devices_verdict": ("cudalens.views.devices_text", "verdict"),
     "graph_tree": ("cudalens.views.graphs", "graph_tree"),
     "key_averages": ("cudalens.analysis.averages", "key_averages"),
+    "memory_diff": ("cudalens.views.memory_diff", "memory_diff"),
     "mimebundle": ("cudalens.views.mimebundle", "mimebundle"),
     "races_trace": ("cudalens.watched", "races_trace"),
     "selection": ("cudalens.views.selection", "selected_events"),

@@ -116,6 +116,15 @@ class Trace:
         """The CUDA graphs alone: their tree, what did not replay and why; prints as text, shows as a table of rows."""
         return _doors.open_door("graph_tree", self)
 
+    def memory_diff(self, after: Trace, *, by: str = "stack") -> Any:
+        """What `after` holds that this Trace does not, and the other way round; prints as text, shows both on one axis.
+
+        Args:
+            after: With blocks; of the same program, perhaps with other settings.
+            by: ``stack``, or a column of `blocks` (``category``, ``stream`` …).
+        """
+        return _doors.open_door("memory_diff", self, after, by=by)
+
     def timeline(self, **options: Any) -> Any:
         """The live widget: stream timeline, operator and kernel table, memory curve."""
         return _doors.open_door("timeline", self, **options)

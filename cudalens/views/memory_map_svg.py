@@ -22,13 +22,14 @@ from cudalens.views.markup import Node, element, svg
 Ints = NDArray[np.int64]
 
 WIDTH: Final = 960
-_CURVE_HEIGHT: Final = 130
-_TOP: Final = 16
+CURVE_HEIGHT: Final = 130
+CURVE_TOP: Final = 16
 _COLUMNS: Final = 320
 _LINES: Final = (("reserved_bytes", "#7a8591"), ("active_bytes", "#c07020"), ("allocated_bytes", "#2f7fd6"))
 HUES: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a400", "#7a5cc4")
 UNKNOWN: Final = "#8b96a1"
 _FREE: Final = "#8b96a1"
+_PALE: Final = "#c9d0d7"
 _BAR: Final = 11
 _ROW: Final = 13
 _MAP_ROWS: Final = 22
@@ -47,41 +48,51 @@ def curve_svg(trace: Trace) -> Node | None:
     at = ts[one.rows] - ts[0] if has_times else one.rows + 1
     end = max(int(ts[-1] - ts[0]) if has_times else len(ts), 1)
     most = max(one.peak(name) for name, _ in _LINES) or 1
-    bottom = _CURVE_HEIGHT - 18
-    lines = [_line(one, name, color, at / end, most, bottom) for name, color in _LINES]
+    bottom = CURVE_HEIGHT - 18
+    lines = [curve_line(one, name, color, at / end, most, bottom) for name, color in _LINES]
     marks = _marks(trace, one, at / end, most, bottom)
     axis = element("path", d=f"M0 {bottom}H{WIDTH}", stroke="currentColor", stroke_opacity=".3")
     last = units.duration(end) if has_times else units.plural(end, "action")
     texts = [
-        element("text", "0", x=0, y=_CURVE_HEIGHT - 4, opacity=".7"),
-        element("text", last, x=WIDTH, y=_CURVE_HEIGHT - 4, text_anchor="end", opacity=".7"),
-        *_legend([(color, name.removesuffix("_bytes")) for name, color in reversed(_LINES)], 0, 10),
+        element("text", "0", x=0, y=CURVE_HEIGHT - 4, opacity=".7"),
+        element("text", last, x=WIDTH, y=CURVE_HEIGHT - 4, text_anchor="end", opacity=".7"),
+        *legend([(color, name.removesuffix("_bytes")) for name, color in reversed(_LINES)], 0, 10),
     ]
     label = f"Memory of cuda:{one.device} over time, peak {units.size(one.peak('allocated_bytes'))}"
-    return svg(WIDTH, _CURVE_HEIGHT, label, axis, *lines, *marks, *texts, **_FONT)
+    return svg(WIDTH, CURVE_HEIGHT, label, axis, *lines, *marks, *texts, **FONT)
 
 
-_FONT: Final = {"font_family": "system-ui,sans-serif", "font_size": 11, "fill": "currentColor", "class_": "cm-picture"}
+FONT: Final = {"font_family": "system-ui,sans-serif", "font_size": 11, "fill": "currentColor", "class_": "cm-picture"}
 
 
-def _line(one: DeviceReplay, name: str, color: str, at: NDArray[np.float64], most: int, bottom: int) -> Node:
-    """The least and the most of each column, joined."""
+def curve_line(
+    one: DeviceReplay, name: str, color: str, at: NDArray[np.float64], most: int, bottom: int, end: float = 1.0
+) -> Node:
+    """One total of a device over time: the least and the most of each column, joined.
+
+    Args:
+        one: The device.
+        name: The total, as ``allocated_bytes``.
+        color: Of the line.
+        at: When each of its actions was, 0 to 1 of the width; shape (n,).
+        most: Bytes at the top.
+        bottom: Where 0 bytes stand, px.
+        end: Where the line ends, 0 to 1 of the width.
+    """
     values = one.replay.totals[name]
     column = np.minimum((at * _COLUMNS).astype(np.int64), _COLUMNS - 1)
     first = np.flatnonzero(np.diff(column, prepend=-1))
     low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
     last = values[np.append(first[1:], len(values)) - 1]
-    scale = WIDTH / _COLUMNS
 
     def y(value: int) -> float:
-        return float(bottom - (bottom - _TOP - 8) * max(int(value), 0) / most)
+        return float(bottom - (bottom - CURVE_TOP - 8) * max(int(value), 0) / most)
 
     path = f"M0 {y(one.start(name)):.1f}"
     for c, least, greatest, final in zip(column[first].tolist(), low, high, last, strict=True):
-        x = (c + 0.5) * scale
-        path += f"H{x:.1f}V{y(greatest):.1f}"
+        path += f"H{(c + 0.5) * WIDTH / _COLUMNS:.1f}V{y(greatest):.1f}"
         path += f"V{y(least):.1f}V{y(final):.1f}" if least != greatest else ""
-    return element("path", d=f"{path}H{WIDTH}", fill="none", stroke=color, stroke_width="1.4")
+    return element("path", d=f"{path}H{max(WIDTH * end, 1):.1f}", fill="none", stroke=color, stroke_width="1.4")
 
 
 def _marks(trace: Trace, one: DeviceReplay, at: NDArray[np.float64], most: int, bottom: int) -> list[Node]:
@@ -90,12 +101,12 @@ def _marks(trace: Trace, one: DeviceReplay, at: NDArray[np.float64], most: int, 
     found = []
     for k in np.flatnonzero(action == "oom")[:20].tolist():
         x = WIDTH * at[k]
-        found.append(element("path", d=f"M{x:.1f} {_TOP}V{bottom}", stroke="#d1443a", stroke_width="1.5"))
+        found.append(element("path", d=f"M{x:.1f} {CURVE_TOP}V{bottom}", stroke="#d1443a", stroke_width="1.5"))
     values = one.replay.totals["allocated_bytes"]
     k = int(values.argmax())
     if one.start("allocated_bytes") >= values[k]:
         return found
-    x, y = WIDTH * at[k], bottom - (bottom - _TOP - 8) * values[k] / most
+    x, y = WIDTH * at[k], bottom - (bottom - CURVE_TOP - 8) * values[k] / most
     anchor, text_x = ("end", x - 7) if x > WIDTH / 2 else ("start", x + 7)
     text = f"peak {units.size(int(values[k]))}"
     found.append(element("path", d=f"M{x - 4:.1f} {y:.1f}a4 4 0 1 0 8 0a4 4 0 1 0 -8 0", fill=_LINES[-1][1]))
@@ -126,10 +137,10 @@ def map_svg(trace: Trace) -> Node | None:
     states = blocks["category"].astype(object)
     present = [(HUES[k], name) for k, name in enumerate(BLOCK_CATEGORIES) if (states == name).any()]
     unknown = [(UNKNOWN, "in use, category not told")] if (cells == len(HUES)).any() else []
-    legend = _legend([*present, *unknown, (_FREE, "free (pale)")], 0, 11)
+    keys = legend([*present, *unknown, (_PALE, "free")], 0, 11)
     size, count = units.size(int(reserved[device])), units.plural(len(segments), "segment")
     label = f"Pools of cuda:{device} at the end: {size} in {count}"
-    return svg(WIDTH, height, label, *legend, *parts, **_FONT)
+    return svg(WIDTH, height, label, *keys, *parts, **FONT)
 
 
 def _cells(blocks: pd.DataFrame, segments: pd.DataFrame) -> tuple[Ints, list[tuple[int, str, str]]]:
@@ -150,7 +161,7 @@ def _cells(blocks: pd.DataFrame, segments: pd.DataFrame) -> tuple[Ints, list[tup
     for k in order.tolist() if len(order) <= 200_000 else order[-200_000:].tolist():
         flat[int(begin[k]) : max(round(float(end[k])), int(begin[k]) + 1)] = code[k]
     colors = [(k, hue, ".9") for k, hue in enumerate(HUES)]
-    return flat.reshape(_MAP_ROWS, columns), [*colors, (len(HUES), UNKNOWN, ".9"), (len(HUES) + 1, _FREE, ".22")]
+    return flat.reshape(_MAP_ROWS, columns), [*colors, (len(HUES), UNKNOWN, ".9"), (len(HUES) + 1, _FREE, ".25")]
 
 
 def _boxes(cells: Ints, code: int) -> list[str]:
@@ -163,7 +174,8 @@ def _boxes(cells: Ints, code: int) -> list[str]:
     return boxes
 
 
-def _legend(entries: list[tuple[str, str]], x: float, y: float) -> list[Node]:
+def legend(entries: list[tuple[str, str]], x: float, y: float) -> list[Node]:
+    """Swatches with their texts, side by side from (x, y), px; each entry a colour and a text."""
     nodes: list[Node] = []
     for color, text in entries:
         nodes.append(element("rect", x=f"{x:.0f}", y=y - 9, width=10, height=10, rx=2, fill=color))

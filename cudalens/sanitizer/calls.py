@@ -34,14 +34,14 @@ class Call:
         instruction: Offset of the call in its bytecode.
         outer: The call that runs this code; None for the outermost.
         place: The innermost place of the user's, here or farther out.
-        inner: Calls within what this one calls, by the ``id`` of their code and by their instruction.
+        inner: Marks for what this one calls, by the ``id`` of its code.
     """
 
     __slots__ = ("code", "inner", "instruction", "outer", "place")
 
     def __init__(self, code: CodeType | None, instruction: int, outer: Call | None, place: Place) -> None:
         self.code, self.instruction, self.outer, self.place = code, instruction, outer, place
-        self.inner: dict[int, dict[int, Call]] = {}
+        self.inner: dict[int, _Mark] = {}
 
     @property
     def stack(self) -> Call:
@@ -61,15 +61,29 @@ class Call:
 
 
 class _Mark:
-    """What a stack frame carries: the calls within it, and what is around it. Called by Python while it traces."""
+    """What a stack frame carries: the calls within it, and what is around it.
 
-    __slots__ = ("calls", "outer")
+    To debuggers, which look for their function in its place, it is as good as None: it is false, and the first time
+    that Python calls it, which is when somebody has begun to trace, it takes itself away.
 
-    def __init__(self, outer: Call, calls: dict[int, Call]) -> None:
-        self.outer, self.calls = outer, calls
+    Attributes:
+        outer: The call that runs the code of the stack frame.
+        calls: Those within it, by their instruction.
+        is_lasting: What is around the code stays as long as its stack frame: it is no generator's.
+    """
+
+    __slots__ = ("calls", "is_lasting", "outer")
+
+    def __init__(self, outer: Call, code: CodeType) -> None:
+        self.outer, self.is_lasting = outer, not code.co_flags & _RESUMED
+        self.calls: dict[int, Call] = {}
+
+    def __bool__(self) -> bool:
+        return False
 
     def __call__(self, stack_frame: FrameType, event: str, argument: Any) -> None:
-        """No trace function; and none from now on."""
+        if stack_frame.f_trace is self:
+            stack_frame.f_trace = None
 
 
 _root: Final = Call(None, 0, None, NOWHERE)
@@ -89,7 +103,10 @@ def call(depth: int = 1) -> Call:
         depth: Stack frames to leave out, from the caller's own.
     """
     own = _own
-    stack_frame: Any = _getframe(depth)
+    try:
+        stack_frame: Any = _getframe(depth)
+    except ValueError:  # a thread of torch's own: nothing in Python called
+        return _root
     while id(stack_frame.f_code) in own:
         stack_frame = stack_frame.f_back
         if stack_frame is None:
@@ -109,7 +126,7 @@ def _found(stack_frame: Any) -> Call:
     while stack_frame is not None:
         mark = stack_frame.f_trace
         if type(mark) is _Mark:
-            found = mark.calls.get(stack_frame.f_lasti) or _made(mark.outer, mark.calls, stack_frame)
+            found = mark.calls.get(stack_frame.f_lasti) or _made(mark, stack_frame)
             break
         code = stack_frame.f_code
         if id(code) in _others or _is_new_and_not_own(code):
@@ -119,22 +136,23 @@ def _found(stack_frame: Any) -> Call:
     while way:
         stack_frame = way.pop()
         code = stack_frame.f_code
-        calls = found.inner.get(id(code))
-        if calls is None:
-            calls = found.inner[id(code)] = {}
-        if may_mark and stack_frame.f_trace is None and not code.co_flags & _RESUMED:
-            stack_frame.f_trace = _Mark(found, calls)
-        found = calls.get(stack_frame.f_lasti) or _made(found, calls, stack_frame)
+        mark = found.inner.get(id(code))
+        if mark is None:
+            mark = found.inner[id(code)] = _Mark(found, code)
+        if may_mark and mark.is_lasting and stack_frame.f_trace is None:
+            stack_frame.f_trace = mark
+        found = mark.calls.get(stack_frame.f_lasti) or _made(mark, stack_frame)
     return found
 
 
-def _made(outer: Call, calls: dict[int, Call], stack_frame: Any) -> Call:
+def _made(mark: _Mark, stack_frame: Any) -> Call:
     global _num_calls
     if _num_calls >= MAX_CALLS:
         _forget_calls()
     code, instruction = stack_frame.f_code, stack_frame.f_lasti
     _num_calls += 1
-    found = calls[instruction] = Call(code, instruction, outer, place_of(code, instruction) or outer.place)
+    outer = mark.outer
+    found = mark.calls[instruction] = Call(code, instruction, outer, place_of(code, instruction) or outer.place)
     return found
 
 
@@ -151,9 +169,9 @@ def _forget_calls() -> None:
     global _num_calls
     left = [_root]
     while left:
-        for calls in (inner := left.pop().inner).values():
-            left += calls.values()
-            calls.clear()
+        for mark in (inner := left.pop().inner).values():
+            left += mark.calls.values()
+            mark.calls.clear()
         inner.clear()
     _num_calls = 0
 

@@ -64,15 +64,16 @@ class Judging:
         self._key, self._run, self._detector, self._memory, self._log = key, run, detector, memory, log
         self._callbacks, self._captures, self._streams = callbacks, callbacks.open_captures, callbacks.streams
         self._site_of = site_of
+        self._resolve, self._append = memory.resolve, log.append
 
     def judge(self, op: Op) -> Sequence[Race]:
         """Judge an operation on the stream that was current when it was noted."""
         if self._captures:  # it runs later and elsewhere: with each replay
             return self._launch_elsewhere(op)
-        self._memory.resolve(op, True)
+        self._resolve(op, True)
         if len(op) == OP_HEAD:
             return ()
-        self._log.append(op)
+        self._append(op)
         detector = self._detector
         detector.position += 1
         return detector.launch_op(op)

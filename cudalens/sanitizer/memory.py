@@ -248,12 +248,6 @@ class Memory:
         storage.__dict__[f"{self._key}_end"] = HostEnd(self._host_end, life)
         return life
 
-    def _whole_of(self, op: Op, at: int, may_fill: bool) -> Cell | None:
-        life: Life = op[at + 6]
-        if life.block is NOWHERE and life.num_bytes:
-            self.settle(life, may_fill and op[at + 1] and life.owner is op[2])
-        return life.whole
-
     def _view(self, op: Op, at: int, may_fill: bool) -> Cell | None:
         offset, stride = op[at]
         life, shape, size = op[at + 6], op[at + 3], op[at + 5].itemsize
@@ -290,7 +284,7 @@ class Memory:
             view = (tensor.storage_offset(), stride)
             op += (view, is_write, use, shape, None if tensor.is_contiguous() else stride, tensor.dtype, life)
 
-    def resolve(self, op: Op, may_fill: bool) -> None:
+    def resolve(self, op: Op, may_fill: bool) -> None:  # noqa: C901 - the path of every operation
         """Find the cell of each access of an operation; accesses of no element are taken out.
 
         What is noted instead of a cell is None for all bytes of an allocation that had no place yet, and the offset and
@@ -302,9 +296,18 @@ class Memory:
         """
         is_any_empty = False
         for at in range(OP_HEAD, len(op), OP_STEP):
-            if op[at] is None or type(op[at]) is tuple:
-                op[at] = cell = self._whole_of(op, at, may_fill) if op[at] is None else self._view(op, at, may_fill)
-                is_any_empty |= cell is None
+            cell = op[at]
+            if cell is None:
+                life: Life = op[at + 6]
+                if life.block is NOWHERE and life.num_bytes:
+                    self.settle(life, may_fill and op[at + 1] and life.owner is op[2])
+                op[at] = cell = life.whole
+            elif type(cell) is tuple:
+                op[at] = cell = self._view(op, at, may_fill)
+            else:
+                continue
+            if cell is None:
+                is_any_empty = True
         if is_any_empty:
             for at in reversed(range(OP_HEAD, len(op), OP_STEP)):
                 if op[at] is None:

@@ -25,6 +25,9 @@ from cudalens.sanitizer.schema import Plan
 from cudalens.sanitizer.threads import State
 
 _Tensor: Final = torch.Tensor
+_CALLER: Final = 3
+"""Depth of the stack frame that called an operator: beyond `note`, the dispatch mode and `call` itself."""
+
 _LIFE_AT: Final = OP_HEAD + OP_STEP - 1
 
 Look: TypeAlias = tuple[Any, Use, bool, "Life | None"]
@@ -102,7 +105,7 @@ class Noting:
             if line is None:
                 device = life.device
                 line = self._line(device)
-                op = [call(2), clock.now_ns(), line]
+                op = [call(_CALLER), clock.now_ns(), line]
             if life.owner is not line:
                 life.is_shared = True
             shape, dtype = value.shape, value.dtype
@@ -169,7 +172,7 @@ class Noting:
                     if plan.is_copy:
                         looks.append((value, use, True, life))
                     continue
-                op = op or [call(3), clock.now_ns(), self._line(value.get_device())]
+                op = op or [call(_CALLER + 1), clock.now_ns(), self._line(value.get_device())]
                 life = memory.meet(storage, device if device >= 0 else value.get_device(), op[0], op[2])
             elif life.device < 0 or any(touched is life for touched in op[_LIFE_AT::OP_STEP]):
                 continue  # it returns what it was given

@@ -8,9 +8,9 @@ is taken as it comes, after what waits; and so is a question for the races.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, TypeAlias
 
 from cudalens.sanitizer.engine.accesses import Op
@@ -29,16 +29,19 @@ class Pending:
     Args:
         judge: Judges an operation.
         free: Takes in an address.
+        lock: Held while entries are judged; one that its holder may take again.
 
     Attributes:
         entries: What waits. Anybody may append at any time; who does sees to it that they are judged in the end.
-        lock: Held while entries are judged.
+        lock: As given.
     """
 
-    def __init__(self, judge: Callable[[Op], Sequence[Race]], free: Callable[[int], None]) -> None:
+    def __init__(
+        self, judge: Callable[[Op], Sequence[Race]], free: Callable[[int], None], lock: AbstractContextManager[Any]
+    ) -> None:
         self._judge, self._free = judge, free
         self.entries: Final[deque[Entry]] = deque()
-        self.lock: Final = threading.RLock()
+        self.lock: Final = lock
         self._is_busy = False
 
     def drain(self) -> Sequence[Race]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -67,10 +68,11 @@ class Watch:
         self.guessed: set[str] = set()
         run, key = object(), f"_cudalens_shadow{level or ''}"
         self.memory = Memory(self.detector, key, run, self.log.append, self._host_ended)
-        self._pending = Pending(lambda op: self._judging.judge(op), self.memory.given_back)
-        self._callbacks = Callbacks(self.detector, self.memory, self.log, self.site, self._pending.lock)
+        lock = threading.RLock()
+        self._callbacks = Callbacks(self.detector, self.memory, self.log, self.site, lock)
         self._streams = self._callbacks.streams
         self._judging = Judging(key, run, self.detector, self.memory, self.log, self._callbacks, self.site)
+        self._pending = Pending(self._judging.judge, self.memory.given_back, lock)
         self.life_of: Final = self._judging.life_of
         self._noting = Noting(
             key,

@@ -216,6 +216,23 @@ class Machine:
         index = per_thread.device_index if device is None else device.index
         return per_thread.streams.get(index) or self.devices[index].default_stream
 
+    def stream_pointer(self, index: int) -> int | None:
+        """Handle of the calling thread's stream on a device; None where there is no such device.
+
+        What collectors ask for at every operator: the same as `current_stream`, in one call.
+
+        Args:
+            index: Of the device; of the current one where negative.
+        """
+        if self.follow is not None:
+            self.follow()
+        stream = self._per_thread.streams.get(index)
+        if stream is not None:
+            return stream.handle
+        if index < 0:
+            return self.current_stream().handle
+        return self.devices[index].default_stream.handle if index < len(self.devices) else None
+
     def set_stream(self, stream: Stream) -> None:
         """Make a stream the calling thread's on its device; the current device stays."""
         self._per_thread.streams[stream.device.index] = stream

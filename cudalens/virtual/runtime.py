@@ -118,7 +118,7 @@ class CudaFunctions:
     def _stream_table(self) -> dict[str, Callable[..., Any]]:
         return {
             "_cuda_getCurrentStream": lambda device: self._triple(self._machine.current_stream(self._device(device))),
-            "_cuda_getCurrentRawStream": lambda device: self._machine.current_stream(self._device(device)).handle,
+            "_cuda_getCurrentRawStream": self.raw_stream,
             "_cuda_getDefaultStream": lambda device: self._triple(self._device(device).default_stream),
             "_cuda_getStreamFromExternal": lambda pointer, device: self._triple(
                 self._device(device).external_stream(pointer)
@@ -170,6 +170,15 @@ class CudaFunctions:
         """A tensor is about to be made, which initialises torch.cuda."""
         torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
         self._gpus.on_first_use = None
+
+    def raw_stream(self, index: int) -> int:
+        """Pointer of the thread's stream on a device.
+
+        Raises:
+            RuntimeError: There is no such device.
+        """
+        pointer = self._machine.stream_pointer(index)
+        return self._machine.current_stream(self._device(index)).handle if pointer is None else pointer
 
     def get_device(self) -> int:
         """The thread's device."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 
-@dataclass(frozen=True)
 class Region:
     """A set of bytes: `run` bytes at ``start + i0*strides[0] + i1*strides[1] …`` for every index below `shape`.
 
@@ -17,21 +15,37 @@ class Region:
         run: Contiguous bytes at each place, at least 1.
         shape: Number of places along each dimension, each at least 1; empty for one place.
         strides: Bytes from one place to the next along each dimension, not negative.
+        end: One past the last byte touched.
     """
 
-    start: int
-    run: int
-    shape: tuple[int, ...] = ()
-    strides: tuple[int, ...] = ()
+    def __init__(self, start: int, run: int, shape: tuple[int, ...] = (), strides: tuple[int, ...] = ()) -> None:
+        # A data class that is frozen takes several times as long, and many are made while memory is cut and joined.
+        self.start, self.run, self.shape, self.strides = start, run, shape, strides
+        self.end = start + run
+        if shape:
+            self.end += sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
-    @cached_property
-    def end(self) -> int:
-        """One past the last byte touched."""
-        return self.start + self.run + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+    def __repr__(self) -> str:
+        return f"Region(start={self.start}, run={self.run}, shape={self.shape}, strides={self.strides})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Region):
+            return NotImplemented
+        return (
+            self.start == other.start
+            and self.run == other.run
+            and self.shape == other.shape
+            and self.strides == other.strides
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.start, self.run, self.shape, self.strides))
 
     @cached_property
     def is_contiguous(self) -> bool:
         """Whether every byte from `start` to `end` is touched; False also where that is not plain to see."""
+        if not self.shape:
+            return True
         filled = self.run
         for stride, count in sorted(zip(self.strides, self.shape, strict=True)):
             if count > 1 and stride > filled:
@@ -55,12 +69,14 @@ class Region:
         """Whether any byte is touched by both, exactly (a bounded Diophantine problem where both are strided)."""
         if self.end <= other.start or other.end <= self.start:
             return False
+        if not self.shape and not other.shape:
+            return True
         if self.is_contiguous and other.is_contiguous:
             return True
         return bool(np.shares_memory(self._places, other._places))
 
     def covers(self, other: Region) -> bool:
         """Whether every byte of `other` is touched; False also where that is not plain to see."""
-        if self == other:
-            return True
-        return self.is_contiguous and self.start <= other.start and other.end <= self.end
+        if self.start <= other.start and other.end <= self.end:
+            return not self.shape or self == other or self.is_contiguous
+        return False

@@ -5,7 +5,8 @@ Memory is O(live ranges x streams), however often a tensor is touched: see `cell
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
+from operator import attrgetter
 from typing import Final
 
 from cudalens.sanitizer.engine.blocks import Block, Past, Spare
@@ -15,6 +16,7 @@ from cudalens.sanitizer.engine.clocks import Line, VectorClock
 _MAX_PAST: Final = 16
 """Cells of former blocks that one block may leave in `Block.past`."""
 
+_start_of: Final = attrgetter("start")
 _MAX_SPARE: Final = 4096
 _MAX_SPARE_CELLS: Final = 8
 
@@ -68,7 +70,9 @@ class Shadow:
         self._blocks.clear()
         self._spare.clear()
 
-    def supersede(self, start: int, end: int, written_to: int, line: Line) -> Block | None:
+    def supersede(  # noqa: C901 - the path of every other result of a program whose tensors come and go
+        self, start: int, end: int, written_to: int, line: Line
+    ) -> Block | None:
         """As `claim`, where `line` is just about to write all bytes from `start` to `written_to`.
 
         What is ordered before that write says nothing new about these bytes, and is forgotten; what the former blocks
@@ -78,38 +82,57 @@ class Shadow:
         Returns:
             The block; None where `claim` has to take a closer look.
         """
-        formers = self.overlapping(start, end)
+        starts, blocks = self._starts, self._blocks
+        first = at = bisect_right(starts, start)
+        if first and blocks[starts[first - 1]].end > start:
+            first -= 1
+            at = first
+        formers: list[Block] = []
         past: list[Past] = []
-        for former in formers:
+        while at < len(starts) and starts[at] < end:
+            former = blocks[starts[at]]
             if not former.gives_way(line):
                 return None
-            past += former.around(start, written_to)
+            if former.start < start or former.end > written_to:
+                past += former.around(start, written_to)
+            formers.append(former)
+            at += 1
         if len(past) > _MAX_PAST:
             return None
         block = Block(start, end)
+        left = [block]
         for former in formers:
-            block.generation = max(block.generation, former.generation)
-            self._retire(former, block, past, line)
-        block.set_past(past, written_to, line)
+            if former.generation > block.generation:
+                block.generation = former.generation
+            self._drop(former)
+            if past:
+                left += self._rests(former, block, past, line)
+            if former.num_cells <= _MAX_SPARE_CELLS:
+                self._spare[former.start, former.end] = former.strip()
+        if past:
+            block.set_past(past, written_to, line)
         if (spare := self._spare.pop((start, end), None)) is not None:
             block.equip(spare)
         elif len(self._spare) > _MAX_SPARE:
             self._spare.clear()
-        self._add(block)
+        if len(left) > 1:
+            left.sort(key=_start_of)
+        starts[first:at] = [each.start for each in left]
+        for each in left:
+            blocks[each.start] = each
         return block
 
-    def _retire(self, former: Block, block: Block, past: list[Past], line: Line) -> None:
-        """A block takes a former one's place; what is left of that in front or behind belongs to nobody."""
-        self._remove(former)
+    def _rests(self, former: Block, block: Block, past: list[Past], line: Line) -> list[Block]:
+        """What is left of a former block in front of the one that takes its place, and behind: nobody's blocks."""
+        rests = []
         for start, end in ((former.start, block.start), (block.end, former.end)):
-            if past and start < end:
+            if start < end:
                 rest = Block(start, end)
                 rest.set_past(past, start, line)
                 if rest.past:
                     rest.generation = former.generation
-                    self._add(rest)
-        if former.num_cells <= _MAX_SPARE_CELLS:
-            self._spare[former.start, former.end] = former.strip()
+                    rests.append(rest)
+        return rests
 
     def claim(self, start: int, end: int, known: VectorClock) -> tuple[Block, VectorClock]:
         """A block for exactly these addresses, which knows what its predecessors were used for.
@@ -157,6 +180,9 @@ class Shadow:
 
     def _remove(self, block: Block) -> None:
         del self._starts[bisect_left(self._starts, block.start)]
+        self._drop(block)
+
+    def _drop(self, block: Block) -> None:
         del self._blocks[block.start]
         block.is_current = False
         if block.life is not None:

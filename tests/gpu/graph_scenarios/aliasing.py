@@ -346,3 +346,18 @@ def attributes_that_users_hang_on_outputs_do_not_return(m: GraphManager) -> None
         token = weakref.ref(out)
         del out
     assert token is not None
+
+
+@scenario
+def what_shares_only_the_storage_keeps_an_output_alive(m: GraphManager) -> None:
+    """`.data` knows nothing of the tensor that was handed out."""
+    a, b = m.wrap(lambda x: (x + 1, x * 2)), m.wrap(lambda x: (x * 7, x * 8, x * 9))
+    for n in range(8):
+        first, second = a(values() + n)
+        alias = first.data if n > 3 else None
+        del first, second
+        more = b(values())
+        if alias is not None:
+            same(alias, values() + n + 1)
+        same(more, (values() * 7, values() * 8, values() * 9))
+        del alias, more

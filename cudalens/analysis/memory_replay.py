@@ -223,12 +223,22 @@ def blocks_at(trace: Trace, *, row: int | None = None, ts: int | None = None) ->
     never = np.iinfo(np.int64).max
     done, asked = plain(lives["free_completed"], fill=never), plain(lives["free_requested"], fill=never)
     is_active = (alloc <= moment) & (done > moment)
-    pending = asked <= moment
-    if moment >= len(trace.memory) - 1:  # blocks that wait at the end may have been asked for before the history
-        state = trace.blocks["state"].astype(object)
-        pending |= lives["block"].map(state).eq("active_pending_free").to_numpy(bool)
+    pending = (asked <= moment) | _waited_before(trace, lives)
     found = lives.assign(state=np.where(pending, "active_pending_free", "active_allocated"))
     return found[is_active].reset_index(drop=True)
+
+
+def _waited_before(trace: Trace, lives: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which of `lives` waited for a stream before the history began; shape (n,).
+
+    Those that wait at its end without a request in it, and those whose first row in it is the completed release, as
+    what a device has allocated is counted: unless the history tells of no requests at all.
+    """
+    is_unseen = (lives["alloc"].isna() & lives["free_requested"].isna()).to_numpy(bool)
+    waits = lives["block"].map(trace.blocks["state"].astype(object)).eq("active_pending_free").to_numpy(bool)
+    has_requests = bool((trace.memory["action"] == "free_requested").any())
+    found: NDArray[np.bool_] = is_unseen & (waits | (lives["free_completed"].notna().to_numpy(bool) & has_requests))
+    return found
 
 
 def _moment(memory: pd.DataFrame, row: int | None, ts: int | None) -> int:

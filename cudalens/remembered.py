@@ -108,6 +108,10 @@ class memory_history:  # noqa: N801 - reads as what it makes
         self._started_ns: int | None = None
         self._trace: Trace | None = None
 
+    def will_show(self, number: int, value: Any) -> None:
+        """IPython will show `value` when the block has ended: a tensor in it is called Out[number]."""
+        self._collector.outputs = {number: value}
+
     @property
     def trace(self) -> Trace:
         """What was recorded.

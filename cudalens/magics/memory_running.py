@@ -71,6 +71,8 @@ class CellMemory(CellBlock):
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> None:
         assert self._history is not None
+        if self.value is not None and not self._options.output:
+            self._history.will_show(execution_count(self._shell), self.value)
         try:
             self._history.__exit__(kind, error, trail)
             self.trace = self._history.trace
@@ -128,7 +130,7 @@ class LeakWatch:
             from cudalens.remembered import memory_snapshot
 
             display(self._shell, memory_snapshot(f"out-of-memory-{number}", error=error, shell=self._shell))
-        elif left is not None and left.sizes and not self._is_quiet:
+        elif left is not None and (left.sizes or left.freed_bytes) and not self._is_quiet:
             from cudalens.views.memory_text import left_text
 
             print(left_text(left.cell, left.sizes, left.names, left.kinds, left.freed_bytes))  # noqa: T201

@@ -37,6 +37,7 @@ class MemoryCollector:
         options: For the run info, once `frames` has been called.
         extra: For the run info, once `frames` has been called.
         error: The exception that is passing through when `stop` is called: its variables have names too.
+        outputs: Values that IPython will show, by the number of their cell; set before `stop`, which forgets them.
         build_s: Seconds that making the frames took.
     """
 
@@ -57,6 +58,7 @@ class MemoryCollector:
         self.options: dict[str, str | int | float | bool | None] = {}
         self.extra: dict[str, str] = {}
         self.error: BaseException | None = None
+        self.outputs: dict[int, Any] = {}
         self.build_s = 0.0
         self._namespace, self._cells, self._graphs, self._shell = namespace, cells, graphs, shell
         self._history = History(max_entries=max_entries, stacks=stacks) if with_history else None
@@ -96,7 +98,8 @@ class MemoryCollector:
 
         begin = time.perf_counter()
         live = live_tensors()
-        search = search_names(roots_of(self._namespace, self.error, self._shell), live)
+        search = search_names(roots_of(self._namespace, self.error, self._shell, self.outputs), live)
+        self.outputs = {}
         found = snapshot_frames(raw, name="the live device")
         frames = found.frames
         frames["stacks"] = as_shown(frames["stacks"], self._shell)

@@ -20,7 +20,7 @@ from typing import Any, Final
 import torch
 
 from cudalens.memory.objects import class_dict, instance_dict, mro_of, slots_of
-from cudalens.memory.roots import Local, Roots, error_locals, is_users
+from cudalens.memory.roots import Roots, error_locals, is_users
 from cudalens.memory.saved import SavedWalk
 from cudalens.memory.snapshot import Address, storage_address
 
@@ -135,19 +135,24 @@ class NameSearch:
         for path in self._paths[address]:
             for name in self._texts(path):
                 found.setdefault(name)
-        return sorted(found, key=is_weak)[:MAX_NAMES]
+        return sorted(found, key=lambda name: (name.startswith("<"), is_weak(name)))[:MAX_NAMES]
 
     def _texts(self, path: Path, *, plainly: bool = False) -> Iterator[str]:
-        """The path, and the other ways; `plainly`: without those that have a tensor for a key."""
-        yield self._text(path)
-        tail, step = "", path
-        while step is not None:
-            for alias in self._aliases.get(step[2], ()):
-                if plainly and _goes_through(alias):
-                    continue
-                yield self._text(alias) + tail
-            tail = self._fragment(step) + tail
-            step = step[0]
+        """The path, and other ways to what stands on it; `plainly`: without those that have a tensor for a key."""
+        pending, seen = deque([(path, "")]), {id(path)}
+        for _ in range(2 * MAX_NAMES):
+            if not pending:
+                return
+            step: Any
+            step, tail = pending.popleft()
+            yield self._text(step) + tail
+            while step is not None:
+                for alias in self._aliases.get(step[2], ()):
+                    if id(alias) not in seen and not (plainly and _goes_through(alias)):
+                        seen.add(id(alias))
+                        pending.append((alias, tail))
+                tail = self._fragment(step) + tail
+                step = step[0]
 
     def _text(self, path: Path) -> str:
         """The path as the program would write it."""
@@ -213,7 +218,7 @@ class _Graph:
 
 
 def is_weak(name: str) -> bool:
-    """Whether a name is one of many for what somebody else owns: kept by autograd, listed by an optimizer."""
+    """Whether it is a name for what somebody else owns: kept by autograd, listed by an optimizer."""
     return ".grad_fn" in name or ".<" in name or "param_groups" in name
 
 
@@ -326,18 +331,13 @@ def _of_error(thing: BaseException) -> Children:
 
 
 def _of_generator(thing: Any) -> Children:
-    frame = next((f for name in ("gi_frame", "cr_frame", "ag_frame") if (f := getattr(thing, name, None))), None)
-    if frame is not None:
-        yield from ((".<local>", value) for value in gc.get_referents(frame))
+    """The variables of a generator or coroutine that waits, without their names: to ask for them would keep them."""
+    return ((".<local>", value) for value in gc.get_referents(thing) if type(value) is not types.FunctionType)
 
 
 def _of_held(thing: Any) -> Children:
     """What C code holds that has no names for it: caches, iterators, views of dicts."""
     return ((".<held>", value) for value in gc.get_referents(thing) if type(value) not in (type, types.ModuleType))
-
-
-def _of_locals(thing: Local) -> Children:
-    return ((".<local>", value) for value in thing.values)
 
 
 def _of_nothing(thing: Any) -> Children:
@@ -371,7 +371,6 @@ _READERS: Final[dict[type, Callable[[Any], Children]]] = {
     types.GeneratorType: _of_generator,
     types.CoroutineType: _of_generator,
     types.AsyncGeneratorType: _of_generator,
-    Local: _of_locals,
     **dict.fromkeys(
         (
             functools._lru_cache_wrapper,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import sys
 import sysconfig
@@ -37,6 +36,7 @@ class Roots:
         shortcuts: IPython's ``_``, ``__``, ``_7`` …; looked at last, for what ``Out`` does not hold.
         error: The exception that is passing through, or None.
         passed_by: Objects that are not looked into where the search meets them: the namespaces themselves.
+        has_calls: Whether the variables of functions that are running are looked at, too.
     """
 
     variables: Mapping[str, Any]
@@ -44,6 +44,7 @@ class Roots:
     shortcuts: Mapping[str, Any] = field(default_factory=dict)
     error: BaseException | None = None
     passed_by: tuple[Any, ...] = ()
+    has_calls: bool = True
 
     def kinds(self) -> Iterator[Named]:
         """Names with their values, kind by kind, those that say most first."""
@@ -55,11 +56,15 @@ class Roots:
             yield error_locals(self.error, EXCEPTION)
         if (last := last_error()) is not None and last is not self.error:
             yield error_locals(last, LAST_EXCEPTION)
-        yield _calls()
+        if self.has_calls:
+            yield _calls()
 
 
 def roots_of(
-    namespace: Mapping[str, Any] | None = None, error: BaseException | None = None, shell: Any = None
+    namespace: Mapping[str, Any] | None = None,
+    error: BaseException | None = None,
+    shell: Any = None,
+    outputs: Mapping[int, Any] | None = None,
 ) -> Roots:
     """Where to begin in this process: in the notebook where IPython runs, else in ``__main__``.
 
@@ -67,6 +72,7 @@ def roots_of(
         namespace: Variables to look at in their place.
         error: The exception that is passing through, or None.
         shell: IPython's shell, where it is not the one of this process.
+        outputs: Values that IPython will show, by the number of their cell.
     """
     shell, main = shell or _shell(), vars(sys.modules["__main__"]) if "__main__" in sys.modules else {}
     if namespace is not None:
@@ -78,13 +84,13 @@ def roots_of(
     hidden = shell.user_ns_hidden.keys() - {"_", "__", "___"}
     rest = {name: value for name, value in list(own.items()) if name not in hidden and type(name) is str}
     shortcuts = {name: value for name, value in rest.items() if _KEPT_BY_IPYTHON.match(name)}
-    outputs = own.get("_oh")
+    shown = own.get("_oh")
     return Roots(
         _plain({name: value for name, value in rest.items() if name not in shortcuts}),
-        outputs if type(outputs) is dict else {},
+        {**(shown if type(shown) is dict else {}), **(outputs or {})},
         shortcuts,
         error,
-        (own, main, outputs, shell.user_ns_hidden),
+        (own, main, shown, shell.user_ns_hidden),
     )
 
 
@@ -141,7 +147,6 @@ def error_locals(error: BaseException, name: str) -> Named:
         seen.add(id(one))
         pending += [one.__cause__, one.__context__]
         yield from _of_traceback(one.__traceback__, name, running)
-        yield name, one.args
 
 
 def _of_traceback(trail: types.TracebackType | None, name: str, running: set[int]) -> Named:
@@ -178,18 +183,14 @@ def _has_own_variables(frame: types.FrameType) -> bool:
 def _locals(frame: types.FrameType, name: str, *, is_running: bool) -> Named:
     """A function's variables.
 
-    Before Python 3.13 ``f_locals`` of a function that is running makes a dict of them that stays, and would keep alive
-    what the function lets go of later: there the values are taken without their names.
+    Before Python 3.13 ``f_locals`` of a function that is running makes a dict of them that stays with it, and would
+    keep alive what the function lets go of later: it is emptied, unless the program has got it from ``locals()``.
     """
-    if is_running and not _HAS_PROXIES:
-        yield name, Local(tuple(gc.get_referents(frame)))
-        return
-    for local, value in list(frame.f_locals.items()):
-        yield f"{name}.{local}", value
+    found = frame.f_locals
+    yield from [(f"{name}.{local}", value) for local, value in found.items()]
+    if is_running and not _HAS_PROXIES and sys.getrefcount(found) <= _OWN_REFERENCES:
+        found.clear()
 
 
-@dataclass(frozen=True)
-class Local:
-    """Values of variables whose names are not known."""
-
-    values: tuple[Any, ...]
+_OWN_REFERENCES: Final = 3
+"""To a dict that nobody but its stack frame and the caller of ``sys.getrefcount`` knows."""

@@ -266,6 +266,8 @@ def left_text(
         freed_bytes: What it released of earlier cells.
     """
     freed = f"; it freed {units.size(freed_bytes)} of earlier ones" if freed_bytes else ""
+    if not sizes:
+        return f"{cell} left nothing{freed}"
     return f"{cell} left {units.size(sum(sizes))}: {held_words(holders(list(names), list(sizes)), kinds)}{freed}"
 
 

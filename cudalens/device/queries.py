@@ -22,7 +22,8 @@ def watch() -> None:
     global _num_watchers
     _num_watchers += 1
     if _num_watchers == 1:
-        for method, listener in _methods():
+        _watched[:] = _methods()
+        for method, listener in _watched:
             method.add(after=listener)
 
 
@@ -31,8 +32,9 @@ def unwatch() -> None:
     global _num_watchers
     _num_watchers -= 1
     if _num_watchers == 0:
-        for method, listener in _methods():
+        for method, listener in _watched:
             method.remove(after=listener)
+        _watched.clear()
 
 
 def _event_queried(is_done: bool, cuda_event: Any) -> None:
@@ -50,8 +52,8 @@ _watched: Final[list[tuple[Interposed, Any]]] = []
 
 
 def _methods() -> list[tuple[Interposed, Any]]:
-    """Found at the first use: torch.cuda is lazy too."""
-    if not _watched:
-        _watched.append((interposed(torch.cuda.Event, "query"), _event_queried))
-        _watched.append((interposed(torch.cuda.Stream, "query"), _stream_queried))
-    return _watched
+    """Of the classes that torch.cuda has now: under a torch that was built for CUDA, a virtual device has its own."""
+    return [
+        (interposed(torch.cuda.Event, "query"), _event_queried),
+        (interposed(torch.cuda.Stream, "query"), _stream_queried),
+    ]

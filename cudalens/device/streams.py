@@ -17,7 +17,7 @@ def current_stream(device: int) -> int:
     """
     try:
         pointer: int = _module._cuda_getCurrentRawStream(device)
-    except AttributeError:
+    except (AttributeError, RuntimeError):  # older than that, or a build for CUDA where there is none
         return _current_stream(device)
     return pointer
 
@@ -32,7 +32,10 @@ def _current_stream(device: int) -> int:
 def current_device() -> int:
     """Index of the calling thread's GPU; 0 where there is none."""
     ask = getattr(_module, "_cuda_getDevice", None)
-    return int(ask()) if ask is not None else 0
+    try:
+        return int(ask()) if ask is not None else 0
+    except RuntimeError:  # a build for CUDA where there is none
+        return 0
 
 
 def pointer_of(stream: Any) -> int:

@@ -34,7 +34,7 @@ class Streams:
         """The line of the current stream of a device, which an operator on that device runs on."""
         try:
             pointer = _torch._cuda_getCurrentRawStream(device)  # as `current_stream`, which would be a call more
-        except AttributeError:
+        except (AttributeError, RuntimeError):
             pointer = device_streams.current_stream(device)
         line = self._used.get(pointer or ~device)
         if line is not None:

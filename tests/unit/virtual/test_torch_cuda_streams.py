@@ -126,6 +126,19 @@ def test_the_default_stream_is_current_at_first(gpus):
     assert torch._C._cuda_getCurrentRawStream(0) == 0
 
 
+def test_the_pointer_of_the_current_stream_is_each_threads_and_each_devices(gpus):
+    ask, stream, elsewhere = torch._C._cuda_getCurrentRawStream, torch.cuda.Stream(device=1), []
+    with torch.cuda.stream(stream):
+        thread = threading.Thread(target=lambda: elsewhere.extend([ask(0), ask(1)]))
+        thread.start()
+        thread.join()
+        assert [ask(0), ask(1), ask(-1)] == [0, stream.cuda_stream, stream.cuda_stream]
+    assert elsewhere == [0, 0]
+    assert [ask(0), ask(1), ask(-1)] == [0, 0, 0]
+    with pytest.raises(RuntimeError, match="Device index value 2 is out of index range"):
+        ask(2)
+
+
 def test_a_stream_context_sets_and_puts_back(gpus):
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):

@@ -235,7 +235,10 @@ def _waited_before(trace: Trace, lives: pd.DataFrame) -> NDArray[np.bool_]:
     what a device has allocated is counted: unless the history tells of no requests at all.
     """
     is_unseen = (lives["alloc"].isna() & lives["free_requested"].isna()).to_numpy(bool)
-    waits = lives["block"].map(trace.blocks["state"].astype(object)).eq("active_pending_free").to_numpy(bool)
+    is_alive = lives["block"].notna().to_numpy()
+    waits = np.zeros(len(lives), bool)
+    state = trace.blocks["state"].astype(object).to_numpy()
+    waits[is_alive] = state[plain(lives["block"])[is_alive]] == "active_pending_free"
     has_requests = bool((trace.memory["action"] == "free_requested").any())
     found: NDArray[np.bool_] = is_unseen & (waits | (lives["free_completed"].notna().to_numpy(bool) & has_requests))
     return found

@@ -1,4 +1,4 @@
-"""A device's memory in words: the answer in one line, and the small tables that stand beneath the pictures."""
+"""The small tables that stand beneath the pictures of a device's memory."""
 
 from __future__ import annotations
 
@@ -6,50 +6,15 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.analysis.memory import fragmentation, pool_totals
+from cudalens.analysis.memory import pool_totals
 from cudalens.analysis.memory_categories import life_categories
-from cudalens.analysis.memory_replay import blocks_at, memory_peak, replays
+from cudalens.analysis.memory_replay import blocks_at, memory_peak
 from cudalens.frames import Trace
 from cudalens.views import units
 
 TOP: Final = 8
 NO_CATEGORY: Final = "cannot be told"
 NO_STACK: Final = "stack not recorded"
-
-
-def verdict(trace: Trace) -> str:
-    """What to know of the memory of `trace` in one line: failures, what is held, the peak, fragmentation."""
-    parts = [failure for failure in (_failures(trace),) if failure]
-    held = fragmentation(trace).set_index("device")
-    order = sorted(replays(trace), key=lambda one: -one.end.reserved_bytes)
-    parts += [_device(one, held, len(order) > 1, len(trace.memory) > 0) for one in order[:3]]
-    if len(order) > 3:
-        parts.append(f"and {units.plural(len(order) - 3, 'device')} more")
-    return "; ".join(parts)
-
-
-def _failures(trace: Trace) -> str | None:
-    refused = trace.memory[(trace.memory["action"] == "oom").to_numpy()]
-    if refused.empty:
-        return None
-    last = refused.iloc[-1]
-    free = "" if pd.isna(last["device_free_bytes"]) else f" with {units.size(int(last['device_free_bytes']))} free"
-    count = units.plural(len(refused), "allocation") if len(refused) > 1 else "an allocation"
-    which = "the last of " if len(refused) > 1 else "of "
-    return f"out of memory: {count} failed, {which}{units.size(int(last['num_bytes']))}{free}"
-
-
-def _device(one: Any, held: pd.DataFrame, is_named: bool, has_history: bool) -> str:
-    name = f"cuda:{one.device}: " if is_named else ""
-    reserved, allocated = one.end.reserved_bytes, one.end.allocated_bytes
-    text = f"{name}{units.size(allocated)} allocated of {units.size(reserved)} reserved"
-    if has_history:
-        text += f", peak {units.size(one.peak('allocated_bytes'))}"
-    if one.device not in held.index or not reserved:
-        return text
-    row = held.loc[one.device]
-    free = units.size(int(row["largest_free_bytes"]))
-    return f"{text}, fragmentation {units.percent(float(row['fragmentation_pct']))}, largest free block {free}"
 
 
 def pool_rows(trace: Trace) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

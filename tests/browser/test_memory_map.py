@@ -1,0 +1,256 @@
+"""The memory map in a real browser: hover, choosing, brushing time, keys, colours, call stacks, without a network."""
+
+import json
+
+import pandas as pd
+import pytest
+from sample_snapshots import HOSTILE, random_snapshot, trace_of
+
+from cudalens.frames import RunInfo, Trace, build_events
+from cudalens.views.memory_map_payload import pack
+
+READY = ".cudalens[data-state=ready]"
+APP = "#cudalens-app"
+MAP = "cudalensReport.panels.memoryMap"
+SETTLED = f"{APP} .mm-table tbody tr"
+
+
+@pytest.fixture(scope="module")
+def trace():
+    plain = trace_of(random_snapshot(11), HOSTILE)
+    is_used = (plain.blocks["state"] != "inactive").to_numpy()
+    names = pd.Series([json.dumps([f"{HOSTILE}{k}"]) if used else None for k, used in enumerate(is_used)])
+    category = pd.Categorical(
+        ["activation" if used else None for used in is_used], categories=plain.blocks["category"].cat.categories
+    )
+    return trace_of(random_snapshot(11), HOSTILE, names=pd.Categorical(names), category=category)
+
+
+@pytest.fixture(scope="module")
+def report(trace, tmp_path_factory):
+    return trace.to_html(tmp_path_factory.mktemp("memory") / "report.html").as_uri()
+
+
+@pytest.fixture
+def page(offline_page, report):
+    offline_page.goto(report)
+    offline_page.wait_for_selector(READY)
+    offline_page.wait_for_selector(SETTLED)
+    return offline_page
+
+
+def block(page, k=0):
+    """The middle of block `k` of the map at hand, on the page, and its size."""
+    return page.evaluate(
+        f"""(k) => {{
+            const map = {MAP}, {{ moment, data }} = map, life = moment.lives[k];
+            const strip = moment.strips.findIndex(({{ first, end }}) => first <= k && k < end);
+            const hit = {{ strip, life, from: data.lives.addr[life], bytes: data.lives.bytes[life] }};
+            const [box] = map.pool.boxesOf(hit);
+            const at = document.querySelector("{APP} .mm-canvas").getBoundingClientRect();
+            return {{ x: at.left + box.x + box.width / 2, y: at.top + box.y + box.height / 2, bytes: hit.bytes }};
+        }}""",
+        k,
+    )
+
+
+def test_hovering_tells_what_a_block_is_and_a_click_all_of_it(page):
+    place = block(page)
+    page.mouse.move(place["x"], place["y"])
+    tip = page.locator(f"{APP} .mm-map .mm-tip")
+    tip.wait_for(state="visible")
+    assert HOSTILE in tip.inner_text()
+    assert "activation" in tip.inner_text()
+    page.mouse.click(place["x"], place["y"])
+    details = page.locator(f"{APP} .mm-details").inner_text()
+    assert f"({place['bytes']:,} bytes)" in details
+    assert "/app/main.py:1 main" in details
+    assert "in use" in details
+
+
+def test_gaps_are_told_apart_from_blocks(page):
+    page.locator(f"{APP} .mm-canvas").focus()
+    seen = set()
+    for _ in range(40):
+        page.keyboard.press("ArrowRight")
+        seen.add(page.locator(f"{APP} .mm-details h4").first.inner_text())
+    assert seen == {"Block", "Free memory"}
+
+
+def test_keys_reach_every_block_in_turn(page):
+    page.locator(f"{APP} .mm-canvas").focus()
+    page.keyboard.press("Home")
+    chosen = [page.evaluate(f"{MAP}.chosen.life")]
+    for _ in range(2000):
+        page.keyboard.press("ArrowRight")
+        now = page.evaluate(f"[{MAP}.chosen.strip, {MAP}.chosen.from, {MAP}.chosen.life]")
+        if now == page.evaluate("window.before ?? null"):
+            break
+        page.evaluate("(now) => (window.before = now)", now)
+        chosen.append(now[2])
+    assert {life for life in chosen if life >= 0} == set(page.evaluate(f"[...{MAP}.moment.lives]"))
+    page.keyboard.press("Escape")
+    assert page.locator(f"{APP} .mm-details").is_hidden()
+
+
+def test_zooming_by_keys_shows_fewer_bytes_and_zero_all_of_them(page):
+    page.locator(f"{APP} .mm-canvas").focus()
+    before = page.evaluate(f"{MAP}.pool.stats().lines")
+    page.keyboard.press("+")
+    page.keyboard.press("+")
+    assert page.evaluate(f"{MAP}.pool.stats().lines") > before
+    page.keyboard.press("0")
+    assert page.evaluate(f"{MAP}.pool.stats().lines") == before
+
+
+def curve_box(page):
+    return page.locator(f"{APP} .mm-curve-canvas").bounding_box()
+
+
+def test_a_click_on_the_curve_shows_the_blocks_of_that_moment(page, trace):
+    box = curve_box(page)
+    page.mouse.click(box["x"] + box["width"] * 0.4, box["y"] + 60)
+    page.wait_for_function(f"() => {MAP}.moment.row < {MAP}.data.numRows - 1")
+    row = page.evaluate(f"{MAP}.moment.row")
+    assert f"action {row + 1:,} of {len(trace.memory):,}" in page.locator(f"{APP} .mm-moment").inner_text()
+    alive = (
+        f"[...{MAP}.moment.lives].every((i) => {MAP}.data.lives.alloc[i] <= {row} && {row} < {MAP}.data.lives.done[i])"
+    )
+    assert page.evaluate(alive)
+
+
+def test_dragging_along_the_curve_tells_what_came_then_and_stayed(page):
+    box = curve_box(page)
+    page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 60)
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 60)
+    page.mouse.up()
+    page.wait_for_function(f"() => {MAP}.since !== null && {MAP}.moment.row > {MAP}.since")
+    words = page.locator(f"{APP} .mm-moment")
+    page.wait_for_function(
+        "(at) => document.querySelector(at).innerText.includes('and stayed')", arg=f"{APP} .mm-moment"
+    )
+    made = page.evaluate(
+        f"""() => {{ const {{ lives }} = {MAP}.data;
+            return [...{MAP}.moment.lives].filter((i) => lives.alloc[i] > {MAP}.since).length; }}"""
+    )
+    assert f"in {made} block" in words.inner_text()
+    page.locator(f"{APP} .mm-curve-canvas").focus()
+    page.keyboard.press("Escape")
+    page.wait_for_function(f"() => {MAP}.since === null")
+
+
+def test_the_peak_is_within_reach_of_the_keyboard(page, trace):
+    page.locator(f"{APP} .mm-curve-canvas").focus()
+    page.keyboard.press("p")
+    page.wait_for_function(
+        "(at) => document.querySelector(at).innerText.startsWith('At the peak')", arg=f"{APP} .mm-moment"
+    )
+    device = page.evaluate(f"{MAP}.data.header.devices[{MAP}.moment.device].index")
+    memory = trace.memory[trace.memory["device"].eq(device).to_numpy(bool)]
+    assert page.evaluate(f"{MAP}.moment.row") == memory["allocated_bytes"].astype("int64").idxmax()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function(
+        "(at) => !document.querySelector(at).innerText.startsWith('At the peak')", arg=f"{APP} .mm-moment"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mode", "label"), [("category", "activation"), ("stream", "stream 64"), ("age", "up to"), ("stack", "layer_")]
+)
+def test_colours_say_what_was_asked_for(page, mode, label):
+    page.locator(f"{APP} .mm-choice [data-key={mode}]").first.click()
+    assert label in page.locator(f"{APP} .mm-legend").last.inner_text()
+    assert page.locator(f"{APP} .mm-choice[aria-label=Colour] [aria-pressed=true]").get_attribute("data-key") == mode
+
+
+def test_another_colour_reaches_the_canvas(page):
+    drawn = f"() => document.querySelector('{APP} .mm-canvas').toDataURL()"
+    before = page.evaluate(drawn)
+    page.locator(f"{APP} .mm-choice [data-key=age]").click()
+    page.wait_for_function(f"(before) => ({drawn})() !== before", arg=before)
+    aged = page.evaluate(drawn)
+    page.locator(f"{APP} .mm-choice[aria-label=Colour] [data-key=category]").click()
+    page.wait_for_function(f"(before) => ({drawn})() !== before", arg=aged)
+    page.wait_for_function(f"(before) => ({drawn})() === before", arg=before)
+
+
+def test_a_row_of_the_table_makes_all_others_pale(page):
+    page.locator(f"{APP} .mm-choice[aria-label=By] [data-key=stack]").click()
+    drawn = f"() => document.querySelector('{APP} .mm-canvas').toDataURL()"
+    before = page.evaluate(drawn)
+    page.locator(SETTLED).first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"(before) => ({drawn})() !== before", arg=before)
+    assert page.locator(f"{SETTLED}[data-picked]").count() == 1
+    assert page.locator(f"{SETTLED}[data-picked]").first.get_attribute("aria-pressed") == "true"
+
+
+def test_call_stacks_zoom_and_are_searched(page):
+    page.locator(f"{APP} .mm-flame-canvas").click(position={"x": 20, "y": 19 * 2.5})
+    assert page.evaluate(f"{MAP}.flame.textOf({MAP}.flame.root)") != "all"
+    page.get_by_role("button", name="Whole graph").click()
+    assert page.evaluate(f"{MAP}.flame.root") == 0
+    page.get_by_label("Search call stacks").fill("main")
+    found = page.locator(f"{APP} .mm-flame .mm-muted")
+    page.wait_for_function(
+        "(at) => document.querySelector(at).innerText.includes('100 %')", arg=f"{APP} .mm-flame .mm-muted"
+    )
+    page.get_by_label("Search call stacks").fill("no such function")
+    assert found.inner_text() == "nothing fits"
+
+
+def test_each_device_has_a_map_of_its_own(page):
+    page.locator(f"{APP} .mm-choice[aria-label=Device] [data-key='1']").click()
+    page.wait_for_function(f"() => {MAP}.moment.device === 1")
+    assert page.evaluate(f"[...{MAP}.moment.lives].every((i) => {MAP}.data.lives.device[i] === 1)")
+
+
+def test_foreign_text_stays_text(page):
+    assert page.locator("img").count() == 0
+    assert HOSTILE in page.locator("h1").inner_text()
+
+
+def test_pictures_and_tables_stand_without_scripts(page):
+    assert page.locator("#cudalens-static .cudalens-memory svg").count() >= 3
+    assert page.locator("#cudalens-static .cudalens-memory table").count() == 3
+
+
+def test_it_stands_beneath_a_timeline_and_above_nothing_else(offline_page, trace, tmp_path):
+    events = build_events(
+        {
+            "ts": [0, 10],
+            "dur": [5, 5],
+            "name": pd.Categorical(["aten::mm", "aten::add"]),
+            "cat": pd.Categorical(["cpu_op", "cpu_op"]),
+            "tid": pd.array([1, 1], dtype="Int64"),
+        }
+    )
+    frames = {name: trace.frames[name] for name in ("memory", "blocks", "stacks")}
+    both = Trace(RunInfo(name="both", source="cpu"), events=events, **frames)
+    offline_page.goto(both.to_html(tmp_path / "both.html").as_uri())
+    offline_page.wait_for_selector(READY)
+    tops = [offline_page.locator(f"{APP} {at}").bounding_box()["y"] for at in (".cl-timeline", ".cl-memory-map")]
+    assert tops == sorted(tops)
+    assert offline_page.locator(f"{APP} .cl-memory").is_hidden()
+
+
+def test_a_dark_page_and_a_narrow_one_keep_everything_in_sight(context_of, report):
+    context = context_of(viewport={"width": 380, "height": 700}, color_scheme="dark")
+    narrow = context.new_page()
+    narrow.goto(report)
+    narrow.wait_for_selector(READY)
+    assert narrow.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert narrow.locator(f"{APP}[data-theme=dark] .mm-canvas").count() == 1
+
+
+def test_blocks_alone_make_a_map_without_a_curve(offline_page, tmp_path):
+    snapshot = random_snapshot(3)
+    alone = trace_of(snapshot["segments"])
+    offline_page.goto(alone.to_html(tmp_path / "alone.html").as_uri())
+    offline_page.wait_for_selector(READY)
+    offline_page.wait_for_selector(SETTLED)
+    assert offline_page.locator(f"{APP} .mm-curve-canvas").count() == 0
+    assert len(pack(alone)) > 0
+    assert offline_page.evaluate(f"{MAP}.moment.lives.length") > 0

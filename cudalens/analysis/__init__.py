@@ -3,6 +3,7 @@
 from cudalens.analysis.averages import folded, key_averages
 from cudalens.analysis.device_time import device_time
 from cudalens.analysis.memory import fragmentation, memory_totals, pool_totals, segments_of
+from cudalens.analysis.memory_holders import memory_categories, memory_holders, memory_leaks
 from cudalens.analysis.memory_replay import block_lifetimes, blocks_at, memory_peak, running_totals
 from cudalens.analysis.memory_segments import segment_lifetimes
 from cudalens.analysis.memory_stacks import bytes_by_stack, memory_diff, stack_texts
@@ -22,7 +23,10 @@ __all__ = [
     "folded",
     "fragmentation",
     "key_averages",
+    "memory_categories",
     "memory_diff",
+    "memory_holders",
+    "memory_leaks",
     "memory_peak",
     "memory_totals",
     "pool_totals",

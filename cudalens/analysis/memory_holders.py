@@ -2,101 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
-
 import pandas as pd
 
+from cudalens.analysis.memory_names import Holder, holders, names_in
 from cudalens.analysis.memory_stacks import active_blocks
 from cudalens.frames import Trace
-
-_PART: Final = re.compile(r"\.<[^>]*>|<[^>]*>|\.\w+(?:\(\))?|\[(?:'[^']*'|\"[^\"]*\"|[^\]])*\]|\w+|.")
-_WEAK: Final = (".grad_fn", ".grad")
-"""Endings that are left out of what many names share."""
-
-
-@dataclass(frozen=True)
-class Holder:
-    """A variable, and what it holds.
-
-    Attributes:
-        name: The variable, or the part of it that holds all of that (``trainer.history``); None for what no name was
-            found for.
-        num_bytes: Size of the blocks.
-        num_blocks: How many.
-        rows: Which, as places in what was given.
-    """
-
-    name: str | None
-    num_bytes: int
-    num_blocks: int
-    rows: tuple[int, ...]
-
-
-def holders(names: Sequence[Iterable[str]], num_bytes: Sequence[int]) -> list[Holder]:
-    """Blocks by the variable that holds them, most bytes first; each block counts once.
-
-    A block that several variables hold counts for the one that holds the most altogether: whoever wants the memory back
-    begins there.
-
-    Args:
-        names: Names of each block, as ``trace.blocks["names"]`` has them; shape (n,).
-        num_bytes: Size of each, shape (n,).
-    """
-    parsed = [[_parts(name) for name in _strong(told)] for told in names]
-    totals: Counter[str] = Counter()
-    for told, size in zip(parsed, num_bytes, strict=True):
-        totals.update(dict.fromkeys({parts[0] for parts in told}, size))
-    groups: defaultdict[str | None, list[int]] = defaultdict(list)
-    for row, told in enumerate(parsed):
-        groups[max((parts[0] for parts in told), key=lambda root: totals[root], default=None)].append(row)
-    found = [
-        Holder(
-            _common(root, [parsed[row] for row in rows]), sum(num_bytes[row] for row in rows), len(rows), tuple(rows)
-        )
-        for root, rows in groups.items()
-    ]
-    return sorted(found, key=lambda one: (-one.num_bytes, one.name is None, str(one.name)))
-
-
-def _strong(names: Iterable[str]) -> list[str]:
-    """Names of who owns a tensor, where there are any: not of optimizers that list it, nor of graphs that saved it."""
-    known = list(names)
-    return [n for n in known if not (".grad_fn" in n or ".<" in n or "param_groups" in n)] or known
-
-
-def _parts(name: str) -> tuple[str, ...]:
-    """A name in its parts; ``Out[7]`` is one, and so is what begins the names of an exception's variables."""
-    parts = _PART.findall(name) or [name]
-    return (parts[0] + parts[1], *parts[2:]) if parts[0] == "Out" and len(parts) > 1 else tuple(parts)
-
-
-def _common(root: str | None, names: Sequence[Sequence[tuple[str, ...]]]) -> str | None:
-    """The longest beginning that the names below `root` share, down to what holds more than one."""
-    if root is None:
-        return None
-    own = [next(parts for parts in told if parts[0] == root) for told in names]
-    first, last = min(own), max(own)
-    size = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    if len(own) == 1:
-        size = len(first)
-    kept = list(first[:size])
-    while len(kept) > 1 and kept[-1] in _WEAK:
-        kept.pop()
-    return "".join(kept)
-
-
-def names_in(column: pd.Series) -> list[list[str]]:
-    """The column ``names`` of ``trace.blocks`` as lists of text; empty where it is missing, or something else."""
-    known: dict[str, list[str]] = {}
-    for text in column.dropna().unique():
-        found = json.loads(text) if text.startswith("[") else []
-        known[text] = [name for name in found if isinstance(name, str)]
-    return [known.get(text, []) if isinstance(text, str) else [] for text in column]
 
 
 def memory_holders(trace: Trace) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis.memory_names import block_holders
 from cudalens.analysis.memory_replay import plain
 from cudalens.frames import Trace, nullable
 
@@ -106,7 +107,8 @@ def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> pd.DataFra
     Args:
         before: With blocks.
         after: With blocks; of the same program, perhaps with other settings.
-        by: ``stack``, or a column of ``blocks`` (``category``, ``stream``, ``segment_type`` …).
+        by: ``stack``; ``holder``, the variable that holds it; or a column of ``blocks`` (``category``, ``stream``,
+            ``segment_type`` …).
 
     Returns:
         A row per call stack (or value of that column), largest change first: `by` (stacks as `stack_texts` writes
@@ -136,7 +138,7 @@ _UNKNOWN: Final = "\0"
 
 def _by(trace: Trace, by: str) -> pd.DataFrame:
     blocks = active_blocks(trace)
-    key: Any = blocks[by].astype(object)
+    key: Any = block_holders(blocks) if by == "holder" else blocks[by].astype(object)
     if by == "stack":
         texts = stack_texts(trace.stacks)
         key = key.map(lambda number: None if number is pd.NA else texts[number])

@@ -96,6 +96,7 @@ class CudamemMagics(Magics):
         from cudalens.frames import Trace
         from cudalens.session import runs
         from cudalens.traces import load
+        from cudalens.views.memory_text import has_memory
 
         found = runs[word] if word in runs else self._user_shell.user_ns.get(word)
         if not isinstance(found, Trace):
@@ -105,9 +106,10 @@ class CudamemMagics(Magics):
                     f"{LINE_MAGIC}: {word!r} is no run, no variable with a Trace and no file. Runs: {known}"
                 )
             found = load(Path(word).expanduser())
-        if found.blocks.empty:
+        if not has_memory(found):
             raise UsageError(
-                f"{LINE_MAGIC}: {word!r} has no blocks; `{LINE_MAGIC} snapshot NAME` and `{MAGIC} NAME` make some."
+                f"{LINE_MAGIC}: {word!r} tells nothing of the allocator; `{LINE_MAGIC} snapshot NAME` and `{MAGIC} NAME` "
+                "make what does."
             )
         return found
 

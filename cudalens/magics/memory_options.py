@@ -12,7 +12,7 @@ MAGIC: Final = "%%cudamem"
 LINE_MAGIC: Final = "%cudamem"
 ACTIONS: Final = ("snapshot", "diff", "leaks")
 SWITCHES: Final = ("on", "off", "report", "clear")
-_BY: Final = ("stack", "category", "stream", "segment_type", "cell", "names")
+_BY: Final = ("stack", "category", "stream", "segment_type", "cell", "holder")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -81,11 +80,11 @@ class CellMemory(CellBlock):
             complain(f"{MAGIC}: the memory cannot be shown: {type(failure).__name__}: {failure}")
         if error is not None:
             self._show()
-            _shown[:] = [weakref.ref(error)]
+            with suppress(AttributeError):  # so that nobody shows the same once more
+                setattr(error, _IS_SHOWN, True)
 
 
-_shown: Final[list[weakref.ref[BaseException]]] = []
-"""The last exception whose memory was shown."""
+_IS_SHOWN: Final = "_cudalens_memory_is_shown"
 
 
 class LeakWatch:
@@ -126,7 +125,7 @@ class LeakWatch:
 
     def _tell(self, number: int, error: BaseException | None) -> None:
         left = self.tracker.end(f"In[{number}]", error)
-        if is_out_of_memory(error) and not any(shown() is error for shown in _shown):
+        if is_out_of_memory(error) and not hasattr(error, _IS_SHOWN):
             from cudalens.remembered import memory_snapshot
 
             display(self._shell, memory_snapshot(f"out-of-memory-{number}", error=error, shell=self._shell))

@@ -10,16 +10,12 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis.memory import fragmentation, pool_totals
-from cudalens.analysis.memory_holders import (
-    Holder,
-    holders,
-    memory_categories,
-    memory_holders,
-    names_in,
-)
+from cudalens.analysis.memory_holders import memory_categories, memory_holders
+from cudalens.analysis.memory_names import Holder, holders, names_in
 from cudalens.analysis.memory_replay import memory_peak
 from cudalens.analysis.memory_stacks import active_blocks
 from cudalens.frames import Trace
+from cudalens.frames.snapshots import SNAPSHOT_KEYS
 from cudalens.views import units
 
 _MAX_ROWS: Final = 10
@@ -36,8 +32,8 @@ _OF_EXCEPTION: Final = {
 
 
 def has_memory(trace: Trace) -> bool:
-    """Whether the allocator's blocks are there to be told of."""
-    return not trace.blocks.empty
+    """Whether the allocator was looked at, though it may hold nothing."""
+    return not trace.blocks.empty or SNAPSHOT_KEYS in trace.info.options
 
 
 def has_refused(trace: Trace) -> bool:
@@ -56,7 +52,7 @@ def verdict(trace: Trace) -> str:
 
 def report_text(trace: Trace) -> str:
     """Tables: holders by variable, categories, pools, the stacks that hold most; "" without blocks."""
-    if not has_memory(trace):
+    if trace.blocks.empty:
         return ""
     parts = [holders_text(trace), categories_text(trace), stacks_text(trace), pools_text(trace), _gaps(trace)]
     return "\n\n".join(part for part in parts if part)
@@ -308,8 +304,10 @@ def signed(num_bytes: int) -> str:
 
 def _key_words(key: Any, by: str) -> str:
     """A key of a diff: of a call stack its innermost line of the program's own."""
+    if by == "holder":
+        return holder_words(key)
     if not isinstance(key, str):
-        return "not recorded"
+        return "not recorded" if pd.isna(key) else str(key)
     if by != "stack":
         return units.shorten(key, _MAX_NAME)
     entries = [line.rpartition(" ")[0] for line in key.split("\n")]

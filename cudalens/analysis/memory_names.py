@@ -93,9 +93,16 @@ def names_in(column: pd.Series) -> list[list[str]]:
     """The column ``names`` of ``trace.blocks`` as lists of text; empty where it is missing, or something else."""
     known: dict[str, list[str]] = {}
     for text in column.dropna().unique():
-        found = json.loads(text) if text.startswith("[") else []
-        known[text] = [name for name in found if isinstance(name, str)]
+        known[text] = _listed(text)
     return [known.get(text, []) if isinstance(text, str) else [] for text in column]
+
+
+def _listed(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return []
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
 def block_holders(blocks: pd.DataFrame) -> pd.Series:

@@ -108,8 +108,8 @@ class CudamemMagics(Magics):
             found = load(Path(word).expanduser())
         if not has_memory(found):
             raise UsageError(
-                f"{LINE_MAGIC}: {word!r} tells nothing of the allocator; `{LINE_MAGIC} snapshot NAME` and `{MAGIC} NAME` "
-                "make what does."
+                f"{LINE_MAGIC}: {word!r} tells nothing of the allocator; "
+                f"`{LINE_MAGIC} snapshot NAME` and `{MAGIC} NAME` make what does."
             )
         return found
 

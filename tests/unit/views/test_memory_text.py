@@ -1,0 +1,140 @@
+"""Memory in words."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from cudalens.frames import RunInfo, Trace
+from cudalens.frames.snapshots import snapshot_frames
+from cudalens.views import memory_text, text
+
+MIB = 1 << 20
+FRAME = {"filename": "In[4]", "name": "train", "line": 12}
+INNER = {"filename": "/x/site-packages/torch/nn/functional.py", "name": "linear", "line": 7}
+
+
+def snapshot(*blocks, history=()):
+    """A snapshot of one segment with blocks (address, MiB, state)."""
+    total = sum(size for _, size, _ in blocks) * MIB
+    return {
+        "segments": [
+            {
+                "device": 0,
+                "address": 0,
+                "total_size": total,
+                "stream": 0,
+                "segment_type": "large",
+                "segment_pool_id": (0, 0),
+                "blocks": [
+                    {"address": at * MIB, "size": size * MIB, "requested_size": size * MIB, "state": state}
+                    for at, size, state in blocks
+                ],
+            }
+        ],
+        "device_traces": [list(history)],
+    }
+
+
+def action(kind, at, size, time_us, frames=(INNER, FRAME)):
+    entry = {"action": kind, "addr": at * MIB, "size": size * MIB, "stream": 0, "time_us": time_us}
+    return entry | {"frames": list(frames)}
+
+
+def trace_of(raw, names=(), status="ok", error=None, cells=()):
+    made = snapshot_frames(raw)
+    frames = made.frames
+    blocks = frames["blocks"]
+    if names:
+        told = [json.dumps(list(own)) if own else None for own in names]
+        counts = [len(own) if own is not None else None for own in names]
+        blocks = blocks.assign(
+            names=pd.Categorical(told),
+            num_tensors=pd.array(counts, dtype="Int64"),
+        )
+    if cells:
+        blocks = blocks.assign(cell=pd.Categorical(cells))
+    info = RunInfo(name="t", source="cuda", status=status, error=error, options=made.options)
+    return Trace(info, **(frames | {"blocks": blocks}))
+
+
+@pytest.fixture
+def trace():
+    history = [
+        action("alloc", 0, 10, 1),
+        action("alloc", 10, 30, 2, [INNER, {**FRAME, "line": 13}]),
+        action("free_requested", 10, 30, 3),
+        action("free_completed", 10, 30, 3),
+    ]
+    raw = snapshot((0, 10, "active_allocated"), (10, 30, "inactive"), history=history)
+    raw["segments"][0]["blocks"][0]["frames"] = [INNER, FRAME]
+    return trace_of(raw, names=[["history[0]"], None])
+
+
+def test_the_verdict_has_peak_line_rest_holder_and_fragmentation(trace):
+    assert memory_text.verdict(trace) == (
+        "peak 40.0 MiB (allocated) at In[4]:13; 10.0 MiB left: 1 tensor held by `history[0]`; fragmentation 75 %"
+    )
+    assert text.verdict(trace) == memory_text.verdict(trace)
+    assert text.what(trace) == "Memory"
+
+
+def test_the_summary_lists_holders_and_lines(trace):
+    told = str(text.summary(trace))
+    assert "`history[0]`" in told
+    assert "In[4]:12" in told
+    assert "40.0 MiB reserved, of it 0 B rounding, 30.0 MiB gaps, 0 B empty segments" in told
+
+
+def test_nothing_left_is_said():
+    history = [action("alloc", 0, 10, 1), action("free_requested", 0, 10, 2), action("free_completed", 0, 10, 2)]
+    told = memory_text.verdict(trace_of(snapshot((0, 10, "inactive"), history=history)))
+    assert "nothing of it left" in told
+
+
+def test_a_refused_allocation_stands_first():
+    refused = {"action": "oom", "device_free": 5 * MIB, "size": 90 * MIB, "stream": 0, "time_us": 9, "frames": [FRAME]}
+    raw = snapshot((0, 10, "active_allocated"), history=[action("alloc", 0, 10, 1), refused])
+    told = memory_text.verdict(trace_of(raw))
+    assert told.startswith("out of memory at In[4]:12: 90.0 MiB asked for, 5.00 MiB free on the device; ")
+
+
+def test_without_a_history_the_exception_tells_of_it():
+    error = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …"
+    told = memory_text.verdict(trace_of(snapshot((0, 10, "active_allocated")), status="raised", error=error))
+    assert told.startswith("out of memory: 2.00 GiB asked for; 10.0 MiB allocated")
+
+
+def test_a_file_without_names_says_nothing_of_holders():
+    told = memory_text.verdict(trace_of(snapshot((0, 10, "active_allocated"))))
+    assert told == "10.0 MiB allocated; fragmentation 0.0 %"
+
+
+def test_leaks_are_told_cell_by_cell():
+    raw = snapshot(*((i, 1, "active_allocated") for i in range(4)), (4, 20, "active_allocated"))
+    names = [["h[0]"], ["h[1]"], ["model.w"], [], ["model.v"]]
+    found = trace_of(raw, names=names, cells=["In[9]", "In[9]", "In[9]", "In[9]", "In[2]"])
+    assert memory_text.leaks_text(found).split("\n") == [
+        "In[2] left 20.0 MiB: 1 tensor held by `model.v`",
+        "In[9] left 4.00 MiB: 2 tensors held by `h`, 1 by `model.w`, 1 block that no variable holds",
+    ]
+
+
+def test_variables_of_functions_are_told_as_such():
+    found = trace_of(snapshot((0, 1, "active_allocated")), names=[["<last exception>.train.batch"]])
+    assert "held by the traceback of the last exception (`train.batch`)" in memory_text.verdict(found)
+
+
+def test_names_are_foreign_and_shown_as_text():
+    hostile = "d['<img src=x onerror=alert(1)>\\n']"
+    found = trace_of(snapshot((0, 1, "active_allocated")), names=[[hostile]])
+    assert "<img" not in text.summary(found)._repr_html_()
+    assert len(memory_text.verdict(found).split("\n")) == 1
+
+
+def test_broken_names_in_a_file_are_no_names(trace):
+    for written in ("[", "{}", "[1, 2]", "null", "x"):
+        blocks = trace.blocks.assign(names=pd.Categorical([written, None]))
+        assert "10.0 MiB left" in memory_text.verdict(trace.replace(blocks=blocks))

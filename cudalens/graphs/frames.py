@@ -92,7 +92,7 @@ def _at(place: Place | None) -> dict[str, Any]:
 
 
 def _function_row(function: Function, counts: Counts) -> dict[str, Any]:
-    finding = function.skip or next((v.skip for v in function.variants.values() if v.skip is not None), None)
+    finding = function.why_skipped()
     is_recorded = function.counts.recordings > 0
     state = "eager" if finding is not None and not is_recorded else "recorded" if is_recorded else "warm"
     row = _named(function) | {"kind": "function", "state": state, "count": counts.calls} | _at(function.place)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 
 from cudalens.device.stacks import Place
+from cudalens.errors import GraphError
 from cudalens.graphs.captured import Name
 from cudalens.graphs.programs import Program
 from cudalens.graphs.reasons import Finding
@@ -49,6 +50,7 @@ class Function:
         counts: What its calls came to.
         skip: Why it never runs as a graph; None where it does.
         num_rerecords: Recordings beyond the first.
+        is_gone: Whether the callable that users had of it is gone.
         modules: Modules that it reaches, whose training flags belong to the key; None before the first call.
     """
 
@@ -64,6 +66,17 @@ class Function:
     skip: Finding | None = None
     num_rerecords: int = 0
     modules: list[torch.nn.Module] | None = None
+    is_gone: bool = False
+
+    def bury(self) -> None:
+        """Nobody can call it any more: keep its name and numbers, and nothing of the user's."""
+        self.skip = self.why_skipped()
+        self.is_gone, self.call, self.modules = True, _no_longer, None
+        self.variants.clear()
+
+    def why_skipped(self) -> Finding | None:
+        """Why it, or one of its variants, runs without a graph."""
+        return self.skip or next((v.skip for v in self.variants.values() if v.skip is not None), None)
 
     def training(self) -> tuple[bool, ...]:
         """The training flags of its modules."""
@@ -137,3 +150,7 @@ class _Inside(threading.local):
 
 
 inside = _Inside()
+
+
+def _no_longer(*args: Any, **kwargs: Any) -> Any:
+    raise GraphError("this function is gone; wrap it anew (cudalens.cudagraph).")

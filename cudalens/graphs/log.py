@@ -89,6 +89,12 @@ class Log:
             if count > 0:
                 yield Entry(entry.function, entry.variant, entry.finding, count)
 
+    def forget_variants(self, functions: set[int]) -> None:
+        """Keep of functions, by their numbers, the words alone: variants know the program and its arguments."""
+        for entry in self._entries.values():
+            if entry.function.id in functions:
+                entry.variant = None
+
     def clear(self) -> None:
         """Forget everything."""
         self._entries.clear()

@@ -1,0 +1,420 @@
+"""The tree: recordings of one device, what may follow what, and which of warmup, recording and replay a call comes to.
+
+The rules are those of PyTorch's CUDA-graph trees (torch/_inductor/cudagraph_trees.py). Recordings share one memory
+pool. A recording is replayed only behind the recording that it followed, with the same outputs dead and the same
+addresses; otherwise one more is made beside it. Replays leave the allocator's books behind, so before anything else is
+recorded or warmed up after a replay, the books are brought to the state that the replayed recording left (`restore`).
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+
+from cudalens.graphs import arguments, checking
+from cudalens.graphs.backend import backend_for
+from cudalens.graphs.differentiable import backward_variant
+from cudalens.graphs.functions import Variant, inside
+from cudalens.graphs.log import Log
+from cudalens.graphs.node import GraphNode
+from cudalens.graphs.pool_check import check_pool
+from cudalens.graphs.programs import together
+from cudalens.graphs.reasons import Finding, Reason, State
+from cudalens.graphs.recording import NotRecordedError, Recorder
+from cudalens.graphs.steps import Stale, Steps, rescue_gradients
+from cudalens.graphs.variants import learn, overwritten
+from cudalens.graphs.warmup import WarmupNode, tell_of_backward, warm_up
+from cudalens.graphs.watching import Watch
+
+RERECORD_LIMIT: Final = 64
+"""Recordings of one function, beyond its first, that addresses, liveness, sizes and values may bring about."""
+
+_capture_lock: Final = threading.RLock()
+"""Warmups and captures are states of the whole process, so one happens at a time, whatever the manager."""
+
+
+class GraphTree:
+    """The recordings of one device, in one memory pool.
+
+    Args:
+        device: Index of the device.
+        rerecord_limit: Recordings of one function beyond its first; further calls run without a graph.
+        debug: After each warmup and recording, look for memory in the pool that nobody accounts for.
+
+    Attributes:
+        device: Index of the device.
+        state: What the latest call did.
+        roots: Recordings that nothing has to come before, by variant.
+        backend: How the device's graphs and pools are reached.
+        log: Reasons so far.
+        paths: Ways that calls took, as numbers of recordings, counted at their end.
+    """
+
+    def __init__(self, device: int, *, rerecord_limit: int, debug: bool) -> None:
+        self.device = device
+        self.state = State.NONE
+        self.roots: dict[int, list[GraphNode]] = {}
+        self.log = Log()
+        self.paths: Counter[tuple[int, ...]] = Counter()
+        self.backend = backend_for(device)
+        self._limit, self._debug = rerecord_limit, debug
+        self._lock = threading.RLock()
+        self._recorder: Recorder | None = None
+        self._current: GraphNode | WarmupNode | None = None
+        self._stale: list[Stale] = []
+        self._owners: list[weakref.ref[torch.Tensor]] = []
+        self._addresses: set[int] = set()
+        self._steps = Steps()
+        self._variant_ids, self._node_ids = itertools.count(), itertools.count()
+        self._last_stream = 0
+
+    @property
+    def current(self) -> GraphNode | WarmupNode | None:
+        """What the latest call ran, as long as an output of its path is held within the step."""
+        return self._current
+
+    @property
+    def pool(self) -> tuple[int, int] | None:
+        """The memory pool; None before the first warmup."""
+        return self._recorder.pool if self._recorder is not None else None
+
+    @property
+    def generation(self) -> int:
+        """Number of the step that is under way."""
+        return self._steps.generation
+
+    def nodes(self) -> list[GraphNode]:
+        """All recordings, oldest first."""
+        with self._lock:
+            found = [node for roots in self.roots.values() for root in roots for node in root.descendants()]
+        return sorted(found, key=lambda node: node.id)
+
+    def pool_bytes(self) -> tuple[int, int]:
+        """Bytes that the pool has reserved and that are handed out of it; zeros before the first warmup."""
+        if self._recorder is None:
+            return 0, 0
+        size = self.backend.pool_size(self._recorder.pool, self.device)
+        return size.reserved_bytes, size.allocated_bytes
+
+    def check_memory_pool(self) -> None:
+        """Look for memory in the pool that is handed out and that no output accounts for.
+
+        Raises:
+            GraphError: There is some; the message says where it was allocated, as far as memory history knows.
+        """
+        with self._lock:
+            if self._recorder is None or self.state is State.EXECUTION:
+                return
+            live = list(self._current.live_refs()) if self._current is not None else []
+            check_pool(self.backend, self._recorder.pool, self.device, live)
+
+    def paths_so_far(self) -> Counter[tuple[int, ...]]:
+        """Ways that calls took, as numbers of recordings; the one that is under way included."""
+        found = Counter(self.paths)
+        if isinstance(self._current, GraphNode):
+            found[tuple(node.id for node in self._current.path)] += 1
+        return found
+
+    def run_backward(self, node: GraphNode, given: set[int], leaves: list[Any]) -> list[Any]:
+        """Run the backward of a recorded forward, as autograd asks for it.
+
+        Args:
+            node: The forward's recording.
+            given: Its results that have a gradient.
+            leaves: What it saved, then those gradients.
+
+        Returns:
+            The gradients of its differentiable inputs; None for one that has none.
+        """
+        with self._lock:
+            key = (frozenset(given), *map(arguments.key_of, leaves))
+            variant = node.backwards.get(key)
+            if variant is None:
+                variant = node.backwards[key] = backward_variant(next(self._variant_ids), node, given, leaves)
+            if inside.is_on or variant.skip is not None or torch.cuda.is_current_stream_capturing():
+                self._steps.backward_ran()
+                return list(self._eager(variant, leaves))
+            outputs, _ = self.run(variant, leaves)
+            return list(outputs)
+
+    def run(self, variant: Variant, leaves: list[Any], *, begins_step: bool = False) -> tuple[Any, GraphNode | None]:
+        """Warm up, record, replay or skip, as the state of the tree has it.
+
+        Args:
+            variant: What is called.
+            leaves: Its arguments.
+            begins_step: The outputs of the calls before may be overwritten.
+
+        Returns:
+            The outputs of a recording and that recording; or the function's own result and None.
+        """
+        self._try_end_path(begins_step=begins_step)
+        if (finding := self._overwritten(variant, leaves)) is not None:
+            self.log.note(variant.function, finding, variant)
+            return self._eager(variant, leaves), None
+        if not variant.is_warm or self.state is State.WARMUP:
+            self._prepare(leaves)
+            return self._warm_up(variant, leaves), None
+        if self.state is not State.RECORDING:
+            node, finding = self._find(variant, leaves)
+            if node is None and variant.id in self.roots and self._current is not None and self._try_end_execution():
+                node, finding = self._find(variant, leaves)
+            if node is not None:
+                return self._replay(node, leaves), node
+            if finding is not None and not self._may_rerecord(variant, finding):
+                return self._eager(variant, leaves), None
+            self._try_end_execution()
+        self._prepare(leaves)
+        return self._record(variant, leaves)
+
+    def _find(self, variant: Variant, leaves: Sequence[Any]) -> tuple[GraphNode | None, Finding | None]:
+        """The recording that fits here and now; or why the last of them does not."""
+        assert not isinstance(self._current, WarmupNode)
+        children = self.roots if self._current is None else self._current.children
+        finding = None
+        for node in children.get(variant.id, ()):
+            if node.fits(leaves):
+                return node, None
+            finding = node.mismatch(leaves)
+        return None, finding
+
+    def _may_rerecord(self, variant: Variant, finding: Finding) -> bool:
+        function = variant.function
+        if function.num_rerecords >= self._limit:
+            limit = Finding(Reason.TOO_MANY_RECORDINGS, f"{self._limit} times; now {finding}", function.place)
+            self.log.note(function, limit, variant)
+            return False
+        function.num_rerecords += 1
+        self.log.note(function, finding, variant)
+        return True
+
+    def _try_end_path(self, *, begins_step: bool) -> None:
+        """End the path of the last calls where a new step begins, or where nobody holds anything of it."""
+        current = self._current
+        if current is None:
+            return
+        if begins_step:
+            self._end_path()
+        elif self.state is not State.EXECUTION and current.is_over():
+            self._leave_path()
+
+    def _try_end_execution(self) -> bool:
+        if self.state is State.EXECUTION and self._current is not None and self._current.is_over():
+            self._leave_path()
+        return self._current is None
+
+    def _end_path(self) -> None:
+        """A new step: what is still held of the last one loses its memory, once this call's arguments are read."""
+        current = self._current
+        if current is not None:
+            owns = self.state is not State.EXECUTION
+            rescue_gradients(current, [owner() for owner in self._owners])
+            self._stale += [Stale(ref, function, place, owns) for ref, function, place in current.held()]
+        self._owners.clear()
+        self._leave_path()
+
+    def own_gradients(self, owners: Iterable[weakref.ref[torch.Tensor]]) -> None:
+        """A backward makes gradients for these arguments."""
+        self._owners += owners
+
+    def _leave_path(self) -> None:
+        if isinstance(self._current, GraphNode):
+            self.paths[tuple(node.id for node in self._current.path)] += 1
+        self._current, self.state = None, State.NONE
+
+    def _drop_stale(self) -> None:
+        """Take the memory of what an earlier step left; whoever touches it gets an error from now on."""
+        if not self._stale:
+            return
+        stale, self._stale = self._stale, []
+        for item in stale:
+            item.drop(self.backend)
+
+    def _clone_stale(self, leaves: list[Any], positions: Iterable[int]) -> None:
+        """Arguments that are about to lose their memory, and are needed beyond that, become copies."""
+        addresses = {item.ref.address for item in self._stale}
+        for position in positions:
+            leaf = leaves[position]
+            if isinstance(leaf, torch.Tensor) and leaf.is_cuda and leaf.untyped_storage().data_ptr() in addresses:
+                leaves[position] = leaf.detach().clone().requires_grad_(leaf.requires_grad)
+
+    def _prepare(self, leaves: list[Any]) -> None:
+        """Before a warmup or a recording: the allocator's books are true, and no argument lies in freed memory."""
+        if self._stale:
+            self._clone_stale(leaves, range(len(leaves)))
+            self._drop_stale()
+        if self.state is State.EXECUTION and isinstance(self._current, GraphNode):
+            self._restore(self._current)
+            self.state = State.RECORDING  # the books are true again
+
+    def _restore(self, current: GraphNode) -> None:
+        assert self._recorder is not None
+        for node in current.path:
+            node.let_go()
+        dead = current.died_since()
+        live: dict[int, torch.UntypedStorage] = {}
+        for ref in current.live_refs():
+            storage = ref.storage()
+            if storage is not None:
+                live.setdefault(ref.address, storage)
+        torch.cuda.synchronize()
+        self.backend.restore(self._recorder.pool, self.device, current.state, list(live.values()), dead)
+
+    def _warm_up(self, variant: Variant, leaves: list[Any]) -> Any:
+        recorder = self._made_recorder()
+        watch = Watch([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], self.device)
+        with _capture_lock, torch.cuda.device(self.device), self._tidied():
+            outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch)
+        spec, is_backward = variant.program.result_spec, variant.mode == "backward"
+        learn(variant, leaves, outputs, watch, self.backend)
+        variant.function.counts.warmups += 1
+        self._steps.ran(variant)
+        if variant.mode == "forward":
+            tell_of_backward(outputs, self._steps.backward_ran)
+        if left:
+            what = f"of {left[0].operator}, {left[0].ref.num_bytes} bytes"
+            self.log.note(variant.function, Finding(Reason.POOL_RENEWED, what, left[0].place), variant)
+            self._renew_pool()
+        else:
+            self._current, self.state = node, State.WARMUP
+            if self._debug:
+                self.check_memory_pool()
+        return outputs if is_backward else together(outputs, spec)
+
+    def _overwritten(self, variant: Variant, leaves: Sequence[Any]) -> Finding | None:
+        """An argument that the function overwrites, and that no recording may overwrite in its place."""
+        if not (variant.written or variant.written_outside):
+            return None
+        on_path = {ref.address for ref in self._current.live_refs()} if self._current is not None else set()
+        return overwritten(variant, leaves, on_path)
+
+    def _record(self, variant: Variant, leaves: list[Any]) -> tuple[Any, GraphNode | None]:
+        recorder = self._made_recorder()
+        parent = self._current
+        assert not isinstance(parent, WarmupNode)
+        node = GraphNode(next(self._node_ids), variant, parent, self.backend)
+        try:
+            with _capture_lock, torch.cuda.device(self.device), self._tidied():
+                outputs = recorder.record(node, leaves)
+        except NotRecordedError as failure:
+            return self._give_up(variant, leaves, failure.finding), None
+        node.copy_back(leaves)
+        siblings = (self.roots if parent is None else parent.children).setdefault(variant.id, [])
+        siblings.append(node)
+        self._current, self.state = node, State.RECORDING
+        self._addresses |= {ref.address for ref in node.refs if ref is not None}
+        variant.function.counts.recordings += 1
+        self._steps.ran(variant)
+        if self._debug:
+            self.check_memory_pool()
+        return outputs, node
+
+    @contextmanager
+    def _tidied(self) -> Iterator[None]:
+        """Where what is entered raises, and somebody keeps the exception with the tensors of its frames: a new pool."""
+        try:
+            yield
+        except NotRecordedError:
+            raise
+        except BaseException:
+            if self._is_littered():
+                self._renew_pool()
+            raise
+
+    def _is_littered(self) -> bool:
+        """Whether memory of the pool is in use that belongs to no output."""
+        if self._recorder is None:
+            return False
+        live = {ref.address for ref in self._current.live_refs()} if self._current is not None else set()
+        return not self.backend.has_live(self._recorder.pool, self.device, live)
+
+    def _give_up(self, variant: Variant, leaves: list[Any], finding: Finding) -> Any:
+        variant.skip = finding
+        if finding.reason is Reason.ESCAPED_TENSOR or self._is_littered():
+            self._renew_pool()
+        elif self._current is not None:
+            self.state = State.RECORDING
+        self.log.note(variant.function, finding, variant)
+        return self._eager(variant, leaves)
+
+    def _eager(self, variant: Variant, leaves: list[Any]) -> Any:
+        function = variant.function
+        function.counts.eager += 1
+        program = variant.program
+        if variant.mode == "backward":
+            return program.run(list(leaves))
+        args, kwargs = arguments.unflatten(list(leaves), variant.spec)
+        return function.call(*args, **kwargs)
+
+    def _replay(self, node: GraphNode, leaves: list[Any]) -> list[Any]:
+        self._follow_stream()
+        checks = node.variant.function.check and not node.is_checked
+        expected = checking.run_eagerly(node, leaves) if checks else None
+        self._addresses.update([item.ref.address for item in self._stale])  # a warmup's outputs lie in the pool, too
+        node.copy_inputs(leaves, self._addresses)
+        if self._stale:
+            self._clone_stale(leaves, node.returned_leaves)
+            self._drop_stale()
+        node.launch()
+        node.copy_back(leaves)
+        self._current, self.state = node, State.EXECUTION
+        self._steps.ran(node.variant)
+        node.variant.function.counts.replays += 1
+        outputs = node.hand_out(leaves)
+        if expected is not None:
+            checking.compare(node, expected, outputs, leaves)
+        return outputs
+
+    def _follow_stream(self) -> None:
+        """Replays share memory, so one on another stream than the last waits for it."""
+        stream = torch.cuda.current_stream(self.device)
+        number = stream.cuda_stream
+        if number != self._last_stream:
+            if self._last_stream:
+                stream.wait_stream(_external(self._last_stream, self.device))
+            self._last_stream = number
+
+    def _made_recorder(self) -> Recorder:
+        if self._recorder is None:
+            with _capture_lock:
+                self._recorder = Recorder(self.backend, self.device)
+        return self._recorder
+
+    def _renew_pool(self) -> None:
+        """Go on in another pool: something lives in this one that the manager does not know the end of."""
+        self._leave_path()
+        self._drop_recordings()
+
+    def _drop_recordings(self) -> None:
+        self._drop_stale()
+        for node in self.nodes():
+            self._destroy(node)
+        self.roots.clear()
+        self._addresses.clear()
+        if self._recorder is not None:
+            self._recorder.close()
+            self._recorder = None
+
+    def _cut(self, node: GraphNode) -> None:
+        parent = node.parent
+        siblings = (self.roots if parent is None else parent.children).get(node.variant.id, [])
+        siblings[:] = [other for other in siblings if other is not node]
+        for below in list(node.descendants()):
+            self._destroy(below)
+
+    def _destroy(self, node: GraphNode) -> None:
+        node.let_go()
+        if node.graph is not None:
+            self.backend.destroy(node.graph)
+            node.graph = None
+
+
+def _external(stream: int, device: int) -> torch.cuda.Stream:
+    return torch.cuda.ExternalStream(stream, device=device)  # type: ignore[no-untyped-call]

@@ -1,0 +1,72 @@
+"""A decorated function that nobody refers to any more takes its recordings and what they kept alive with it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import cudalens
+from cudalens import virtual
+
+
+@pytest.fixture(autouse=True)
+def _device() -> Iterator[None]:
+    with virtual.device("h100"):
+        yield
+        cudalens.graphs.reset()
+
+
+def four_calls(*functions):
+    for _ in range(4):
+        x = torch.ones(64, 64, device="cuda")
+        for function in functions:
+            x = function(x)
+    return x
+
+
+def test_the_last_function_takes_the_pool_with_it() -> None:
+    weights = [torch.ones(64, 64, device="cuda")]
+    gone = weakref.ref(weights[0])
+    function = cudalens.cudagraph(lambda x: x @ weights[0])
+    reserved = torch.cuda.memory_reserved()
+    four_calls(function)
+    manager = cudalens.graphs.manager()
+    assert len(manager.nodes()) == 1
+    assert torch.cuda.memory_reserved() > reserved
+    del function
+    weights.clear()
+    gc.collect()
+    assert manager.nodes() == []
+    assert manager.pool is None
+    assert gone() is None
+    assert torch.cuda.memory_reserved() == reserved
+
+
+def test_its_recordings_stay_while_an_output_is_held_and_go_with_the_next_step() -> None:
+    first, second = cudalens.cudagraph(lambda x: x * 2), cudalens.cudagraph(lambda x: x + 1)
+    held = four_calls(first, second)
+    manager = cudalens.graphs.manager()
+    del first
+    gc.collect()
+    assert len(manager.nodes()) == 2
+    assert held.tolist() == torch.full((64, 64), 3.0).tolist()
+    del held
+    assert second(torch.ones(64, 64, device="cuda")).sum().item() == 2 * 64 * 64
+    assert {node.variant.function for node in manager.nodes()} == {manager.functions[1]}
+    assert manager.functions[0].is_gone
+
+
+def test_another_functions_recordings_go_on_replaying() -> None:
+    kept = cudalens.cudagraph(lambda x: x + 1)
+    four_calls(kept)
+    four_calls(cudalens.cudagraph(lambda x: x * 3))
+    gc.collect()
+    manager = cudalens.graphs.manager()
+    replays = manager.functions[0].counts.replays
+    four_calls(kept)
+    assert manager.functions[0].counts.replays > replays
+    assert len(manager.nodes()) == 1

@@ -29,6 +29,11 @@ KEYS: Final = (
     ("Esc", "let go of the selection"),
     ("arrows, Home, End in the list of races", "go from race to race"),
     ("arrows, Home, End in the graph tree", "go from row to row; right opens, left closes"),
+    ("click, arrows, Page keys, Home, End in the curve of memory", "show what was there at that moment"),
+    ("drag, Shift + arrows in the curve of memory", "tell what was allocated in a stretch and stayed"),
+    ("P in the curve of memory", "go to the peak"),
+    ("arrows, Home, End, + / -, 0 in the pool map", "go from block to block, zoom, show all"),
+    ("arrows, Enter, Esc in the call stacks", "go between stack frames, zoom, show all"),
 )
 
 

@@ -2,6 +2,7 @@
 // stacks. All of them show the same moment, which the curve sets: the end at first.
 
 import { MM_COLORS } from "./memory_map_colors.js";
+import { mmButton, mmChoice, mmSeriesLegend } from "./memory_map_controls.js";
 import { mmCreateCurve, mmMomentText } from "./memory_map_curve.js";
 import { decodeMemory, mmCurves, mmPeakRow } from "./memory_map_data.js";
 import { mmDescribe, mmRenderDetails, mmRenderFragmentation, mmRenderHolders } from "./memory_map_facts.js";
@@ -69,22 +70,6 @@ function mmFirstColor(data) {
   return data.lives.category.some((code) => code > 0) || !data.stacks.n ? "category" : "stack";
 }
 
-function mmChoice(label, entries, current, onChange) {
-  const buttons = entries.map(([key, text]) => uiElement("button", { type: "button", class: "cl-button", "data-key": key,
-    "aria-pressed": String(key === current), onclick: () => press(key) }, text));
-  const mark = (key) => {
-    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.key === key));
-  };
-  const press = (key) => {
-    mark(key);
-    onChange(key);
-  };
-  const group = uiElement("div", { class: "mm-choice", role: "group", "aria-label": label }, uiElement("span", { class: "mm-muted" }, label), ...buttons);
-  return Object.assign(group, { mark });
-}
-
-const mmButton = (text, title, onclick) => uiElement("button", { type: "button", class: "cl-button", title, "aria-label": title, onclick }, text);
-
 function mmSkeleton(state) {
   const { data } = state;
   const { devices, hidden } = data.header;
@@ -118,11 +103,6 @@ function mmSkeleton(state) {
     data.stacks.n ? uiElement("h4", {}, "Bytes by call stack") : null, data.stacks.n ? parts.flame : null,
   ].filter(Boolean);
   return parts;
-}
-
-function mmSeriesLegend() {
-  return uiElement("p", { class: "mm-legend" }, ...["allocated", "active", "reserved"].map((name) =>
-    uiElement("span", { class: "mm-key" }, uiElement("i", { class: `mm-line-${name}` }), name)));
 }
 
 function mmSetDevice(state, device) {

@@ -117,7 +117,7 @@ function mmWrite(context, shown, labels) {
     if (y + MM_HEAD < top || y > top + height) continue;
     const free = uiSize(Math.max(group.bytes - group.used, 0));
     const text = `${group.label}: ${uiSize(group.bytes)} in ${uiPlural(group.strips.length, "segment")}, ${free} free`;
-    context.fillText(text, 0, y - top + MM_HEAD / 2 + 1, layout.width);
+    context.fillText(mmShort(context, text, layout.width), 0, y - top + MM_HEAD / 2 + 1);
   }
   context.font = `11px ${font}`;
   for (const { life, code, x, width, y } of labels) {
@@ -131,7 +131,7 @@ function mmWrite(context, shown, labels) {
 
 function mmShort(context, text, width) {
   if (context.measureText(text).width <= width) return text;
-  let n = Math.min(text.length, Math.floor(width / 4));
+  let n = Math.min(text.length, Math.floor(width / 3));
   while (n > 2 && context.measureText(`${text.slice(0, n)}…`).width > width) n--;
   return n > 2 ? `${text.slice(0, n)}…` : "";
 }

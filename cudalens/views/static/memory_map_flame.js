@@ -2,53 +2,13 @@
 // A click makes a stack frame the width of the view; the search marks what fits.
 
 import { mmFrameText } from "./memory_map_data.js";
+import { mmChildren, mmStackSums, mmStackTree } from "./memory_map_stacks.js";
 import { themeHash } from "./theme.js";
 import { uiElement, uiPercent, uiPlural, uiSize } from "./ui.js";
 
 const MM_FLAME_ROW = 19;
 const MM_FLAME_MAX = 420;
 const MM_FLAME = { light: ["#f3b562", "#f0a06a", "#eec57c", "#e9927a", "#f6d08f"], dark: ["#a8642a", "#9c5230", "#8f6b2f", "#a14b3f", "#b07a35"] };
-
-// The tree of all stacks, outermost first: parent, frame and depth of each node (node 0 is the root), the node of each stack.
-export function mmStackTree(stacks) {
-  const tree = { parent: [-1], frame: [-1], depth: [0], leaf: new Int32Array(stacks.n) };
-  const known = new Map();
-  for (let k = 0; k < stacks.n; k++) {
-    const ids = stacks.idsOf(k);
-    let at = 0;
-    for (let j = ids.length - 1; j >= 0; j--) {
-      const key = at * stacks.numFrames + ids[j];
-      let next = known.get(key);
-      if (next === undefined) {
-        next = tree.parent.length;
-        known.set(key, next);
-        tree.parent.push(at);
-        tree.frame.push(ids[j]);
-        tree.depth.push(tree.depth[at] + 1);
-      }
-      at = next;
-    }
-    tree.leaf[k] = at;
-  }
-  return tree;
-}
-
-// Bytes and blocks of every node and what is beneath it, of the `chosen` lives.
-export function mmStackSums(tree, lives, chosen) {
-  const n = tree.parent.length;
-  const [bytes, num] = [new Float64Array(n), new Float64Array(n)];
-  for (const i of chosen) {
-    const at = lives.stack[i] < 0 ? 0 : tree.leaf[lives.stack[i]];
-    bytes[at] += lives.bytes[i];
-    num[at] += 1;
-  }
-  // A child always comes after its parent.
-  for (let k = n - 1; k > 0; k--) {
-    bytes[tree.parent[k]] += bytes[k];
-    num[tree.parent[k]] += num[k];
-  }
-  return { bytes, num };
-}
 
 /**
  * Builds the flame graph in `host`.
@@ -97,12 +57,6 @@ export function mmCreateFlame(host, data, options) {
       host.replaceChildren();
     },
   };
-}
-
-function mmChildren(tree) {
-  const children = tree.parent.map(() => []);
-  for (let k = 1; k < tree.parent.length; k++) children[tree.parent[k]].push(k);
-  return children;
 }
 
 const mmFlameText = (flame, node) => (node ? mmFrameText(flame.data.stacks.frameAt(flame.tree.frame[node])) : "all");

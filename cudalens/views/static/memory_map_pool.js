@@ -3,7 +3,8 @@
 
 import { mmColoring } from "./memory_map_colors.js";
 import { mmDraw } from "./memory_map_draw.js";
-import { mmAtAddress, mmBoxes, mmFit, mmGroups, mmHit, mmLayout, mmLineAt, MM_LINE } from "./memory_map_layout.js";
+import { mmBoxes, mmFit, mmGroups, mmHit, mmLayout, MM_LINE } from "./memory_map_layout.js";
+import { mmKey } from "./memory_map_pool_keys.js";
 import { uiElement } from "./ui.js";
 
 const MM_HEIGHT = 420;
@@ -186,7 +187,10 @@ function mmListen(pool) {
   canvas.addEventListener("click", (event) => {
     if (pool.moment) mmChoose(pool, hitOf(pointOf(event)), false);
   });
-  canvas.addEventListener("keydown", (event) => mmKey(pool, event));
+  canvas.addEventListener("keydown", (event) => mmKey(pool, event, {
+    choose: (hit, isScrolled) => mmChoose(pool, hit, isScrolled),
+    zoom: (factor, point) => mmZoom(pool, factor, point),
+  }));
 }
 
 function mmHover(pool, hit, point) {
@@ -214,52 +218,4 @@ function mmChoose(pool, hit, isScrolled) {
   if (pool.moment) mmPaintOver(pool);
   pool.said.textContent = hit ? pool.options.describe(hit).join(", ") : "";
   pool.options.onChoose(hit);
-}
-
-// From block to block, gaps among them; up and down by lines.
-function mmKey(pool, event) {
-  if (!pool.moment?.strips.length || event.altKey || event.ctrlKey || event.metaKey) return;
-  const { key } = event;
-  const steps = { ArrowRight: 1, ArrowLeft: -1 };
-  if (key in steps) mmChoose(pool, mmBeside(pool, steps[key]), true);
-  else if (key === "ArrowDown" || key === "ArrowUp") mmChoose(pool, mmAbove(pool, key === "ArrowDown" ? 1 : -1), true);
-  else if (key === "Home") mmChoose(pool, mmAtAddress(pool.data, pool.moment, mmOrder(pool)[0], mmBegin(pool, mmOrder(pool)[0])), true);
-  else if (key === "End") mmChoose(pool, mmLast(pool, mmOrder(pool).at(-1)), true);
-  else if (key === "+" || key === "=") mmZoom(pool, 1.6, null);
-  else if (key === "-") mmZoom(pool, 1 / 1.6, null);
-  else if (key === "0") mmZoom(pool, 1 / pool.zoom, null);
-  else if (key === "Escape" && pool.chosen) mmChoose(pool, null, false);
-  else return;
-  event.preventDefault();
-  event.stopPropagation();
-}
-
-const mmOrder = (pool) => pool.groups.flatMap((group) => group.strips);
-const mmBegin = (pool, k) => pool.moment.strips[k].addr;
-
-function mmLast(pool, k) {
-  const strip = pool.moment.strips[k];
-  return mmAtAddress(pool.data, pool.moment, k, strip.addr + strip.bytes - 1);
-}
-
-function mmBeside(pool, step) {
-  const order = mmOrder(pool);
-  const { chosen, moment, data } = pool;
-  if (!chosen) return mmAtAddress(data, moment, order[0], mmBegin(pool, order[0]));
-  const strip = moment.strips[chosen.strip];
-  const next = step > 0 ? chosen.from + chosen.bytes : chosen.from - 1;
-  if (next >= strip.addr && next < strip.addr + strip.bytes) return mmAtAddress(data, moment, chosen.strip, next);
-  const k = order.indexOf(chosen.strip) + step;
-  if (k < 0 || k >= order.length) return chosen;
-  return step > 0 ? mmAtAddress(data, moment, order[k], mmBegin(pool, order[k])) : mmLast(pool, order[k]);
-}
-
-function mmAbove(pool, step) {
-  const { chosen, layout, moment, data } = pool;
-  if (!chosen) return mmBeside(pool, 1);
-  const box = mmBoxes(moment, layout, chosen).at(step > 0 ? -1 : 0);
-  if (!box) return chosen;
-  const line = layout.lines[mmLineAt(layout.lines, box.y) + step];
-  return (line && mmHit(data, moment, layout, Math.min(box.x + 1, pool.width - 2), line.y + 1)) ??
-    (line ? mmHit(data, moment, layout, layout.part.x[line.first], line.y + 1) : chosen);
 }

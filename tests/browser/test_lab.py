@@ -190,3 +190,17 @@ def test_races_show_live_and_in_the_saved_notebook(lab, page):
     picture.locator(".cl-race-fold > summary").nth(1).click()
     assert picture.locator(".cl-race-diff").is_visible()
     assert picture.locator(".cl-race-diff .cl-diff-add").inner_text().strip().endswith("wait_stream(side)")
+
+
+def test_a_snapshot_of_memory_shows_live(lab, page):
+    setup = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})"
+    lab.write_notebook("memory.ipynb", f"{setup}\nfrom sample_snapshots import *\ntrace_of(random_snapshot(1))")
+    lab.open(page, "memory.ipynb")
+    lab.run_all(page)
+    page.wait_for_selector(".cudalens-live .mm-table tbody tr")
+    assert page.locator(PICTURE).first.is_hidden()
+    page.locator(".cudalens-live .mm-curve-canvas").press("Home")
+    moment = page.locator(".cudalens-live .mm-moment", has_text="Before the first action")
+    moment.wait_for()
+    assert "blocks" in moment.inner_text()
+    assert page.locator(".cudalens-live .mm-canvas").bounding_box()["width"] > 500

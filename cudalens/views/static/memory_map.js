@@ -167,7 +167,8 @@ function mmMomentWords(state) {
   const { sums } = moment;
   const isEnd = row === data.numRows - 1;
   const isPeak = state.peak && row === state.peak.row;
-  const when = isPeak ? `At the peak (${mmMomentText(data, row)})` : isEnd ? "At the end" : `After ${mmMomentText(data, row)}`;
+  const when = isPeak ? `At the peak (${mmMomentText(data, row)})` 
+    : isEnd ? "At the end" : row < 0 ? "Before the first action" : `After ${mmMomentText(data, row)}`;
   const held = `${uiSize(sums.allocated)} allocated in ${uiPlural(moment.lives.length, "block")}, ${uiSize(sums.reserved)} reserved in ${uiPlural(moment.strips.length, "segment")}`;
   const pending = sums.pending ? `, ${uiSize(sums.pending)} freed and waiting for a stream` : "";
   const outside = moment.outside ? `; ${uiPlural(moment.outside, "block")} in no known segment` : "";

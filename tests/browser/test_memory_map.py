@@ -217,10 +217,10 @@ def test_pictures_and_tables_stand_without_scripts(page):
     assert page.locator("#cudalens-static .cudalens-memory table").count() == 3
 
 
-def test_it_stands_beneath_a_timeline_and_above_nothing_else(offline_page, trace, tmp_path):
+def test_it_stands_beneath_a_timeline_and_follows_its_selection(offline_page, trace, tmp_path):
     events = build_events(
         {
-            "ts": [0, 10],
+            "ts": [0, 10_000_000],
             "dur": [5, 5],
             "name": pd.Categorical(["aten::mm", "aten::add"]),
             "cat": pd.Categorical(["cpu_op", "cpu_op"]),
@@ -234,6 +234,9 @@ def test_it_stands_beneath_a_timeline_and_above_nothing_else(offline_page, trace
     tops = [offline_page.locator(f"{APP} {at}").bounding_box()["y"] for at in (".cl-timeline", ".cl-memory-map")]
     assert tops == sorted(tops)
     assert offline_page.locator(f"{APP} .cl-memory").is_hidden()
+    ts = trace.memory["ts"].to_numpy()
+    offline_page.evaluate("(range) => cudalensReport.selection.set({ range }, 'test')", [int(ts[20]), int(ts[90])])
+    offline_page.wait_for_function(f"() => {MAP}.moment.row === 90 && {MAP}.since === 20")
 
 
 def test_a_dark_page_and_a_narrow_one_keep_everything_in_sight(context_of, report):

@@ -287,6 +287,7 @@ function applySelection(app, selection, origin) {
     timeline.select(selection.event);
   }
   if (origin !== "memory") memory?.setRange(selection.range);
+  if (selection.range) app.panels.memoryMap?.showStretch(selection.range, app.data.header.t0);
   updateTable(app, selection, origin);
   showDetails(app, selection.event);
   const race = selection.event === null ? null : timeline.raceOf(selection.event);

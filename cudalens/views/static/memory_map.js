@@ -6,6 +6,7 @@ import { mmButton, mmChoice, mmSeriesLegend } from "./memory_map_controls.js";
 import { mmCreateCurve, mmMomentText } from "./memory_map_curve.js";
 import { decodeMemory, mmCurves, mmPeakRow } from "./memory_map_data.js";
 import { mmDescribe, mmRenderDetails, mmRenderFragmentation, mmRenderHolders } from "./memory_map_facts.js";
+import { mmRowAtTime } from "./memory_map_curve_draw.js";
 import { mmCreateFlame } from "./memory_map_flame.js";
 import { mmGroupings, mmKeyOf, mmMoment } from "./memory_map_moment.js";
 import { mmCreatePool } from "./memory_map_pool.js";
@@ -18,7 +19,7 @@ const MM_REST_MS = 80;
  *
  * @param {Uint8Array} bytes The payload of cudalens/views/memory_map_payload.py.
  * @param {object} options {theme}
- * @returns {Promise<object>} showMoment(row, since), showDevice(k), setColor(mode), moment, data, pool, curve, flame, setTheme, resize,
+ * @returns {Promise<object>} showMoment(row, since), showStretch([from, to], origin), showDevice(k), setColor(mode), moment, data, pool, curve, flame, setTheme, resize,
  *   destroy.
  */
 export async function createMemoryMap(host, bytes, { theme }) {
@@ -41,6 +42,13 @@ export async function createMemoryMap(host, bytes, { theme }) {
     curve: state.curve,
     flame: state.flame,
     showMoment: (row, since = null) => mmSetMoment(state, row, since),
+    // A stretch of time in ns from `origin` (text), as the timeline selects it: what it made and what stayed of that.
+    showStretch([from, to], origin) {
+      if (!data.clock) return;
+      const shift = Number(BigInt(origin) - BigInt(data.header.t0));
+      const [since, row] = [from, to].map((ns) => mmRowAtTime(data, ns + shift));
+      mmSetMoment(state, row, since === row ? null : since);
+    },
     showDevice: (k) => mmSetDevice(state, k),
     setColor: (mode) => mmSetColor(state, mode),
     setTheme(name) {

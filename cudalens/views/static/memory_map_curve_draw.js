@@ -15,8 +15,12 @@ export const MM_SERIES = ["reserved", "active", "allocated"];
 export const mmPlace = (curve, row) => (curve.isTime ? (row < 0 ? 0 : curve.data.clock[row]) : row + 1);
 
 export function mmRowAt(curve, place) {
-  const { clock, numRows } = curve.data;
-  if (!curve.isTime) return Math.min(Math.max(Math.floor(place) - 1, -1), numRows - 1);
+  const { numRows } = curve.data;
+  return curve.isTime ? mmRowAtTime(curve.data, place) : Math.min(Math.max(Math.floor(place) - 1, -1), numRows - 1);
+}
+
+// The last row at or before a time, ns from the first; -1 where there is none.
+export function mmRowAtTime({ clock, numRows }, place) {
   let [low, high] = [0, numRows];
   while (low < high) {
     const middle = (low + high) >> 1;

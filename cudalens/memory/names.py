@@ -82,8 +82,9 @@ class NameSearch:
                 self._drain()
             self.names = {address: self._named(address) for address in self._paths}
         finally:
-            for kept in (self._queue, self._seen, self._paths, self._aliases):
+            for kept in (self._queue, self._seen, self._paths, self._aliases, self._children):
                 kept.clear()
+            self._walk.forget()
 
     def _drain(self) -> None:
         while self._queue and self._steps > 0:

@@ -39,6 +39,11 @@ class SavedWalk:
         if id(node) not in self._seen:
             self._pending.append(node)
 
+    def forget(self) -> None:
+        """Let go of the graphs."""
+        self._pending.clear()
+        self._seen.clear()
+
     def addresses(self) -> Iterator[Address]:
         """The storages that the graphs reached since the last call saved."""
         while self._pending:

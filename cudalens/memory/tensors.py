@@ -116,6 +116,7 @@ def _add_saved(found: LiveTensors, walk: SavedWalk) -> None:
         found.add_role(address, "input" if is_input else "activation")
         found.num_tensors.setdefault(address, 1)
     found.is_complete = walk.is_complete
+    walk.forget()
 
 
 def _add_buffers(found: LiveTensors, module: Any) -> None:

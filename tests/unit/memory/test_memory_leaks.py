@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 
 import pytest
 import torch
 
+from cudalens import memory_snapshot
 from cudalens.memory.leaks import CellTracker, watched_cells
 
 MIB = 1 << 20
@@ -126,6 +128,20 @@ def test_the_tracker_keeps_nothing_alive(run, space):
     assert alive() is None
     assert torch.cuda.memory_allocated() == 0
     assert watched_cells() == {}
+
+
+def test_graphs_of_autograd_go_when_the_program_lets_go_of_them(run, space):
+    run("w = torch.ones(1 << 20, device='cuda', requires_grad=True)")
+    before = torch.cuda.memory_allocated()
+    gc.disable()
+    try:
+        run("losses = [(w * 2).exp().sum() for _ in range(3)]")
+        memory_snapshot(keep=False, namespace=space)
+        assert torch.cuda.memory_allocated() > before
+        space["losses"].clear()
+        assert torch.cuda.memory_allocated() == before
+    finally:
+        gc.enable()
 
 
 def test_what_it_remembers_is_bounded_by_what_is_alive(run):

@@ -114,7 +114,7 @@ function mmRecolor(pool) {
   if (!pool.moment) return [];
   const { lives } = pool.moment;
   pool.coloring = mmColoring(pool.data, pool.moment, pool.color, pool.theme);
-  pool.codes = Uint8Array.from(lives, (life) => pool.coloring.of(life));
+  pool.codes = Uint16Array.from(lives, (life) => pool.coloring.of(life));
   pool.isDim = pool.isDimmed ? Uint8Array.from(lives, (life) => (pool.isDimmed(life) ? 1 : 0)) : null;
   mmPaint(pool);
   return pool.coloring.legend;

@@ -8,6 +8,7 @@ reference to its storage tells. Weak references keep no memory of a device alive
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -185,8 +186,6 @@ def _active_blocks() -> dict[Address, int]:
 
 def _storages(blocks: Mapping[Address, int]) -> dict[Address, Any]:
     """A weak reference to a storage that begins in each of `blocks`, where Python has seen a tensor of it."""
-    from torch.multiprocessing.reductions import StorageWeakRef
-
     found: dict[Address, Any] = {}
     is_tensor: dict[type, bool] = {}
     for thing in gc.get_objects():
@@ -197,7 +196,7 @@ def _storages(blocks: Mapping[Address, int]) -> dict[Address, Any]:
         address = storage_address(thing) if known else None
         if address is not None and address in blocks and address not in found:
             with torch._C.DisableTorchFunctionSubclass():
-                found[address] = StorageWeakRef(thing.untyped_storage())  # type: ignore[no-untyped-call]
+                found[address] = weakref.ref(thing.untyped_storage())  # torch keeps the object while the storage lives
     return found
 
 
@@ -207,4 +206,4 @@ def _kind(known: _Known, has_name: bool) -> str | None:
 
 
 def _is_gone(storage: Any) -> bool:
-    return storage is not None and bool(storage.expired())
+    return storage is not None and storage() is None

@@ -81,11 +81,8 @@ class CudamemMagics(Magics):
                 complain(f"{LINE_MAGIC}: {file} was not written: {type(error).__name__}: {error}")
 
     def _diff(self, options: MemoryOptions) -> None:
-        from cudalens.analysis import memory_diff
-        from cudalens.views.memory_text import diff_text
-
         before, after = (self._trace_of(word) for word in options.words)
-        print(diff_text(before, after, memory_diff(before, after, by=options.by), options.by))  # noqa: T201
+        display(self._user_shell, before.memory_diff(after, by=options.by))
 
     def _trace_of(self, word: str) -> Trace:
         """The snapshot that a word of the line means: a run, a variable, or a file.

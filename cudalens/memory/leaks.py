@@ -73,7 +73,7 @@ class CellTracker:
     def __init__(self, namespace: Mapping[str, Any] | None = None, shell: Any = None) -> None:
         self._namespace, self._shell = namespace, shell
         self._blocks: dict[Address, _Known] = {}
-        self._counts: tuple[int, ...] | None = None
+        self._counts: tuple[tuple[int, ...], ...] | None = None
         self._running: list[tuple[Callable[[], str], int]] = []
 
     def on(self) -> None:
@@ -140,8 +140,11 @@ class CellTracker:
 
     def _look(self, cell: str | None) -> int:
         """Take what is new since the last look for `cell`'s; returns the bytes of what is gone that was another's."""
-        counts = allocation_counts()
-        was_allocated, self._counts = counts != self._counts, counts
+        counts, before = allocation_counts(), self._counts
+        if counts == before:
+            return 0
+        self._counts = counts
+        was_allocated = [one[0] for one in counts] != [one[0] for one in before or ()]
         now = _active_blocks() if counts else {}
         storages = _storages(now) if was_allocated else {}
         freed, blocks = 0, {}

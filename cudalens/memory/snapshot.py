@@ -152,14 +152,18 @@ def _function(name: str) -> Any:
     return getattr(torch._C, name, None)
 
 
-def allocation_counts() -> tuple[int, ...]:
-    """How many allocations each device has ever handed out: equal ones, and nothing was allocated meanwhile."""
+def allocation_counts() -> tuple[tuple[int, ...], ...]:
+    """How many allocations each device has ever handed out, got back, and made free for others; shape (devices, 3).
+
+    Equal ones, and nothing has changed meanwhile.
+    """
     if not has_device():
         return ()
-    return tuple(
-        int(torch.cuda.memory_stats(device).get("allocation.all.allocated", 0))
-        for device in range(torch.cuda.device_count())
-    )
+    stats = (torch.cuda.memory_stats(device) for device in range(torch.cuda.device_count()))
+    return tuple(tuple(int(one.get(name, 0)) for name in _COUNTERS) for one in stats)
+
+
+_COUNTERS: Final = ("allocation.all.allocated", "allocation.all.freed", "active.all.freed")
 
 
 def allocated_bytes() -> int:

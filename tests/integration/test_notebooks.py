@@ -120,3 +120,40 @@ class TestCommitted:
     def test_it_says_what_it_does_before_it_does_it(self, notebook):
         assert notebook.cells[0].cell_type == "markdown"
         assert notebook.cells[0].source.startswith("# ")
+
+
+def executed(name, folder):
+    """A notebook, run for real: what its code cells showed as text, by their first line."""
+    done = subprocess.run([sys.executable, DEMO, NOTEBOOKS / name, "--out", folder], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    notebook = nbformat.read(folder / name, as_version=4)
+    return [
+        (cell.source, "\n".join(o.get("text") or o.get("data", {}).get("text/plain", "") for o in cell.outputs))
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
+def test_the_graph_notebook_goes_from_a_skip_to_replays_and_branches(tmp_path):
+    cells = executed("cuda-graphs.ipynb", tmp_path)
+    trees = [shown for source, shown in cells if source.startswith(("%cudagraph tree", "%%cudaprofile graphs"))]
+    skipped, replayed, branched = trees
+    assert "decode writes its input 'cache'" in skipped
+    assert "1 graph, 92 % of calls replayed" in replayed
+    assert "replay equals eager" in replayed
+    assert "decode → likeliest" in branched
+    assert "decode → sharpened" in branched
+    assert "a later step has overwritten it" in cells[-1][1]
+    assert (tmp_path / "cuda-graphs.html").stat().st_size > 10_000
+
+
+def test_the_memory_notebook_names_the_leak_and_mends_the_fragmentation(tmp_path):
+    cells = executed("memory.ipynb", tmp_path)
+    leaks = [shown for source, shown in cells if source.startswith(("seen = []", "for _ in range"))]
+    assert all("10 tensors held by `seen`" in shown for shown in leaks)
+    assert "`seen`" not in next(shown for source, shown in cells if source.startswith("seen.clear()"))
+    fragmented = next(shown for source, shown in cells if source.startswith("%%cudamem fragmented"))
+    assert "out of memory at In[" in fragmented
+    assert "fragmentation 50 %" in fragmented
+    assert "out of memory" not in next(shown for source, shown in cells if source.startswith("%%cudamem expandable"))
+    assert "+5.37 GiB" in cells[-1][1]

@@ -116,6 +116,18 @@ class Table:
         except (UsageError, ValueError) as error:
             raise self.refusal(error) from None
 
+    def parse_action(self, line: str, actions: Sequence[str]) -> tuple[str, dict[str, Any]]:
+        """The value of the argument ``action``, which is one of `actions`, and the values of the others.
+
+        Raises:
+            UsageError: As `parse`; or the action is unknown.
+        """
+        asked = self.parse(line)
+        action = asked.pop("action")
+        if action not in actions:
+            raise self.refusal(f"what is {action!r}? Expected one of {', '.join(actions)}.")
+        return action, asked
+
     def refusal(self, reason: object) -> UsageError:
         """The error that says what is wrong with a line, and how to write it."""
         return UsageError(f"{self._magic}: {reason}\n{self.usage()}")

@@ -98,8 +98,5 @@ def parse_line(line: str) -> tuple[str, WatchOptions]:
     Raises:
         UsageError: An action or option is unknown, or has a wrong value; the message ends with the usage.
     """
-    asked = LINE_TABLE.parse(line)
-    action = asked.pop("action")
-    if action not in ACTIONS:
-        raise LINE_TABLE.refusal(f"what is {action!r}? Expected one of {', '.join(ACTIONS)}.")
+    action, asked = LINE_TABLE.parse_action(line, ACTIONS)
     return action, WatchOptions(**asked)

@@ -14,7 +14,8 @@ from cudalens.sanitizer.replay import replay
 from cudalens.sanitizer.suppress import Suppressions, read_suppressions
 
 if TYPE_CHECKING:
-    from cudalens.sanitizer.live import RaceWarning, Sanitizer, Status, access, running, sanitize
+    from cudalens.sanitizer.live import RaceWarning, Sanitizer, access, running, sanitize
+    from cudalens.sanitizer.status import Status
 
 __all__ = [
     "Memory",

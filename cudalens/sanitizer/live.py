@@ -7,10 +7,9 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from os import PathLike
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -23,8 +22,10 @@ from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.log import Log
 from cudalens.sanitizer.mode import Mode
+from cudalens.sanitizer.settings import OnRace, checked_depth, checked_on_race, parse_kinds
+from cudalens.sanitizer.status import Status
 from cudalens.sanitizer.suppress import Suppressions, read_suppressions
-from cudalens.sanitizer.text import counted, describe, naming, summarize
+from cudalens.sanitizer.text import describe, naming
 from cudalens.sanitizer.watch import Watch
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from cudalens.frames import Trace
     from cudalens.sanitizer.findings import Finding
 
-OnRace = Literal["collect", "warn", "raise"]
 DEFAULT_STACK_DEPTH: Final = 16
 """Stack frames that a report shows of each access, unless the user says otherwise."""
 
@@ -46,60 +46,6 @@ _running: list[Sanitizer] = []
 
 class RaceWarning(UserWarning):
     """A race was found; given at the place of the later access."""
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How a sanitizer is doing.
-
-    Attributes:
-        is_on: Whether it watches.
-        num_launches: Operations on streams that it judged in its current or last run.
-        num_streams: Streams that these ran on.
-        num_findings: Races, one per pair of places and kind.
-        num_seen: How often races were seen in all.
-        num_hidden: How often one was seen that is suppressed, or of a kind that is not looked for.
-        num_allocations: Living allocations that it knows.
-        num_ranges: Ranges of bytes that it remembers accesses of.
-        num_forgotten: Ranges that it gave up because one allocation had too many: races with these are missed.
-        error: What went wrong in it, which ended the run; None while all is well.
-        missing: Callbacks that this torch lacks: what they would tell is not seen.
-        guessed: Triton kernels of which nobody could tell what they write: all that they were given counts as read.
-    """
-
-    is_on: bool
-    num_launches: int
-    num_streams: int
-    num_findings: int
-    num_seen: int
-    num_hidden: int
-    num_allocations: int
-    num_ranges: int
-    num_forgotten: int
-    error: str | None
-    missing: tuple[str, ...]
-    guessed: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        state = "on" if self.is_on else "off" if self.error is None else f"off, because of an error in it: {self.error}"
-        lines = [
-            f"stream-race sanitizer: {state}",
-            f"  {counted(self.num_launches, 'operation')} on {counted(self.num_streams, 'stream')} judged, "
-            f"{counted(self.num_allocations, 'allocation')} known",
-            f"  {summarize(self.num_findings, self.num_seen)}",
-        ]
-        if self.num_hidden:
-            lines.append(f"  {self.num_hidden:,} times one that is suppressed or not looked for")
-        if self.num_forgotten:
-            lines.append(f"  {self.num_forgotten:,} ranges given up: races with them are missed")
-        if self.missing:
-            lines.append(f"  this torch does not tell of: {', '.join(self.missing)}")
-        if self.guessed:
-            lines.append(
-                f"  not known what these kernels write, so all counts as read: {', '.join(self.guessed)}; "
-                "tell with cudalens.sanitizer.access(writes=…)"
-            )
-        return "\n".join(lines)
 
 
 class Sanitizer:
@@ -140,9 +86,9 @@ class Sanitizer:
         suppress: Iterable[str] | str = (),
         suppress_file: str | PathLike[str] | None = None,
     ) -> None:
-        self._on_race = _checked_on_race(on_race)
+        self._on_race = checked_on_race(on_race)
         self._kinds = parse_kinds(detect)
-        self.stack_depth = _checked_depth(stack_depth)
+        self.stack_depth = checked_depth(stack_depth)
         patterns = [suppress] if isinstance(suppress, str) else list(suppress)
         self._suppressions = Suppressions(patterns + (read_suppressions(suppress_file) if suppress_file else []))
         accepts: Callable[[Race], bool] = functools.partial(_is_asked_for, self._kinds, self._suppressions)
@@ -475,43 +421,3 @@ def _warn(race: Race) -> None:
     place: Any = race.second.place
     filename, line = getattr(place, "filename", "") or "<unknown>", getattr(place, "line", 0)
     warnings.warn_explicit(describe(race), RaceWarning, filename, line)
-
-
-def parse_kinds(detect: Iterable[RaceKind | str] | RaceKind | str | None) -> frozenset[RaceKind]:
-    """The kinds of races that a user named.
-
-    Args:
-        detect: `RaceKind` or its name in small letters, one or several; None for all.
-
-    Raises:
-        SanitizerError: One is unknown, or there is none.
-    """
-    if detect is None:
-        return frozenset(RaceKind)
-    names = [detect] if isinstance(detect, str | RaceKind) else list(detect)
-    if not names:
-        raise SanitizerError(f"no detector is named; expected some of {_kind_names()}.")
-    return frozenset(name if isinstance(name, RaceKind) else _kind(name) for name in names)
-
-
-def _kind(name: Any) -> RaceKind:
-    kind = RaceKind.__members__.get(str(name).strip().upper().replace("-", "_").replace(" ", "_"))
-    if kind is None:
-        raise SanitizerError(f"there is no detector {name!r}; expected some of {_kind_names()}.")
-    return kind
-
-
-def _kind_names() -> str:
-    return ", ".join(kind.name.lower() for kind in RaceKind)
-
-
-def _checked_on_race(on_race: Any) -> OnRace:
-    if on_race not in get_args(OnRace):
-        raise SanitizerError(f"on_race is {on_race!r}; expected one of {', '.join(get_args(OnRace))}.")
-    return on_race  # type: ignore[no-any-return]
-
-
-def _checked_depth(stack_depth: Any) -> int:
-    if not isinstance(stack_depth, int) or stack_depth < 1:
-        raise SanitizerError(f"stack_depth is {stack_depth!r}; expected a number of stack frames, at least 1.")
-    return stack_depth

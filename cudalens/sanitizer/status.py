@@ -1,0 +1,61 @@
+"""How a sanitizer is doing, in numbers and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cudalens.sanitizer.text import counted, summarize
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a sanitizer is doing.
+
+    Attributes:
+        is_on: Whether it watches.
+        num_launches: Operations on streams that it judged in its current or last run.
+        num_streams: Streams that these ran on.
+        num_findings: Races, one per pair of places and kind.
+        num_seen: How often races were seen in all.
+        num_hidden: How often one was seen that is suppressed, or of a kind that is not looked for.
+        num_allocations: Living allocations that it knows.
+        num_ranges: Ranges of bytes that it remembers accesses of.
+        num_forgotten: Ranges that it gave up because one allocation had too many: races with these are missed.
+        error: What went wrong in it, which ended the run; None while all is well.
+        missing: Callbacks that this torch lacks: what they would tell is not seen.
+        guessed: Triton kernels of which nobody could tell what they write: all that they were given counts as read.
+    """
+
+    is_on: bool
+    num_launches: int
+    num_streams: int
+    num_findings: int
+    num_seen: int
+    num_hidden: int
+    num_allocations: int
+    num_ranges: int
+    num_forgotten: int
+    error: str | None
+    missing: tuple[str, ...]
+    guessed: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        state = "on" if self.is_on else "off" if self.error is None else f"off, because of an error in it: {self.error}"
+        lines = [
+            f"stream-race sanitizer: {state}",
+            f"  {counted(self.num_launches, 'operation')} on {counted(self.num_streams, 'stream')} judged, "
+            f"{counted(self.num_allocations, 'allocation')} known",
+            f"  {summarize(self.num_findings, self.num_seen)}",
+        ]
+        if self.num_hidden:
+            lines.append(f"  {self.num_hidden:,} times one that is suppressed or not looked for")
+        if self.num_forgotten:
+            lines.append(f"  {self.num_forgotten:,} ranges given up: races with them are missed")
+        if self.missing:
+            lines.append(f"  this torch does not tell of: {', '.join(self.missing)}")
+        if self.guessed:
+            lines.append(
+                f"  not known what these kernels write, so all counts as read: {', '.join(self.guessed)}; "
+                "tell with cudalens.sanitizer.access(writes=…)"
+            )
+        return "\n".join(lines)

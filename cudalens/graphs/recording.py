@@ -65,7 +65,7 @@ class Recorder:
     def close(self) -> None:
         """Let go of the pool."""
         if self._holder is not None:
-            self._holder.reset()
+            self.backend.destroy(self._holder)
             self._holder = None
 
     @contextmanager

@@ -44,11 +44,11 @@ def load(shell: InteractiveShell) -> None:
 
 def unload(shell: InteractiveShell) -> None:
     """Take the magics out of `shell`, and with them a virtual device that a cell put in place; harmless without."""
-    end_device()
     for kind in _KINDS:
         end = getattr(shell.magics_manager.registry.get(kind.__name__), "end", None)
         if end is not None:
             end()
+    end_device()  # last: what ends may have something to give back to the device
     for transformers in (shell.input_transformers_cleanup, shell.ast_transformers):
         transformers[:] = [item for item in transformers if not isinstance(item, CellSyntax)]
     manager = shell.magics_manager

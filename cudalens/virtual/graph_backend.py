@@ -58,8 +58,9 @@ class VirtualGraphBackend:
         graph.replay()
 
     def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Let go of what `graph` holds; the device itself tells listeners."""
-        graph.reset()
+        """Let go of what `graph` holds; the device, which has freed it where it has ended, tells listeners."""
+        if not self._gpus.is_closed:  # afterwards torch's own class is back, which may be one without reset()
+            graph.reset()
 
     @contextmanager
     def allocate_to(self, pool: PoolId, device: int) -> Iterator[None]:

@@ -281,3 +281,17 @@ def test_profiling_around_it(cuda):
     assert cuda.run("%%cudaprofile\n%%cudagraph -v t\ny = x + 1").success
     assert counts(cuda["t"]) == [1, 1, 1, 0]
     assert cuda.kinds() == ["display", "display"]
+
+
+@pytest.mark.parametrize("is_off_before", [False, True], ids=["with the device", "after the device"])
+def test_unloading_lets_go_of_recorded_cells(cuda, is_off_before):
+    cuda.run("%%cudagraph\ny = x @ w")
+    if is_off_before:
+        cuda.run("%cudadevice off")
+    cuda.shell.run_line_magic("unload_ext", "cudalens")
+    assert virtual.active() is None
+    assert "cudagraph" not in cuda.shell.magics_manager.magics["cell"]
+    cuda.shell.run_line_magic("load_ext", "cudalens")
+    cuda.run(SETUP)
+    assert cuda.run("%%cudagraph -v t\ny = x @ w").success
+    assert counts(cuda["t"]) == [1, 1, 1, 0]

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.device.graph_backend import provided
 from cudalens.memory.names import NameSearch
 from cudalens.memory.objects import mro_of
 from cudalens.memory.roots import roots_of
@@ -74,6 +75,7 @@ class CellTracker:
         self._namespace, self._shell = namespace, shell
         self._blocks: dict[Address, _Known] = {}
         self._counts: tuple[tuple[int, ...], ...] | None = None
+        self._owner: Any = None  # whose memory was looked at last: None for a real device's
         self._running: list[tuple[Callable[[], str], int]] = []
 
     def on(self) -> None:
@@ -88,7 +90,7 @@ class CellTracker:
             _trackers.remove(self)
         self._blocks.clear()
         self._running.clear()
-        self._counts = None
+        self._counts = self._owner = None
 
     @property
     def is_on(self) -> bool:
@@ -140,6 +142,7 @@ class CellTracker:
 
     def _look(self, cell: str | None) -> int:
         """Take what is new since the last look for `cell`'s; returns the bytes of what is gone that was another's."""
+        self._forget_ended_device()
         counts, before = allocation_counts(), self._counts
         if counts == before:
             return 0
@@ -159,6 +162,12 @@ class CellTracker:
                 known.storage = storages.get(address)
         self._blocks = blocks
         return freed
+
+    def _forget_ended_device(self) -> None:
+        """Memory of a virtual device that has ended, or of a real one behind it, was not freed by the cell."""
+        owner = provided(0)
+        if owner is not self._owner:
+            self._blocks, self._counts, self._owner = {}, None, owner
 
     def _names(self, error: BaseException | None) -> dict[Address, list[str]]:
         """Names by the begin of their block."""

@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 
+import cudalens.virtual as virtual
 from cudalens import memory_snapshot
 from cudalens.memory.leaks import CellTracker, watched_cells
 from cudalens.memory.saved import can_look
@@ -156,3 +157,27 @@ def test_switched_on_twice_it_counts_once(run):
     run.tracker.on()
     run("x = torch.zeros(1 << 20, device='cuda')")
     assert len(watched_cells()) == 1
+
+
+def test_what_ends_with_its_device_was_not_freed_by_the_cell(run, space, device):
+    run("kept = torch.zeros(1 << 20, device='cuda')")
+    space["device"] = device
+    left = run("device.disable()")
+    assert (left.sizes, left.freed_bytes) == ((), 0)
+    assert watched_cells() == {}
+    with virtual.device("a100"):
+        left = run("other = torch.zeros(1 << 18, device='cuda')")
+        assert held(left) == [(MIB, "other")]
+        assert left.freed_bytes == 0
+
+
+def test_a_device_in_place_of_another_begins_anew(run, space, device):
+    run("kept = torch.zeros(1 << 20, device='cuda')")
+    other = virtual.device("a100")
+    space.update(device=device, other=other)
+    try:
+        left = run("device.disable(); other.__enter__(); new = torch.zeros(1 << 18, device='cuda')")
+        assert held(left) == [(MIB, "new")]
+        assert left.freed_bytes == 0
+    finally:
+        other.disable()

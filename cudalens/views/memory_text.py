@@ -23,6 +23,8 @@ _MAX_NAME: Final = 48
 _MAX_NAMED: Final = 2
 _USUAL_POOL: Final = (0, 0)
 _PLACES: Final = ("In[",)
+_PLACE_LINE: Final = re.compile(r"(.+?:\d+) ")
+"""Of a line of a stack, ``file:line function``: the place. Functions of C++ may hold spaces, and have no place."""
 _TRIED: Final = re.compile(r"OutOfMemoryError: .*Tried to allocate ([\d.]+ \w+)")
 _OF_EXCEPTION: Final = {
     "<exception>": "variables of the functions that raised",
@@ -310,9 +312,10 @@ def _key_words(key: Any, by: str) -> str:
         return "not recorded" if pd.isna(key) else str(key)
     if by != "stack":
         return units.shorten(key, _MAX_NAME)
-    entries = [line.rpartition(" ")[0] for line in key.split("\n")]
+    lines = key.split("\n")
+    entries = [match[1] for line in lines if (match := _PLACE_LINE.match(line)) is not None]
     own = [entry for entry in entries if entry.startswith(_PLACES)]
-    own = own or [entry for entry in entries if entry and not is_library(entry)] or entries[:1]
+    own = own or [entry for entry in entries if not is_library(entry)] or entries[:1] or ["native code"]
     return units.shorten(_base(own[0]), _MAX_NAME)
 
 

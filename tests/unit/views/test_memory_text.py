@@ -138,3 +138,14 @@ def test_broken_names_in_a_file_are_no_names(trace):
     for written in ("[", "{}", "[1, 2]", "null", "x"):
         blocks = trace.blocks.assign(names=pd.Categorical([written, None]))
         assert "10.0 MiB left" in memory_text.verdict(trace.replace(blocks=blocks))
+
+
+def test_a_diff_names_the_place_behind_native_stack_frames():
+    gather = {"filename": "??", "name": "torch::CapturedTraceback::gather(bool, bool, bool)", "line": 0}
+    raw = snapshot((0, 10, "active_allocated"), (10, 30, "active_allocated"))
+    stacks = [gather, {"filename": "/a b/train.py", "name": "train", "line": 12}], [gather]
+    for block, frames in zip(raw["segments"][0]["blocks"], stacks, strict=True):
+        block["frames"] = frames
+    diff = trace_of(snapshot((0, 0, "inactive"))).memory_diff(trace_of(raw))
+    rows = [line.split("  ")[0] for line in str(diff).splitlines()[4:]]
+    assert rows == ["native code", "train.py:12"]

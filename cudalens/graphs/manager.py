@@ -22,6 +22,7 @@ from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.tree import RERECORD_LIMIT, GraphTree
 from cudalens.graphs.variants import device_index, name_of, new_variant, place_of, why_new
+from cudalens.graphs.watching import is_watched
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,7 +203,7 @@ class GraphManager(GraphTree):
         Raises:
             GraphError: The manager is freed, or somebody else's capture is under way.
         """
-        if inside.is_on:  # part of the function that is being warmed up or recorded
+        if inside.is_on or is_watched():  # part of the function that is being warmed up or recorded
             return function.call(*args, **kwargs)
         if self._is_closed:
             raise GraphError(
@@ -222,11 +223,11 @@ class GraphManager(GraphTree):
             return self._run_plain(function, args, kwargs, function.skip)
         with self._lock, self._working():
             variant, leaves = self._variant(function, args, kwargs)
-            if isinstance(variant, Finding):
-                return self._run_plain(function, args, kwargs, variant)
-            if variant.skip is not None:
-                return self._run_plain(function, args, kwargs, variant.skip)
-            return self._run_variant(variant, leaves)
+            finding = variant if isinstance(variant, Finding) else variant.skip
+            if not isinstance(variant, Finding) and finding is None:
+                return self._run_variant(variant, leaves)
+        assert finding is not None
+        return self._run_plain(function, args, kwargs, finding)  # without the lock: it may wait for a backward
 
     @contextmanager
     def _working(self) -> Iterator[None]:

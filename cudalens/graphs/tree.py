@@ -31,7 +31,7 @@ from cudalens.graphs.recording import NotRecordedError, Recorder
 from cudalens.graphs.steps import Stale, Steps, rescue_gradients
 from cudalens.graphs.variants import learn, overwritten
 from cudalens.graphs.warmup import WarmupNode, tell_of_backward, warm_up
-from cudalens.graphs.watching import Watch
+from cudalens.graphs.watching import Watch, is_watched
 
 RERECORD_LIMIT: Final = 64
 """Recordings of one function, beyond its first, that addresses, liveness, sizes and values may bring about."""
@@ -73,7 +73,7 @@ class GraphTree:
         self._addresses: set[int] = set()
         self._steps = Steps()
         self._variant_ids, self._node_ids = itertools.count(), itertools.count()
-        self._last_stream = 0
+        self._last_stream: torch.cuda.Stream | None = None
 
     @property
     def current(self) -> GraphNode | WarmupNode | None:
@@ -133,16 +133,22 @@ class GraphTree:
         Returns:
             The gradients of its differentiable inputs; None for one that has none.
         """
-        with self._lock:
+        # Autograd runs this on a thread of its own. Whoever holds the lock may be the one that waits for this backward.
+        is_mine = self._lock.acquire(blocking=False)
+        try:
             key = (frozenset(given), *map(arguments.key_of, leaves))
             variant = node.backwards.get(key)
             if variant is None:
                 variant = node.backwards[key] = backward_variant(next(self._variant_ids), node, given, leaves)
-            if inside.is_on or variant.skip is not None or torch.cuda.is_current_stream_capturing():
+            is_part = inside.is_on or is_watched() or torch.cuda.is_current_stream_capturing()
+            if is_part or not is_mine or variant.skip is not None:
                 self._steps.backward_ran()
                 return list(self._eager(variant, leaves))
             outputs, _ = self.run(variant, leaves)
             return list(outputs)
+        finally:
+            if is_mine:
+                self._lock.release()
 
     def run(self, variant: Variant, leaves: list[Any], *, begins_step: bool = False) -> tuple[Any, GraphNode | None]:
         """Warm up, record, replay or skip, as the state of the tree has it.
@@ -247,6 +253,7 @@ class GraphTree:
 
     def _prepare(self, leaves: list[Any]) -> None:
         """Before a warmup or a recording: the allocator's books are true, and no argument lies in freed memory."""
+        self._follow_stream()
         if self._stale:
             self._clone_stale(leaves, range(len(leaves)))
             self._drop_stale()
@@ -264,7 +271,7 @@ class GraphTree:
             storage = ref.storage()
             if storage is not None:
                 live.setdefault(ref.address, storage)
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(self.device)
         self.backend.restore(self._recorder.pool, self.device, current.state, list(live.values()), dead)
 
     def _warm_up(self, variant: Variant, leaves: list[Any]) -> Any:
@@ -362,7 +369,8 @@ class GraphTree:
         if self._stale:
             self._clone_stale(leaves, node.returned_leaves)
             self._drop_stale()
-        node.launch()
+        with torch.cuda.device(self.device):  # events are recorded on the current device's stream
+            node.launch()
         node.copy_back(leaves)
         self._current, self.state = node, State.EXECUTION
         self._steps.ran(node.variant)
@@ -374,12 +382,11 @@ class GraphTree:
 
     def _follow_stream(self) -> None:
         """Replays share memory, so one on another stream than the last waits for it."""
-        stream = torch.cuda.current_stream(self.device)
-        number = stream.cuda_stream
-        if number != self._last_stream:
-            if self._last_stream:
-                stream.wait_stream(_external(self._last_stream, self.device))
-            self._last_stream = number
+        stream, last = torch.cuda.current_stream(self.device), self._last_stream
+        if last is None or stream.cuda_stream != last.cuda_stream:
+            if last is not None:
+                stream.wait_stream(last)
+            self._last_stream = stream
 
     def _made_recorder(self) -> Recorder:
         if self._recorder is None:
@@ -414,7 +421,3 @@ class GraphTree:
         if node.graph is not None:
             self.backend.destroy(node.graph)
             node.graph = None
-
-
-def _external(stream: int, device: int) -> torch.cuda.Stream:
-    return torch.cuda.ExternalStream(stream, device=device)  # type: ignore[no-untyped-call]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from cudalens.device.stacks import Place, place
 from cudalens.graphs.liveness import OutputRef, span, storage_id
@@ -225,6 +225,11 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _find(self, reason: Reason, what: str, here: Place) -> None:
         if all(finding.reason is not reason for finding in self.findings):
             self.findings.append(Finding(reason, what, here))
+
+
+def is_watched() -> bool:
+    """Whether this thread runs a function of a manager, or a part of it that autograd took to a thread of its own."""
+    return any(isinstance(mode, Watch) for mode in _get_current_dispatch_mode_stack())
 
 
 def _address(tensor: torch.Tensor) -> int:

@@ -5,7 +5,10 @@ They are those of torch/_inductor/cudagraph_trees.py, from torch 2.9 to 2.13. Bu
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast
@@ -37,6 +40,7 @@ _NEEDED: Final = (
     "_cuda_releasePool",
     "_cuda_setCheckpointPoolState",
     "_free_And_Remove_DeleterFn",
+    "_has_Standard_Deleter",
     "_set_storage_access_error_msg",
     "_set_storage_data_ptr_access_error_msg",
     "_tensors_data_ptrs_at_indices_equal",
@@ -60,6 +64,11 @@ def _real() -> GraphBackend:
             f"torch {torch.__version__} lacks {', '.join(missing)}, which graph trees need. Use a CUDA build of torch "
             "2.9 to 2.13, or a virtual device (`%cudadevice virtual h100`)."
         )
+    if (allocator := torch.cuda.get_allocator_backend()) != "native":
+        raise GraphError(
+            f"graph trees need torch's own caching allocator, and this process has {allocator}. Leave `backend:` out "
+            "of PYTORCH_CUDA_ALLOC_CONF and restart."
+        )
     return CudaBackend()
 
 
@@ -78,6 +87,8 @@ class CudaBackend:
                 yield
             is_valid = True
         finally:
+            if not _has_ended(graph):
+                _recover(graph, pool, stream)
             hooks.emit(hooks.CaptureEnded(id(graph), stream.cuda_stream, is_valid))
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
@@ -144,8 +155,9 @@ class CudaBackend:
         return place.flagged(made)
 
     def disown(self, storage: torch.UntypedStorage) -> None:
-        """Give the block of `storage` back now."""
-        torch._C._free_And_Remove_DeleterFn(storage._cdata)
+        """Give the block of `storage` back now, unless it came from elsewhere than torch's allocator."""
+        if torch._C._has_Standard_Deleter(storage._cdata):
+            torch._C._free_And_Remove_DeleterFn(storage._cdata)
 
     def spoil(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
         """Whoever touches the data of `storage` from now on gets `message`."""
@@ -183,15 +195,52 @@ class CudaBackend:
         torch.cuda.empty_cache()
 
 
+_unfinished: Final[list[torch.cuda.CUDAGraph]] = []
+"""Graphs whose capture could not be ended: torch's allocators go on asking them whose memory a capture's is."""
+
+
+def _has_ended(graph: torch.cuda.CUDAGraph) -> bool:
+    try:
+        graph.pool()
+    except RuntimeError:  # torch says so of a graph whose capture was not ended
+        return False
+    return True
+
+
+def _recover(graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> None:
+    """Undo what torch leaves where a capture cannot be ended (`CUDAGraph::capture_end` stops at the first error).
+
+    Its allocator still sends a capture's memory to `pool` and holds the pool for `graph`; before torch 2.10 the default
+    generator believes to be captured, which the end of any other capture corrects.
+    """
+    _unfinished.append(graph)
+    try:
+        torch._C._cuda_endAllocateToPool(stream.device_index, pool)
+    except RuntimeError:  # that much was done
+        return
+    torch._C._cuda_releasePool(stream.device_index, pool)
+    with warnings.catch_warnings(), contextlib.suppress(RuntimeError):
+        warnings.filterwarnings("ignore", message=".*CUDA Graph is empty.*")
+        with capture_alone(torch.cuda.CUDAGraph(), pool, stream):
+            pass
+
+
 def _storage_at(place: TensorPlace, device: torch.device) -> torch.UntypedStorage:
     made: Any = torch._C._construct_storage_from_data_pointer(place.address, device, place.num_bytes)
     return cast("torch.UntypedStorage", made)
 
 
+@functools.cache
+def _without_traces() -> dict[str, bool]:
+    """Keeps the memory history out of a snapshot, where torch (2.10 on) can."""
+    known = inspect.signature(torch.cuda.memory_snapshot).parameters
+    return {"include_traces": False} if "include_traces" in known else {}
+
+
 def _segments(pool: PoolId, device: int) -> list[dict[str, Any]]:
     return [
         segment
-        for segment in torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
+        for segment in torch.cuda.memory_snapshot(pool, **_without_traces())  # type: ignore[no-untyped-call]
         if tuple(segment["segment_pool_id"]) == tuple(pool) and segment["device"] == device
     ]
 

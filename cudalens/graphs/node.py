@@ -201,8 +201,8 @@ class GraphNode:
         try:
             found = [leaves[n] for n in self._fixed_leaves] + [held[key] for held, key in self._looked_up]
             return self._backend.same_addresses(found, self._addresses)
-        except (LookupError, AttributeError, TypeError, ValueError):  # a name is gone, or no tensor any more
-            return False
+        except (LookupError, AttributeError, TypeError, ValueError, RuntimeError):
+            return False  # a name is gone, or no tensor any more (torch's own comparison has a RuntimeError for that)
 
     def mismatch(self, leaves: Sequence[Any]) -> Finding:
         """Why `fits` says no."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cudalens.frames import Problem
-from cudalens.memory.snapshot import MAX_ENTRIES, History, raw_snapshot, require_device
+from cudalens.memory.snapshot import MAX_ENTRIES, History, raw_snapshot, require_device, require_still
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,8 +75,13 @@ class MemoryCollector:
             self._history.start()
 
     def stop(self) -> None:
-        """Take the snapshot, leave the history as it was before, and look who holds what."""
+        """Take the snapshot, leave the history as it was before, and look who holds what.
+
+        Raises:
+            MemorySnapshotError: The device has ended since the start.
+        """
         try:
+            require_still()
             raw = raw_snapshot()
             if self._history is not None:
                 raw = self._history.since_start(raw)

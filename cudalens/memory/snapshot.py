@@ -19,6 +19,10 @@ _NO_DEVICE: Final = (
     "there is no CUDA device whose memory could be looked at. On a machine without one, `%cudadevice virtual h100` or "
     "cudalens.virtual.device('h100') puts a modelled one in its place."
 )
+_ENDED: Final = (
+    "the virtual device ended before its memory could be looked at, and its memory with it. Switch it off in a cell of "
+    "its own."
+)
 Marks = tuple[tuple[Any, ...] | None, ...]
 Address = tuple[int, int]
 """Device index, and address of a storage."""
@@ -62,6 +66,16 @@ def raw_snapshot(*, with_history: bool = True) -> dict[str, Any]:
         except (TypeError, RuntimeError):  # torch before 2.12 takes an id of two numbers
             pass
     return function(None)
+
+
+def require_still() -> None:
+    """Nothing, while the device is there whose memory is looked at.
+
+    Raises:
+        MemorySnapshotError: It was a virtual one, and has ended.
+    """
+    if not has_device():
+        raise MemorySnapshotError(_ENDED)
 
 
 def is_recording() -> bool:
@@ -113,8 +127,8 @@ class History:
         return snapshot | {"device_traces": list(traces)}
 
     def stop(self) -> None:
-        """Leave the history as it was: off, or the program's own. Harmless when it is off."""
-        if self._is_on and not self.is_borrowed:
+        """Leave the history as it was: off, or the program's own. Harmless when it is off, or its device has ended."""
+        if self._is_on and not self.is_borrowed and has_device():
             _record(None)
         self._is_on = False
 

@@ -200,6 +200,19 @@ def test_unloading_ends_the_watch(cuda):
     cuda.shell.run_line_magic("load_ext", "cudalens")
 
 
+@pytest.mark.parametrize("magic", ["%cudadevice off", "%unload_ext cudalens"])
+def test_a_cell_that_ends_the_device_is_told_why_nothing_is_shown(cuda, magic):
+    assert cuda.run(f"%%cudamem\n{magic}\nz = 3").success
+    assert cuda["z"] == 3
+    told = cuda.capsys.readouterr()
+    assert "the virtual device ended before its memory could be looked at" in told.out + told.err
+    cuda.shell.extension_manager.load_extension("cudalens")
+    cuda.run("%cudadevice virtual h100")
+    assert cuda.run("%%cudamem -v t\ny = torch.zeros(1 << 20, device='cuda')").success
+    assert len(cuda["t"].blocks.query("state == 'active_allocated'")) == 1
+    assert not history_is_on()
+
+
 def test_two_snapshots_differ_by_stack_category_and_holder(cuda):
     cuda.run(MODEL)
     cuda.run("%%cudamem before -q\nx = x + 1")

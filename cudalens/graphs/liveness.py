@@ -25,13 +25,13 @@ class OutputRef:
         kept: The tensor that the node hands out again; None where it makes a new one each time.
     """
 
-    __slots__ = ("_base", "_ref", "_tensor", "address", "kept", "num_bytes")
+    __slots__ = ("_base", "_ref", "_tensor", "_wrapped", "address", "kept", "num_bytes")
 
     def __init__(self, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
         self.address, self.num_bytes = storage.data_ptr(), storage.nbytes()
         self.kept: torch.Tensor | None = None
-        self._base = 0
+        self._base = self._wrapped = 0
         self._ref: Any = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         self._tensor: Any = _weak(tensor)
 
@@ -40,6 +40,7 @@ class OutputRef:
         self.point_to(tensor)
         self.kept = tensor
         self._base = _use_count(self._ref.cdata)
+        self._wrapped = sys.getrefcount(tensor.untyped_storage())
 
     def point_to(self, tensor: torch.Tensor) -> None:
         """Another tensor stands for the output from now on."""
@@ -55,7 +56,10 @@ class OutputRef:
         """Whether anybody but the node holds the output, or something that shares its storage."""
         if self.kept is None:
             return _use_count(self._ref.cdata) > 0
-        return _references(self.kept) > _LEAST or _use_count(self._ref.cdata) > self._base
+        if _references(self.kept) > _LEAST or _use_count(self._ref.cdata) > self._base:
+            return True
+        # Python's own object of the storage: from torch 2.10 on it counts in C++ whether or not somebody holds it.
+        return sys.getrefcount(self.kept.untyped_storage()) > self._wrapped
 
     def storage(self) -> torch.UntypedStorage | None:
         """The storage; None where it is gone."""

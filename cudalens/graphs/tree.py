@@ -240,7 +240,7 @@ class GraphTree:
         if not self._stale:
             return
         stale, self._stale = self._stale, []
-        for item in stale:
+        for item in {item.ref.address: item for item in stale}.values():  # one owner of each piece of memory
             item.drop(self.backend)
 
     def _clone_stale(self, leaves: list[Any], positions: Iterable[int]) -> None:

@@ -70,3 +70,19 @@ def test_another_functions_recordings_go_on_replaying() -> None:
     four_calls(kept)
     assert manager.functions[0].counts.replays > replays
     assert len(manager.nodes()) == 1
+
+
+def test_a_storage_that_is_held_alone_keeps_the_output_alive() -> None:
+    manager = cudalens.graphs.GraphManager()
+    function = manager.wrap(lambda x: x * 2)
+    for _ in range(3):
+        function(torch.ones(8, device="cuda"))
+    storage = function(torch.ones(8, device="cuda")).untyped_storage()
+    assert manager.current is not None
+    assert not manager.current.is_over()
+    function(torch.zeros(8, device="cuda"))
+    with pytest.raises(RuntimeError, match="a later step has overwritten it"):
+        storage.cpu()
+    del storage
+    function(torch.zeros(8, device="cuda"))
+    assert manager.current.is_over()

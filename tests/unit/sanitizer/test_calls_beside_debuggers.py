@@ -136,7 +136,7 @@ def test_pdb_in_a_watched_cell():
     def session(meet):
         told = io.StringIO()
         commands = "where\nup\np 'here'\ndown\nnext\nreturn\nnext\nnext\ncontinue\n"
-        debugger = pdb.Pdb(stdin=io.StringIO(commands), stdout=told)
+        debugger = pdb.Pdb(stdin=io.StringIO(commands), stdout=told, nosigint=True)
         debugger.use_rawinput = False
         debugger.prompt = ""
         assert program(lambda: debugger.set_trace(sys._getframe().f_back))(meet) == 3

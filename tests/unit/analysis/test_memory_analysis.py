@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from snapshots_simulated import SLOT, SLOTS, played, rounded
 
@@ -53,6 +53,9 @@ def snapshot_of(*allocators):
 def test_every_row_says_what_was_held_after_it(steps, num_before):
     allocator = played(steps, num_before)
     memory = traced(snapshot_of(allocator)).memory
+    actions = set(memory["action"])
+    # With completed releases alone, nothing tells one that was asked for before the history from one without a wait.
+    assume("free_completed" not in actions or "free_requested" in actions)
     for name in TOTALS:
         assert memory[name].tolist() == [state[name] for state in allocator.states]
 

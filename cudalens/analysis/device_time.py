@@ -55,7 +55,7 @@ def device_time(trace: Trace) -> pd.Series:
         return pd.Series(pd.NA, index=list(FIELDS), dtype="Int64", name="device_time")
     start = events["ts"].to_numpy()
     end = start + events["dur"].to_numpy()
-    comm_name = _is_comm(events["name"].array)
+    comm_name = is_communication(events["name"].array)
     busy, comp, comm, mem = (
         union(start[rows], end[rows])
         for rows in (work, work & kernel & ~comm_name, work & kernel & comm_name, work & ~kernel)
@@ -71,7 +71,8 @@ def _by_kind(comp: Intervals, comm: Intervals, mem: Intervals) -> tuple[int, ...
     return tuple(length(part) for part in parts)
 
 
-def _is_comm(names: pd.Categorical) -> NDArray[np.bool_]:
+def is_communication(names: pd.Categorical) -> NDArray[np.bool_]:
+    """True for each name that is a collective's kernel (NCCL's and RCCL's), shape (n,)."""
     hits = np.array([_COMM.match(name) is not None for name in names.categories] + [False])
     found: NDArray[np.bool_] = hits[names.codes]
     return found

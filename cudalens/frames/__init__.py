@@ -26,6 +26,7 @@ from cudalens.frames.catalog import (
 )
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import DeviceInfo, Judged, Problem, RunInfo
+from cudalens.frames.ranks import Ranks
 from cudalens.frames.stacks import StackTable
 from cudalens.frames.sync_kinds import SyncKind
 from cudalens.frames.trace import Trace
@@ -45,6 +46,7 @@ __all__ = [
     "DeviceInfo",
     "Judged",
     "Problem",
+    "Ranks",
     "RawRows",
     "RunInfo",
     "StackTable",

@@ -112,6 +112,10 @@ class Trace:
         """The verdict and the largest costs; prints as text, shows as a table in a notebook."""
         return _doors.open_door("summary", self)
 
+    def figure(self, analysis: str, **options: Any) -> Any:
+        """A plotly figure of the analysis called `analysis` (``"idle_time"``, say); a wrong name lists them all."""
+        return _doors.open_door("figure", self, analysis, **options)
+
     def graph_tree(self) -> Any:
         """The CUDA graphs alone: their tree, what did not replay and why; prints as text, shows as a table of rows."""
         return _doors.open_door("graph_tree", self)

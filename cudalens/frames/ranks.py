@@ -1,0 +1,42 @@
+"""`Ranks`: the Traces of one distributed job, by rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cudalens.frames.info import Problem
+from cudalens.frames.trace import Trace
+
+
+class Ranks(Mapping[int, Trace]):
+    """The Traces of one distributed job, by rank, in order of rank.
+
+    Analyses that take a Trace and give a frame take Ranks as well: their frames then begin with a column ``rank``.
+
+    Attributes:
+        name: What the job is called (its folder's name, say).
+        problems: What is wrong with the set: a rank that is missing, a file of another job, a damaged one.
+    """
+
+    def __init__(self, traces: Mapping[int, Trace], *, name: str, problems: tuple[Problem, ...] = ()) -> None:
+        self._traces = dict(sorted(traces.items()))
+        self.name = name
+        self.problems = problems
+
+    def __getitem__(self, rank: int) -> Trace:
+        try:
+            return self._traces[rank]
+        except KeyError:
+            known = ", ".join(map(str, self._traces)) or "none"
+            raise KeyError(f"there is no rank {rank!r} in '{self.name}'; there are: {known}") from None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._traces)
+
+    def __len__(self) -> int:
+        return len(self._traces)
+
+    def __repr__(self) -> str:
+        """One cheap line."""
+        damage = f", {len(self.problems)} kinds of problems" if self.problems else ""
+        return f"<cudalens.Ranks '{self.name}': {len(self)} ranks{damage}>"

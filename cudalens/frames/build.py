@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import tree
 from cudalens.frames.catalog import Column, columns_of, missing_array
+from cudalens.frames.forward import forward_rows
 
 Ints = NDArray[np.int64]
 
@@ -43,7 +44,7 @@ RUNTIME_CATEGORIES: Final = (
 
 STEP_PREFIX: Final = "ProfilerStep#"
 
-_LINKS: Final = frozenset({"parent", "depth", "self_dur", "launch", "step"})
+_LINKS: Final = frozenset({"parent", "depth", "self_dur", "launch", "forward", "step"})
 
 
 def nullable(values: NDArray[Any], mask: NDArray[np.bool_]) -> pd.arrays.IntegerArray | pd.arrays.FloatingArray:
@@ -75,18 +76,23 @@ class RawRows:
 
 
 def build_events(
-    columns: Mapping[str, Any], *, async_mask: NDArray[np.bool_] | None = None, parent: Ints | None = None
+    columns: Mapping[str, Any],
+    *,
+    async_mask: NDArray[np.bool_] | None = None,
+    parent: Ints | None = None,
+    thread_numbers: Mapping[int, int] | None = None,
 ) -> pd.DataFrame:
     """The events frame from raw columns.
 
     Args:
         columns: At least ``ts``, ``dur``, ``name``, ``cat``; each an array of the catalog's dtype, length n, in any
-            order of rows. What is absent is missing. ``parent``, ``depth``, ``self_dur``, ``launch`` and ``step`` are
-            always computed here.
+            order of rows. What is absent is missing. ``parent``, ``depth``, ``self_dur``, ``launch``, ``forward`` and
+            ``step`` are always computed here.
         async_mask: True for host rows that started and ended on different threads: they take no place in a tree, and
             have no self time, since no thread was busy with them throughout.
         parent: Number of the row, in the order given, that encloses each row, -1 for none; it begins no later, ends no
             earlier and stands before it. Without it the times tell.
+        thread_numbers: torch's own id of each host thread by tid, which ``fwd_tid`` names; without it the rows tell.
 
     Returns:
         The frame, rows sorted by (ts, longest first), with the catalog's columns and dtypes.
@@ -103,6 +109,7 @@ def build_events(
     if async_mask is not None:
         async_mask = async_mask if is_sorted else async_mask[order]
     arrays |= _links(arrays, async_mask, None if parent is None else _reordered(parent, order))
+    arrays["forward"] = _as_rows(forward_rows(arrays, thread_numbers))
     return pd.DataFrame({c.name: arrays[c.name] for c in columns_of("events")}, copy=False)
 
 

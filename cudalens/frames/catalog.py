@@ -87,6 +87,15 @@ EVENTS: Final = (
         "host work, or not recorded",
         names="events",
     ),
+    Column(
+        "forward",
+        "Int64",
+        "",
+        "row of the forward operator whose backward this is",
+        "no backward function, or its forward was not recorded",
+        names="events",
+        since=4,
+    ),
     Column("step", "Int64", "", "profiler step", "outside any step", "ProfilerStep#N"),
     Column("num_bytes", "Int64", "bytes", "moved by a copy, set by a memset", "not a copy", "args.bytes"),
     Column(

@@ -1,6 +1,6 @@
 """Saving a Trace as one file, and reading it back exactly: a zip of Parquet and JSON, never pickle.
 
-Layout, version 3: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
+Layout, version 4: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
 ``<frame>.parquet`` holds a frame's columns, categoricals as codes. Files are foreign when they are read: member names,
 sizes, versions, columns, dtypes and codes are checked before anything is built. ``FRAMES_SINCE`` and
 ``Column.since`` of the catalog say which frames and columns older versions do not have.
@@ -26,7 +26,7 @@ from cudalens.frames.catalog import FRAMES, FRAMES_SINCE, Column, columns_of, em
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
 
-VERSION: Final = 3
+VERSION: Final = 4
 SUFFIX: Final = ".cudalens"
 _HEAD: Final = "trace.json"
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the zip format's earliest date: the same Trace gives the same bytes

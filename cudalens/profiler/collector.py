@@ -111,7 +111,9 @@ def build_frames(
         rows = without_own_threads(rows)
         if overlay is not None:
             rows = overlay.lay_over(rows)
-        events = build_events(rows.events, async_mask=rows.async_mask, parent=rows.parent)
+        events = build_events(
+            rows.events, async_mask=rows.async_mask, parent=rows.parent, thread_numbers=found.thread_numbers
+        )
         frames = {"events": events}
         frames |= ancestry.python_columns(events, options, found.thread_numbers)
         if rows.memory is not None:

@@ -157,7 +157,7 @@ def read(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> Read:
     name_codes, names = _distinct(name_codes, list(map(kineto.demangled, names)))
     columns = _columns(ints, texts, name_codes, names, options, uses_cuda=uses_cuda)
     columns |= _autograd(ints, events)
-    threads = _thread_numbers(ints) if options.traces_python else {}
+    threads = _thread_numbers(ints) if options.traces_python or "fwd_tid" in columns else {}
     return Read(columns, _async(ints), threads, memory)
 
 

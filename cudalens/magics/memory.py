@@ -37,7 +37,7 @@ class CudamemMagics(Magics):
 
         ``%%cudamem`` on top of a cell follows what the cell allocates and frees, and shows its peak and what it left.
         ``%cudamem snapshot NAME`` looks at what is there now and keeps it in ``cudalens.runs``; ``%cudamem diff A B``
-        tells what the second of two snapshots holds that the first did not. ``%cudamem leaks on`` tells after each cell
+        tells what the second of two snapshots (now, of a single one) holds that the first did not. ``%cudamem leaks on`` tells after each cell
         what it left alive and which variables hold it; ``leaks`` lists all cells, ``leaks off`` ends that.
 
         A cell that runs out of memory shows who holds it, with ``%%cudamem`` on top and after ``leaks on``.
@@ -81,7 +81,10 @@ class CudamemMagics(Magics):
                 complain(f"{LINE_MAGIC}: {file} was not written: {type(error).__name__}: {error}")
 
     def _diff(self, options: MemoryOptions) -> None:
-        before, after = (self._trace_of(word) for word in options.words)
+        from cudalens.remembered import memory_snapshot
+
+        before, *others = (self._trace_of(word) for word in options.words)
+        after = others[0] if others else memory_snapshot("now", keep=False, shell=self._user_shell)
         display(self._user_shell, before.memory_diff(after, by=options.by))
 
     def _trace_of(self, word: str) -> Trace:

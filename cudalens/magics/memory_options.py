@@ -73,7 +73,8 @@ _LINE: Final = (
     value(
         "words",
         nargs="*",
-        help="Of snapshot: the NAME to keep it under. Of diff: A and B, names of runs, variables or files. "
+        help="Of snapshot: the NAME to keep it under. Of diff: A and B (now, where it is left out), names of runs, "
+        "variables or files. "
         "Of leaks: on, off, report (the default) or clear.",
     ),
     value("--by", metavar="WHAT", default="stack", help=f"Of diff: {', '.join(_BY[:-1])} or {_BY[-1]}."),
@@ -110,7 +111,7 @@ def parse_line(line: str) -> tuple[str, MemoryOptions]:
 def _check_words(action: str, words: list[str]) -> None:
     if action == "snapshot" and len(words) > 1:
         raise LINE_TABLE.refusal(f"snapshot takes one NAME, not {len(words)} words.")
-    if action == "diff" and len(words) != 2:
-        raise LINE_TABLE.refusal("diff takes two snapshots: names of runs, variables or files.")
+    if action == "diff" and len(words) not in (1, 2):
+        raise LINE_TABLE.refusal("diff takes one or two snapshots: names of runs, variables or files.")
     if action == "leaks" and (len(words) > 1 or (words and words[0] not in SWITCHES)):
         raise LINE_TABLE.refusal(f"leaks {' '.join(words)}: expected one of {', '.join(SWITCHES)}.")

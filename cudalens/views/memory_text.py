@@ -88,9 +88,12 @@ def _left(trace: Trace) -> str:
         blocks = blocks[blocks["alloc"].notna().to_numpy()]
         if blocks.empty:
             return "nothing of it left"
-    amount = "" if trace.memory.empty else f"{units.size(int(blocks['num_bytes'].sum()))} left"
-    words = _held(blocks) if blocks["num_tensors"].notna().any() else ""
-    return ": ".join(part for part in (amount, words) if part)
+    waits = (blocks["state"] == "active_pending_free").to_numpy()
+    held, pending = blocks[~waits], int(blocks["num_bytes"][waits].sum())
+    amount = "" if trace.memory.empty else f"{units.size(int(held['num_bytes'].sum()))} left"
+    words = _held(held) if held["num_tensors"].notna().any() else ""
+    told = ": ".join(part for part in (amount, words) if part)
+    return "; ".join([told] * bool(told) + [f"{units.size(pending)} freed that wait for a stream"] * bool(pending))
 
 
 def _held(blocks: pd.DataFrame) -> str:

@@ -239,11 +239,20 @@ def test_diff_takes_runs_variables_and_files(cuda, tmp_path):
         assert "+4.00 MiB" in told(cuda)
 
 
+def test_diff_of_one_snapshot_is_against_now(cuda):
+    cuda.run("%cudamem snapshot before")
+    cuda.run("x = torch.zeros(3 << 20, device='cuda')")
+    printed(cuda)
+    cuda.run("%cudamem diff before")
+    assert "+12.0 MiB" in told(cuda)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ("%cudamem nonsense", "what is 'nonsense'"),
-        ("%cudamem diff a", "two snapshots"),
+        ("%cudamem diff", "one or two snapshots"),
+        ("%cudamem diff a b c", "one or two snapshots"),
         ("%cudamem diff a b", "'a' is no run"),
         ("%cudamem diff a b --by colour", "--by 'colour'"),
         ("%cudamem leaks maybe", "expected one of on, off"),

@@ -2,6 +2,10 @@
 
 from cudalens.analysis.averages import folded, key_averages
 from cudalens.analysis.device_time import device_time
+from cudalens.analysis.findings import Finding, findings
+from cudalens.analysis.idle import idle_causes, idle_time
+from cudalens.analysis.launch import launch_statistics, launch_summary
+from cudalens.analysis.launch_queue import queue_lengths
 from cudalens.analysis.memory import fragmentation, memory_totals, pool_totals, segments_of
 from cudalens.analysis.memory_holders import memory_categories, memory_holders, memory_leaks
 from cudalens.analysis.memory_replay import block_lifetimes, blocks_at, memory_peak, running_totals
@@ -10,19 +14,29 @@ from cudalens.analysis.memory_stacks import bytes_by_stack, memory_diff, stack_t
 from cudalens.analysis.summary import Summary, TopCost, summarize
 from cudalens.analysis.sync_advice import SyncAdvice
 from cudalens.analysis.sync_groups import SyncSummary, summarize_syncs, syncs
+from cudalens.analysis.temporal import temporal_breakdown
+from cudalens.analysis.trust import TrustReport, trust, trust_findings
+from cudalens.analysis.trust_repair import repaired
 
 __all__ = [
+    "Finding",
     "Summary",
     "SyncAdvice",
     "SyncSummary",
     "TopCost",
+    "TrustReport",
     "block_lifetimes",
     "blocks_at",
     "bytes_by_stack",
     "device_time",
+    "findings",
     "folded",
     "fragmentation",
+    "idle_causes",
+    "idle_time",
     "key_averages",
+    "launch_statistics",
+    "launch_summary",
     "memory_categories",
     "memory_diff",
     "memory_holders",
@@ -30,6 +44,8 @@ __all__ = [
     "memory_peak",
     "memory_totals",
     "pool_totals",
+    "queue_lengths",
+    "repaired",
     "running_totals",
     "segment_lifetimes",
     "segments_of",
@@ -37,4 +53,6 @@ __all__ = [
     "summarize",
     "summarize_syncs",
     "syncs",
+    "trust",
+    "trust_findings",
 ]

@@ -101,7 +101,7 @@ def summarize(trace: Trace) -> Summary:
     busy, by_device = _device_busy(events)
     steps = _step_lengths(events)
     return Summary(
-        wall_ns=_wall(trace),
+        wall_ns=wall_ns(trace),
         device_busy_ns=busy,
         device_busy_by_device=by_device,
         host_busy_ns=_host_busy(events),
@@ -122,7 +122,8 @@ def summarize(trace: Trace) -> Summary:
     )
 
 
-def _wall(trace: Trace) -> int:
+def wall_ns(trace: Trace) -> int:
+    """Length of the measured window, ns; the span of the events where no window is known (files)."""
     info, events = trace.info, trace.events
     if info.started_ns is not None and info.ended_ns is not None:
         return info.ended_ns - info.started_ns

@@ -1,0 +1,103 @@
+"""Stretches of device work in which the same sequence of kernels comes again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from cudalens.analysis.findings.scene import Scene
+
+Ints = NDArray[np.int64]
+
+_MIN_PERIOD: Final = 8
+"""Shorter sequences are loops over elements, not regions worth a graph."""
+
+_MIN_TIMES: Final = 3
+_MIN_MATCH: Final = 0.5
+"""Of all kernels: less is not what the run is about."""
+
+_MAX_CANDIDATES: Final = 40
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A sequence of kernels that comes again and again on one stream.
+
+    Attributes:
+        period: Number of kernels in it.
+        times: How often it comes, in all stretches together.
+        first: Index of its first kernel, in the device work.
+        start: Start of each stretch of repeats, ns.
+        end: End of each stretch, ns.
+        has_same_grids: Whether launch grids repeat as well.
+        has_graphs: Whether CUDA graphs launched it.
+    """
+
+    period: int
+    times: int
+    first: int
+    start: Ints
+    end: Ints
+    has_same_grids: bool
+    has_graphs: bool
+
+
+def find_repeat(scene: Scene) -> Repeat | None:
+    """The shortest sequence that repeats through most of the kernels of the busiest stream; None where none does.
+
+    A period is tried where several names come back at that distance. It holds in the stretches where each kernel has
+    the name of the one a period before it; these have to hold a full period at least, and half of all kernels together.
+    """
+    work = scene.work
+    streams, counts = np.unique(work.stream, return_counts=True)
+    if not len(streams):
+        return None
+    at = np.flatnonzero(work.stream == streams[np.argmax(counts)])
+    codes = scene.events["name"].array.codes[work.rows[at]].astype(np.int64)
+    for period in _candidates(codes):
+        first, last = _stretches(codes, period)
+        if (last - first).sum() >= _MIN_MATCH * len(codes):
+            return _repeat(scene, at, period, first, last)
+    return None
+
+
+def _candidates(codes: Ints) -> list[int]:
+    """Distances at which names come back, the shortest first, of those that most names have."""
+    order = np.argsort(codes, kind="stable")
+    same = codes[order][1:] == codes[order][:-1]
+    distance = np.diff(order)[same]
+    distance = distance[(distance >= _MIN_PERIOD) & (distance * _MIN_TIMES <= len(codes))]
+    found, counts = np.unique(distance, return_counts=True)
+    best = np.argsort(-counts * found, kind="stable")[:_MAX_CANDIDATES]
+    return sorted(found[best].tolist())
+
+
+def _stretches(codes: Ints, period: int) -> tuple[Ints, Ints]:
+    """First and one past the last kernel of each stretch that repeats with `period`, `_MIN_TIMES` times at least."""
+    match = np.concatenate([[False], codes[period:] == codes[:-period], [False]])
+    edges = np.flatnonzero(np.diff(match.astype(np.int8)))
+    first, last = edges[::2], edges[1::2] + period
+    some = last - first >= _MIN_TIMES * period
+    return first[some], last[some]
+
+
+def _repeat(scene: Scene, at: Ints, period: int, first: Ints, last: Ints) -> Repeat:
+    work, events = scene.work, scene.events
+    grids = events["grid"].array.codes[work.rows[at]]
+    begin, end = int(first[0]), int(last[0])
+    same = bool((grids[begin + period : end] == grids[begin : end - period]).all())
+    graphs = events["graph_id"].array[work.rows[at[begin:end]]]
+    launch = work.launch[at[begin : begin + period]]
+    return Repeat(
+        period,
+        int(((last - first) // period).sum()),
+        int(at[begin]),
+        work.start[at[first]],
+        np.maximum.accumulate(work.end[at[last - 1]]),
+        same,
+        bool((~graphs.isna()).any() or len(np.unique(launch)) < len(launch) / 2),
+    )

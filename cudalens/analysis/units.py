@@ -1,0 +1,77 @@
+"""Numbers as people read them: durations, sizes, shares, counts. The one place that rounds for the eye.
+
+Every function takes what the frames hold (ns, bytes, per cent) and gives short text with its unit.
+"""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import Final
+
+_TIMES: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_UNKNOWN: Final = "-"
+
+
+def duration(ns: float | None) -> str:
+    """A duration in ns as three significant digits: ``1.23 ms``, ``45.6 µs``, ``780 ns``, ``2 min 5 s``."""
+    if ns is None or isnan(ns):
+        return _UNKNOWN
+    if ns < 0:
+        return f"-{duration(-ns)}"
+    if ns >= 119.5e9:
+        minutes, seconds = divmod(round(ns / 1e9), 60)
+        return f"{minutes} min {seconds} s"
+    for scale, unit in _TIMES:
+        # 999.6 µs reads 1.00 ms: the unit is chosen after rounding to three digits.
+        if ns >= 0.9995 * scale:
+            return f"{_digits(ns / scale, whole=unit == 'ns')} {unit}"
+    return "0 ns" if ns == 0 else f"{ns:.2g} ns"
+
+
+def size(num_bytes: float | None) -> str:
+    """A size in bytes with binary units: ``1.50 GiB``, ``512 B``."""
+    if num_bytes is None or isnan(num_bytes):
+        return _UNKNOWN
+    if num_bytes < 0:
+        return f"-{size(-num_bytes)}"
+    for scale, unit in _SIZES:
+        if num_bytes >= 0.9995 * scale:
+            return f"{_digits(num_bytes / scale)} {unit}"
+    return f"{num_bytes:.0f} B"
+
+
+def percent(value: float | None) -> str:
+    """A share in per cent: ``42 %``, ``4.2 %``, ``<0.1 %``."""
+    if value is None or isnan(value):
+        return _UNKNOWN
+    if 0 < value < 0.1:
+        return "<0.1 %"
+    return f"{value:.1f} %" if value < 9.95 else f"{value:.0f} %"
+
+
+def count(number: int) -> str:
+    """A count with thousands separators: ``1,234``."""
+    return f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """``1 launch``, ``3 launches``, ``1,200 kernels``."""
+    ending = "" if number == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
+    return f"{count(number)} {noun}{ending}"
+
+
+def shorten(text: str, width: int) -> str:
+    """`text` on one line of at most `width` characters, cut in the middle, where kernel names differ least."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if len(line) <= width:
+        return line
+    head = (width - 1) * 2 // 3
+    return f"{line[:head]}…{line[len(line) - (width - 1 - head) :]}"
+
+
+def _digits(value: float, *, whole: bool = False) -> str:
+    """Three significant digits, or a whole number."""
+    if whole or value >= 999.5:
+        return f"{value:.0f}"
+    return f"{value:#.3g}".rstrip(".")

@@ -10,6 +10,7 @@ One root, so that ``except cudalens.CudalensError`` catches every refusal of our
     ├── OutputError             a file that we were asked to write cannot be written (also an OSError)
     ├── RecordError             a recorded program cannot be judged (also a ValueError)
     ├── SanitizerError          the sanitizer cannot do what was asked of it (also a ValueError)
+    ├── ExploreError            a program's other orders cannot be tried (also a RuntimeError)
     ├── RaceError               accesses of two streams, or of a stream and the host, race (also a RuntimeError)
     ├── MetricsError            this machine's GPUs cannot be read: no driver, no library (also a RuntimeError)
     ├── MemorySnapshotError     there is no allocator here whose memory could be looked at (also a RuntimeError)
@@ -106,6 +107,10 @@ class RecordError(CudalensError, ValueError):
 
 class SanitizerError(CudalensError, ValueError):
     """The sanitizer cannot do what was asked of it: an unknown detector, a suppression that is none, a wrong state."""
+
+
+class ExploreError(CudalensError, RuntimeError):
+    """A watched program cannot be done again in other orders: nothing was noted, too much, or what cannot be redone."""
 
 
 class RaceError(CudalensError, RuntimeError):

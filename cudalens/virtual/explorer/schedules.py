@@ -1,0 +1,191 @@
+"""Schedules worth a try: those that turn a race around, random ones, and those in which few tasks come late. No torch.
+
+A schedule has a *seed*, a short text from which it can be made again:
+
+=================  =====================================================================================
+``program``        the order in which the host issued the tasks
+``rush:9<4``       task 9 before task 4: nothing comes early but 9 and what it needs
+``stall:4>9``      task 4 after task 9: nothing comes late but 4 and what needs it
+``delay:4,11``     at its 4th and 11th step the lane that would go on is left behind until no other can
+``random:17``      drawn with the seed 17
+``legal:3``        the third of all schedules, where these are few enough to be tried one by one
+=================  =====================================================================================
+
+Delay-bounded scheduling is M. Emmi, S. Qadeer, Z. Rakamaric, "Delay-bounded scheduling" (POPL 2011): most errors of
+order show with one or two delays. The random ones take turns between drawing every step and drawing priorities with a
+few changes of them, after S. Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs"
+(ASPLOS 2010).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from cudalens.errors import ExploreError
+from cudalens.virtual.explorer.orders import Program, Progress
+
+PROGRAM: Final = "program"
+MAX_DELAYS: Final = 2
+"""Delays of a systematic schedule, at most."""
+
+_MAX_CHANGES: Final = 3
+"""Changes of priority of a random schedule, at most."""
+
+_SEED: Final = re.compile(r"rush:\d+<\d+|stall:\d+>\d+|delay:\d+(?:,\d+)*|(?:random|legal):\d+")
+_FORMS: Final = "'program', 'random:17', 'rush:9<4', 'stall:4>9', 'delay:4,11' or 'legal:3'"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """An order of all tasks.
+
+    Attributes:
+        seed: What it can be made from again.
+        order: Numbers of the tasks.
+    """
+
+    seed: str
+    order: tuple[int, ...]
+
+
+def schedule_of(program: Program, seed: str | int) -> Schedule:
+    """The schedule of a seed; a plain number is that of a random one.
+
+    Raises:
+        ExploreError: The text is no seed, or none of this program.
+    """
+    text = f"random:{seed}" if isinstance(seed, int) else seed.strip()
+    if text == PROGRAM:
+        return in_program_order(program)
+    if _SEED.fullmatch(text) is None:
+        raise ExploreError(f"{seed!r} is no seed of a schedule; expected {_FORMS}, as reports name them.")
+    kind, numbers = text.partition(":")[0], [int(n) for n in re.findall(r"\d+", text)]
+    if kind in ("rush", "stall"):
+        return _turned(program, kind, *numbers)
+    if kind == "random":
+        return at_random(program, numbers[0])
+    return delayed(program, tuple(numbers)) if kind == "delay" else _legal(program, numbers[0])
+
+
+def _turned(program: Program, kind: str, one: int, other: int) -> Schedule:
+    if max(one, other) >= len(program) or not program.is_unordered(one, other):
+        raise ExploreError(
+            f"tasks {one} and {other} of this program cannot change places: it has {len(program)} tasks, and only two that "
+            "nothing orders can. Take a seed from the report of this very exploration."
+        )
+    return rushed(program, one, other) if kind == "rush" else stalled(program, one, other)
+
+
+def _legal(program: Program, number: int) -> Schedule:
+    order = next(itertools.islice(all_orders(program), max(number - 1, 0), None), None)
+    if order is None or number < 1:
+        raise ExploreError(f"this program has no schedule of number {number}; take a seed from its own report.")
+    return Schedule(f"legal:{number}", order)
+
+
+def in_program_order(program: Program) -> Schedule:
+    """The order in which the host issued the tasks: what a device does that is never busy."""
+    return Schedule(PROGRAM, tuple(range(len(program))))
+
+
+def rushed(program: Program, second: int, first: int) -> Schedule:
+    """`second`, and what it needs, before `first`; all else as the program has it."""
+    early = {n for n in range(second + 1) if n == second or program.comes_before(n, second)}
+    head = sorted({*range(min(first, second)), *early})
+    taken = set(head)
+    return Schedule(f"rush:{second}<{first}", (*head, *(n for n in range(len(program)) if n not in taken)))
+
+
+def stalled(program: Program, first: int, second: int) -> Schedule:
+    """`first`, and what needs it, after `second`; all else as the program has it."""
+    last = max(first, second)
+    late = [n for n in range(len(program)) if n <= last and (n == first or program.comes_before(first, n))]
+    is_late = set(late)
+    head = [n for n in range(last + 1) if n not in is_late]
+    return Schedule(f"stall:{first}>{second}", (*head, *late, *range(last + 1, len(program))))
+
+
+def delayed(program: Program, steps: tuple[int, ...]) -> Schedule:
+    """At each of these steps the lane that would go on falls behind all others.
+
+    Args:
+        program: The tasks.
+        steps: Numbers of steps, from 0, where the earliest task that is ready would be done.
+    """
+    rank = dict.fromkeys(range(len(program.lanes)), 0)
+    progress, order, left_behind = Progress(program), [], set(steps)
+    for step in range(len(program)):
+        ready = progress.ready()
+        chosen = min(ready, key=lambda n: (rank[program.tasks[n].lane], n))
+        if step in left_behind:
+            rank[program.tasks[chosen].lane] = max(rank.values()) + 1
+            chosen = min(ready, key=lambda n: (rank[program.tasks[n].lane], n))
+        progress.do(chosen)
+        order.append(chosen)
+    return Schedule("delay:" + ",".join(map(str, steps)), tuple(order))
+
+
+def with_delays(program: Program, num_delays: int) -> Iterator[Schedule]:
+    """The schedules of that many delays, those first that delay early steps."""
+    for steps in itertools.combinations(range(len(program)), num_delays):
+        yield delayed(program, steps)
+
+
+def at_random(program: Program, seed: int) -> Schedule:
+    """A schedule that is drawn."""
+    draw = Random(seed)  # noqa: S311 - nothing secret
+    order = _drawn(program, draw) if seed % 2 else _by_priority(program, draw)
+    return Schedule(f"random:{seed}", order)
+
+
+def _drawn(program: Program, draw: Random) -> tuple[int, ...]:
+    """Every step is drawn from the tasks that are ready."""
+    progress, order = Progress(program), []
+    for _ in range(len(program)):
+        order.append(draw.choice(progress.ready()))
+        progress.do(order[-1])
+    return tuple(order)
+
+
+def _by_priority(program: Program, draw: Random) -> tuple[int, ...]:
+    """The lane of the highest priority goes on; at a few steps it becomes the one of the lowest."""
+    lanes = list(range(len(program.lanes)))
+    draw.shuffle(lanes)
+    rank = {lane: place for place, lane in enumerate(lanes)}
+    changes = {draw.randrange(max(len(program), 1)) for _ in range(draw.randint(0, _MAX_CHANGES))}
+    progress, order = Progress(program), []
+    for step in range(len(program)):
+        chosen = min(progress.ready(), key=lambda n: rank[program.tasks[n].lane])
+        progress.do(chosen)
+        order.append(chosen)
+        if step in changes:
+            rank[program.tasks[chosen].lane] = max(rank.values()) + 1
+    return tuple(order)
+
+
+def all_orders(program: Program) -> Iterator[tuple[int, ...]]:
+    """Every schedule, the program's own order first; there may be very many."""
+    progress, order = Progress(program), []
+    left = [iter(progress.ready())]
+    if not len(program):
+        yield ()
+        return
+    while left:
+        number = next(left[-1], None)
+        if number is None:
+            left.pop()
+            if order:
+                progress.undo(order.pop())
+            continue
+        progress.do(number)
+        order.append(number)
+        if len(order) == len(program):
+            yield tuple(order)
+            progress.undo(order.pop())
+        else:
+            left.append(iter(progress.ready()))

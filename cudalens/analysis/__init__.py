@@ -53,6 +53,7 @@ __all__ = [
     "summarize",
     "summarize_syncs",
     "syncs",
+    "temporal_breakdown",
     "trust",
     "trust_findings",
 ]

@@ -1,0 +1,106 @@
+"""What the host was doing at an instant: the innermost event of a thread, and the operator, module and line around."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from cudalens.analysis.breakdown_groups import Bools, Ints, integers
+from cudalens.frames import RUNTIME_CATEGORIES, Trace, is_category
+from cudalens.frames.build import lanes
+
+_NOT_USERS: Final = re.compile(
+    r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\](?:site|dist)-packages[/\\]|[/\\]torch[/\\]"
+    r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
+)
+"""Python calls that are not the user's own lines."""
+
+_SYNCHRONIZE: Final = re.compile(r"^(?:cuda|cu|hip)\w*Synchronize(?:_\w+)?$")
+
+
+class Host:
+    """The host's threads of a Trace, to look around in."""
+
+    def __init__(self, trace: Trace) -> None:
+        events = trace.events
+        self.ts = events["ts"].to_numpy()
+        self.end = self.ts + events["dur"].to_numpy()
+        self.parent = integers(events["parent"])
+        self.pid, self.tid = integers(events["pid"]), integers(events["tid"])
+        cat = events["cat"].array
+        self.is_op = is_category(cat, ("cpu_op",))
+        self.is_call = is_category(cat, RUNTIME_CATEGORIES)
+        self.name, self.module = events["name"].array, events["module"].array
+        is_python = is_category(cat, ("python_function",))
+        users = np.array([_NOT_USERS.search(text) is None for text in self.name.categories] + [False])
+        self.is_users_line = is_python & users[self.name.codes]
+        self._in_tree = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
+        self._in_tree &= ~is_category(cat, ("Trace", "overhead"))
+        self.thread: Ints = lanes(self.pid, self.tid).astype(np.int64)
+
+    def innermost(self, thread: Ints, at: Ints) -> Ints:
+        """Row of the innermost event that was running on each thread at each time, -1 for none; shape (m,).
+
+        The last event that began before, or the nearest around it that had not ended yet.
+        """
+        found = np.full(len(at), -1, np.int64)
+        for number in np.unique(thread):
+            rows = np.flatnonzero(self._in_tree & (self.thread == number))
+            mine = np.flatnonzero(thread == number)
+            place = np.searchsorted(self.ts[rows], at[mine], side="right") - 1
+            found[mine] = np.where(place >= 0, rows[np.maximum(place, 0)] if len(rows) else -1, -1)
+        return self._climb(found, lambda rows, asked: self.end[rows] > at[asked])
+
+    def around(self, rows: Ints, flags: Bools) -> Ints:
+        """The nearest of each row and what is around it that is flagged; -1 where none is. Shape (m,)."""
+        return self._climb(rows, lambda at, _: flags[at])
+
+    def _climb(self, rows: Ints, is_found: Callable[[Ints, Ints], Bools]) -> Ints:
+        """Go from each row to its parents until `is_found`, which takes rows and their places in `rows`."""
+        rows = rows.copy()
+        going = np.flatnonzero(rows >= 0)
+        while len(going):
+            going = going[~is_found(rows[going], going)]
+            rows[going] = self.parent[rows[going]]
+            going = going[rows[going] >= 0]
+        return rows
+
+
+class Waits(NamedTuple):
+    """Waits of the host for a device, by start; arrays of shape (n,).
+
+    Attributes:
+        start: Start, ns.
+        end: End, ns.
+        pid: Process, -1 where not recorded.
+        event: Row of the call that waited, -1 where not recorded.
+    """
+
+    start: Ints
+    end: Ints
+    pid: Ints
+    event: Ints
+
+
+def waits_of(trace: Trace, host: Host) -> Waits:
+    """The waits of ``trace.syncs`` whose end is known, and every runtime call that is a wait by its name."""
+    syncs = trace.syncs
+    syncs = syncs[syncs["dur"].notna()]
+    by_name = np.array([_SYNCHRONIZE.match(text) is not None for text in host.name.categories] + [False])
+    calls = np.flatnonzero(by_name[host.name.codes] & host.is_call)
+    start = np.concatenate([syncs["ts"].to_numpy(np.int64), host.ts[calls]])
+    dur = np.concatenate([integers(syncs["dur"]), (host.end - host.ts)[calls]])
+    pid = np.concatenate([integers(syncs["pid"]), host.pid[calls]])
+    event = np.concatenate([integers(syncs["event"]), calls])
+    order = np.lexsort((dur, start))
+    return Waits(start[order], (start + dur)[order], pid[order], event[order])
+
+
+def texts(values: pd.Categorical, rows: Ints) -> pd.Categorical:
+    """The text of each row, missing for row -1; without categories that are not used."""
+    codes = np.where(rows >= 0, values.codes[rows] if len(values) else -1, -1)
+    return pd.Categorical.from_codes(codes, categories=values.categories).remove_unused_categories()

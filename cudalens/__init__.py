@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from cudalens.device.discover import devices
     from cudalens.frames import Trace
     from cudalens.graphs import cudagraph
+    from cudalens.opened import load
     from cudalens.remembered import memory_history, memory_snapshot
     from cudalens.sanitizer import sanitize
     from cudalens.session import profile, runs
-    from cudalens.traces import load
     from cudalens.views.gauges import live
 
 
@@ -85,7 +85,7 @@ _LAZY = {
     "cudagraph": ("cudalens.graphs", "cudagraph"),
     "devices": ("cudalens.device.discover", "devices"),
     "live": ("cudalens.views.gauges", "live"),
-    "load": ("cudalens.traces", "load"),
+    "load": ("cudalens.opened", "load"),
     "memory_history": ("cudalens.remembered", "memory_history"),
     "memory_snapshot": ("cudalens.remembered", "memory_snapshot"),
     "profile": ("cudalens.session", "profile"),

@@ -25,7 +25,7 @@ from cudalens.frames.catalog import (
     empty_frame,
 )
 from cudalens.frames.files import atomic_write
-from cudalens.frames.info import DeviceInfo, Judged, Problem, RunInfo
+from cudalens.frames.info import DeviceInfo, Judged, Overhead, Problem, RunInfo, Trust, TrustFinding
 from cudalens.frames.ranks import Ranks
 from cudalens.frames.stacks import StackTable
 from cudalens.frames.sync_kinds import SyncKind
@@ -45,6 +45,7 @@ __all__ = [
     "Column",
     "DeviceInfo",
     "Judged",
+    "Overhead",
     "Problem",
     "Ranks",
     "RawRows",
@@ -52,6 +53,8 @@ __all__ = [
     "StackTable",
     "SyncKind",
     "Trace",
+    "Trust",
+    "TrustFinding",
     "atomic_write",
     "build_events",
     "build_memory",

@@ -57,6 +57,70 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: str | None = None
 
 
+Severity = Literal["note", "repaired", "partial"]
+"""``note``: worth knowing, no figure suffers; ``repaired``: was wrong, is right now; ``partial``: wrong or lost."""
+
+
+class TrustFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Something in a trace that cannot be so, or that is not there.
+
+    Attributes:
+        rule: Short name of the rule that found it ("early kernels").
+        severity: What it does to the verdict.
+        count: How many rows, or how often.
+        what: What is wrong, in words with numbers.
+        where: The first place, in words.
+        done: What was done about it, or what can be done.
+        rows: The first few rows of the events frame, as it stands now; ``cudalens.analysis.trust`` has them all.
+    """
+
+    rule: str
+    severity: Severity
+    count: int
+    what: str
+    where: str = ""
+    done: str = ""
+    rows: tuple[int, ...] = ()
+
+
+class Trust(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far a trace can be trusted.
+
+    Attributes:
+        verdict: ``clean``: no rule found anything that matters; ``repaired``: what was wrong has been put right;
+            ``partial``: something is wrong or lost that cannot be put right, or has not been.
+        findings: What the rules found, the worst first.
+    """
+
+    verdict: Literal["clean", "repaired", "partial"]
+    findings: tuple[TrustFinding, ...] = ()
+
+
+class Overhead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What profiling cost the code that was profiled: it was run again without the profiler.
+
+    Attributes:
+        profiled_ns: Time of a profiled run (the median of several), ns.
+        unprofiled_ns: Time of a run without the profiler (the median of several), ns; None where it failed.
+        num_profiled: Number of profiled runs.
+        num_unprofiled: Number of runs without the profiler that ended well.
+        error: The exception that ended the runs without the profiler, in one line, or None.
+    """
+
+    profiled_ns: int
+    unprofiled_ns: int | None
+    num_profiled: int = 1
+    num_unprofiled: int = 0
+    error: str | None = None
+
+    @property
+    def slowdown_pct(self) -> float | None:
+        """By how much a profiled run took longer, per cent of a run without the profiler; None where not known."""
+        if not self.unprofiled_ns:
+            return None
+        return 100 * (self.profiled_ns - self.unprofiled_ns) / self.unprofiled_ns
+
+
 class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What ran, where, when, with which versions and options.
 
@@ -80,6 +144,8 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         code: Source of the profiled cell, or None.
         problems: Damage that the reader survived.
         judged: What the stream-race sanitizer looked at; None where none was on.
+        trust: How far the trace can be trusted; None where nobody has checked it.
+        overhead: What profiling cost the code, measured by running it again without; None where it was not measured.
         extra: What a file told that no frame holds, as JSON text by name (a snapshot's ``allocator_settings``, say).
     """
 
@@ -102,6 +168,8 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     code: str | None = None
     problems: tuple[Problem, ...] = ()
     judged: Judged | None = None
+    trust: Trust | None = None
+    overhead: Overhead | None = None
     extra: dict[str, str] = {}
 
     @property

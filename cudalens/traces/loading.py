@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
@@ -14,15 +14,16 @@ from cudalens.frames.garbage import no_garbage_collection
 from cudalens.traces.kineto import read_chrome
 from cudalens.traces.snapshots import PICKLE_MAGIC, read_snapshot
 from cudalens.traces.source import GZIP_MAGIC
+from cudalens.traces.sqlite_file import SQLITE_MAGIC
+from cudalens.traces.sqlite_reader import read_sqlite
 
 _HEAD: Final = 4096
 _PROGRESS_FROM_BYTES: Final = 50 << 20
 _READABLE: Final = (
-    "a saved Trace (.cudalens), Chrome trace JSON (torch.profiler's export), plain or gzip, or a memory snapshot "
-    "(torch.cuda.memory._dump_snapshot)"
+    "a saved Trace (.cudalens), Chrome trace JSON (torch.profiler's export), plain or gzip, an SQLite file of nsys "
+    "(nsys export --type sqlite) or nvprof, or a memory snapshot (torch.cuda.memory._dump_snapshot)"
 )
 _OTHERS: Final = (
-    (b"SQLite format 3\0", "an SQLite file (an nsys or nvprof export, perhaps)"),
     (b"\x28\xb5\x2f\xfd", "zstd-compressed data"),
     (b"BZh", "bzip2-compressed data"),
     (b"\xfd7zXZ\0", "xz-compressed data"),
@@ -60,6 +61,9 @@ def load(path: str | os.PathLike[str]) -> Trace:
             if head.startswith(PICKLE_MAGIC):
                 with no_garbage_collection():
                     return read_snapshot(path, file)
+            if head.startswith(SQLITE_MAGIC):
+                with no_garbage_collection():
+                    return read_sqlite(path, _row_progress(path))
             _refuse_foreign(path, head)
             with _progress(path, file) as on_progress, no_garbage_collection():
                 return read_chrome(path, file, on_progress)
@@ -90,3 +94,19 @@ def _progress(path: Path, file: BinaryIO) -> Iterator[Callable[[int], object] | 
 
     with tqdm(total=size, unit="B", unit_scale=True, desc=f"reading {path.name}", delay=0.5, leave=False) as bar:
         yield bar.update
+
+
+def _row_progress(path: Path) -> Callable[[int], Any]:
+    """What shows how far a large SQLite file has been read, in rows."""
+
+    @contextmanager
+    def watch(num_rows: int) -> Iterator[Callable[[int], object] | None]:
+        if path.stat().st_size < _PROGRESS_FROM_BYTES:
+            yield None
+            return
+        from tqdm.auto import tqdm
+
+        with tqdm(total=num_rows, unit=" rows", unit_scale=True, desc=f"reading {path.name}", leave=False) as bar:
+            yield bar.update
+
+    return watch

@@ -54,19 +54,6 @@ def test_an_execution_trace_is_called_so(file):
         cudalens.load(RECORDED / file)
 
 
-@pytest.mark.parametrize(
-    ("file", "what"),
-    [
-        ("nsys/mock_small.sqlite", "SQLite"),
-        ("nvprof/bench_ortmodule_nn_gpu.nvvp", "SQLite"),
-    ],
-)
-def test_other_formats_are_called_by_name(file, what):
-    with pytest.raises(TraceFormatError, match=what) as raised:
-        cudalens.load(RECORDED / file)
-    assert "Chrome trace JSON" in str(raised.value)
-
-
 def test_facts_of_a_run_with_collectives():
     trace = cudalens.load(RECORDED / "hta/nccl_parser_config__nccl_data.json.gz")
     assert (trace.info.rank, trace.info.world_size) == (0, 2)

@@ -1,0 +1,68 @@
+"""SQLite files: which tool wrote one, told by its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from cudalens.errors import TraceFormatError
+from cudalens.frames import Trace
+from cudalens.traces import nsys, nvprof
+from cudalens.traces.problems import Problems
+from cudalens.traces.records import text_of
+from cudalens.traces.sqlite_file import Database, open_sqlite
+
+_CUPTI: Final = "CUPTI_ACTIVITY_KIND_"
+_NSYS: Final = ("StringIds", "NVTX_EVENTS", "META_DATA_EXPORT", "TARGET_INFO_SYSTEM_ENV", "ANALYSIS_DETAILS")
+_EXPECTED: Final = "the tables of an nsys export (nsys export --type sqlite) or of nvprof (nvprof -o FILE)"
+
+
+def read_sqlite(path: Path, watch: Callable[[int], Any]) -> Trace:
+    """The Trace in an SQLite file of nsys or nvprof.
+
+    Args:
+        path: The file.
+        watch: Called with the number of rows to come; gives a context manager of what is called with those read.
+
+    Raises:
+        TraceFormatError: It is no such file, cannot be read, or holds nothing usable.
+    """
+    problems = Problems()
+    with open_sqlite(path, problems) as database:
+        reader, tables = _reader(database)
+        with watch(database.num_rows(tables)) as on_rows:
+            database.on_rows(on_rows)
+            trace = reader(database, problems)
+    _refuse_useless(path, trace, problems)
+    return trace
+
+
+def _reader(database: Database) -> tuple[Callable[[Database, Problems], Trace], tuple[str, ...]]:
+    tables = database.tables
+    activities = [columns for name, columns in tables.items() if name.startswith(_CUPTI)]
+    if "StringTable" in tables or any("_id_" in columns for columns in activities):
+        return nvprof.read_nvprof, nvprof.TABLES
+    if activities or any(name in tables for name in _NSYS):
+        return nsys.read_nsys, nsys.TABLES
+    raise TraceFormatError(database.path, found=_what(tables), expected=_EXPECTED, hint=_hint(tables))
+
+
+def _what(tables: dict[str, frozenset[str]]) -> str:
+    if not tables:
+        return "an SQLite file without tables"
+    names = ", ".join(text_of(name)[:40] for name in sorted(tables)[:8])
+    return f"an SQLite file with other tables ({names}{', …' if len(tables) > 8 else ''})"
+
+
+def _hint(tables: dict[str, frozenset[str]]) -> str | None:
+    if any(name.startswith("rocpd_") for name in tables):
+        return "It looks like a recording of rocprof or RPD: convert it to Chrome JSON (rpd2tracing.py, rocpd convert)."
+    return None
+
+
+def _refuse_useless(path: Path, trace: Trace, problems: Problems) -> None:
+    """Nothing usable in a damaged file is an error; an export without events is an empty Trace."""
+    if len(trace) or len(trace.memory) or not len(problems):
+        return
+    raise TraceFormatError(path, found=f"no usable event; first damage: {problems.first()}", expected=_EXPECTED)

@@ -24,7 +24,13 @@ DOORS: Final = {
     "summary": ("cudalens.views.text", "summary"),
     "timeline": ("cudalens.views.widget", "timeline"),
     "to_chrome": ("cudalens.traces.chrome_writer", "to_chrome"),
+    "to_collapsed": ("cudalens.traces.flame_writer", "to_collapsed"),
+    "to_csv": ("cudalens.traces.tables_writer", "to_csv"),
+    "to_hta": ("cudalens.traces.hta_writer", "to_hta"),
     "to_html": ("cudalens.report", "to_html"),
+    "trust": ("cudalens.views.trust_text", "trust"),
+    "to_parquet": ("cudalens.traces.tables_writer", "to_parquet"),
+    "to_speedscope": ("cudalens.traces.flame_writer", "to_speedscope"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -69,3 +70,35 @@ def _give_usual_mode(name: str, target: Path) -> None:
         os.umask(umask)
         mode = 0o666 & ~umask
     Path(name).chmod(mode)
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Open a new folder beside `path` for writing, and put its files into `path` once the block has ended well.
+
+    `path` is made where it does not exist. Files in it that the block wrote as well are replaced, one by one; others
+    stay. When the block raises, nothing has changed.
+
+    Raises:
+        OutputError: The folder around `path` does not exist or is not writable, or `path` is a file.
+    """
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise OutputError(f"cannot write {target}: it is a file; expected a folder, or a name that is free.")
+    if not target.parent.is_dir():
+        raise OutputError(f"cannot write {target}: there is no folder {target.parent}; create it first.")
+    try:
+        made = Path(tempfile.mkdtemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent))
+    except OSError as error:
+        raise _refusal(target, error) from error
+    try:
+        yield made
+        for file in made.iterdir():
+            _give_usual_mode(str(file), target / file.name)
+        target.mkdir(exist_ok=True)
+        for file in sorted(made.iterdir()):
+            os.replace(file, target / file.name)
+    except OSError as error:
+        raise _refusal(target, error) from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)

@@ -26,7 +26,7 @@ def join_frames(first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.DataF
         return {**second, **first, **({"stacks": longer["stacks"]} if "stacks" in longer else {})}
     offset = int(first["stacks"]["stack"].max()) + 1
     moved = {name: _moved(name, frame, offset) for name, frame in second.items()}
-    return {**moved, **first, "stacks": _concatenated(first["stacks"], moved["stacks"])}
+    return {**moved, **first, "stacks": joined_stacks(first["stacks"], moved["stacks"])}
 
 
 def _unlinked(name: str, frame: pd.DataFrame, left_out: Set[str]) -> pd.DataFrame:
@@ -41,7 +41,8 @@ def _moved(name: str, frame: pd.DataFrame, offset: int) -> pd.DataFrame:
     return frame.assign(**{column: frame[column] + offset for column in columns})
 
 
-def _concatenated(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+def joined_stacks(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    """Two stack tables whose stacks have different numbers as one."""
     texts = [name for name, dtype in first.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
     plain = dict.fromkeys(texts, object)
     joined = pd.concat([first.astype(plain), second.astype(plain)], ignore_index=True)

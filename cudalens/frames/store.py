@@ -13,7 +13,7 @@ import os
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import msgspec
 import numpy as np
@@ -46,27 +46,40 @@ class _Version(msgspec.Struct):
 
 def save(info: RunInfo, frames: dict[str, pd.DataFrame], path: str | os.PathLike[str]) -> Path:
     """Write `info` and `frames` to `path`, whole or not at all."""
-    categories = {name: _categories(frame) for name, frame in frames.items()}
-    head = msgspec.json.encode(_Head(VERSION, info, categories))
-    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(zipfile.ZipInfo(_HEAD, _EPOCH), head, zipfile.ZIP_DEFLATED)
-        for name, frame in frames.items():
-            archive.writestr(zipfile.ZipInfo(_member(name), _EPOCH), _parquet(name, frame), zipfile.ZIP_STORED)
+    with atomic_write(path) as file:
+        write(info, frames, file)
     return Path(path)
 
 
-def load(path: str | os.PathLike[str]) -> tuple[RunInfo, dict[str, pd.DataFrame]]:
+def write(info: RunInfo, frames: dict[str, pd.DataFrame], file: IO[bytes]) -> None:
+    """Write what `save` writes into an open file."""
+    categories = {name: _categories(frame) for name, frame in frames.items()}
+    head = msgspec.json.encode(_Head(VERSION, info, categories))
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(_HEAD, _EPOCH), head, zipfile.ZIP_DEFLATED)
+        for name, frame in frames.items():
+            archive.writestr(zipfile.ZipInfo(_member(name), _EPOCH), _parquet(name, frame), zipfile.ZIP_STORED)
+
+
+def load(
+    path: str | os.PathLike[str], *, file: IO[bytes] | None = None, num_events: int | None = None
+) -> tuple[RunInfo, dict[str, pd.DataFrame]]:
     """Read what `save` wrote.
+
+    Args:
+        path: The file.
+        file: Where to read from, if not from `path`, which then stands in messages alone.
+        num_events: How many events the other frames may name by number, where those are kept elsewhere.
 
     Raises:
         TraceFormatError: The file is damaged, of another version, or not a saved Trace.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(path if file is None else file) as archive:
             _check_members(path, archive)
             head = _read_head(path, archive)
             frames = _read_frames(path, archive, head)
-            _check_links(path, frames)
+            _check_links(path, frames, num_events)
             return head.info, frames
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise TraceFormatError(path, found=f"a damaged zip ({error})", expected="a saved Trace") from error
@@ -189,12 +202,13 @@ def _from_arrow(chunked: pa.ChunkedArray, column: Column, categories: dict[str, 
     return kind(values.astype(column.dtype.lower(), copy=True), mask.copy())
 
 
-def _check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame]) -> None:
+def _check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame], num_events: int | None) -> None:
     """Refuse row numbers that lead nowhere, and parents that come after their children (a loop, for who walks up)."""
     for name, frame in frames.items():
         for column in (c for c in columns_of(name) if c.names):
             values = frame[column.name].dropna().to_numpy(np.int64)
-            limit = _num_targets(frames, column.names)
+            limit = num_events if column.names == "events" and num_events is not None else None
+            limit = _num_targets(frames, column.names) if limit is None else limit
             bad = values[(values < 0) | (values >= limit)]
             if len(bad):
                 found = f"column '{column.name}' names row {bad[0]}"

@@ -133,6 +133,10 @@ class Trace:
         """The live widget: stream timeline, operator and kernel table, memory curve."""
         return _doors.open_door("timeline", self, **options)
 
+    def trust(self) -> Any:
+        """How far this Trace can be trusted: verdict and findings; prints as text, shows as a table in a notebook."""
+        return _doors.open_door("trust", self)
+
     def key_averages(self, **options: Any) -> pd.DataFrame:
         """Costs by name, as `cudalens.analysis.key_averages` defines them."""
         frame: pd.DataFrame = _doors.open_door("key_averages", self, **options)
@@ -147,6 +151,36 @@ class Trace:
         """Write Chrome trace JSON (gzip when `path` ends in ``.gz``) for Perfetto and others; returns its path."""
         written: Path = _doors.open_door("to_chrome", self, path, **options)
         return written
+
+    def to_collapsed(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write stacks of costs, a line each, for flamegraph.pl and inferno; returns the path.
+
+        Args:
+            path: The file.
+            **options: ``weight`` (``host``, ``device``, ``self``) and ``by`` (``tree``, ``stack``, ``module``), as
+                `cudalens.traces.flame_writer.to_collapsed` defines them.
+        """
+        written: Path = _doors.open_door("to_collapsed", self, path, **options)
+        return written
+
+    def to_speedscope(self, path: str | os.PathLike[str]) -> Path:
+        """Write a profile per host thread and per stream for https://www.speedscope.app; returns the path."""
+        written: Path = _doors.open_door("to_speedscope", self, path)
+        return written
+
+    def to_parquet(self, path: str | os.PathLike[str], *, frame: str = "events") -> Path:
+        """Write one frame to a ``.parquet`` file, or every frame into a folder of them; returns the path."""
+        written: Path = _doors.open_door("to_parquet", self, path, frame=frame)
+        return written
+
+    def to_csv(self, folder: str | os.PathLike[str]) -> Path:
+        """Write every frame as CSV into a folder; returns it."""
+        written: Path = _doors.open_door("to_csv", self, folder)
+        return written
+
+    def to_hta(self, folder: str | os.PathLike[str] | None = None) -> Any:
+        """For HolisticTraceAnalysis: its data frame and symbols, or (with `folder`) a folder of rank files."""
+        return _doors.open_door("to_hta", self, folder)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write this Trace to one ``.cudalens`` file (a zip of Parquet and JSON); returns its path.

@@ -19,6 +19,8 @@ from cudalens.frames import Trace, build_events, build_memory
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces.about import run_info
 from cudalens.traces.allocations import Allocations
+from cudalens.traces.chrome_frames import KEY, with_extra_frames
+from cudalens.traces.chrome_tracks import MARK
 from cudalens.traces.columns import EventColumns
 from cudalens.traces.lanes import Labels, resolve_lanes
 from cudalens.traces.pairs import PHASES as PAIR_PHASES
@@ -95,6 +97,8 @@ class _Reader:
     def _take_other(self, record: Record, ts: int, ph: str, where: str) -> None:
         if ph == "M":
             self._labels.add(record, where)
+        elif record.cat == MARK:
+            return  # drawn by to_chrome for who looks; the frame that it shows is told elsewhere
         elif ph not in _INSTANTS and ph not in PAIR_PHASES:
             self._problems.add(f"unknown phase {ph[:8]!r}" if ph else "event without ph", where)
         elif ts == MISSING:
@@ -117,8 +121,12 @@ class _Reader:
         memory = build_memory(self._allocations.to_columns(base), events)
         frames = {"events": events, "memory": memory, "stacks": self._columns.stacks.to_frame()}
         frames |= build_syncs(frames)
+        told = None
+        if KEY in (around := self._stream.metadata):
+            frames, told = with_extra_frames(self._path, frames, around[KEY], self._problems)
         info = run_info(Path(self._path), self._stream, events, self._problems)
-        return Trace(info.replace(build_s=time.perf_counter() - began), **frames)
+        judged = None if told is None else told.judged
+        return Trace(info.replace(build_s=time.perf_counter() - began, judged=judged), **frames)
 
     def _refuse_useless(self) -> None:
         """Nothing usable in a damaged file is an error; an empty list of events is an empty Trace."""

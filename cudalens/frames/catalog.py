@@ -43,6 +43,7 @@ class Column:
 
 
 _NOT_GPU = "not device work"
+_NO_SIZE = "not a collective, or not recorded"
 _NOT_HOST = "device work has no host thread"
 
 EVENTS: Final = (
@@ -96,6 +97,24 @@ EVENTS: Final = (
         names="events",
         since=4,
     ),
+    Column(
+        "wait_stream",
+        "Int64",
+        "",
+        "stream of the CUDA event that is waited for",
+        "no wait for a CUDA event, or not recorded",
+        "args.wait_on_stream",
+        since=4,
+    ),
+    Column(
+        "wait_record_id",
+        "Int64",
+        "",
+        "correlation id of the call that recorded the CUDA event that is waited for",
+        "no wait for a CUDA event, or not recorded",
+        "args.wait_on_cuda_event_record_corr_id",
+        since=4,
+    ),
     Column("step", "Int64", "", "profiler step", "outside any step", "ProfilerStep#N"),
     Column("num_bytes", "Int64", "bytes", "moved by a copy, set by a memset", "not a copy", "args.bytes"),
     Column(
@@ -133,6 +152,10 @@ EVENTS: Final = (
     ),
     Column("collective", "category", "", "collective operation", "not a collective", "args.Collective name"),
     Column("process_group", "category", "", "process group", "not a collective", "args.Process Group Name"),
+    Column("in_elements", "Int64", "", "elements that a rank puts in", _NO_SIZE, "args.In msg nelems", since=4),
+    Column("out_elements", "Int64", "", "elements that a rank gets out", _NO_SIZE, "args.Out msg nelems", since=4),
+    Column("message_dtype", "category", "", "dtype of these", _NO_SIZE, "args.dtype", since=4),
+    Column("group_size", "Int64", "", "ranks of the process group", _NO_SIZE, "args.Group size", since=4),
 )
 
 

@@ -24,6 +24,8 @@ class Facts(msgspec.Struct, rename=KINETO_ARGS):
     correlation: int | None = None
     graph_id: int | None = None
     graph_node_id: int | None = None
+    wait_stream: int | None = None
+    wait_record_id: int | None = None
     num_bytes: int | None = None
     grid: list[int] | None = None
     block_dim: list[int] | None = None
@@ -34,6 +36,10 @@ class Facts(msgspec.Struct, rename=KINETO_ARGS):
     occupancy_pct: float | None = None
     collective: str | None = None
     process_group: str | None = None
+    in_elements: int | None = None
+    out_elements: int | None = None
+    message_dtype: str | None = None
+    group_size: int | None = None
 
 
 class _SavedEvent(msgspec.Struct):
@@ -49,14 +55,21 @@ class _SavedTrace(msgspec.Struct):
 _INTS: Final = {
     "graph_id": "int64",
     "graph_node_id": "int64",
+    "wait_stream": "int64",
+    "wait_record_id": "int64",
     "num_bytes": "int64",
     "registers": "int32",
     "shared_memory_bytes": "int64",
+    "in_elements": "int64",
+    "out_elements": "int64",
+    "group_size": "int64",
 }
 _ZERO_IS_NONE: Final = ("graph_id", "graph_node_id")
 """Kineto writes 0 for work outside of any graph."""
+_NEGATIVE_IS_NONE: Final = ("wait_stream", "wait_record_id")
+"""It writes -1 for what it does not know."""
 _FLOATS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
-_TEXTS: Final = ("grid", "block_dim", "collective", "process_group")
+_TEXTS: Final = ("grid", "block_dim", "collective", "process_group", "message_dtype")
 
 
 def launch_columns(raw: Any, columns: dict[str, Any]) -> dict[str, Any]:
@@ -120,6 +133,8 @@ def fact_columns(facts: Sequence[Facts], rows: Ints, n: int) -> dict[str, Any]:
         values = [getattr(fact, name) for fact in facts]
         if name in _ZERO_IS_NONE:
             values = [value or None for value in values]
+        if name in _NEGATIVE_IS_NONE:
+            values = [None if value is None or value < 0 else value for value in values]
         columns[name] = _numbers(values, rows, n, dtype)
     for name in _FLOATS:
         columns[name] = _numbers([getattr(fact, name) for fact in facts], rows, n, "float32")

@@ -54,6 +54,10 @@ class _OpArgs(
     module: str | None = None
     collective: str | None = None
     process_group: str | None = None
+    in_elements: _Int = MISSING
+    out_elements: _Int = MISSING
+    message_dtype: str | None = None
+    group_size: _Int = MISSING
 
 
 class _DeviceArgs(
@@ -68,6 +72,8 @@ class _DeviceArgs(
     old_external_id: _Int = MISSING
     graph_id: _Int = MISSING
     graph_node_id: _Int = MISSING
+    wait_stream: _Int = MISSING
+    wait_record_id: _Int = MISSING
     num_bytes: _Int = MISSING
     registers: _Int = MISSING
     shared_memory_bytes: _Int = MISSING
@@ -79,6 +85,10 @@ class _DeviceArgs(
     block_dim: msgspec.Raw = _UNSET
     collective: str | None = None
     process_group: str | None = None
+    in_elements: _Int = MISSING
+    out_elements: _Int = MISSING
+    message_dtype: str | None = None
+    group_size: _Int = MISSING
 
 
 class MemoryArgs(

@@ -33,15 +33,22 @@ _INTEGERS: Final = (
     "fwd_tid",
     "graph_id",
     "graph_node_id",
+    "wait_stream",
+    "wait_record_id",
     "num_bytes",
     "flops",
     "registers",
     "shared_memory_bytes",
+    "in_elements",
+    "out_elements",
+    "group_size",
 )
 _NUMBERS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
 _JSON: Final = ("shapes", "dtypes", "grid", "block_dim")
-_TEXTS: Final = ("module", "collective", "process_group")
+_TEXTS: Final = ("module", "collective", "process_group", "message_dtype")
 _INT32: Final = frozenset({"registers"})
+_NEVER_NEGATIVE: Final = frozenset({"wait_stream", "wait_record_id"})
+"""Where Kineto writes -1 for what it does not know."""
 
 
 class Codes(dict[Any, int]):
@@ -165,6 +172,8 @@ class EventColumns:
         known = values != MISSING
         if field in _INT32:
             known &= np.abs(values) < 1 << 31
+        if field in _NEVER_NEGATIVE:
+            known &= values >= 0
         self._sparse[field].add(*_where(known, rows, values))
 
     def _add_numbers(self, decoded: list[Any], field: str, fields: Any, rows: Ints) -> None:

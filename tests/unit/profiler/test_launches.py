@@ -14,7 +14,10 @@ KERNEL = (
     '"est. achieved occupancy %": 3, "graph node id": 0}'
 )
 COPY = '{"device": 0, "stream": 7, "correlation": 13, "bytes": 4096, "memory bandwidth (GB/s)": 1.5}'
-COLLECTIVE = '{"Collective name": "allreduce", "Process Group Name": "0", "graph id": 3, "graph node id": 9}'
+COLLECTIVE = (
+    '{"Collective name": "allreduce", "Process Group Name": "0", "graph id": 3, "graph node id": 9, '
+    '"In msg nelems": 40, "Out msg nelems": 40, "Group size": 2, "dtype": "Float"}'
+)
 
 
 def test_facts_by_kinetos_keys_land_in_their_columns():
@@ -35,6 +38,8 @@ def test_facts_by_kinetos_keys_land_in_their_columns():
     assert known("num_bytes") == {1: 4096}
     assert known("collective") == {2: "allreduce"}
     assert known("process_group") == {2: "0"}
+    assert [known(name) for name in ("in_elements", "out_elements", "group_size")] == [{2: 40}, {2: 40}, {2: 2}]
+    assert known("message_dtype") == {2: "Float"}
     assert known("graph_id") == {2: 3}
     assert known("graph_node_id") == {2: 9}  # and 0, Kineto's word for "no graph", is missing
     assert {str(columns[name].dtype) for name in ("registers", "num_bytes", "blocks_per_sm")} == {

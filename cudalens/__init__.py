@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from cudalens.device.discover import devices
     from cudalens.frames import Trace
     from cudalens.graphs import cudagraph
-    from cudalens.opened import load
+    from cudalens.opened import load, load_ranks
+    from cudalens.profiler import emit_nvtx, record_function, schedule
     from cudalens.remembered import memory_history, memory_snapshot
     from cudalens.sanitizer import sanitize
     from cudalens.session import profile, runs
@@ -71,26 +72,36 @@ __all__ = [
     "analysis",
     "cudagraph",
     "devices",
+    "emit_nvtx",
     "live",
     "load",
+    "load_ranks",
     "memory_history",
     "memory_snapshot",
+    "overhead",
     "profile",
+    "record_function",
     "runs",
     "sanitize",
+    "schedule",
 ]
 
 _LAZY = {
     "Trace": ("cudalens.frames", "Trace"),
     "cudagraph": ("cudalens.graphs", "cudagraph"),
     "devices": ("cudalens.device.discover", "devices"),
+    "emit_nvtx": ("cudalens.profiler", "emit_nvtx"),
     "live": ("cudalens.views.gauges", "live"),
     "load": ("cudalens.opened", "load"),
+    "load_ranks": ("cudalens.opened", "load_ranks"),
     "memory_history": ("cudalens.remembered", "memory_history"),
     "memory_snapshot": ("cudalens.remembered", "memory_snapshot"),
+    "overhead": ("cudalens.measured", "overhead"),
     "profile": ("cudalens.session", "profile"),
+    "record_function": ("cudalens.profiler", "record_function"),
     "runs": ("cudalens.session", "runs"),
     "sanitize": ("cudalens.sanitizer", "sanitize"),
+    "schedule": ("cudalens.profiler", "schedule"),
 }
 _ROOMS = {
     "analysis",

@@ -1,4 +1,4 @@
-"""`load`: a trace from a file, checked and put right where that is possible."""
+"""`load` and `load_ranks`: traces from files, checked and put right where that is possible."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from cudalens import traces
 from cudalens.analysis import repaired
-from cudalens.frames import Trace
+from cudalens.frames import Ranks, Trace
 
 
 def load(path: str | os.PathLike[str], *, repair: bool = True) -> Trace:
@@ -24,3 +24,20 @@ def load(path: str | os.PathLike[str], *, repair: bool = True) -> Trace:
         UnsafeSnapshotError: It is a pickle that holds more than a memory snapshot does; nothing of it was run.
     """
     return repaired(traces.load(path), repair=repair)
+
+
+def load_ranks(folder: str | os.PathLike[str], *, repair: bool = True) -> Ranks:
+    """Read the traces of all ranks of one job from `folder`, each as `load` reads it.
+
+    Finds the files that may be traces, and the rank of each by its content or its name. What is wrong with the set is
+    in ``problems`` of what comes back: a rank that is missing, two files of one rank, a file of another job (its number
+    of ranks, its process groups or its time do not fit), one that cannot be read. Such files are left out.
+
+    Args:
+        folder: The folder; the files stand in it, or in folders of their own in it.
+        repair: False to leave all rows as the files have them, and to check only.
+
+    Raises:
+        TraceFormatError: There is no such folder, or nothing in it can be used; says what was found instead.
+    """
+    return traces.load_ranks(folder, load=lambda path: load(path, repair=repair))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +35,7 @@ MODELLED_KEY: Final = "isModelled"
 """Our key of a device that was not there."""
 _KINETO_KEYS: Final = frozenset({"schemaVersion", "deviceProperties", "computeProperties", "baseTimeNanoseconds"})
 _KINETO_CATEGORIES: Final = frozenset({"cpu_op", "kernel", "cuda_runtime", "cuda_driver", "python_function"})
+_MAX_JOB: Final = 1 << 18
 _SUFFIXES: Final = (".gz", ".json", ".trace", ".pt")
 
 
@@ -56,7 +58,16 @@ def run_info(path: Path, stream: EventStream, events: pd.DataFrame, problems: Pr
         rank=_whole(job.get("rank")),
         world_size=_whole(job.get("world_size")),
         problems=problems.to_tuple(),
+        extra=_extra(job),
     )
+
+
+def _extra(job: dict[str, Any]) -> dict[str, str]:
+    """What the file says of the distributed job besides, as JSON text: backend, process groups, versions."""
+    text = json.dumps(job, ensure_ascii=False)
+    if len(text) > _MAX_JOB:
+        text = json.dumps({key: value for key, value in job.items() if _is_plain(value)}, ensure_ascii=False)
+    return {"distributedInfo": text_of(text)} if job and len(text) <= _MAX_JOB else {}
 
 
 def _source(meta: dict[str, Any], *, is_kineto: bool) -> str:

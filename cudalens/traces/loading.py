@@ -41,8 +41,9 @@ def load(path: str | os.PathLike[str]) -> Trace:
     """Read a trace from `path`.
 
     Reads files that `Trace.save` wrote, Chrome trace JSON (plain or gzip) as torch.profiler and Kineto write it for
-    CUDA, ROCm and other devices, and memory snapshots as ``torch.cuda.memory._dump_snapshot`` writes them: of their
-    pickles nothing is ever run. Which one it is, is told from the content. A progress bar shows for large traces.
+    CUDA, ROCm and other devices, SQLite files of nsys (``nsys export --type sqlite``) and of nvprof, and memory
+    snapshots as ``torch.cuda.memory._dump_snapshot`` writes them: of their pickles nothing is ever run. Which one it
+    is, is told from the content. A progress bar shows for large traces.
 
     Returns:
         The Trace. Damage that could be survived is counted in ``trace.info.problems``.
@@ -52,6 +53,9 @@ def load(path: str | os.PathLike[str]) -> Trace:
         UnsafeSnapshotError: It is a pickle that holds more than a memory snapshot does; nothing of it was run.
     """
     path = Path(path)
+    if path.is_dir():
+        hint = "cudalens.load_ranks(folder) reads the ranks of a job from a folder."
+        raise TraceFormatError(path, found="a folder", expected=_READABLE, hint=hint)
     try:
         with open(path, "rb") as file:
             head = file.read(_HEAD)

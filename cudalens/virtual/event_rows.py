@@ -143,6 +143,10 @@ def _waits(segment: Segment, k: int, numbers: StreamNumbers, launches: Launches,
         # CUPTI names no stream where the host waits for a CUDA event or for the whole device.
         if wait.stream is not None and wait.name in ("Stream Synchronize", "Stream Wait Event"):
             row["stream"] = numbers[wait.stream]
+        if wait.awaited is not None and wait.awaited.stream is not None:
+            row["wait_stream"] = numbers[wait.awaited.stream]
+            record_id = wait.awaited.record_id
+            row["wait_record_id"] = None if record_id is None else record_id + correlation
         rows.append(row)
     return rows
 

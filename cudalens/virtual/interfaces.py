@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from cudalens.virtual.machine import Device
     from cudalens.virtual.streams import CudaEvent, Stream
     from cudalens.virtual.work import Placed, Work
+
+
+class Awaited(NamedTuple):
+    """The record of a CUDA event that a wait was for: its stream and the correlation id of its call, where known."""
+
+    stream: Stream | None
+    record_id: int | None
 
 
 class Signals(Protocol):
@@ -67,6 +75,7 @@ class Recorder(Protocol):
         start_ns: int,
         end_ns: int,
         correlation_id: int,
+        awaited: Awaited | None = None,
     ) -> None:
         """The host, or a stream, waited.
 
@@ -78,6 +87,7 @@ class Recorder(Protocol):
             start_ns: Virtual ns.
             end_ns: Virtual ns.
             correlation_id: Of the runtime call.
+            awaited: The record of a CUDA event that was waited for.
         """
 
     def opened(self, name: str) -> Any:
@@ -91,6 +101,28 @@ class Recorder(Protocol):
 
     def ranged(self, name: str, stream: Stream, start_ns: int, end_ns: int) -> None:
         """The program closed a range that it had opened on a stream."""
+
+
+class OpLog(Protocol):
+    """Who notes what is done to devices, to do it again in another order (`cudalens.virtual.explorer`)."""
+
+    def watch(self, dispatch: Callable[..., Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator is called: let it be dispatched."""
+
+    def run(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator is computed."""
+
+    def note(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A factory's result was reserved, not computed."""
+
+    def launched(self, stream: Stream) -> None:
+        """A stream was given work."""
+
+    def host_waits(self, stream: Stream) -> None:
+        """The host waits for a stream within a copy, without a call that says so."""
+
+    def replay(self, tape: Any, stream: Stream) -> None:
+        """A graph is replayed: run its operators again."""
 
 
 class Capture(Protocol):

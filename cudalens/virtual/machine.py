@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.virtual.engines import Engine
+from cudalens.virtual.interfaces import Awaited
 from cudalens.virtual.streams import Stream
 
 if TYPE_CHECKING:
-    from cudalens.virtual.interfaces import Capture, Recorder, Signals
+    from cudalens.virtual.interfaces import Capture, OpLog, Recorder, Signals
     from cudalens.virtual.specs import DeviceSpec
     from cudalens.virtual.work import Work
 
@@ -176,6 +177,7 @@ class Machine:
     Attributes:
         now_ns: The host's time, virtual ns.
         recorder: Who records what happens; None while nobody does.
+        op_log: Who notes operators, to do them again in another order; None while nobody does.
         captures: The graph captures that are under way.
         correlations: Numbers that tie runtime calls to the work that they launched.
         stream_handles: Pointers for streams to come.
@@ -189,6 +191,7 @@ class Machine:
         self.spec, self.signals = spec, signals
         self.now_ns = 0
         self.recorder: Recorder | None = None
+        self.op_log: OpLog | None = None
         self.captures: list[Capture] = []
         self.on_switch: Callable[[], None] | None = None
         self.follow: Callable[[], None] | None = None
@@ -292,11 +295,20 @@ class Machine:
             self.recorder.called(name, begin, self.now_ns, correlation_id)
         return correlation_id
 
-    def block_host(self, call: str, name: str, until_ns: int, device: Device, stream: Stream | None) -> None:
-        """A runtime call that returns when `until_ns` has come."""
+    def block_host(
+        self,
+        call: str,
+        name: str,
+        until_ns: int,
+        device: Device,
+        stream: Stream | None,
+        record_id: int | None = None,
+    ) -> None:
+        """A runtime call that returns when `until_ns` has come; `record_id` is of the record that it waits for."""
         begin = self.now_ns
         self.now_ns = max(begin, until_ns) + self.spec.sync_ns
         correlation_id = next(self.correlations)
         if self.recorder is not None:
             self.recorder.called(call, begin, self.now_ns, correlation_id)
-            self.recorder.synchronized(name, stream, device, begin, self.now_ns, correlation_id)
+            awaited = Awaited(stream, record_id) if name == "Event Synchronize" else None
+            self.recorder.synchronized(name, stream, device, begin, self.now_ns, correlation_id, awaited)

@@ -20,6 +20,7 @@ from cudalens.errors import VirtualDeviceError
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Action
+    from cudalens.virtual.interfaces import Awaited
     from cudalens.virtual.machine import Device, Machine
     from cudalens.virtual.streams import Stream
     from cudalens.virtual.work import Placed, Work
@@ -87,6 +88,7 @@ class Wait(NamedTuple):
     start_ns: int
     end_ns: int
     correlation_id: int
+    awaited: Awaited | None = None
 
 
 class DeviceRange(NamedTuple):
@@ -204,9 +206,10 @@ class Recorder:
         start_ns: int,
         end_ns: int,
         correlation_id: int,
+        awaited: Awaited | None = None,
     ) -> None:
         """The host, or a stream, waited."""
-        self.waits.append(Wait(name, stream, device, start_ns, end_ns, correlation_id))
+        self.waits.append(Wait(name, stream, device, start_ns, end_ns, correlation_id, awaited))
 
     def opened(self, name: str) -> Any:
         """The program opens a range; returns what `closed` needs."""

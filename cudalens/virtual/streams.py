@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cudalens.virtual.interfaces import Awaited
 from cudalens.virtual.work import Placed, Work
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class CudaEvent:
     Attributes:
         handle: Its pointer; 0 until it is created.
         device: The device of the stream that recorded it first; None until then.
+        record_id: Correlation id of the call that recorded it last; None before a record, and where no call did.
         recorded_ns: When the marked work is done, virtual ns; None before a record.
         capture: The capture that the last record belongs to; None outside of one.
         node: What the capture keeps with it.
@@ -37,6 +39,7 @@ class CudaEvent:
         "is_timed",
         "machine",
         "node",
+        "record_id",
         "recorded_ns",
         "stream",
     )
@@ -49,6 +52,7 @@ class CudaEvent:
         self.device: Device | None = None
         self.stream: Stream | None = None
         self.is_timed, self.is_blocking, self.is_external = is_timed, is_blocking, is_external
+        self.record_id: int | None = None
         self.recorded_ns: int | None = None
         self.capture: Capture | None = None
         self.node: Any = None
@@ -95,7 +99,12 @@ class CudaEvent:
         """As `synchronize`, for the library's own events, which fire no callback."""
         if self.device is not None:
             self.machine.block_host(
-                "cudaEventSynchronize", "Event Synchronize", self.recorded_ns or 0, self.device, self.stream
+                "cudaEventSynchronize",
+                "Event Synchronize",
+                self.recorded_ns or 0,
+                self.device,
+                self.stream,
+                self.record_id,
             )
 
 
@@ -129,6 +138,8 @@ class Stream:
         machine, device = self.machine, self.device
         if machine.captures:
             machine.judge_launch(self)
+        if machine.op_log is not None:
+            machine.op_log.launched(self)
         device.wait_for_queue()
         begin = machine.now_ns
         machine.now_ns = begin + device.spec.launch_ns
@@ -164,13 +175,15 @@ class Stream:
         if self.capture is not None:
             self.capture.record(self, cuda_event)
         else:
-            self.machine.call("cudaEventRecord", self.machine.spec.event_ns)
+            record_id = self.machine.call("cudaEventRecord", self.machine.spec.event_ns)
             self.mark(cuda_event)
+            cuda_event.record_id = record_id
         self.machine.tell(self.device, self.machine.signals.event_recorded, cuda_event.handle, self.handle)
 
     def mark(self, cuda_event: CudaEvent) -> None:
         """As `record`, at no host time and without a callback."""
         cuda_event.device, cuda_event.stream, cuda_event.capture = self.device, self, None
+        cuda_event.record_id = None
         cuda_event.recorded_ns = max(self.ready_ns, self.machine.now_ns)
 
     def wait(self, cuda_event: CudaEvent) -> None:
@@ -190,7 +203,13 @@ class Stream:
         if machine.recorder is not None:
             start = max(self.tail_ns, begin)
             machine.recorder.synchronized(
-                "Stream Wait Event", self, self.device, start, max(start, until), correlation_id
+                "Stream Wait Event",
+                self,
+                self.device,
+                start,
+                max(start, until),
+                correlation_id,
+                Awaited(cuda_event.stream, cuda_event.record_id),
             )
         self.tail_ns = until
 

@@ -38,7 +38,7 @@ class Log:
     def worked(self, stream, work, placed):
         self.work.append((stream, work, placed))
 
-    def synchronized(self, name, stream, device, start_ns, end_ns, correlation_id):
+    def synchronized(self, name, stream, device, start_ns, end_ns, correlation_id, awaited=None):
         self.waits.append((name, stream, start_ns, end_ns))
 
 

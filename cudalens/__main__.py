@@ -1,6 +1,6 @@
-"""The ``cudalens`` command: report, summary, convert and doctor, from a shell.
+"""The ``cudalens`` command: report, summary, check, convert and doctor, from a shell.
 
-Exit codes: 0 done, 1 refused (a message on stderr says why), 2 wrong usage.
+Exit codes: 0 done, 1 refused (a message on stderr says why) or, of ``check``, a trace that is partial, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = _parser().parse_args(argv)
     try:
-        arguments.run(arguments)
+        return arguments.run(arguments) or 0
     except CudalensError as error:
         return _refuse(str(error))
     except BrokenPipeError:  # `cudalens summary … | head` has read enough
@@ -41,7 +41,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("cudalens: interrupted", file=sys.stderr)
         return _INTERRUPTED
-    return 0
 
 
 def _refuse(message: str) -> int:
@@ -58,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("-o", "--output", metavar="FILE", required=True, help="the HTML file to write")
     report.add_argument("--title", help="title of the page (default: the name of the run)")
     _verb(verbs, "summary", _summary, "print the verdict and the largest costs")
+    check = _verb(verbs, "check", _check, "say how far a trace can be trusted; exit code 1 where it is partial")
+    check.add_argument("--no-repair", action="store_true", help="check the rows as they are, put nothing right")
+    check.add_argument("--json", action="store_true", help="print JSON")
     convert = _verb(verbs, "convert", _convert, "write a trace in another format")
     convert.add_argument("-o", "--output", metavar="FILE", required=True, help="ends in .cudalens, .json or .json.gz")
     doctor = verbs.add_parser("doctor", help="say what works here, what does not, and why")
@@ -66,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _verb(verbs: Any, name: str, run: Callable[[argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
+def _verb(verbs: Any, name: str, run: Callable[[argparse.Namespace], int | None], help: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
     parser.add_argument("trace", type=Path, help=".cudalens, or Chrome trace (.json, .json.gz); told by its content")
     parser.set_defaults(run=run)
@@ -84,6 +86,15 @@ def _report(arguments: argparse.Namespace) -> None:
 
 def _summary(arguments: argparse.Namespace) -> None:
     print(_load(arguments.trace).summary())
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    import msgspec
+
+    trace = cudalens.load(arguments.trace, repair=not arguments.no_repair)
+    found = trace.trust()
+    print(json.dumps(msgspec.to_builtins(found.trust), indent=2) if arguments.json else found)
+    return int(found.trust.verdict == "partial")
 
 
 def _convert(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from cudalens.analysis.units import duration, plural
 
 _CONTEXT_SYNC: Final = "Context Sync"
 _UNBOUNDED: Final = int(np.iinfo(np.int64).max)
-_NEW_SESSION: Final = "Profiles after the first of a process are known for it; profile in a fresh process to compare."
+_NEW_SESSION: Final = " Profiles after the first of a process are known for it: compare with a fresh process."
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,8 @@ def clock(look: Look) -> list[Suspicion]:
         return []
     shift = needed_shift_ns(look, bounds)
     severity: Severity = "partial" if shift is None else "repairable"
-    todo = f"No single offset of the clocks explains it. {_NEW_SESSION}"
+    is_torchs = look.info.source in ("cuda", "file:kineto")
+    todo = f"No single offset of the clocks explains it.{_NEW_SESSION if is_torchs else ''}"
     if shift is not None:
         todo = f"All device rows belong {duration(abs(shift))} {'later' if shift > 0 else 'earlier'}."
     found = []

@@ -100,10 +100,11 @@ class Overhead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """What profiling cost the code that was profiled: it was run again without the profiler.
 
     Attributes:
-        profiled_ns: Time of a profiled run (the median of several), ns.
-        unprofiled_ns: Time of a run without the profiler (the median of several), ns; None where it failed.
+        profiled_ns: Time of a profiled run, ns; of several, all of it with one wait for the GPU at the end, divided.
+        unprofiled_ns: The same without the profiler; None where a run failed.
         num_profiled: Number of profiled runs.
         num_unprofiled: Number of runs without the profiler that ended well.
+        is_warm: Whether the code had run before it was profiled: a first run costs more for other reasons.
         error: The exception that ended the runs without the profiler, in one line, or None.
     """
 
@@ -111,6 +112,7 @@ class Overhead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     unprofiled_ns: int | None
     num_profiled: int = 1
     num_unprofiled: int = 0
+    is_warm: bool = True
     error: str | None = None
 
     @property

@@ -35,6 +35,7 @@ class Options:
         syncs: Note the line of every wait for the GPU.
         warmup: Runs of the cell before the profiler starts.
         repeat: Profiled runs of the cell, each a step; None for one run without steps.
+        overhead: Run the cell again without the profiler, as often, to tell what profiling cost.
         html: Where the offline report goes, or None.
         save: Where the Trace goes, or None.
         chrome: Where the Chrome trace goes, or None.
@@ -55,6 +56,7 @@ class Options:
     syncs: bool = False
     warmup: int = 0
     repeat: int | None = None
+    overhead: bool = False
     html: Path | None = None
     save: Path | None = None
     chrome: Path | None = None
@@ -63,7 +65,7 @@ class Options:
     @property
     def is_looped(self) -> bool:
         """Whether the cell's statements run more than once, or as a step."""
-        return self.warmup > 0 or self.repeat is not None
+        return self.warmup > 0 or self.repeat is not None or self.overhead
 
     @property
     def collects(self) -> dict[str, Any]:
@@ -101,6 +103,10 @@ ARGUMENTS: Final = (
     flag("--syncs", help="Also note the line of every wait of the host for the GPU."),
     value("--warmup", metavar="N", type=count(0), default=0, help="Run the cell N times before profiling starts."),
     value("--repeat", metavar="N", type=count(1), help="Profile N runs of the cell, each of them one step."),
+    flag(
+        "--overhead",
+        help="Also tell what profiling cost: runs the cell's statements again, as often, without the profiler.",
+    ),
     value("--html", metavar="FILE", type=path, help="Also write the view as one offline HTML file."),
     value("--save", metavar="FILE", type=path, help="Also save the Trace (.cudalens), for cudalens.load."),
     value("--chrome", metavar="FILE", type=path, help="Also write a Chrome trace (.json or .json.gz), for Perfetto."),

@@ -13,6 +13,7 @@ from cudalens.magics.options import MAGIC, Options, check_outputs, parse
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cudalens.measured import PlainRuns
     from cudalens.session import profile
 
 
@@ -45,6 +46,9 @@ class CellRun(CellBlock):
         self.step = 0
         self._options = options
         self._profile: profile | None = None
+        self._has_stopped = self._is_measuring = False
+        self._plain: PlainRuns | None = None
+        self._profiled_value: Any = None
         self._progress: Any = None
 
     @property
@@ -70,11 +74,54 @@ class CellRun(CellBlock):
             self._mark_step()
             yield number
             self._progress.update()
+        if self._options.overhead:
+            yield from self._plain_steps()
+
+    def _plain_steps(self) -> Iterator[int]:
+        """The cell once more, as often, without the profiler; its value stays that of the profiled runs."""
+        from cudalens.measured import PlainRuns
+
+        self._is_measuring = True  # what is delivered shall say what profiling cost
+        self._stop(None, None, None)
+        if self.trace is None:
+            return
+        self._profiled_value, self._plain = self.value, PlainRuns()
+        for number in range(self._options.repeat or 1):
+            yield number
+            self._plain.ended_one()
+            self._progress.update()
+        self._note_overhead(None)
+
+    def _note_overhead(self, error: BaseException | None) -> None:
+        """Keep in the Trace what profiling cost, or what kept us from measuring it."""
+        from cudalens.session import runs
+
+        plain, self._plain, self.value = self._plain, None, self._profiled_value
+        assert plain is not None
+        assert self._profile is not None
+        assert self.trace is not None
+        is_warm, number = self._options.warmup > 0, self._options.repeat or 1
+        cost = plain.overhead(self._profile, number, is_warm=is_warm, error=error)
+        self.trace = runs.add(self.trace.replace(info=self.trace.info.replace(overhead=cost)))
+        self._deliver(self.trace)
+
+    def _end_plain(self, error: BaseException | None) -> bool:
+        """The runs without the profiler were cut short: the profile stands, and an exception of theirs is told."""
+        self._note_overhead(error)
+        if isinstance(error, Exception):
+            complain(
+                f"{MAGIC}: the run without the profiler raised {type(error).__name__}: {error}. The profile stands."
+            )
+            return True
+        self._show()
+        return False
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> bool:
         try:
+            if self._plain is not None:
+                return self._end_plain(error)
             self._stop(kind, error, trail)
         finally:
             if self._progress is not None:
@@ -106,8 +153,9 @@ class CellRun(CellBlock):
 
     def _stop(self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None) -> None:
         """Stop the profiler and take its Trace. A failure of its own never hides the user's exception."""
-        if self._profile is None:
+        if self._profile is None or self._has_stopped:
             return
+        self._has_stopped = True
         try:
             self._profile.__exit__(kind, error, trail)
         except CudalensError as failure:
@@ -116,6 +164,7 @@ class CellRun(CellBlock):
                 raise brief(failure) from None
             complain(f"{MAGIC}: {failure}")
         except KeyboardInterrupt:  # it came while the profiler was being turned off
+            self._is_measuring = False
             self._take()
             self._show()
             raise
@@ -131,7 +180,8 @@ class CellRun(CellBlock):
         assert self._profile is not None
         if not self._profile.is_nested:
             self.trace = self._profile.trace
-            self._deliver(self.trace)
+            if not self._is_measuring:
+                self._deliver(self.trace)
         elif self._is_trace_wanted:
             complain(
                 f"{MAGIC}: this run is a range of the run around it and has no Trace of its own; "
@@ -142,6 +192,6 @@ class CellRun(CellBlock):
 def _progress_bar(options: Options) -> Any:
     from tqdm.auto import tqdm
 
-    total = options.warmup + (options.repeat or 1)
+    total = options.warmup + (options.repeat or 1) * (2 if options.overhead else 1)
     # Drawn only for long work, and rarely: drawing falls into the steps that are measured.
     return tqdm(total=total, desc=MAGIC, unit="run", leave=False, delay=1.0, mininterval=0.5, disable=options.quiet)

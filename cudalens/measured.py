@@ -1,0 +1,99 @@
+"""What profiling itself costs: the same code, run with the profiler and without it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cudalens.frames.info import Overhead
+from cudalens.session import outcome_of, profile, runs
+
+
+class PlainRuns:
+    """Times runs of some code without a profiler, as one stretch that ends when the GPU has done what they launched.
+
+    Attributes:
+        num_done: Runs that ended well.
+    """
+
+    def __init__(self) -> None:
+        self.num_done = 0
+        self._began_ns = time.perf_counter_ns()
+
+    def ended_one(self) -> None:
+        """One more run has ended well."""
+        self.num_done += 1
+
+    def overhead(self, run: profile, num_profiled: int, *, is_warm: bool, error: BaseException | None) -> Overhead:
+        """What the profile `run` of `num_profiled` runs cost against these; to be called when the last one has ended.
+
+        Args:
+            run: The profile; it has ended.
+            num_profiled: Runs of the code in it.
+            is_warm: Whether the code had run before it was profiled.
+            error: What ended the runs without a profiler, or None.
+        """
+        if error is None:
+            wait_for_device()
+        elapsed_ns = time.perf_counter_ns() - self._began_ns
+        is_known = error is None and self.num_done > 0
+        return Overhead(
+            profiled_ns=round(run.wall_ns / num_profiled),
+            unprofiled_ns=round(elapsed_ns / self.num_done) if is_known else None,
+            num_profiled=num_profiled,
+            num_unprofiled=self.num_done,
+            is_warm=is_warm,
+            error=outcome_of(error)[1],
+        )
+
+
+def overhead(
+    function: Callable[[], Any], *, repeat: int = 5, warmup: int = 1, name: str | None = None, **options: Any
+) -> Overhead:
+    """What profiling `function` costs: it is called `warmup` times, then `repeat` times profiled, `repeat` times not.
+
+    Each of the two stretches ends with a wait for the GPU and is divided by the number of its runs, so that work that
+    the GPU does after the host has gone on is counted in both. What `function` raises passes on.
+
+    Args:
+        function: What is measured, without arguments. It is called ``warmup + 2 * repeat`` times.
+        repeat: Calls of each kind, at least 1.
+        warmup: Calls before; without any, what a first call costs counts as profiling's cost.
+        name: Name of the run; by default the function's.
+        **options: Options of `cudalens.profile`.
+
+    Returns:
+        The cost. The Trace of the profiled calls, each of them a step, is ``cudalens.runs[name]``; its info holds the
+        cost, too, and its verdict tells it.
+
+    Raises:
+        ValueError: `repeat` is less than 1, or `warmup` less than 0.
+        ProfilerError: A profiler is running already: nothing could be compared.
+    """
+    if repeat < 1 or warmup < 0:
+        raise ValueError(f"repeat is {repeat} and warmup is {warmup}, expected at least 1 and at least 0.")
+    for _ in range(warmup):
+        function()
+    wait_for_device()
+    keep = options.pop("keep", True)
+    with profile(name or getattr(function, "__qualname__", None), keep=False, **options) as run:
+        for _ in range(repeat):
+            run.step()
+            function()
+    plain = PlainRuns()
+    for _ in range(repeat):
+        function()
+        plain.ended_one()
+    cost = plain.overhead(run, repeat, is_warm=warmup > 0, error=None)
+    if keep:
+        runs.add(run.trace.replace(info=run.trace.info.replace(overhead=cost)))
+    return cost
+
+
+def wait_for_device() -> None:
+    """Wait until the GPU has done what was launched; nothing where the program has not used one."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.synchronize()

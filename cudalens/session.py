@@ -11,12 +11,13 @@ import linecache
 import threading
 import time
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar
 
 from cudalens._interrupts import HeldInterrupts, holds_interrupts
+from cudalens._runs import Runs, runs
 from cudalens.device.metrics import DEFAULT_HZ, MetricsCollector
 from cudalens.device.stacks import file_label
 from cudalens.device.syncs import SyncCollector
@@ -25,12 +26,16 @@ from cudalens.frames import Problem, RunInfo, Trace, empty_frame
 from cudalens.frames.joining import join_frames
 from cudalens.frames.syncs import CLOCK_SKEW_NS, Surroundings, build_syncs
 from cudalens.graphs.collector import GraphCollector
-from cudalens.profiler import ProfilerCollector, ProfilerOptions, about, ranges
+from cudalens.profiler import ProfilerCollector, ProfilerOptions, about, kineto, ranges
+from cudalens.profiler.schedules import Cycles, Schedule
+from cudalens.profiler.steps import steps
 from cudalens.sanitizer.collector import RaceCollector
 from cudalens.virtual.collector import VirtualCollector
 
 if TYPE_CHECKING:
     import pandas as pd
+
+__all__ = ["Collector", "Runs", "Session", "outcome_of", "profile", "runs"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -136,81 +141,6 @@ class Session:
         self.problems.append(Problem(f"{collector.name} failed to {act}", 1, f"{type(error).__name__}: {error}"))
 
 
-class Runs:
-    """The Traces of this process by name, oldest first. A name used again replaces its Trace and moves to the end.
-
-    Every run stays in memory until ``del runs[name]`` or ``runs.clear()``; ``profile(keep=False)`` adds none.
-    """
-
-    def __init__(self) -> None:
-        self._traces: dict[str, Trace] = {}
-        self._lock = threading.Lock()
-
-    def add(self, trace: Trace) -> Trace:
-        """Keep `trace` under its name, as the last one; returns it."""
-        with self._lock:
-            self._traces.pop(trace.info.name, None)
-            self._traces[trace.info.name] = trace
-        return trace
-
-    def clear(self) -> None:
-        """Forget all runs."""
-        with self._lock:
-            self._traces.clear()
-
-    @property
-    def last(self) -> Trace:
-        """The run that was added last.
-
-        Raises:
-            KeyError: There is none yet.
-        """
-        if not self._traces:
-            raise KeyError("there is no run yet; profile something first")
-        return self._traces[next(reversed(self._traces))]
-
-    def __getitem__(self, name: str) -> Trace:
-        try:
-            return self._traces[name]
-        except KeyError:
-            known = ", ".join(map(repr, self._traces)) or "none"
-            raise KeyError(f"there is no run {name!r}; there are: {known}") from None
-
-    def __delitem__(self, name: str) -> None:
-        with self._lock:
-            del self._traces[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._traces
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(list(self._traces))
-
-    def __len__(self) -> int:
-        return len(self._traces)
-
-    def keys(self) -> list[str]:
-        """Names, oldest first."""
-        return list(self._traces)
-
-    def values(self) -> list[Trace]:
-        """Traces, oldest first."""
-        return list(self._traces.values())
-
-    def items(self) -> list[tuple[str, Trace]]:
-        """Names and Traces, oldest first."""
-        return list(self._traces.items())
-
-    def __repr__(self) -> str:
-        if not self._traces:
-            return "<cudalens.runs: none yet>"
-        lines = [f"  {name!r}: {len(trace):,} events, {trace.info.status}" for name, trace in self._traces.items()]
-        return "\n".join([f"<cudalens.runs: {len(lines)}, oldest first>", *lines])
-
-
-runs: Final = Runs()
-"""The runs of this process."""
-
 _active: profile | None = None
 """The outermost profile that is running: torch's profiler serves one at a time in a process."""
 
@@ -226,6 +156,10 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
 
     When the block raises or is interrupted, the Trace is still made (its info tells) and the exception passes on.
 
+    With a `schedule` the block is recorded in cycles: entering begins step 0, each `step()` ends a step and begins the
+    next, and each cycle of recorded steps makes a Trace of its own, kept as ``name``, ``name-2`` and so on. A cycle
+    that the block's end cuts short makes one as well. Frames are made when a cycle ends, between two steps.
+
     Args:
         name: Name of the run; by default ``run-<number>``, or the function's name.
         memory: Record every allocation and release.
@@ -239,11 +173,18 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         syncs: Note the line of every wait of the host for the GPU, for ``trace.syncs``.
         keep: Keep the Trace in `cudalens.runs`.
         code: Source of the block, for the run info.
+        enabled: False makes it do nothing: the block runs as if it were not there.
+        use_device: The kind of device to record, which has to be there: "cuda" (or a virtual one), "xpu", "mtia",
+            "hpu", the name of a PrivateUse1 backend; "cpu" for the host alone. None for CUDA where there is a device.
+        schedule: Which steps to record: a `cudalens.schedule`, or any callable from the number of a step to an action
+            (``torch.profiler.schedule(…)`` is one).
+        on_trace: Called with each Trace as soon as it is made.
+        experimental_config: torch's ``_ExperimentalConfig``, handed on to Kineto as it is.
 
     Raises:
-        ProfilerBusyError: On entry: another profiler is running; it goes on undisturbed.
-        ProfilerError: On entry: torch refused, or the object has been used already.
-        ValueError: `metrics` is no rate that GPUs can be read at.
+        ProfilerBusyError: On entry, or at a step of a schedule: another profiler is running; it goes on undisturbed.
+        ProfilerError: On entry: torch refused, `use_device` is not there, or the object has been used already.
+        ValueError: `metrics` is no rate that GPUs can be read at, or `use_device` is no kind of device.
     """
 
     def __init__(
@@ -260,11 +201,21 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         syncs: bool = False,
         keep: bool = True,
         code: str | None = None,
+        enabled: bool = True,
+        use_device: str | None = None,
+        schedule: Schedule | None = None,
+        on_trace: Callable[[Trace], object] | None = None,
+        experimental_config: Any = None,
     ) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name is {type(name).__name__}, expected text; as a decorator write @cudalens.profile()")
+        _check_device(use_device, cpu_only=cpu_only)
+        cpu_only = cpu_only or use_device == "cpu"
         self._name, self._keep, self._code = name, keep, code
-        self._options = ProfilerOptions(memory, shapes, stacks, modules, flops, cpu_only)
+        self._enabled, self._schedule, self._on_trace = enabled, schedule, on_trace
+        self._options = ProfilerOptions(
+            memory, shapes, stacks, modules, flops, cpu_only, use_device, experimental=experimental_config
+        )
         self._state: Literal["new", "running", "done"] = "new"
         self._thread = 0
         self._outer: profile | None = None
@@ -278,7 +229,10 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         self._program_ended_ns: int | None = None
         self._metrics = metrics
         self._readings = MetricsCollector(DEFAULT_HZ if metrics is True else metrics) if metrics else None
-        self._steps = ranges.StepTracker()
+        self._steps = ranges.StepRanges()
+        self._cycles = Cycles(schedule, self._new_cycle) if schedule is not None else None
+        self._whole: profile | None = None
+        self._traces: list[Trace] = []
         self._held = HeldInterrupts()
         self._status: Literal["ok", "raised", "interrupted"] = "ok"
         self._error: str | None = None
@@ -293,11 +247,42 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         """
         if self._outer is not None:
             return self._outer.trace
+        if not self._enabled:
+            raise ProfilerError("there is no trace: this profile is off (enabled=False), so nothing was recorded.")
+        if self._cycles is not None:
+            return self._last_of_cycles(self._cycles)
         if self._trace is None and self._state == "done" and self._session is not None:
             self._trace = self._build(self._session)
         if self._trace is None:
             raise ProfilerError("there is no trace yet: it is made when the profiled block ends.")
         return self._trace
+
+    def _last_of_cycles(self, cycles: Cycles) -> Trace:
+        if not self._traces:
+            raise ProfilerError(
+                f"there is no trace yet: {cycles.step + 1} steps have begun, and the schedule ({self._schedule}) has "
+                "recorded none of them to its cycle's end. Call step() at the end of each iteration."
+            )
+        return self._traces[-1]
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The Traces that there are, oldest first: one for each cycle of a schedule, else at most one."""
+        if self._outer is not None:
+            return self._outer.traces
+        return list(self._traces) if self._cycles is not None else [self._trace] if self._trace is not None else []
+
+    @property
+    def wall_ns(self) -> int:
+        """Real time that the block took, with the wait for the GPU at its end, ns; also where the device is a model.
+
+        Raises:
+            ProfilerError: The block has not run, or not ended, or it is a range of an outer one.
+        """
+        session = self._session
+        if session is None or session.started_ns is None or session.ended_ns is None:
+            raise ProfilerError("there is no time yet: it is known when a profiled block of its own has ended.")
+        return session.ended_ns - session.started_ns
 
     @property
     def is_nested(self) -> bool:
@@ -305,38 +290,79 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         return self._outer is not None
 
     def step(self) -> None:
-        """End the current step and begin the next; the first call begins step 0.
+        """End the current step and begin the next.
+
+        Without a schedule the first call begins step 0; with one, step 0 began with the block, as torch counts.
 
         Raises:
-            ProfilerError: The block is not running.
+            ProfilerError: The block is not running, or a cycle cannot begin.
         """
         if self._state != "running":
             raise ProfilerError("step() belongs inside the profiled block.")
-        (self._outer or self)._steps.step()
+        if self._outer is not None:
+            self._outer.step()
+        elif self._enabled:
+            self._steps.close()
+            ranges.count_step()
+            if self._cycles is not None:
+                self._cycles.next()
+            else:
+                self._steps.step()
 
     def __enter__(self) -> profile:
         global _active
         if self._state != "new":
             raise ProfilerError("a profile object serves once; make another with cudalens.profile().")
+        if not self._enabled:
+            self._state = "running"
+            return self
         self._name = self._name or f"run-{next(_numbers)}"
-        outer = _active
+        outer = _active if self._whole is None else None
         if outer is not None and outer._thread == threading.get_ident() and outer._state == "running":
             self._outer, self._state = outer, "running"
             self._range = ranges.open_range(self._name)
             return self
+        if self._cycles is not None:
+            return self._enter_cycles(self._cycles)
         readings = [self._readings] if self._readings else []
         session = Session([self._collector, self._virtual, self._races, self._graphs, self._syncs, *readings])
         self._held.install()
         try:
             session.start()
             self._session, self._thread, self._state = session, threading.get_ident(), "running"
-            _active = self
+            if self._whole is None:
+                _active = self
+                steps.init(ranges.REQUESTER)
             self._held.deliver()
         except BaseException:
             self._end(session)
             self._held.remove()
             raise
         return self
+
+    def _enter_cycles(self, cycles: Cycles) -> profile:
+        global _active
+        self._thread, self._state, _active = threading.get_ident(), "running", self
+        steps.init(ranges.REQUESTER)
+        try:
+            cycles.begin()
+        except BaseException:
+            self._exit_cycles(cycles, None, None, None)
+            raise
+        return self
+
+    def _exit_cycles(self, cycles: Cycles, *exc: Any) -> None:
+        global _active
+        try:
+            cycles.end(*exc)
+        finally:
+            self._state = "done"
+            if _active is self:
+                _active = None
+                steps.forget(ranges.REQUESTER)
+
+    def _new_cycle(self) -> _Cycle:
+        return _Cycle(self, len(self._traces) + 1)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
@@ -345,6 +371,11 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             self._state = "done"
             ranges.close_range(self._range)
             return
+        if self._cycles is not None and self._state == "running":
+            self._exit_cycles(self._cycles, kind, error, trail)
+            return
+        if not self._enabled:
+            self._state = "done"
         if self._session is None or self._state != "running":
             return
         self._status, self._error = outcome_of(error)
@@ -360,6 +391,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
                 runs.add(self._trace)
         finally:
             self._held.deliver()
+        if self._on_trace is not None:
+            self._on_trace(self._trace)
 
     def _end(self, session: Session) -> None:
         global _active
@@ -374,6 +407,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             self._state = "done"
             if _active is self:
                 _active = None
+                steps.forget(ranges.REQUESTER)
 
     def __del__(self) -> None:
         """An interrupt in the few instructions between a block and its end must not leave a profiler running."""
@@ -401,7 +435,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             stop_s=session.stop_s,
             options=self._options.to_dict()
             | ({"metrics": self._metrics} if self._metrics else {})
-            | ({"syncs": True} if self._looks_for_syncs else {}),
+            | ({"syncs": True} if self._looks_for_syncs else {})
+            | ({"schedule": str(self._whole._schedule)} if self._whole is not None else {}),
             versions=about.versions(),
             host=about.host(),
             rank=rank,
@@ -431,10 +466,13 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         """Profile each call of `function`.
 
         Raises:
-            TypeError: `function` is a generator function; its body runs outside of the call.
+            TypeError: `function` is a generator function; its body runs outside of the call. Or there is a schedule,
+                whose steps a call does not tell.
         """
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"{function.__qualname__} is a generator function; profile the loop that runs it instead.")
+        if self._cycles is not None:
+            raise TypeError("a schedule needs a loop that calls step(): put the loop into a block of this profile.")
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
@@ -456,8 +494,16 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         return _Call(self, profile(self._name or function.__qualname__, **self._choices()))
 
     def _choices(self) -> dict[str, Any]:
-        more = {"metrics": self._metrics, "syncs": self._looks_for_syncs, "keep": self._keep, "code": self._code}
-        return {**self._options.to_dict(), **more}
+        return {
+            **self._options.to_dict(),
+            "metrics": self._metrics,
+            "syncs": self._looks_for_syncs,
+            "keep": self._keep,
+            "code": self._code,
+            "enabled": self._enabled,
+            "on_trace": self._on_trace,
+            "experimental_config": self._options.experimental,
+        }
 
 
 class _Call:
@@ -474,6 +520,14 @@ class _Call:
             self._call.__exit__(*exc)
         finally:
             self._decorator._outer = self._call
+
+
+def _check_device(use_device: str | None, *, cpu_only: bool) -> None:
+    known = kineto.known_devices()
+    if use_device is not None and use_device not in known:
+        raise ValueError(f"use_device is {use_device!r}, expected None or one of {', '.join(known)}")
+    if cpu_only and use_device not in (None, "cpu"):
+        raise ValueError(f"cpu_only=True and use_device={use_device!r} exclude each other; leave one of them out")
 
 
 def _modelled_hz(metrics: bool | float) -> float | None:

@@ -2,5 +2,17 @@
 
 from cudalens.profiler.collector import ProfilerCollector
 from cudalens.profiler.options import ProfilerOptions
+from cudalens.profiler.ranges import emit_nvtx, record_function
+from cudalens.profiler.schedules import Action, schedule
+from cudalens.profiler.steps import StepTracker, steps
 
-__all__ = ["ProfilerCollector", "ProfilerOptions"]
+__all__ = [
+    "Action",
+    "ProfilerCollector",
+    "ProfilerOptions",
+    "StepTracker",
+    "emit_nvtx",
+    "record_function",
+    "schedule",
+    "steps",
+]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import pandas as pd
-import torch
 
 from cudalens.frames import (
     GPU_CATEGORIES,
@@ -18,7 +17,7 @@ from cudalens.frames import (
 )
 from cudalens.frames.garbage import no_garbage_collection
 from cudalens.profiler import about, allocations, ancestry, columns, launches
-from cudalens.profiler.kineto import KinetoSession
+from cudalens.profiler.kineto import KinetoSession, synchronize
 from cudalens.profiler.options import ProfilerOptions
 from cudalens.profiler.own_rows import without_own_threads
 
@@ -45,7 +44,8 @@ class ProfilerCollector:
         options: What is recorded.
         session: The torch profiler behind it, once started.
         raw: torch's raw results, once stopped.
-        uses_cuda: Whether GPU work is recorded.
+        uses_cuda: Whether a device's work is recorded.
+        device: The kind of that device, as torch names it; None for the host alone.
         problems: What is missing from the frames, once they are built.
     """
 
@@ -55,9 +55,33 @@ class ProfilerCollector:
         self.options = options or ProfilerOptions()
         self._overlay = overlay
         self.session: KinetoSession | None = None
+        self._prepared: KinetoSession | None = None
+        self.device: str | None = None
         self.raw: Any = None
         self.uses_cuda = False
         self.problems: tuple[Problem, ...] = ()
+
+    @property
+    def _watches_cuda(self) -> bool:
+        return self._overlay is None or not self._overlay.hides_cuda
+
+    def prepare(self) -> None:
+        """Make the profiler ready, so that `start` is quick; `start`, or `drop`, follows.
+
+        Raises:
+            ProfilerBusyError: Another profiler is running; nothing was touched.
+            ProfilerError: torch refused.
+        """
+        session = KinetoSession(self.options, watches_cuda=self._watches_cuda)
+        session.prepare()
+        self._prepared = session
+
+    def drop(self) -> None:
+        """Undo `prepare`; does nothing where nothing is prepared."""
+        session, self._prepared = self._prepared, None
+        if session is not None and session.is_prepared:
+            session.start()
+            session.stop()
 
     def start(self) -> None:
         """Turn the profiler on.
@@ -66,14 +90,19 @@ class ProfilerCollector:
             ProfilerBusyError: Another profiler is running; nothing was touched.
             ProfilerError: torch refused.
         """
-        session = KinetoSession(self.options, watches_cuda=self._overlay is None or not self._overlay.hides_cuda)
+        session = KinetoSession(self.options, watches_cuda=self._watches_cuda)
+        if self._prepared is not None and self._prepared.device == session.device:
+            session, self._prepared = self._prepared, None
+        else:  # a virtual device has come or gone since
+            self.drop()
         session.start()
         self.session, self.uses_cuda = session, session.uses_cuda
+        self.device = session.device
 
     def settle(self) -> None:
         """Wait for the GPU to finish what the block launched, so that the block's window holds it."""
-        if self.uses_cuda:
-            torch.cuda.synchronize()
+        if self.device is not None:
+            synchronize(self.device)
 
     def stop(self) -> None:
         """Turn the profiler off and keep its raw results; does nothing when it is not on."""
@@ -84,12 +113,12 @@ class ProfilerCollector:
     def frames(self) -> dict[str, pd.DataFrame]:
         """The events, memory and stacks frames of the raw results."""
         frames = build_frames(self.raw, self.options, uses_cuda=self.uses_cuda, overlay=self._overlay)
-        self.problems = _missing(frames["events"]) if self.uses_cuda else ()
+        self.problems = _missing(frames["events"]) if self.device == "cuda" else ()
         return frames
 
     def facts(self) -> dict[str, Any]:
         """What the run info shall say: fields of `RunInfo`."""
-        return {"source": "cuda" if self.uses_cuda else "cpu", "devices": about.devices(uses_cuda=self.uses_cuda)}
+        return {"source": self.device or "cpu", "devices": about.devices(uses_cuda=self.device == "cuda")}
 
 
 def build_frames(

@@ -44,14 +44,21 @@ class KinetoSession:
         watches_cuda: Whether what torch calls CUDA is a GPU that Kineto can watch.
 
     Attributes:
-        uses_cuda: Whether GPU work is recorded.
+        device: The kind of device whose work is recorded, as torch names it; None for the host alone.
+        is_prepared: Whether it was made ready and waits for its start.
+
+    Raises:
+        ProfilerError: The device that the options ask for cannot be recorded here.
     """
 
     def __init__(self, options: ProfilerOptions, *, watches_cuda: bool = True) -> None:
-        self.uses_cuda = watches_cuda and not options.cpu_only and has_cuda()
+        self.device = _device_of(options, watches_cuda)
+        more = {} if options.experimental is None else {"experimental_config": _checked_config(options.experimental)}
+        self.is_prepared = False
         self._profile: Any = torch_profiler.profile(
+            **more,
             use_cpu=True,
-            use_device="cuda" if self.uses_cuda else None,
+            use_device=self.device,
             record_shapes=options.shapes,
             with_flops=options.flops,
             profile_memory=options.memory,
@@ -59,6 +66,25 @@ class KinetoSession:
             with_modules=options.modules,
             use_kineto=True,
         )
+
+    @property
+    def uses_cuda(self) -> bool:
+        """Whether a device's work is recorded: CUDA's, or another's that Kineto tells of in the same way."""
+        return self.device is not None
+
+    def prepare(self) -> None:
+        """Make ready, so that `start` is quick (CUPTI is loaded here); what runs until then is not kept.
+
+        Raises:
+            ProfilerBusyError: Another torch profiler is running.
+            ProfilerError: torch refused.
+        """
+        prepare: Callable[[], None] | None = getattr(self._profile, "_prepare_trace", None)
+        if prepare is None or not hasattr(self._profile, "_start_trace"):
+            return
+        with _gate:
+            self._guarded(prepare)
+            self.is_prepared = True
 
     def start(self) -> None:
         """Turn the profiler on; when that is interrupted or fails, it is off again.
@@ -68,9 +94,9 @@ class KinetoSession:
             ProfilerError: torch refused to start.
         """
         with _gate:
-            self._start()
+            self._guarded(self._profile._start_trace if self.is_prepared else self._profile.__enter__)
 
-    def _start(self) -> None:
+    def _guarded(self, act: Callable[[], object]) -> None:
         if is_busy():
             raise ProfilerBusyError(
                 "another torch profiler is running in this process (a torch.profiler block, emit_nvtx, or a profile on "
@@ -78,9 +104,9 @@ class KinetoSession:
             )
         try:
             with _quiet_kineto():
-                self._profile.__enter__()
+                act()
         except BaseException as error:
-            _switch_off()
+            switch_off()
             if isinstance(error, (RuntimeError, AssertionError)):
                 raise ProfilerError(f"torch's profiler did not start: {error}") from error
             raise
@@ -92,7 +118,7 @@ class KinetoSession:
             ProfilerError: The profiler was already off: somebody else ended it.
         """
         if not getattr(torch.autograd, "_profiler_enabled", lambda: True)():
-            _switch_off()
+            switch_off()
             raise ProfilerError(
                 "torch's profiler was ended inside the block (by a torch.profiler of its own?), "
                 "or is being stopped on another thread."
@@ -105,7 +131,7 @@ class KinetoSession:
             ) from error
         finally:
             if self._profile.kineto_results is None:
-                _switch_off()
+                switch_off()
         if self._profile.kineto_results is None:
             raise ProfilerError("torch's profiler returned no results.")
         return self._profile.kineto_results
@@ -114,6 +140,75 @@ class KinetoSession:
     def torch_profile(self) -> Any:
         """The torch profile object behind it: the peer that tests and benchmarks compare with."""
         return self._profile
+
+
+def known_devices() -> tuple[str, ...]:
+    """Kinds of devices that a profile can be asked for by name."""
+    return ("cpu", "cuda", *_OTHER_DEVICES, *((backend,) if (backend := _private_backend()) else ()))
+
+
+_OTHER_DEVICES: Final = ("xpu", "mtia", "hpu")
+
+
+def _private_backend() -> str | None:
+    """The name of the PrivateUse1 backend, where one has registered itself."""
+    name: Callable[[], str] | None = getattr(torch._C, "_get_privateuse1_backend_name", None)
+    return backend if name is not None and (backend := name()) != "privateuseone" else None
+
+
+def _device_of(options: ProfilerOptions, watches_cuda: bool) -> str | None:
+    """The device to record, as torch's profiler names it; None for the host alone (a virtual one tells itself)."""
+    if options.cpu_only or options.use_device == "cpu":
+        return None
+    if options.use_device in (None, "cuda"):
+        if not watches_cuda:
+            return None
+        if has_cuda():
+            return "cuda"
+        if options.use_device is None:
+            return None
+    wanted = options.use_device
+    assert wanted is not None
+    if not _is_there(wanted):
+        hint = ", or put a virtual one in place with cudalens.virtual.device()" if wanted == "cuda" else ""
+        raise ProfilerError(
+            f"use_device={wanted!r}: there is no such device here that this build of torch ({torch.__version__}) can "
+            f"profile. Leave use_device out to record what there is{hint}."
+        )
+    return wanted
+
+
+def _checked_config(config: Any) -> Any:
+    """`config`, once it is torch's experimental config and lets the results be read."""
+    kind: Any = getattr(getattr(torch._C, "_profiler", None), "_ExperimentalConfig", None)
+    if kind is None or not isinstance(config, kind):
+        raise ProfilerError(
+            f"experimental_config is {type(config).__name__}, expected torch._C._profiler._ExperimentalConfig."
+        )
+    if getattr(config, "trace_only", False):
+        raise ProfilerError("experimental_config has trace_only=True, with which torch gives no events to read.")
+    return config
+
+
+def _is_there(device: str) -> bool:
+    if device == "cuda":
+        return has_cuda()
+    module: Any = getattr(torch, device, None)
+    is_available: Callable[[], bool] | None = getattr(module, "is_available", None)
+    if module is None or (is_available is not None and not is_available()):
+        return False
+    if device == _private_backend():
+        return True
+    activity = getattr(torch.profiler.ProfilerActivity, device.upper(), None)
+    supported: Callable[[], set[Any]] | None = getattr(torch.autograd, "_supported_activities", None)
+    return activity is not None and (supported is None or activity in supported())
+
+
+def synchronize(device: str) -> None:
+    """Wait for `device` to finish its work, where torch has a way to."""
+    wait: Callable[[], None] | None = getattr(getattr(torch, device, None), "synchronize", None)
+    if wait is not None:
+        wait()
 
 
 @contextmanager
@@ -134,7 +229,7 @@ def _quiet_kineto() -> Iterator[None]:
         os.environ.pop(_LOG_LEVEL, None)
 
 
-def _switch_off() -> None:
+def switch_off() -> None:
     """Leave no profiler behind, whatever state an interrupted start or stop left."""
     edge: Any = torch.autograd
     if getattr(edge, "_profiler_enabled", bool)():

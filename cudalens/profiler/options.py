@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+_SPARSE: Final = ("use_device", "experimental")
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,9 @@ class ProfilerOptions:
         modules: The path of nn.Modules that were running (needs the Python tracer as well).
         flops: Floating-point operations by torch's formulas (records shapes as well, as torch does).
         cpu_only: Leave the GPU alone, also where there is one.
+        use_device: The kind of device to record ("cuda", "xpu", a PrivateUse1 backend's name), which has to be there;
+            None for a CUDA device where there is one.
+        experimental: torch's `_ExperimentalConfig`, handed on to Kineto as it is; None for its defaults.
     """
 
     memory: bool = False
@@ -24,6 +30,8 @@ class ProfilerOptions:
     modules: bool = False
     flops: bool = False
     cpu_only: bool = False
+    use_device: str | None = None
+    experimental: Any = None
 
     @property
     def traces_python(self) -> bool:
@@ -32,4 +40,7 @@ class ProfilerOptions:
 
     def to_dict(self) -> dict[str, str | int | float | bool | None]:
         """The options as they stand in `RunInfo.options`."""
-        return asdict(self)
+        told = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _SPARSE}
+        if self.use_device is not None:
+            told["use_device"] = self.use_device
+        return told

@@ -1,17 +1,34 @@
-"""Named ranges inside a profile: steps, and profiles within profiles."""
+"""Named ranges: steps, profiles within profiles, the program's own; and every operator as an NVTX range."""
 
 from __future__ import annotations
 
-from typing import Any
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
-from torch.autograd.profiler import record_function
+from torch.autograd import profiler as torch_profiler
 
+from cudalens.errors import CudalensError, ProfilerBusyError, ProfilerError
 from cudalens.frames.build import STEP_PREFIX
+from cudalens.profiler import kineto, range_calls
+from cudalens.profiler.steps import steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch.futures import Future
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+REQUESTER = "cudalens"
+"""What our own steps are counted as."""
 
 
 def open_range(name: str) -> Any:
     """Begin a range that shows as a user annotation; give it to `close_range`."""
-    range_: Any = record_function(name)
+    range_: Any = torch_profiler.record_function(name)
     range_.__enter__()
     return range_
 
@@ -21,17 +38,17 @@ def close_range(range_: Any) -> None:
     range_.__exit__(None, None, None)
 
 
-class StepTracker:
-    """Counts steps and keeps the range of the current one open, named as torch names its own."""
+class StepRanges:
+    """Counts the steps of one recording, and keeps the range of the current one open, named as torch names its own."""
 
     def __init__(self) -> None:
         self.num_steps = 0
         self._range: Any = None
 
-    def step(self) -> None:
-        """End the current step, if there is one, and begin the next."""
+    def step(self, number: int | None = None) -> None:
+        """End the current step, if there is one, and begin the next: `number`, or the one that follows."""
         self.close()
-        self._range = open_range(f"{STEP_PREFIX}{self.num_steps}")
+        self._range = open_range(f"{STEP_PREFIX}{self.num_steps if number is None else number}")
         self.num_steps += 1
 
     def close(self) -> None:
@@ -39,3 +56,143 @@ class StepTracker:
         range_, self._range = self._range, None
         if range_ is not None:
             close_range(range_)
+
+
+def count_step() -> None:
+    """One more step of the program by our profiler's word."""
+    steps.increment(REQUESTER)
+
+
+_open: Final[ContextVar[tuple[tuple[record_function, Any], ...]]] = ContextVar("cudalens_open_ranges", default=())
+"""The ranges that are open here, innermost last: each thread and each asynchronous task has its own."""
+
+
+class record_function:  # noqa: N801 - reads as a verb, like torch's
+    """Names a stretch of the program, as a context manager or as a decorator.
+
+    It shows as a user annotation in whatever profile is running, ours or torch's, and under `emit_nvtx` as an NVTX
+    range. An object may be entered again, also while it is open (by a recursive function), by several threads and by
+    several asynchronous tasks.
+
+    As a decorator it names each call: of a coroutine function from its first step to its end, waiting included; of a
+    generator function each stretch between two values, since what runs in between is the caller's.
+
+    Args:
+        name: What it is called; without one, as ``@record_function()``, the function's own.
+        args: Text that is kept with the range, as torch keeps it.
+
+    Raises:
+        TypeError: `name` is no text.
+    """
+
+    def __init__(self, name: str | None = None, args: str | None = None) -> None:
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name is {type(name).__name__}, expected text; as a decorator write @record_function()")
+        self.name, self.args = name, args
+
+    def __enter__(self) -> record_function:
+        if self.name is None:
+            raise ProfilerError("a range needs a name: with cudalens.record_function('my range'): …")
+        range_: Any = torch_profiler.record_function(self.name, self.args)
+        range_.__enter__()
+        _open.set((*_open.get(), (self, range_)))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        at, range_ = self._innermost()
+        if range_ is None:
+            raise ProfilerError(f"the range '{self.name}' is not open here: it was left on another thread, or twice.")
+        opened = _open.get()
+        _open.set((*opened[:at], *opened[at + 1 :]))
+        range_.__exit__(kind, error, trail)
+
+    def _innermost(self) -> tuple[int, Any]:
+        """Place and range of this object's innermost open block; None where none is open here."""
+        opened = _open.get()
+        for at in range(len(opened) - 1, -1, -1):
+            if opened[at][0] is self:
+                return at, opened[at][1]
+        return -1, None
+
+    def until(self, future: Future[T]) -> Future[T]:
+        """Let the range that is open last until `future` is done, beyond the end of its block.
+
+        Args:
+            future: What an asynchronous call gave (``torch.distributed.rpc``, ``work.get_future()``).
+
+        Returns:
+            A future with the value of `future`, done once the range has ended. Wait for this one.
+
+        Raises:
+            ProfilerError: No block of this range is open here, or it waits for a future already.
+        """
+        _, range_ = self._innermost()
+        if range_ is None:
+            raise ProfilerError("until() belongs inside the block of its range.")
+        if not range_.run_callbacks_on_exit:
+            raise ProfilerError(f"the range '{self.name}' waits for a future already.")
+        extended: Future[T] = range_._call_end_callbacks_on_future(future)
+        return extended
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Name each call of `function`."""
+        name = self.name if self.name is not None else getattr(function, "__qualname__", type(function).__name__)
+        return range_calls.named(function, lambda: record_function(name, self.args))
+
+    def __repr__(self) -> str:
+        return f"<cudalens.record_function {self.name!r}>"
+
+
+class emit_nvtx:  # noqa: N801 - as torch calls it
+    """Makes every operator of the block an NVTX range, for a run under nsys or ncu.
+
+    Each range is called by its operator, with autograd's sequence number (``seq = N``) where it has one, its input
+    shapes where asked for, and for a backward function the number of the forward operator that it belongs to
+    (``stashed seq = N``); `cudalens.load` reads all of that from nsys' SQLite export. Over torch's own ``emit_nvtx``.
+
+    Args:
+        enabled: False makes it do nothing.
+        record_shapes: Add the shapes of the inputs.
+
+    Raises:
+        ProfilerBusyError: On entry: a profiler is running.
+        ProfilerError: On entry: it is entered already, or torch cannot here (no GPU, no CUDA build).
+        VirtualDeviceError: On entry: a virtual device is in place, which NVIDIA's tools do not see.
+    """
+
+    def __init__(self, enabled: bool = True, *, record_shapes: bool = False) -> None:
+        self._enabled, self._record_shapes = enabled, record_shapes
+        self._emitting: Any = None
+
+    def __enter__(self) -> emit_nvtx:
+        if not self._enabled:
+            return self
+        if self._emitting is not None:
+            raise ProfilerError("emit_nvtx is entered already; it does not nest.")
+        if kineto.is_busy():
+            raise ProfilerBusyError("a torch profiler is running in this process; leave its block before emit_nvtx.")
+        emit: Any = torch_profiler.emit_nvtx
+        emitting = emit(record_shapes=self._record_shapes)
+        try:
+            emitting.__enter__()
+        except BaseException as error:
+            kineto.switch_off()
+            if isinstance(error, CudalensError) or not isinstance(error, RuntimeError | AssertionError):
+                raise
+            reason = f"torch cannot emit NVTX ranges here: {error}. It takes a CUDA build of torch and a GPU."
+            raise ProfilerError(reason) from error
+        self._emitting = emitting
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        emitting, self._emitting = self._emitting, None
+        if emitting is None:
+            return
+        try:
+            emitting.__exit__(kind, error, trail)
+        finally:
+            kineto.switch_off()

@@ -1,0 +1,108 @@
+"""Functions whose calls are named ranges: plain ones, coroutine functions, and generators of both kinds."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Open = Callable[[], AbstractContextManager[Any]]
+"""Makes the range of one call, or of one stretch of one."""
+
+
+def named(function: Callable[P, R], open_range: Open) -> Callable[P, R]:
+    """`function`, each call of which is a range."""
+    for kind, wrap in (
+        (inspect.isasyncgenfunction, _async_generator),
+        (inspect.iscoroutinefunction, _coroutine),
+        (inspect.isgeneratorfunction, _generator),
+    ):
+        if kind(function):
+            return cast("Callable[P, R]", wrap(function, open_range))
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with open_range():
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _coroutine(function: Callable[..., Any], open_range: Open) -> Callable[..., Any]:
+    @wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        with open_range():
+            return await function(*args, **kwargs)
+
+    return call
+
+
+def _generator(function: Callable[..., Any], open_range: Open) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        generator = function(*args, **kwargs)
+        act: Callable[[], Any] = lambda: next(generator)  # noqa: E731 - it is replaced below, value by value
+        while True:
+            try:
+                with open_range():
+                    value = act()
+            except StopIteration as end:
+                return end.value
+            try:
+                sent = yield value
+            except GeneratorExit:
+                with open_range():  # what it does last is its own, too
+                    generator.close()
+                raise
+            except BaseException as error:
+                act = _throwing(generator, error)
+            else:
+                act = _sending(generator, sent)
+
+    return call
+
+
+def _sending(generator: Any, value: Any) -> Callable[[], Any]:
+    return lambda: generator.send(value)
+
+
+def _throwing(generator: Any, error: BaseException) -> Callable[[], Any]:
+    return lambda: generator.throw(error)
+
+
+def _async_generator(function: Callable[..., Any], open_range: Open) -> Callable[..., Any]:
+    @wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        generator = function(*args, **kwargs)
+        act: Callable[[], Any] = lambda: anext(generator)  # noqa: E731 - it is replaced below, value by value
+        while True:
+            try:
+                with open_range():
+                    value = await act()
+            except StopAsyncIteration:
+                return
+            try:
+                sent = yield value
+            except GeneratorExit:
+                with open_range():
+                    await generator.aclose()
+                raise
+            except BaseException as error:
+                act = _athrowing(generator, error)
+            else:
+                act = _asending(generator, sent)
+
+    return call
+
+
+def _asending(generator: Any, value: Any) -> Callable[[], Any]:
+    return lambda: generator.asend(value)
+
+
+def _athrowing(generator: Any, error: BaseException) -> Callable[[], Any]:
+    return lambda: generator.athrow(error)

@@ -1,0 +1,197 @@
+"""Which steps of a long run are recorded: schedules, defined as torch.profiler defines its own, and the way through."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from cudalens.errors import ProfilerError
+
+
+class Action(enum.Enum):
+    """What a profiler does during a step."""
+
+    NONE = "none"
+    """Nothing: the step runs at full speed."""
+    WARMUP = "warmup"
+    """The profiler is made ready, so that its own start is not part of what is recorded; nothing is kept."""
+    RECORD = "record"
+    """The step is recorded."""
+    RECORD_AND_SAVE = "record_and_save"
+    """The step is recorded, and is the last of its cycle: a Trace is made when it ends."""
+
+
+Schedule = Callable[[int], Any]
+"""From the number of a step to an `Action`, or to torch's ProfilerAction of that name."""
+
+
+@dataclass(frozen=True)
+class schedule:  # noqa: N801 - reads as a verb, like torch's
+    """Which steps to record: `skip_first` steps once, then cycles of `wait`, `warmup` and `active` steps.
+
+    Equal, step by step, to ``torch.profiler.schedule`` of the same numbers.
+
+    Attributes:
+        wait: Steps of each cycle during which the profiler is off.
+        warmup: Steps during which it is being made ready. Without any, the first recorded step pays for that.
+        active: Steps that are recorded: they make one Trace.
+        repeat: Number of cycles; 0 for as many as there are.
+        skip_first: Steps before the first cycle.
+        skip_first_wait: Leave the first cycle's wait out.
+
+    Raises:
+        ValueError: A number is negative, or no step of a cycle is active.
+    """
+
+    wait: int = 0
+    warmup: int = 0
+    active: int = 1
+    repeat: int = 0
+    skip_first: int = 0
+    skip_first_wait: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("wait", 0), ("warmup", 0), ("active", 1), ("repeat", 0), ("skip_first", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"schedule: {name} is {value!r}, expected a number of steps")
+            if value < least:
+                raise ValueError(f"schedule: {name} is {value}, expected at least {least}")
+
+    def __call__(self, step: int) -> Action:
+        """What to do during step number `step`, from 0."""
+        at = step - self.skip_first
+        if at < 0:
+            return Action.NONE
+        if self.skip_first_wait:
+            at += self.wait
+        length = self.wait + self.warmup + self.active
+        if self.repeat and at >= length * self.repeat:
+            return Action.NONE
+        at %= length
+        if at < self.wait:
+            return Action.NONE
+        if at < self.wait + self.warmup:
+            return Action.WARMUP
+        return Action.RECORD if at < length - 1 else Action.RECORD_AND_SAVE
+
+    def __str__(self) -> str:
+        """The numbers that are not the usual ones, as the run info tells them."""
+        usual = type(self)(active=1)
+        told = [f"{n}={getattr(self, n)}" for n in self.__dataclass_fields__ if getattr(self, n) != getattr(usual, n)]
+        return ", ".join(told) or "active=1"
+
+
+def action_of(plan: Schedule, step: int) -> Action:
+    """What `plan` says of step number `step`.
+
+    Raises:
+        ProfilerError: That is no action.
+    """
+    said = plan(step)
+    name = str(getattr(said, "name", None))
+    if name not in Action.__members__:
+        raise ProfilerError(
+            f"the schedule said {said!r} of step {step}; expected one of {', '.join(Action.__members__)} "
+            "(cudalens.profiler.Action, or torch.profiler.ProfilerAction)."
+        )
+    return Action[name]
+
+
+class Recording(Protocol):
+    """One cycle's recording."""
+
+    def prepare(self) -> None:
+        """Make ready; nothing is recorded yet."""
+
+    def begin(self) -> None:
+        """Begin to record."""
+
+    def mark(self, number: int) -> None:
+        """Step number `number` of the program begins."""
+
+    def end(self, *exc: Any) -> None:
+        """End recording, with the exception that ended the block or three times None; keep what was recorded."""
+
+    def drop(self) -> None:
+        """End what `prepare` began, where `begin` never came."""
+
+
+_RECORDS: Final = (Action.RECORD, Action.RECORD_AND_SAVE)
+
+
+class Cycles:
+    """Goes through a schedule: prepares, begins and ends a recording for each cycle, as the steps come.
+
+    Args:
+        plan: The schedule.
+        make: Makes the recording of the next cycle.
+
+    Attributes:
+        step: Number of the step that is running.
+        action: What is done during it.
+    """
+
+    def __init__(self, plan: Schedule, make: Callable[[], Recording]) -> None:
+        self._plan, self._make = plan, make
+        self._prepared: Recording | None = None
+        self._running: Recording | None = None
+        self.step = 0
+        self.action = action_of(plan, 0)
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether a cycle is being recorded."""
+        return self._running is not None
+
+    def begin(self) -> None:
+        """Begin step 0."""
+        self._enter(self.action)
+
+    def next(self) -> None:
+        """End the step that is running, and begin the next.
+
+        Raises:
+            ProfilerError: The schedule said something that is no action; nothing has changed.
+        """
+        coming = action_of(self._plan, self.step + 1)
+        before, self.action = self.action, coming
+        self.step += 1
+        if before is Action.RECORD_AND_SAVE or coming not in _RECORDS:
+            self._end(None, None, None)
+        self._enter(coming)
+
+    def end(self, *exc: Any) -> None:
+        """The block is over: end what is running, and drop what was only made ready."""
+        prepared, self._prepared = self._prepared, None
+        try:
+            if prepared is not None:
+                prepared.drop()
+        finally:
+            self._end(*exc)
+
+    def _enter(self, action: Action) -> None:
+        if action is Action.NONE:
+            self._drop()
+        elif action is Action.WARMUP and self._prepared is None:
+            self._prepared = recording = self._make()
+            recording.prepare()
+        elif action in _RECORDS:
+            if self._running is None:
+                recording = self._prepared or self._make()
+                self._prepared = None
+                recording.begin()
+                self._running = recording
+            self._running.mark(self.step)
+
+    def _drop(self) -> None:
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            prepared.drop()
+
+    def _end(self, *exc: Any) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.end(*exc)

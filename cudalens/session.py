@@ -522,6 +522,34 @@ class _Call:
             self._decorator._outer = self._call
 
 
+class _Cycle:
+    """One cycle of a schedule: a profile of its own, whose Trace is the whole one's next."""
+
+    def __init__(self, whole: profile, number: int) -> None:
+        name = whole._name if number == 1 else f"{whole._name}-{number}"
+        self._whole, self._profile = whole, profile(name, **whole._choices())
+        self._profile._whole = whole
+
+    def prepare(self) -> None:
+        self._profile._collector.prepare()
+
+    def drop(self) -> None:
+        self._profile._collector.drop()
+
+    def begin(self) -> None:
+        self._profile.__enter__()
+
+    def mark(self, number: int) -> None:
+        self._profile._steps.step(number)
+
+    def end(self, *exc: Any) -> None:
+        on_trace, self._profile._on_trace = self._profile._on_trace, None
+        self._profile.__exit__(*exc)
+        self._whole._traces.append(self._profile.trace)
+        if on_trace is not None:
+            on_trace(self._profile.trace)
+
+
 def _check_device(use_device: str | None, *, cpu_only: bool) -> None:
     known = kineto.known_devices()
     if use_device is not None and use_device not in known:

@@ -1,6 +1,7 @@
 """Frames in, frames and findings out: pure, without torch, the same for live runs and for files."""
 
 from cudalens.analysis.averages import folded, key_averages
+from cudalens.analysis.compare import Change, Differences, differences
 from cudalens.analysis.device_time import device_time
 from cudalens.analysis.findings import Finding, findings
 from cudalens.analysis.idle import idle_causes, idle_time
@@ -19,6 +20,8 @@ from cudalens.analysis.trust import TrustReport, trust, trust_findings
 from cudalens.analysis.trust_repair import repaired
 
 __all__ = [
+    "Change",
+    "Differences",
     "Finding",
     "Summary",
     "SyncAdvice",
@@ -29,6 +32,7 @@ __all__ = [
     "blocks_at",
     "bytes_by_stack",
     "device_time",
+    "differences",
     "findings",
     "folded",
     "fragmentation",

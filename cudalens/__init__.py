@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     import cudalens.analysis as analysis
+    from cudalens.compared import compare
     from cudalens.device.discover import devices
     from cudalens.frames import Trace
     from cudalens.graphs import cudagraph
@@ -70,6 +71,7 @@ __all__ = [
     "VirtualDeviceError",
     "__version__",
     "analysis",
+    "compare",
     "cudagraph",
     "devices",
     "emit_nvtx",
@@ -88,6 +90,7 @@ __all__ = [
 
 _LAZY = {
     "Trace": ("cudalens.frames", "Trace"),
+    "compare": ("cudalens.compared", "compare"),
     "cudagraph": ("cudalens.graphs", "cudagraph"),
     "devices": ("cudalens.device.discover", "devices"),
     "emit_nvtx": ("cudalens.profiler", "emit_nvtx"),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from cudalens.magics.blocks import display, run_as_cell
+from cudalens.errors import CudalensError
+from cudalens.magics.blocks import brief, display, run_as_cell
 from cudalens.magics.options import MAGIC, documented, usage
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_LINE_USAGE = "usage: %cudaprofile list | show NAME   (and %%cudaprofile on top of a cell to profile it)"
+_LINE_USAGE = "usage: %cudaprofile list | show NAME | diff A B   (and %%cudaprofile on top of a cell to profile it)"
 
 
 @magics_class
@@ -29,7 +31,8 @@ class CudaprofileMagics(Magics):
         Everything that the cell does stays as it is: its output, the value of its last expression, its exceptions,
         ``await``, and other magics in it. What was recorded is shown below, and is kept in ``cudalens.runs``.
 
-        As a line, ``%cudaprofile list`` lists the runs of this session and ``%cudaprofile show NAME`` shows one again.
+        As a line, ``%cudaprofile list`` lists the runs of this session, ``%cudaprofile show NAME`` shows one again, and
+        ``%cudaprofile diff A B`` tells what became faster or slower from A to B: runs, variables or files.
         Runs stay in memory until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``.
         """
         __tracebackhide__ = True
@@ -47,10 +50,37 @@ class CudaprofileMagics(Magics):
                 print(runs)  # noqa: T201
             case ["show", name] if name in runs:
                 display(self._user_shell, runs[name])
+            case ["diff", *rest]:
+                self._diff(rest[0] if rest else "")
             case ["show", name]:
                 raise UsageError(f"%cudaprofile: there is no run {name!r}; there are: {', '.join(runs) or 'none'}")
             case _:
                 raise UsageError(f"%cudaprofile: what is {line!r}?\n{_LINE_USAGE}\n\n{usage()}")
+
+    def _diff(self, line: str) -> None:
+        from cudalens.compared import compare
+
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise UsageError(f"%cudaprofile diff: {error} in {line!r}") from None
+        if len(words) != 2:
+            raise UsageError(f"%cudaprofile diff: expected two runs, variables or files, found {len(words)}: {line!r}")
+        try:
+            display(self._user_shell, compare(*(self._run_of(word) for word in words)))
+        except CudalensError as error:
+            raise brief(error) from None
+
+    def _run_of(self, word: str) -> Any:
+        """What a word of the line means: a run or a file by its name, or what a variable holds."""
+        from cudalens.frames import Ranks, Trace
+        from cudalens.session import runs
+
+        value = self._user_shell.user_ns.get(word)
+        is_runs = isinstance(value, Trace | Ranks) or (
+            isinstance(value, list | tuple) and bool(value) and all(isinstance(one, Trace | str) for one in value)
+        )
+        return value if is_runs and word not in runs else word
 
     @property
     def _user_shell(self) -> InteractiveShell:

@@ -32,7 +32,7 @@ _GAP: Final = 7
 _AXIS: Final = 22
 _MAX_RUNS: Final = 3000
 _FEWEST_COLUMNS: Final = 60
-_LEVELS: Final = (0.35, 0.65, 1.0)
+LEVELS: Final = (0.35, 0.65, 1.0)
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def timeline_svg(trace: Trace) -> str:
     shown = np.flatnonzero((lane < len(layout.lanes)) & (dur > 0))
     first_row = np.array([first for first, _, _ in layout.lanes], np.int64)
     row = first_row[lane[shown]] + depth[shown]
-    color, palette = _color_codes(events)
-    runs = _runs(row, start[shown] / span, dur[shown] / span, color[shown], layout.num_rows)
+    color, palette = color_codes(events)
+    runs = joined_pixels(row, start[shown] / span, dur[shown] / span, color[shown], layout.num_rows)
     return _document(trace, layout, runs, palette, span)
 
 
@@ -79,7 +79,7 @@ def _layout(lane: NDArray[np.int64], table: list[dict[str, Any]], depth: Any, in
     return _Layout(lanes, max(0, len(table) - _MAX_LANES))
 
 
-def _color_codes(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[str]]:
+def color_codes(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[str]]:
     """A colour number for each row, and the colours; the same groups of categories as the live timeline."""
     groups = theme.theme()["groups"]
     number = {group["key"]: k for k, group in enumerate(groups)}
@@ -92,7 +92,7 @@ def _color_codes(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[str]]:
     return codes.astype(np.int64), [group["color"] for group in groups]
 
 
-def _runs(
+def joined_pixels(
     row: NDArray[np.int64],
     start: NDArray[np.float64],
     dur: NDArray[np.float64],
@@ -203,7 +203,7 @@ def _paths(layout: _Layout, runs: Any, palette: list[str]) -> list[str]:
         box = f"M{LABEL + x:.4g} {tops[row]}h{width:.4g}v{_ROW - 1}h-{width:.4g}z"
         drawn.setdefault((color, level), []).append(box)
     return [
-        f'<path fill="{palette[color]}" fill-opacity="{_LEVELS[level]}" d="{"".join(boxes)}"/>'
+        f'<path fill="{palette[color]}" fill-opacity="{LEVELS[level]}" d="{"".join(boxes)}"/>'
         for (color, level), boxes in sorted(drawn.items())
     ]
 
@@ -224,7 +224,7 @@ def _races(trace: Trace, layout: _Layout, span: int, bottom: int) -> list[str]:
 
 
 def _axis(span: int, bottom: int) -> list[str]:
-    step = _nice_step(span / 5)
+    step = nice_step(span / 5)
     lines = []
     for k in range(int(span // step) + 1):
         x = LABEL + PLOT * k * step / span
@@ -235,7 +235,7 @@ def _axis(span: int, bottom: int) -> list[str]:
     return lines
 
 
-def _nice_step(rough: float) -> float:
+def nice_step(rough: float) -> float:
     """The next of 1, 2, 5 times a power of ten that is at least `rough`."""
     power = 10.0 ** np.floor(np.log10(max(rough, 1.0)))
     return float(next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999))

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     from cudalens.frames import Ranks, Trace
 
-FIGURES: Final[dict[str, str]] = {}
+FIGURES: Final[dict[str, str]] = {
+    "compare": "compare",
+}
 """The module of this package whose function ``figure`` draws each analysis."""
 
 

@@ -1,6 +1,8 @@
 """Frames in, frames and findings out: pure, without torch, the same for live runs and for files."""
 
 from cudalens.analysis.averages import folded, key_averages
+from cudalens.analysis.bandwidth import memcpy_bandwidth
+from cudalens.analysis.breakdown import kernel_breakdown, op_breakdown
 from cudalens.analysis.compare import Change, Differences, differences
 from cudalens.analysis.device_time import device_time
 from cudalens.analysis.findings import Finding, findings
@@ -12,6 +14,10 @@ from cudalens.analysis.memory_holders import memory_categories, memory_holders, 
 from cudalens.analysis.memory_replay import block_lifetimes, blocks_at, memory_peak, running_totals
 from cudalens.analysis.memory_segments import segment_lifetimes
 from cudalens.analysis.memory_stacks import bytes_by_stack, memory_diff, stack_texts
+from cudalens.analysis.overlap import collectives, communication_overlap
+from cudalens.analysis.roofline import roofline
+from cudalens.analysis.roofline_ceilings import Ceilings
+from cudalens.analysis.sequences import kernel_sequences
 from cudalens.analysis.summary import Summary, TopCost, summarize
 from cudalens.analysis.sync_advice import SyncAdvice
 from cudalens.analysis.sync_groups import SyncSummary, summarize_syncs, syncs
@@ -20,6 +26,7 @@ from cudalens.analysis.trust import TrustReport, trust, trust_findings
 from cudalens.analysis.trust_repair import repaired
 
 __all__ = [
+    "Ceilings",
     "Change",
     "Differences",
     "Finding",
@@ -31,6 +38,8 @@ __all__ = [
     "block_lifetimes",
     "blocks_at",
     "bytes_by_stack",
+    "collectives",
+    "communication_overlap",
     "device_time",
     "differences",
     "findings",
@@ -38,18 +47,23 @@ __all__ = [
     "fragmentation",
     "idle_causes",
     "idle_time",
+    "kernel_breakdown",
+    "kernel_sequences",
     "key_averages",
     "launch_statistics",
     "launch_summary",
+    "memcpy_bandwidth",
     "memory_categories",
     "memory_diff",
     "memory_holders",
     "memory_leaks",
     "memory_peak",
     "memory_totals",
+    "op_breakdown",
     "pool_totals",
     "queue_lengths",
     "repaired",
+    "roofline",
     "running_totals",
     "segment_lifetimes",
     "segments_of",

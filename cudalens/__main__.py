@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import cudalens
+from cudalens import _formats
 from cudalens.errors import CudalensError, OutputError
 
 if TYPE_CHECKING:
@@ -61,7 +62,16 @@ def _parser() -> argparse.ArgumentParser:
     check.add_argument("--no-repair", action="store_true", help="check the rows as they are, put nothing right")
     check.add_argument("--json", action="store_true", help="print JSON")
     convert = _verb(verbs, "convert", _convert, "write a trace in another format")
-    convert.add_argument("-o", "--output", metavar="FILE", required=True, help="ends in .cudalens, .json or .json.gz")
+    convert.add_argument("-o", "--output", metavar="PATH", required=True, help="the file or folder to write")
+    convert.add_argument("--format", choices=tuple(_formats.FORMATS), help=_formats.help_text())
+    convert.add_argument("--weight", choices=("host", "device", "self"), help="of collapsed stacks (default: host)")
+    convert.add_argument("--by", choices=("tree", "stack", "module"), help="what collapsed stacks are of")
+    compare = verbs.add_parser("compare", help="say what became faster or slower between two traces")
+    for side, which in (("before", "the trace"), ("after", "the other trace")):
+        text = f"{which} {side}; more of them, repeats, between commas"
+        compare.add_argument(side, metavar=side.upper(), help=text)
+    compare.add_argument("-o", "--output", metavar="FILE", help="also write the comparison as one offline HTML file")
+    compare.set_defaults(run=_compare)
     doctor = verbs.add_parser("doctor", help="say what works here, what does not, and why")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
@@ -98,21 +108,36 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _convert(arguments: argparse.Namespace) -> None:
-    output = _checked(arguments.output)
-    write = _writer(output)
+    output = Path(arguments.output)
+    chosen = _formats.format_of(output, arguments.format)
+    if not _formats.is_folder(chosen, output):
+        _checked(arguments.output)
+    options = {name: value for name in ("weight", "by") if (value := getattr(arguments, name)) is not None}
+    if options and chosen is not _formats.FORMATS["collapsed"]:
+        raise OutputError(f"--{next(iter(options))} is for collapsed stacks alone; add --format collapsed.")
     with _stage("reading", "writing") as advance:
         trace = _load(arguments.trace)
         advance()
-        _wrote(write(trace, output))
+        _wrote(chosen.write(trace, output, **options))
 
 
-def _writer(path: Path) -> Callable[[Trace, Path], Path]:
-    """What writes the format that the suffix of `path` names."""
-    if path.name.endswith(".cudalens"):
-        return lambda trace, target: trace.save(target)
-    if path.name.endswith((".json", ".json.gz")):
-        return lambda trace, target: trace.to_chrome(target)
-    raise OutputError(f"{path}: no format for this suffix; expected .cudalens, .json or .json.gz.")
+def _compare(arguments: argparse.Namespace) -> None:
+    from cudalens.views.compare import compare
+
+    output = None if arguments.output is None else _checked(arguments.output)
+    with _stage("reading", "comparing") as advance:
+        before, after = (_repeats(text) for text in (arguments.before, arguments.after))
+        advance()
+        found = compare(before, after)
+    print(found)
+    if output is not None:
+        _wrote(found.to_html(output))
+
+
+def _repeats(text: str) -> list[Trace]:
+    """The traces of the files between the commas of `text`; of one file whose name holds commas that one."""
+    whole = Path(text)
+    return [_load(path) for path in ([whole] if whole.exists() else map(Path, text.split(",")))]
 
 
 def _load(path: Path) -> Trace:
@@ -129,7 +154,9 @@ def _checked(path: str) -> Path:
 def _wrote(path: Path) -> None:
     from cudalens.views import units
 
-    print(f"Wrote {path} ({units.size(path.stat().st_size)}).")
+    files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
+    of = f"{units.plural(len(files), 'file')}, " if path.is_dir() else ""
+    print(f"Wrote {path} ({of}{units.size(sum(file.stat().st_size for file in files))}).")
 
 
 @contextmanager

@@ -21,7 +21,8 @@ def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
     """What changed from `a` to `b`: the verdict, and what became faster or slower, came or went.
 
     Args:
-        a: The run before: its name in `cudalens.runs`, a Trace, a file that `cudalens.load` reads, or Ranks; or a list
+        a: The run before: its name in `cudalens.runs`, a Trace, a file that `cudalens.load` reads, Ranks or a
+            folder of ranks; or a list
             of these, which are repeats of one thing.
         b: The run after, likewise.
 
@@ -51,7 +52,7 @@ def _each(found: Any) -> list[Any]:
     return list(found.values()) if isinstance(found, Ranks) else [found]
 
 
-def _by_name(run: str | os.PathLike[str]) -> Trace:
+def _by_name(run: str | os.PathLike[str]) -> Trace | Ranks:
     runs = _runs()
     if isinstance(run, str) and run in runs:
         trace: Trace = runs[run]
@@ -60,11 +61,9 @@ def _by_name(run: str | os.PathLike[str]) -> Trace:
     if not path.exists():
         known = ", ".join(map(repr, runs)) or "none"
         raise TraceError(f"{os.fspath(run)!r} is no run and no file; runs of this session: {known}.")
-    if path.is_dir():
-        raise TraceError(f"{os.fspath(run)!r} is a folder; load it first (a folder of ranks with cudalens.load_ranks).")
-    from cudalens.traces import load
+    from cudalens.opened import load, load_ranks
 
-    return load(path)
+    return load_ranks(path) if path.is_dir() else load(path)
 
 
 def _runs() -> Any:

@@ -116,7 +116,7 @@ class Comparison:
         known = zip(rows[:_MAX_ROWS], delta, table["status"], strict=False)
         body = [_row(texts, value, status, most) for texts, value, status in known]
         titles = [*compare_text.TITLES[:2], "", *compare_text.TITLES[2:]]
-        titles[1] = "operator" if key == "kernels" else "where"
+        titles[1] = compare_text.where_title(key)
         head = element("thead", element("tr", *(element("th", text, scope="col") for text in titles)))
         left = len(rows) - len(body)
         more = element("p", f"and {units.count(left)} more", class_="cc-more") if left else None

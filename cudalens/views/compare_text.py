@@ -17,6 +17,8 @@ MAX_ROWS: Final = 12
 _NAME: Final = 48
 _VERDICT_NAME: Final = 60
 _MOST: Final = 2
+_MANY: Final = 2.0
+"""From this change on, per cent say less than times."""
 
 
 def names(found: Differences) -> tuple[str, str]:
@@ -65,14 +67,22 @@ def _whole(found: Differences) -> str:
             else times
         )
     if whole.low is None or whole.high is None:
-        said = f"{b} took {_percent(whole.ratio)} {'less' if whole.ratio < 0 else 'more'} time ({times}"
-        return f"{said}), but noise is unknown: {_too_few(found)}"
+        said = f"{_percent(whole.ratio)} {'less' if whole.ratio < 0 else 'more'} time"
+        said = _times(whole.ratio) if whole.ratio >= _MANY else said
+        return f"{b} took {said} ({times}), but noise is unknown: {_too_few(found)}"
     if whole.status == "same":
         interval = f"95 % interval {_signed(whole.low)} to {_signed(whole.high)}"
         return f"no change: {times} is within noise ({interval})"
+    if whole.ratio >= _MANY:
+        interval = f"95 % interval {1 + whole.low:.3g} to {1 + whole.high:.3g} times"
+        return f"{b} is slower, {_times(whole.ratio)} ({times}, {interval})"
     ends = sorted((abs(whole.low), abs(whole.high)))
     interval = f"95 % interval {_number(ends[0])} to {_percent(ends[1])}"
     return f"{b} is {_percent(whole.ratio)} {whole.status} ({times}, {interval})"
+
+
+def _times(ratio: float) -> str:
+    return f"{1 + ratio:.3g} times as long"
 
 
 def _too_few(found: Differences) -> str:
@@ -184,6 +194,11 @@ def _calls(before: float, after: float) -> str:
     return f"{before:g}" if before == after else f"{before:g} → {after:g}"
 
 
+def where_title(key: str) -> str:
+    """What the second column of a section holds."""
+    return {"kernels": "operator", "memory": "device"}.get(key, "where")
+
+
 TITLES: Final = ("name", "where", "before", "after", "difference", "interval", "change", "calls")
 NUM_TEXTS: Final = 2
 
@@ -204,14 +219,17 @@ def to_text(found: Differences) -> str:
     for key, title in SECTIONS.items():
         rows = rows_of(found, key)
         if rows:
-            lines += ["", title.capitalize(), *_aligned(rows[:MAX_ROWS])]
+            lines += ["", title.capitalize(), *_aligned(rows[:MAX_ROWS], where_title(key))]
         if len(rows) > MAX_ROWS:
             lines.append(f"and {len(rows) - MAX_ROWS} more")
     return "\n".join(lines)
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    short = [TITLES, *((units.shorten(row[0], _NAME), units.shorten(row[1], 24), *row[2:]) for row in rows)]
+def _aligned(rows: list[tuple[str, ...]], where: str) -> list[str]:
+    short = [
+        (TITLES[0], where, *TITLES[2:]),
+        *((units.shorten(row[0], _NAME), units.shorten(row[1], 24), *row[2:]) for row in rows),
+    ]
     widths = [max(len(row[k]) for row in short) for k in range(len(TITLES))]
     lines = [
         "  ".join(

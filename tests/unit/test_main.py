@@ -75,7 +75,7 @@ class TestConvert:
     def test_an_unknown_suffix(self, saved, tmp_path, capsys):
         assert main(["convert", str(saved), "-o", str(tmp_path / "run.xlsx")]) == 1
         said = capsys.readouterr().err
-        assert "expected .cudalens, .json or .json.gz" in said
+        assert "expected .cudalens, .json, .json.gz" in said
         assert not list(tmp_path.iterdir())
 
 

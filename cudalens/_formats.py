@@ -1,0 +1,95 @@
+"""The formats that a Trace can be written in: by name, and by the suffix of a file. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from cudalens.errors import OutputError
+
+if TYPE_CHECKING:
+    from cudalens.frames import Trace
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format.
+
+    Attributes:
+        suffixes: Ends of file names that mean it; none for what is only written when it is asked for by name.
+        is_folder: Whether it is a folder of files; None where the suffix decides.
+        what: What it is, in a few words.
+        write: Writes a Trace to a path.
+    """
+
+    suffixes: tuple[str, ...]
+    is_folder: bool | None
+    what: str
+    write: Callable[..., Path]
+
+
+def _saved(trace: Trace, path: Path) -> Path:
+    return trace.save(path)
+
+
+def _by(method: str) -> Callable[..., Path]:
+    def write(trace: Trace, path: Path, **options: Any) -> Path:
+        written: Path = getattr(trace, method)(path, **options)
+        return written
+
+    return write
+
+
+# The longest suffix of a name decides, so that .speedscope.json is no Chrome trace.
+FORMATS: Final[dict[str, Format]] = {
+    "cudalens": Format((".cudalens",), False, "a saved Trace, exactly as it is", _saved),
+    "chrome": Format((".json", ".json.gz"), False, "Chrome trace JSON, for Perfetto", _by("to_chrome")),
+    "speedscope": Format((".speedscope.json", ".speedscope"), False, "for speedscope.app", _by("to_speedscope")),
+    "collapsed": Format((".collapsed", ".folded"), False, "stacks for flamegraph.pl, inferno", _by("to_collapsed")),
+    "parquet": Format((".parquet",), None, "the events, or a folder with every frame", _by("to_parquet")),
+    "csv": Format((), True, "a folder with every frame", _by("to_csv")),
+    "hta": Format((), True, "a folder for HolisticTraceAnalysis", _by("to_hta")),
+}
+
+
+def format_of(path: Path, name: str | None) -> Format:
+    """The format called `name`, or that the suffix of `path` means where `name` is None.
+
+    Raises:
+        OutputError: There is none; the message lists them.
+    """
+    if name is not None:
+        if name not in FORMATS:
+            raise OutputError(f"there is no format {name!r}; there are: {', '.join(FORMATS)}.")
+        return FORMATS[name]
+    fitting = [
+        (len(suffix), known) for known in FORMATS.values() for suffix in known.suffixes if _ends(path.name, suffix)
+    ]
+    if not fitting:
+        suffixes = ", ".join(suffix for known in FORMATS.values() for suffix in known.suffixes)
+        raise OutputError(
+            f"{path}: no format for this suffix; expected {suffixes}, or --format with one of {', '.join(FORMATS)}."
+        )
+    return max(fitting, key=lambda pair: pair[0])[1]
+
+
+def _ends(name: str, suffix: str) -> bool:
+    return name.lower().endswith(suffix)
+
+
+def is_folder(format: Format, path: Path) -> bool:
+    """Whether what `format` writes to `path` is a folder."""
+    if format.is_folder is not None:
+        return format.is_folder
+    return not any(_ends(path.name, suffix) for suffix in format.suffixes)
+
+
+def help_text() -> str:
+    """The formats, for a command's help."""
+    return "; ".join(f"{name}{_listed(known)}: {known.what}" for name, known in FORMATS.items())
+
+
+def _listed(known: Format) -> str:
+    return f" ({', '.join(known.suffixes)})" if known.suffixes else ""

@@ -13,6 +13,7 @@ DOORS: Final = {
     "devices_html": ("cudalens.views.devices", "devices_html"),
     "devices_text": ("cudalens.views.devices_text", "devices_text"),
     "devices_verdict": ("cudalens.views.devices_text", "verdict"),
+    "exploring": ("cudalens.explored", "Exploring"),
     "figure": ("cudalens.views.figures", "figure"),
     "graph_tree": ("cudalens.views.graphs", "graph_tree"),
     "key_averages": ("cudalens.analysis.averages", "key_averages"),

@@ -6,7 +6,7 @@ import functools
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +16,7 @@ import torch
 from cudalens._doors import open_door
 from cudalens.device import clock, hooks, launches, modes, queries, stacks
 from cudalens.device.interpose import Interposed, interposed
-from cudalens.errors import RaceError, SanitizerError
+from cudalens.errors import ExploreError, RaceError, SanitizerError
 from cudalens.sanitizer import calls
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
@@ -32,10 +32,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cudalens.frames import Trace
+    from cudalens.frames.exploration import Exploration, Shown
     from cudalens.sanitizer.findings import Finding
 
 DEFAULT_STACK_DEPTH: Final = 16
 """Stack frames that a report shows of each access, unless the user says otherwise."""
+
+EXPLORE_BYTES: Final = 1 << 30
+"""Memory that trying other orders may take, unless the user says otherwise."""
 
 _HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
 """Methods of torch.Tensor by which Python looks at host memory without an operator."""
@@ -65,6 +69,8 @@ class Sanitizer:
         stack_depth: Stack frames of each access that reports show, at least 1.
         suppress: Patterns of races to hide (`cudalens.sanitizer.Suppressions`).
         suppress_file: File of such patterns, one a line.
+        explore: Note on a virtual device what is done, so that `explore` can try it in other orders.
+        explore_bytes: Memory that may be kept for that, and that trying may take.
 
     Attributes:
         name: What messages call it.
@@ -85,7 +91,11 @@ class Sanitizer:
         stack_depth: int = DEFAULT_STACK_DEPTH,
         suppress: Iterable[str] | str = (),
         suppress_file: str | PathLike[str] | None = None,
+        explore: bool = False,
+        explore_bytes: int = EXPLORE_BYTES,
     ) -> None:
+        self._explores, self._explore_bytes = explore, explore_bytes
+        self._exploring: Any = None
         self._on_race = checked_on_race(on_race)
         self._kinds = parse_kinds(detect)
         self.stack_depth = checked_depth(stack_depth)
@@ -130,9 +140,12 @@ class Sanitizer:
 
         Raises:
             SanitizerError: It is on already.
+            ExploreError: Other orders are to be tried later, and no virtual device is active.
         """
         if self._watch is not None:
             raise SanitizerError("this sanitizer is on already; stop() it first, or make another.")
+        if self._explores and self._exploring is None:
+            self._exploring = open_door("exploring", self._explore_bytes)
         self.error = None
         is_prompt = self._on_race != "collect"
         watch = Watch(self._findings, len(_running), self._on_races, self._failed, is_prompt=is_prompt)
@@ -148,6 +161,8 @@ class Sanitizer:
             self._interpose(watch)
             self._mode = Mode(watch)
             modes.enter(self._mode)
+            if self._exploring is not None:
+                self._exploring.begin(len(self._findings.races))
         except BaseException:
             self.stop()
             raise
@@ -164,6 +179,8 @@ class Sanitizer:
         """End watching: no mode, no subscription and no replaced method of ours is left. Nothing where it is off."""
         self._catch_up()
         watch, self._watch = self._watch, None
+        if self._exploring is not None:
+            self._exploring.end(len(self._findings.races))
         if watch is None:
             return
         self._last = self._status_of(watch)
@@ -174,6 +191,15 @@ class Sanitizer:
             _running.remove(self)
             queries.unwatch()
             launches.unwatch()
+        self._withdraw()
+        watch.end()
+        del watch  # what it remembers holds places
+        if not _running:
+            calls.forget()
+            stacks.forget_places()
+
+    def _withdraw(self) -> None:
+        """No mode, no subscription and no replaced method of ours is left."""
         while self._interposed:
             method, listener = self._interposed.pop()
             method.remove(before=listener)
@@ -183,11 +209,6 @@ class Sanitizer:
         if self._subscription is not None:
             self._subscription.close()
             self._subscription = None
-        watch.end()
-        del watch  # what it remembers holds places
-        if not _running:
-            calls.forget()
-            stacks.forget_places()
 
     def _catch_up(self) -> None:
         """See to it that all that has happened is judged."""
@@ -303,6 +324,65 @@ class Sanitizer:
         with naming(names_of_streams()):
             return findings_of(log.records(), races) if races else []
 
+    def explore(self, budget: int | None = None, *, seed: int = 0) -> Exploration:
+        """Do what the last watched block did in other orders that its synchronisations allow, and compare the values.
+
+        For that, ``explore=True`` has to be said beforehand. Nothing of the user's Python runs again: the operators
+        that the block ran on the virtual device are computed anew on memory of their own, so that what the host decided
+        (an ``if`` on a number that it read) stays decided. The program's own order comes first; then for each race
+        those that put its later access first; then random orders and those in which single tasks come late. Where there
+        are no more orders than `budget`, all of them are tried.
+
+        Args:
+            budget: Orders to try beside the program's own, by default 50.
+            seed: The first seed of the random ones.
+
+        Returns:
+            What differs, and for each race whether it shows: ``print`` it, or show it in a notebook.
+
+        Raises:
+            ExploreError: It was not said beforehand, nothing ran on a virtual device, or it cannot be done again.
+        """
+        found: Exploration = self._explored().explore(self, budget=budget, seed=seed)
+        return found
+
+    def replay_schedule(self, seed: str | int) -> Shown:
+        """Do one order of the last watched block again.
+
+        Args:
+            seed: As `explore` names it ("rush:9<4"); a number is that of a random one.
+
+        Returns:
+            The order, and what differs in it.
+
+        Raises:
+            ExploreError: As `explore`; or the seed is none of this block.
+        """
+        found: Shown = self._explored().replay(seed)
+        return found
+
+    def end_block(self, names: Mapping[str, object]) -> None:
+        """What is watched from now on is another block to `explore`; nothing where that was not asked for.
+
+        Args:
+            names: The variables whose values are compared.
+        """
+        if self._exploring is not None:
+            self._catch_up()
+            self._exploring.end(len(self._findings.races), names)
+            if self._watch is not None:
+                self._exploring.begin(len(self._findings.races))
+
+    def _explored(self) -> Any:
+        if self._exploring is None:
+            raise ExploreError(
+                "this sanitizer did not note what it watched. Say beforehand that other orders are to be tried: "
+                "cudalens.sanitize(explore=True), in a notebook `%cudasan on --explore` or `%%cudasan --explore`."
+            )
+        if self._watch is not None:
+            self.end_block(self._exploring.callers_names())
+        return self._exploring
+
     def trace(self, name: str = "races") -> Trace:
         """The races as a Trace, which prints as a report, shows in a notebook, and is written with ``to_html``.
 
@@ -332,6 +412,8 @@ def sanitize(
     stack_depth: int = DEFAULT_STACK_DEPTH,
     suppress: Iterable[str] | str = (),
     suppress_file: str | PathLike[str] | None = None,
+    explore: bool = False,
+    explore_bytes: int = EXPLORE_BYTES,
 ) -> Sanitizer:
     """Watches a block for stream races.
 
@@ -348,7 +430,13 @@ def sanitize(
         RaceError: Within the block, with ``on_race="raise"``: a race was found.
     """
     return Sanitizer(
-        on_race=on_race, detect=detect, stack_depth=stack_depth, suppress=suppress, suppress_file=suppress_file
+        on_race=on_race,
+        detect=detect,
+        stack_depth=stack_depth,
+        suppress=suppress,
+        suppress_file=suppress_file,
+        explore=explore,
+        explore_bytes=explore_bytes,
     )
 
 

@@ -44,7 +44,10 @@ class CapturedGraph:
             stream.capture.embed(stream, self)
             return
         with stream.machine.unrecorded():
-            self.tape.replay()
+            if stream.machine.op_log is None:
+                self.tape.replay()
+            else:
+                stream.machine.op_log.replay(self.tape, stream)
         self._launch(stream)
 
     def _launch(self, stream: Stream) -> None:

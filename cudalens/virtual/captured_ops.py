@@ -78,7 +78,7 @@ class Tape:
             args: Its arguments, as the CPU is given them.
             kwargs: Likewise.
         """
-        writes = _writes_of(func)
+        writes = writes_of(func)
         with unseen():
             kept_args, kept_kwargs = self._kept(args), self._kept(kwargs)
             self._save(writes, kept_args, kept_kwargs)
@@ -167,7 +167,7 @@ class Tape:
             if isinstance(op, Tape):
                 yield from op.written()
             elif isinstance(op, CapturedOp):
-                for place in _writes_of(op.func):
+                for place in writes_of(op.func):
                     yield from (operand.memory for operand in _operands(_argument(place, op.args, op.kwargs)))
                 yield from (operand.memory for _, operand in op.makes)
 
@@ -225,7 +225,7 @@ def num_generators(tape: Tape) -> int:
     return len({number_of(generator) for generator in tape.generators()})
 
 
-def _writes_of(func: Any) -> tuple[int | str, ...]:
+def writes_of(func: Any) -> tuple[int | str, ...]:
     """Which arguments an operator overwrites: positions, and names of keyword arguments."""
     known = _writes.get(func)
     if known is None:

@@ -166,6 +166,8 @@ def run_copy(
         stream.launch(work, COPY_CALL)
     if non_blocking and not pinned and stream.capture is None:
         gpus.machine.now_ns = max(gpus.machine.now_ns, stream.tail_ns)
+        if gpus.machine.op_log is not None and way == "DtoH":
+            gpus.machine.op_log.host_waits(stream)
     if way == "PtoP":
         _order(gpus, device, places[1])
 

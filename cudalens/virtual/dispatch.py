@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -89,6 +90,10 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise better from error
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        log = self._machine.op_log
+        return self._carry_out(func, args, kwargs) if log is None else log.watch(self._carry_out, func, args, kwargs)
+
+    def _carry_out(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         plan = _plan(func)
         if plan.takes_time:
             self._machine.now_ns += self._host_op_ns
@@ -118,7 +123,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if syncs:
             self._gpus.check_sync()
         act = plan.instead or func
-        if plan.draws or self._machine.captures:
+        if plan.draws or self._machine.captures or self._machine.op_log is not None:
             out = self._compute(plan, act, args, kwargs, device)
         else:
             out = act(*args, **kwargs)
@@ -141,9 +146,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return rng.run(self._gpus, device, func, args, kwargs, call) if plan.draws else call(func, args, kwargs)
 
     def _caller(self, device: Device) -> Caller:
-        """What runs an operator: a graph capture, where the device's current stream belongs to one."""
+        """What runs an operator: a graph capture, where the device's current stream belongs to one, or who notes it."""
         capture = self._machine.current_stream(device).capture if self._machine.captures else None
-        return call_now if capture is None else capture.run
+        if capture is not None:
+            return capture.run
+        log = self._machine.op_log
+        return call_now if log is None else functools.partial(log.run, device)
 
     def _settle(self, out: Any, device: Device) -> None:
         """Give fresh storages among the results a block of the device."""
@@ -186,7 +194,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = None if like is None else self._blank(device, func, like, block)
         if out is None:
             out = rng.make(self._gpus, device, func, args, kwargs, self._caller(device))
-        elif self._machine.captures:
+        elif self._machine.captures or self._machine.op_log is not None:
             self._note_blank(device, func, args, kwargs, out)
         if residence_of(out) is None:
             self._gpus.settle(out, device, block=block)
@@ -202,10 +210,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return arenas.settle_blank(self._gpus, like, device, block, zeros=zeros)
 
     def _note_blank(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """A factory's result was reserved, not made: a graph capture notes the call all the same."""
+        """A factory's result was reserved, not made: who notes operators notes the call all the same."""
         capture = self._machine.current_stream(device).capture
         if capture is not None:
             capture.note(func, args, kwargs, out)
+        elif self._machine.op_log is not None:
+            self._machine.op_log.note(device, func, args, kwargs)
 
     def _make_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         pinned = kwargs.get("pin_memory")

@@ -103,6 +103,11 @@ class Operand:
         self._size, self._stride, self._offset = tensor.size(), tensor.stride(), tensor.storage_offset()
         self._flags = (tensor.is_conj(), tensor.is_neg())
 
+    @property
+    def layout(self) -> tuple[torch.dtype, torch.Size, tuple[int, ...], int, tuple[bool, bool]]:
+        """Its dtype, size, stride, offset in its memory (elements), and whether it is conjugated or negated."""
+        return self._dtype, self._size, self._stride, self._offset, self._flags
+
     def take(self) -> torch.Tensor:
         """The tensor, made anew.
 

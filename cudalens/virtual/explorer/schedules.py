@@ -75,8 +75,8 @@ def schedule_of(program: Program, seed: str | int) -> Schedule:
 def _turned(program: Program, kind: str, one: int, other: int) -> Schedule:
     if max(one, other) >= len(program) or not program.is_unordered(one, other):
         raise ExploreError(
-            f"tasks {one} and {other} of this program cannot change places: it has {len(program)} tasks, and only two that "
-            "nothing orders can. Take a seed from the report of this very exploration."
+            f"tasks {one} and {other} of this program cannot change places: it has {len(program)} tasks, and only two "
+            "that nothing orders can. Take a seed from the report of this very exploration."
         )
     return rushed(program, one, other) if kind == "rush" else stalled(program, one, other)
 
@@ -170,7 +170,7 @@ def _by_priority(program: Program, draw: Random) -> tuple[int, ...]:
 
 def all_orders(program: Program) -> Iterator[tuple[int, ...]]:
     """Every schedule, the program's own order first; there may be very many."""
-    progress, order = Progress(program), []
+    progress, order = Progress(program), list[int]()
     left = [iter(progress.ready())]
     if not len(program):
         yield ()

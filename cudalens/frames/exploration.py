@@ -1,0 +1,209 @@
+"""What came of trying a program's other orders: which values differ, and whether a race shows in them.
+
+Made by the schedule explorer of the virtual device, and by whoever steers a real one; shown by views. No torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
+
+Verdict = Literal["confirmed", "benign", "unknown"]
+"""Of a race: in some schedule values differ; in none so far; it could not be tried."""
+
+WORDS: Final[dict[Verdict, str]] = {
+    "confirmed": "confirmed by value",
+    "benign": "benign so far",
+    "unknown": "not tried",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A tensor or a number that is not what it is in the program's own order.
+
+    Attributes:
+        name: The variable, or the expression by which the host read it.
+        num_differing: Elements whose bits differ.
+        num_elements: All of them.
+        first_index: Of the first one that differs; empty for a number.
+        expected: The value there in the program's order.
+        found: The value there in the schedule; None where there is none, since an operator raised.
+        max_abs: Largest absolute difference between numbers; None where there is none (NaN, other dtypes).
+        shape: Of the tensor.
+        dtype: As torch writes it, without ``torch.``.
+        heat: Share of differing elements in each cell of a grid over the tensor (rows of its last two axes, all others
+            laid one below the other).
+        error: What an operator raised in its place, or None.
+        is_unwritten: What was found there is memory that nobody had written.
+    """
+
+    name: str
+    num_differing: int
+    num_elements: int
+    first_index: tuple[int, ...]
+    expected: Any
+    found: Any
+    max_abs: float | None
+    shape: tuple[int, ...]
+    dtype: str
+    heat: tuple[tuple[float, ...], ...] = ()
+    error: str | None = None
+    is_unwritten: bool = False
+
+    def __str__(self) -> str:
+        if self.error is not None:
+            return f"`{self.name}` raises {self.error}"
+        found = "memory that nobody wrote" if self.is_unwritten else number(self.found)
+        values = f"{found} instead of {number(self.expected)}"
+        if not self.shape:
+            return f"`{self.name}` differs: {values}"
+        are = "element differs" if self.num_elements == 1 else "elements differ"
+        count = f"{self.num_differing:,} of {self.num_elements:,} {are}"
+        return f"`{self.name}`: {count}, first at {list(self.first_index)}: {values}"
+
+
+def number(value: Any) -> str:
+    """A value as a reader wants it: short, and told apart from what it is instead of."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A task of a program.
+
+    Attributes:
+        number: In the order in which the host issued them, from 0.
+        lane: Name of its stream; ``host`` for what the host did itself.
+        name: The operator.
+        place: Where in the user's program; empty where nobody knows.
+        source: The line there.
+    """
+
+    number: int
+    lane: str
+    name: str
+    place: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A schedule in which values differ.
+
+    Attributes:
+        seed: What it can be done again from (``san.replay_schedule``).
+        order: Numbers of the tasks in it.
+        differences: What differs.
+        turned: Pairs of tasks that come in another order than in the program: the later one there, the earlier one.
+    """
+
+    seed: str
+    order: tuple[int, ...]
+    differences: tuple[Difference, ...]
+    turned: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RaceVerdict:
+    """What the schedules say of one race.
+
+    Attributes:
+        race: Its number among the sanitizer's races, from 0.
+        text: The race in one line.
+        verdict: The verdict.
+        num_schedules: Schedules in which its two accesses changed places.
+        pairs: Numbers of the tasks that are its accesses: the first in the program's order, the second.
+        shown: The schedule that confirms it, or None.
+        why: For a verdict of ``unknown``: why.
+    """
+
+    race: int
+    text: str
+    verdict: Verdict
+    num_schedules: int
+    pairs: tuple[tuple[int, int], ...] = ()
+    shown: Shown | None = None
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.shown is not None:
+            what = "; ".join(map(str, self.shown.differences))
+            return f"{WORDS['confirmed']}: {what} (schedule {self.shown.seed!r})"
+        if self.verdict == "unknown":
+            return f"{WORDS['unknown']}: {self.why}"
+        times = f"{self.num_schedules} schedule{'s' * (self.num_schedules != 1)}"
+        return f"{WORDS['benign']}: the same bits in {times} with its accesses the other way round"
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """What came of trying a program's orders.
+
+    Attributes:
+        source: Where they were tried: ``virtual:h100``, ``cuda``.
+        num_schedules: How many were tried beside the program's own, no two alike.
+        is_exhaustive: These are all that there are.
+        races: A verdict for each of the sanitizer's races.
+        others: Schedules in which values differ though no race of the sanitizer's is turned around in them.
+        outputs: Names of what was compared.
+        steps: The program's tasks.
+        notes: What a reader should know beside.
+    """
+
+    source: str
+    num_schedules: int
+    is_exhaustive: bool
+    races: tuple[RaceVerdict, ...] = ()
+    others: tuple[Shown, ...] = ()
+    outputs: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def confirmed(self) -> list[RaceVerdict]:
+        """The races that show in values."""
+        return [race for race in self.races if race.verdict == "confirmed"]
+
+    @property
+    def differs(self) -> bool:
+        """Whether any schedule changed any bit."""
+        return bool(self.confirmed or self.others)
+
+    @property
+    def verdict(self) -> str:
+        """What to know, in one line."""
+        tried = f"{self.num_schedules} other order{'s' * (self.num_schedules != 1)}"
+        if self.is_exhaustive:
+            tried = (
+                "the one other order that is possible" if self.num_schedules == 1 else f"all {tried} that are possible"
+            )
+        if not self.num_schedules:
+            return "Nothing can run in another order: values do not depend on it."
+        if not self.races and not self.others:
+            return f"Same bits in {tried}: no race was reported, and no value depends on the order."
+        if not self.differs:
+            return f"Same bits in {tried}: {_count(self.races, 'race')} reported, none confirmed by value so far."
+        found = f"{len(self.confirmed)} of {_count(self.races, 'race')} confirmed by value in {tried}"
+        if self.others:
+            found += f"; values differ in {_count(self.others, 'schedule')} without a reported race"
+        return f"{found}."
+
+    def __str__(self) -> str:
+        lines = [self.verdict]
+        lines += [f"  race {race.race + 1}: {race.text}\n    {race}" for race in self.races]
+        lines += [f"  schedule {shown.seed!r}: {'; '.join(map(str, shown.differences))}" for shown in self.others]
+        if self.outputs:
+            lines.append(f"  compared: {', '.join(self.outputs)}")
+        return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
+
+    __repr__ = __str__
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in plain types, as JSON has them."""
+        return asdict(self)
+
+
+def _count(things: Sequence[Any], word: str) -> str:
+    return f"{len(things)} {word}{'s' * (len(things) != 1)}"

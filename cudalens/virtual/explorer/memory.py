@@ -1,0 +1,261 @@
+"""What is known of a watched program's memory: where storages lie, and what lay there when they were first met."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from cudalens.virtual.explorer.logged import LoggedOp
+from cudalens.virtual.explorer.places import DEVICE, Place, Span
+from cudalens.virtual.residency import KEY, PINNED_KEY, Residence
+
+_TAG: Final = "_cudalens_logged"
+"""At a storage: whose log has met it, and where it lay."""
+
+_JOINED: Final = "memory that torch filled"
+_WRITTEN: Final = "host write"
+
+
+class KnownMemory:
+    """The memory of one log.
+
+    Args:
+        max_bytes: What may be kept of contents.
+        leave: Called with a span, its bytes and words for it, where memory holds what no operator brought.
+        refuse: Called with why this program cannot be done again.
+
+    Attributes:
+        initial: Bytes that lay somewhere before the first task: where, and what.
+        num_bytes: What is kept of contents.
+        allocated: Addresses of blocks that were handed out since the log began.
+    """
+
+    def __init__(
+        self, max_bytes: int, leave: Callable[[Span, torch.Tensor, str], None], refuse: Callable[[str], None]
+    ) -> None:
+        self.initial: list[tuple[Span, torch.Tensor]] = []
+        self.num_bytes = 0
+        self.allocated: set[int] = set()
+        self._max_bytes, self._leave, self._refuse = max_bytes, leave, refuse
+        self._token = object()
+        self._spaces = itertools.count(1)
+        self._pinned: set[int] = set()
+        self._sizes: dict[int, int] = {}
+        self._covered: list[Span] = []
+        self._own: dict[int, tuple[object, int]] = {}
+        self._exposed: dict[int, tuple[Any, torch.Tensor]] = {}
+
+    def forget(self) -> None:
+        """Let go of all contents."""
+        self.initial.clear()
+        self._exposed.clear()
+        self._own.clear()
+        self._covered.clear()
+
+    def storage_of(self, tensor: torch.Tensor) -> Any:
+        """A tensor's storage; None where it has none of its own, which ends the log."""
+        try:
+            return tensor.untyped_storage()
+        except (RuntimeError, NotImplementedError):
+            self._refuse(
+                f"it uses a tensor of layout {tensor.layout}, which has no storage of its own to be followed; dense "
+                "tensors alone can be done again in another order"
+            )
+            return None
+
+    def is_followed(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is in host memory that is followed."""
+        try:
+            notes = tensor.untyped_storage().__dict__
+        except (RuntimeError, NotImplementedError):
+            return False
+        return KEY not in notes and (PINNED_KEY in notes or self._tag(notes) is not None)
+
+    def is_pinned(self, space: int) -> bool:
+        """Whether a piece of host memory is page-locked."""
+        return space in self._pinned
+
+    def block_at(self, address: int) -> Span:
+        """The bytes at an address, as far as storages have shown how many there are."""
+        return Span(DEVICE, address, address + self._sizes.get(address, 0))
+
+    def place_of(self, tensor: torch.Tensor, *, is_written: bool = False) -> Place | None:
+        """Where a tensor lies; None in host memory that nobody follows.
+
+        Args:
+            tensor: An operator's argument, before it runs.
+            is_written: It is about to be written, and followed from now on.
+        """
+        storage = self.storage_of(tensor)
+        if storage is None:
+            return None
+        notes = storage.__dict__
+        residence = notes.get(KEY)
+        if residence is not None and not residence.gpus.is_closed:
+            return Place.of(tensor, self._meet(storage, residence))
+        if is_written or PINNED_KEY in notes or self._tag(notes) is not None:
+            return Place.of(tensor, self._meet_host(storage))
+        return None
+
+    def meet(self, storage: Any) -> Span:
+        """Where a storage lies that a graph uses."""
+        residence = storage.__dict__.get(KEY)
+        return self._meet_host(storage) if residence is None else self._meet(storage, residence)
+
+    def own_space(self, piece: object, num_bytes: int) -> Span:
+        """A space for memory that no storage of the user's stands for: a graph's own.
+
+        Args:
+            piece: What stands for it; kept from now on.
+            num_bytes: Its size.
+        """
+        if id(piece) not in self._own:
+            self._own[id(piece)] = (piece, next(self._spaces))
+        return Span(self._own[id(piece)][1], 0, num_bytes)
+
+    def constant(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Values of the host that are taken to be as they are."""
+        kept = tensor.detach().clone()
+        self._charge(kept.nbytes)
+        return kept
+
+    def contents(self, storage: Any) -> torch.Tensor:
+        """A storage's bytes as they are now, kept."""
+        kept = _bytes_of(storage).clone()
+        self._charge(kept.nbytes)
+        return kept
+
+    def made(self, tensor: torch.Tensor) -> Place:
+        """Where an operator's result lies, which is new."""
+        storage: Any = tensor.untyped_storage()
+        residence = storage.__dict__.get(KEY)
+        if residence is None:
+            span = self._new_space(storage)
+        else:
+            span = self._span(storage, residence)
+            self._know(storage, span, residence)
+        return Place.of(tensor, span)
+
+    def span_of(self, storage: Any) -> Span | None:
+        """Where a storage lies now; None in host memory that nobody follows."""
+        residence = storage.__dict__.get(KEY)
+        if residence is not None:
+            return self._span(storage, residence)
+        tag = self._tag(storage.__dict__)
+        return None if tag is None else Span(tag[0], 0, storage.nbytes())
+
+    def moved(self, place: Place, storage: Any) -> Place | None:
+        """Where an argument lies that was given other memory, as a whole; None where nothing is left of it."""
+        span = self.span_of(storage)
+        residence = storage.__dict__.get(KEY)
+        if span is None or not storage.nbytes():
+            return None
+        if residence is not None:
+            self._know(storage, span, residence)
+        return Place(span, torch.uint8, (storage.nbytes(),), (1,), 0)
+
+    def expose(self, tensor: torch.Tensor) -> None:
+        """Python may write this host memory past torch from now on: see to it at each use."""
+        storage: Any = tensor.untyped_storage()
+        tag = self._tag(storage.__dict__)
+        if tag is not None:
+            self._exposed[tag[0]] = (storage, _bytes_of(storage).clone())
+
+    def settled(self, op: LoggedOp) -> None:
+        """An operator has been noted: what it wrote is what torch knows of."""
+        for space in {span.space for span in op.written()} & self._exposed.keys():
+            storage, _ = self._exposed[space]
+            self._exposed[space] = (storage, _bytes_of(storage).clone())
+
+    def cover(self, span: Span, contents: Callable[[], torch.Tensor]) -> None:
+        """Bytes of a graph's pool are met, which replays may have written before: what is not known is kept.
+
+        Args:
+            span: The bytes.
+            contents: Gives all of them.
+        """
+        for part in _without(span, self._covered):
+            self._keep_initial(part, contents()[part.start - span.start : part.end - span.start])
+            self._covered.append(part)
+
+    def _meet(self, storage: Any, residence: Residence) -> Span:
+        span = self._span(storage, residence)
+        if span.start == span.end:
+            return span
+        if residence.arena is not None:
+            self.cover(span, lambda: _bytes_of(storage))
+        elif self._tag(storage.__dict__) != (DEVICE, span.start):
+            if residence.address in self.allocated:
+                self._leave(span, self.contents(storage), _JOINED)
+            else:
+                self._keep_initial(span, _bytes_of(storage))
+            self._know(storage, span, residence)
+        return span
+
+    def _meet_host(self, storage: Any) -> Span:
+        tag = self._tag(storage.__dict__)
+        if tag is None:
+            span = self._new_space(storage)
+            self._keep_initial(span, _bytes_of(storage))
+            return span
+        span = Span(tag[0], 0, storage.nbytes())
+        if span.space in self._exposed and not torch.equal(self._exposed[span.space][1], _bytes_of(storage)):
+            contents = self.contents(storage)
+            self._exposed[span.space] = (storage, contents)
+            self._leave(span, contents, _WRITTEN)
+        return span
+
+    def _new_space(self, storage: Any) -> Span:
+        space = next(self._spaces)
+        storage.__dict__[_TAG] = (self._token, space, 0)
+        if PINNED_KEY in storage.__dict__:
+            self._pinned.add(space)
+        return Span(space, 0, storage.nbytes())
+
+    def _span(self, storage: Any, residence: Residence) -> Span:
+        return Span(DEVICE, residence.address, residence.address + storage.nbytes())
+
+    def _know(self, storage: Any, span: Span, residence: Residence) -> None:
+        storage.__dict__[_TAG] = (self._token, DEVICE, span.start)
+        self._sizes[span.start] = max(self._sizes.get(span.start, 0), span.end - span.start)
+        if residence.arena is not None:
+            self._covered += _without(span, self._covered)
+
+    def _tag(self, notes: dict[str, Any]) -> tuple[int, int] | None:
+        tag = notes.get(_TAG)
+        return (tag[1], tag[2]) if tag is not None and tag[0] is self._token else None
+
+    def _keep_initial(self, span: Span, contents: torch.Tensor) -> None:
+        kept = contents.clone()
+        self._charge(kept.nbytes)
+        self.initial.append((span, kept))
+
+    def _charge(self, num_bytes: int) -> None:
+        self.num_bytes += num_bytes
+        if self.num_bytes > self._max_bytes:
+            self._refuse(
+                f"what it reads takes more than the {self._max_bytes / 2**20:,.0f} MiB that may be kept of it. Watch a "
+                "shorter block (one step is enough), smaller tensors, or allow for more: explore_bytes="
+            )
+
+
+def _bytes_of(storage: Any) -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def _without(span: Span, covered: list[Span]) -> list[Span]:
+    """The parts of a span that no other covers."""
+    left = [span]
+    for other in covered:
+        left = [part for piece in left for part in _cut(piece, other)]
+    return left
+
+
+def _cut(span: Span, other: Span) -> list[Span]:
+    if not span.overlaps(other):
+        return [span]
+    parts = [Span(span.space, span.start, other.start), Span(span.space, other.end, span.end)]
+    return [part for part in parts if part.start < part.end]

@@ -1,0 +1,424 @@
+"""What a watched program does on a virtual device, noted so that it can be done again in another order.
+
+The operators come from the virtual device's dispatch handler as it computes them on the CPU, so nothing of the user's
+Python is needed to do them again. A task is put on its stream when its kernel is launched, and stands among events and
+synchronisations as `cudalens.device.hooks` tells of them. Memory is known by its device address, or as one piece of
+host memory; what lay there before is kept when it is first met. Host memory is followed where it is page-locked, where
+somebody copied from a device into it, and in what torch computes from it on the host; all else of the host's is taken
+to be as it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from cudalens.device import hooks, queries, records
+from cudalens.device.interpose import interposed
+from cudalens.device.stacks import place as site_of
+from cudalens.virtual.below import unseen
+from cudalens.virtual.captured_ops import writes_of
+from cudalens.virtual.explorer.logged import Draw, LoggedOp
+from cudalens.virtual.explorer.memory import KnownMemory
+from cudalens.virtual.explorer.orders import HOST, Builder, Clock, joined
+from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
+from cudalens.virtual.explorer.replays import replay
+from cudalens.virtual.plans import make_plan
+from cudalens.virtual.residency import residence_of
+
+if TYPE_CHECKING:
+    from cudalens.virtual.captured_ops import Tape
+    from cudalens.virtual.gpus import Gpus
+    from cudalens.virtual.machine import Device
+    from cudalens.virtual.streams import Stream
+
+_aten = torch.ops.aten
+_BLANK: Final = frozenset(
+    f"aten::{name}"
+    for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
+)
+_MATTERS: Final = frozenset({"aten::_local_scalar_dense", "aten::resize_", "aten::resize_as_", "aten::_resize_output_"})
+"""Operators without a kernel that are to be done again all the same."""
+
+_HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
+"""Methods of torch.Tensor by which Python looks at host memory without an operator."""
+
+_has_effect: dict[Any, bool] = {}
+
+
+class _Pending:
+    """An operator that has been computed, and may not have been launched or found a place for its results yet."""
+
+    __slots__ = ("device", "known", "number", "op", "storages")
+
+    def __init__(self, op: LoggedOp, device: Device | None, storages: list[tuple[Place, Any]]) -> None:
+        self.op, self.device, self.storages = op, device, storages
+        self.known = {id(storage) for _, storage in storages}
+        self.number: int | None = None
+
+
+class _Thread(threading.local):
+    pending: _Pending | None = None
+    is_inside: bool = False
+
+
+class OpLog:
+    """The log of one watch.
+
+    Args:
+        gpus: The virtual GPUs.
+        max_bytes: Memory that may be kept: what lay in memory before, and values of the host.
+
+    Attributes:
+        builder: The order of the tasks.
+        ops: The tasks, by their number.
+        memory: What is known of memory.
+        streams: Device and stream of each lane, by its number; the host's is not among them.
+        problem: Why this cannot be done again; None while it can.
+    """
+
+    def __init__(self, gpus: Gpus, *, max_bytes: int) -> None:
+        self.gpus, self._machine = gpus, gpus.machine
+        self.builder, self.ops = Builder(), list[LoggedOp]()
+        self.problem: str | None = None
+        self.memory = KnownMemory(max_bytes, self._leave, self._refuse)
+        self.streams: dict[int, Stream] = {}
+        self._lanes: dict[tuple[int, int], int] = {}
+        self._thread = _Thread()
+        self._lock = threading.RLock()
+        self._shared: dict[int, set[int]] = {}
+        self._fences: list[tuple[Span, Clock]] = []
+        self._subscription: hooks.Subscription | None = None
+
+    # On and off
+
+    def start(self) -> None:
+        """Begin to note."""
+        for device in self._machine.devices:
+            self._lane(device.default_stream)
+        quick = {hooks.MemoryAllocated: self._allocated, hooks.MemoryFreed: self._freed}
+        self._subscription = hooks.subscribe(self._told, quick=quick)
+        queries.watch()
+        for name in _HOST_READERS:
+            interposed(torch.Tensor, name).add(before=self._read_by_host)
+        self._machine.op_log = self
+
+    def stop(self) -> None:
+        """Note nothing more."""
+        if self._subscription is None:
+            return
+        self._subscription.close()
+        self._subscription = None
+        queries.unwatch()
+        for name in _HOST_READERS:
+            interposed(torch.Tensor, name).remove(before=self._read_by_host)
+        if self._machine.op_log is self:
+            self._machine.op_log = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it notes what happens."""
+        return self._subscription is not None and self.problem is None
+
+    def _refuse(self, problem: str) -> None:
+        """This program cannot be done again: keep nothing of it."""
+        self.problem = self.problem or problem
+        self.ops.clear()
+        self.builder = Builder()
+        self.memory.forget()
+
+    # Operators
+
+    def watch(self, dispatch: Callable[..., Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Let an operator be dispatched, and note what it does.
+
+        Args:
+            dispatch: Takes the other arguments, and carries it out.
+            func: The overload.
+            args: Its arguments.
+            kwargs: Likewise.
+        """
+        thread = self._thread
+        outer, thread.pending = thread.pending, None
+        try:
+            if not self.is_on:
+                return dispatch(func, args, kwargs)
+            at_host = self._host_op(func, args, kwargs)
+            out = dispatch(func, args, kwargs)
+            pending = thread.pending or at_host
+            if pending is not None and self.is_on:
+                with self._lock, unseen():
+                    self._finish(pending, out)
+            return out
+        finally:
+            thread.pending = outer
+
+    def run(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute an operator's values; its kernel comes by `launched`, its results are found when it has returned.
+
+        Args:
+            device: Where it runs.
+            func: What is called on the CPU.
+            args: Its arguments, as the CPU is given them.
+            kwargs: Likewise.
+        """
+        if not self.is_on or not _matters(func):
+            return func(*args, **kwargs)
+        with self._lock, unseen():
+            pending = self._begun(device, func, args, kwargs)
+        out = func(*args, **kwargs)
+        self._thread.pending = pending
+        return out
+
+    def note(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """As `run`, of a factory whose result is there already."""
+        if self.is_on:
+            with self._lock, unseen():
+                self._thread.pending = self._begun(device, func, args, kwargs)
+
+    def launched(self, stream: Stream) -> None:
+        """A stream was given work: that of the operator which is under way, if it has none yet."""
+        pending = self._thread.pending
+        if pending is not None and pending.number is None and self.is_on:
+            with self._lock:
+                self._put(pending, self._lane(stream))
+
+    def _host_op(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Pending | None:
+        """An operator that is about to run on the host, where it touches memory that is followed."""
+        tensors = [tensor for _, tensor in tensors_in((args, list(kwargs.values())))]
+        if not any(self.memory.is_followed(tensor) for tensor in tensors):
+            return None
+        if any(residence_of(tensor) is not None for tensor in tensors) or _is_on_device(kwargs):
+            return None
+        if func is not _aten._pin_memory.default and not _matters(func):
+            return None
+        if func is _aten._pin_memory.default:
+            func, args, kwargs = _aten.clone.default, args[:1], {}
+        with self._lock, unseen():
+            return self._begun(None, func, args, {key: value for key, value in kwargs.items() if key != "pin_memory"})
+
+    def _begun(self, device: Device | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Pending:
+        storages: list[tuple[Place, Any]] = []
+        op = LoggedOp(func._schema.name, func, site=site_of(2))
+        for index, value in enumerate(args):
+            op.args = (*op.args, self._kept(op, value, index in writes_of(func), storages))
+        for name, value in kwargs.items():
+            op.kwargs[name] = self._kept(op, value, name in writes_of(func), storages)
+        return _Pending(op, device, storages)
+
+    def _kept(self, op: LoggedOp, value: Any, is_written: bool, storages: list[tuple[Place, Any]]) -> Any:
+        """What stands for an argument; tensors of the host that nobody follows are kept as they are now."""
+        if isinstance(value, torch.Tensor):
+            place = self.memory.place_of(value, is_written=is_written)
+            if place is None:
+                return self.memory.constant(value)
+            (op.writes if is_written else op.reads).append(place)
+            storages.append((place, value.untyped_storage()))
+            return place
+        if isinstance(value, torch._C.Generator):
+            return Draw(torch._C.Generator.get_state(value))
+        if isinstance(value, list | tuple):
+            items = [self._kept(op, item, is_written, storages) for item in value]
+            return items if isinstance(value, list) else tuple(items)
+        return value
+
+    def _put(self, pending: _Pending, lane: int) -> None:
+        pending.op.lane = lane
+        pending.number = self._add(pending.op)
+
+    def replay(self, tape: Tape, stream: Stream) -> None:
+        """Run a graph's operators again; each is a task of the stream."""
+        if not self.is_on:
+            tape.replay()
+            return
+        with self._lock, unseen():
+            replay(tape, self.memory, functools.partial(self._add_to, self._lane(stream)), site_of(2))
+
+    def _add_to(self, lane: int, op: LoggedOp) -> None:
+        op.lane = lane
+        self._add(op)
+
+    def _add(self, op: LoggedOp) -> int:
+        self.ops.append(op)
+        return self.builder.add(op.lane, self._fenced(op.touched()))
+
+    def _finish(self, pending: _Pending, out: Any) -> None:
+        """An operator has returned: where its results lie, and whether an argument lies elsewhere now."""
+        op = pending.op
+        for path, tensor in tensors_in(out):
+            storage = self.memory.storage_of(tensor)
+            if storage is not None and id(storage) not in pending.known:
+                pending.known.add(id(storage))
+                op.makes.append((path, self.memory.made(tensor)))
+        self._note_moves(pending)
+        if op.name in _BLANK:
+            return
+        if pending.device is None and make_plan(op.func).draws:
+            self._keep_results(op, pending, out)
+        is_host = pending.device is None
+        op.is_observed = _has_numbers(out) or (not is_host and self._lands_on_host(op))
+        if not (op.writes or op.makes or op.is_observed):
+            return  # a view
+        if pending.number is None:
+            self._put(pending, HOST if pending.device is None else self._lane(self._current(pending.device)))
+        elif fences := self._fenced([place.storage for _, place in op.makes]):
+            assert pending.number is not None
+            self.builder.need(pending.number, joined(fences))
+        self.memory.settled(op)
+
+    def _keep_results(self, op: LoggedOp, pending: _Pending, out: Any) -> None:
+        """An operator of the host's drew random numbers; done again, it leaves what it left."""
+        op.func = None
+        kept = [(place, storage) for place, storage in pending.storages if place in op.writes]
+        kept += [(place, at(out, path).untyped_storage()) for path, place in op.makes]
+        op.contents = [(place.storage, self.memory.contents(storage)) for place, storage in kept]
+
+    def _note_moves(self, pending: _Pending) -> None:
+        for place, storage in pending.storages:
+            now = self.memory.span_of(storage)
+            if place in pending.op.writes and now is not None and now != place.storage:
+                moved = self.memory.moved(place, storage)
+                if moved is not None:
+                    pending.op.moves.append((place, moved))
+
+    def _lands_on_host(self, op: LoggedOp) -> bool:
+        """Whether it is a copy to ordinary host memory, for which the host waits."""
+        landed = [*op.writes, *(place for _, place in op.makes)]
+        return any(place.storage.space and not self.memory.is_pinned(place.storage.space) for place in landed)
+
+    def _current(self, device: Device) -> Stream:
+        return self._machine.current_stream(device)
+
+    def _leave(self, span: Span, contents: torch.Tensor, name: str) -> None:
+        """Memory holds what no operator brought: torch's own scratch that joined a device, or what Python wrote."""
+        is_host = span.space != 0
+        lane = HOST if is_host else self._lane(self._current(self._machine.current_device))
+        self._add(LoggedOp(name, None, contents=[(span, contents)], site=site_of(2), lane=lane))
+
+    def _read_by_host(self, tensor: Any, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(tensor, torch.Tensor) or not self.is_on or not self.memory.is_followed(tensor):
+            return
+        with self._lock, unseen():
+            place = self.memory.place_of(tensor)
+            if place is not None and place.storage.space:
+                self._add(LoggedOp("host read", _as_it_is, (place,), reads=[place], site=site_of(2), is_observed=True))
+                self.memory.expose(tensor)
+
+    # Order
+
+    def _told(self, record: hooks.Record) -> None:
+        """Listener of `cudalens.device.hooks`."""
+        act = _ACTS.get(type(record))
+        if act is not None and self.is_on:
+            with self._lock:
+                act(self, record)
+
+    def _on_event_recorded(self, record: Any) -> None:
+        stream = self._stream(record.stream)
+        if stream is not None and stream.capture is None:
+            self.builder.record(record.cuda_event, self._lane(stream))
+
+    def _on_event_waited(self, record: Any) -> None:
+        stream = self._stream(record.stream)
+        if stream is not None and stream.capture is None:
+            self.builder.wait(record.cuda_event, self._lane(stream))
+
+    def _on_event_synchronized(self, record: Any) -> None:
+        self.builder.synchronize_event(record.cuda_event)
+
+    def _on_stream_synchronized(self, record: Any) -> None:
+        stream = self._stream(record.stream)
+        if stream is not None and stream.capture is None:
+            self.builder.synchronize(self._lane(stream))
+
+    def _on_device_synchronized(self, record: Any) -> None:
+        self.builder.synchronize_device(self._machine.current_device.index)
+
+    def _on_shared(self, record: Any) -> None:
+        stream = self._stream(record.stream)
+        if stream is not None:
+            self._shared.setdefault(record.address, set()).add(self._lane(stream))
+
+    def host_waits(self, stream: Stream) -> None:
+        """The host waits for a stream without a call that says so: the driver does it in a copy."""
+        if self.is_on:
+            with self._lock:
+                self.builder.synchronize(self._lane(stream))
+
+    def _stream(self, handle: int) -> Stream | None:
+        """The stream of a pointer; torch's guards have made its device the current one."""
+        devices = [self._machine.current_device, *self._machine.devices]
+        return next(filter(None, (device.find_stream(handle) for device in devices)), None)
+
+    def _lane(self, stream: Stream) -> int:
+        key = stream.device.index, stream.handle
+        lane = self._lanes.get(key)
+        if lane is None:
+            is_legacy = stream.handle == 0
+            lane = self._lanes[key] = self.builder.lane(
+                stream.device.index, is_legacy=is_legacy, is_blocking=stream.is_blocking and not is_legacy
+            )
+            self.streams[lane] = stream
+        return lane
+
+    # Blocks
+
+    def _allocated(self, address: int) -> None:
+        if self.is_on:
+            self.memory.allocated.add(address)
+
+    def _freed(self, address: int) -> None:
+        """A block that other streams use is handed out again when these have done what they hold now."""
+        lanes = self._shared.pop(address, None)
+        if lanes and self.is_on:
+            with self._lock:
+                clock = joined(self.builder.reached(lane) for lane in lanes)
+                self._fences.append((self.memory.block_at(address), clock))
+
+    def _fenced(self, spans: Iterable[Span]) -> list[Clock]:
+        if not self._fences:
+            return []
+        touched = list(spans)
+        return [clock for fence, clock in self._fences if any(fence.overlaps(span) for span in touched)]
+
+
+def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
+    """What the host sees that looks at a tensor."""
+    return tensor.clone()
+
+
+def _matters(func: Any) -> bool:
+    """Whether an operator does anything to memory; blank factories count, since their results are to be known."""
+    known = _has_effect.get(func)
+    if known is None:
+        name = func._schema.name
+        known = _has_effect[func] = name in _MATTERS or name in _BLANK or make_plan(func).has_work
+    return known
+
+
+def _is_on_device(kwargs: dict[str, Any]) -> bool:
+    device = kwargs.get("device")
+    return device is not None and getattr(device, "type", None) == "cuda"
+
+
+def _has_numbers(out: Any) -> bool:
+    """Whether an operator told the host a number."""
+    if isinstance(out, list | tuple):
+        return any(_has_numbers(item) for item in out)
+    return isinstance(out, bool | int | float | complex)
+
+
+_ACTS: Final[dict[type[hooks.Record], Callable[[OpLog, Any], None]]] = {
+    hooks.EventRecorded: OpLog._on_event_recorded,
+    hooks.EventWaited: OpLog._on_event_waited,
+    hooks.EventSynchronized: OpLog._on_event_synchronized,
+    records.EventFoundDone: OpLog._on_event_synchronized,
+    hooks.StreamSynchronized: OpLog._on_stream_synchronized,
+    records.StreamFoundDone: OpLog._on_stream_synchronized,
+    hooks.DeviceSynchronized: OpLog._on_device_synchronized,
+    hooks.BlockRecordedOnStream: OpLog._on_shared,
+}

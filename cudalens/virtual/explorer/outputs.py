@@ -1,0 +1,67 @@
+"""The variables whose values are compared: those whose memory some task wrote."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from cudalens.virtual.below import unseen
+from cudalens.virtual.explorer.image import merged
+from cudalens.virtual.explorer.places import Place
+
+if TYPE_CHECKING:
+    from cudalens.virtual.explorer.op_log import OpLog
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A variable at the end of the watched block.
+
+    Attributes:
+        place: Where its tensor lies.
+        digest: Of the bytes that the run itself gave.
+    """
+
+    place: Place
+    digest: bytes
+
+
+def outputs_of(log: OpLog, variables: Mapping[str, torch.Tensor]) -> dict[str, Output]:
+    """Those variables that a task wrote; one name of each tensor.
+
+    Args:
+        log: Of the run that has just ended.
+        variables: Tensors by name.
+    """
+    written = merged(span for op in log.ops for span in op.written())
+    found: dict[str, Output] = {}
+    places = set()
+    with unseen():
+        for name, tensor in variables.items():
+            place = _known(log, tensor)
+            if place is None or not any(extent.overlaps(place.span) for extent in written):
+                continue
+            key = place.storage, place.dtype, place.size, place.stride, place.offset
+            if key not in places:
+                places.add(key)
+                found[name] = Output(place, digest(tensor))
+    return found
+
+
+def _known(log: OpLog, tensor: torch.Tensor) -> Place | None:
+    try:
+        span = log.memory.span_of(tensor.untyped_storage())
+    except (RuntimeError, NotImplementedError):
+        return None
+    return None if span is None else Place.of(tensor, span)
+
+
+def digest(tensor: torch.Tensor) -> bytes:
+    """Of a tensor's elements, bit by bit."""
+    flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
+    flat = flat.resolve_conj().resolve_neg().view(torch.uint8) if flat.numel() else flat.new_empty(0, dtype=torch.uint8)
+    return hashlib.blake2b(flat.numpy().tobytes(), digest_size=16).digest()

@@ -1,0 +1,105 @@
+"""Where a tensor's bytes are, in a program's own words: an address on a device, or a piece of host memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import torch
+
+DEVICE: Final = 0
+"""The space of device addresses, one for all devices: those of two virtual devices differ. Host memory has a space for
+each storage, numbered from 1."""
+
+
+class Span(NamedTuple):
+    """Bytes from `start` up to `end` of a space."""
+
+    space: int
+    start: int
+    end: int
+
+    def overlaps(self, other: Span) -> bool:
+        """Whether they share a byte."""
+        return self.space == other.space and self.start < other.end and other.start < self.end
+
+
+class Place:
+    """A tensor without its memory: where its storage lies, and what part of it the tensor is.
+
+    Attributes:
+        storage: The bytes of its storage.
+        dtype: Its dtype.
+        size: Its shape.
+        stride: In elements.
+        offset: Of its first element in the storage, in elements.
+        is_conj: Its elements are to be read as their conjugates.
+        is_neg: Its elements are to be read as their negatives.
+    """
+
+    __slots__ = ("dtype", "is_conj", "is_neg", "offset", "size", "storage", "stride")
+
+    def __init__(
+        self,
+        storage: Span,
+        dtype: torch.dtype,
+        size: tuple[int, ...],
+        stride: tuple[int, ...],
+        offset: int,
+        flags: tuple[bool, bool] = (False, False),
+    ) -> None:
+        self.storage, self.dtype, self.size, self.stride, self.offset = storage, dtype, size, stride, offset
+        self.is_conj, self.is_neg = flags
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor, storage: Span) -> Place:
+        """That of a tensor whose storage lies there."""
+        flags = (tensor.is_conj(), tensor.is_neg())
+        return cls(storage, tensor.dtype, tuple(tensor.size()), tensor.stride(), int(tensor.storage_offset()), flags)
+
+    @property
+    def span(self) -> Span:
+        """From its first byte to its last; empty where it has no element."""
+        item, first = self.dtype.itemsize, self.storage.start + self.offset * self.dtype.itemsize
+        if 0 in self.size:
+            return Span(self.storage.space, first, first)
+        last = sum((length - 1) * step for length, step in zip(self.size, self.stride, strict=True))
+        return Span(self.storage.space, first, first + (last + 1) * item)
+
+    def within(self, memory: torch.UntypedStorage, start: int) -> torch.Tensor:
+        """The tensor, over memory that stands for the space's bytes from `start` on."""
+        tensor = torch.empty(0, dtype=self.dtype)
+        first = (self.storage.start - start) // self.dtype.itemsize + self.offset
+        tensor.set_(memory, first, self.size, self.stride)
+        if self.is_conj:
+            torch._C._set_conj(tensor, True)
+        if self.is_neg:
+            torch._C._set_neg(tensor, True)
+        return tensor
+
+
+def tensors_in(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
+    """The tensors in what an operator returned, with where they stand in it."""
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from tensors_in(item, (*path, index))
+
+
+def places_in(value: Any) -> Iterator[Place]:
+    """The places in what stands for an operator's arguments."""
+    if isinstance(value, Place):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from places_in(item)
+    elif isinstance(value, dict):
+        yield from places_in(list(value.values()))
+
+
+def at(value: Any, path: tuple[int, ...]) -> Any:
+    """What stands at a path in it."""
+    for index in path:
+        value = value[index]
+    return value

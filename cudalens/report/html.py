@@ -19,7 +19,7 @@ from typing import Any, Final
 from cudalens.frames import Trace, atomic_write
 from cudalens.frames.files import check_target
 from cudalens.report import about
-from cudalens.views import assets, graphs, graphs_text, memory_map, payload, races, syncs, text
+from cudalens.views import assets, findings, graphs, graphs_text, memory_map, payload, races, syncs, text, trust_text
 from cudalens.views.facts import facts
 from cudalens.views.metrics import metrics_svg
 from cudalens.views.svg import timeline_svg
@@ -116,7 +116,7 @@ def _static(trace: Trace, title: str) -> str:
         f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{memory_map.static_html(trace)}'
+        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{findings.static_html(trace)}{memory_map.static_html(trace)}'
         f"{timeline_svg(trace)}{metrics_svg(trace)}{syncs.static_html(trace)}{table}"
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
         f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
@@ -137,7 +137,7 @@ def _about(trace: Trace) -> str:
     cell = f"<dt>Code</dt><dd><pre>{escape(code[:_MAX_CODE])}</pre></dd>" if code else ""
     return (
         f'<footer class="facts"><details><summary>About this run</summary><dl>{facts_html}{cell}</dl></details>'
-        f"<details><summary>Keyboard and mouse</summary><dl>{keys}</dl></details></footer>\n"
+        f"{trust_text.static_html(trace)}<details><summary>Keyboard and mouse</summary><dl>{keys}</dl></details></footer>\n"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cudalens.frames import Trace
-from cudalens.views import graphs, graphs_text, memory_map, metrics_text, races, syncs, text
+from cudalens.views import findings, graphs, graphs_text, memory_map, metrics_text, races, syncs, text
 
 MEMORY_HINT: Final = (
     "Allocations were not recorded. Profile with %%cudaprofile --memory, or cudalens.profile(memory=True), "
@@ -16,6 +16,7 @@ MEMORY_HINT: Final = (
 def facts(trace: Trace) -> dict[str, Any]:
     """Facts of `trace` for the page: ``verdict``, ``badge``, ``notes``, ``memoryHint`` and ``metrics``, plain text.
 
+    ``findings``: what costs time as a tree of elements, or None; its rows carry an event in ``data-event``.
     ``syncs``: the table of waits for the GPU as a tree of elements, or None.
     ``memoryMap``: the pools of a device's memory as trees of elements, or None; ``memoryFirst``: it
     stands above the timeline; ``memoryAlone``: there is no timeline.
@@ -24,9 +25,10 @@ def facts(trace: Trace) -> dict[str, Any]:
     """
     return {
         "verdict": text.verdict(trace, badge=False),
-        "badge": text.mark(trace.info),
+        "badge": text.badges(trace.info),
         "notes": text.notes(trace.info),
         "memoryHint": MEMORY_HINT,
+        "findings": findings.page_tree(trace),
         "syncs": syncs.page_tree(trace),
         "metrics": metrics_text.metrics_line(trace),
         "memoryMap": memory_map.page_tree(trace),

@@ -14,7 +14,7 @@ from html import escape
 from typing import Any, Final
 
 from cudalens.frames import Trace
-from cudalens.views import assets, graphs, graphs_text, memory_map, races, syncs, text
+from cudalens.views import assets, findings, graphs, graphs_text, memory_map, races, syncs, text
 from cudalens.views.metrics import metrics_svg
 from cudalens.views.svg import timeline_svg
 
@@ -70,7 +70,10 @@ def static_html(trace: Trace, widget_id: str | None = None) -> str:
     memory = memory_map.static_html(trace)
     if memory:
         memory = f"<style>{assets.memory_style_text()}</style>{memory}"
-    pictures = f"{memory}{timeline_svg(trace)}{metrics_svg(trace)}{waits}"
+    costs = findings.static_html(trace)
+    if costs:
+        costs = f"<style>{assets.findings_style_text()}</style>{costs}"
+    pictures = f"{costs}{memory}{timeline_svg(trace)}{metrics_svg(trace)}{waits}"
     tree = _graphs(trace, sum(len(part.encode()) for part in (head, verdict, found, pictures, table)))
     found = f"{tree}{found}" if graphs_text.has_failed(trace) else f"{found}{tree}"
     return f"{head}{verdict}{found}{pictures}{table}</div>"

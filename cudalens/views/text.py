@@ -12,7 +12,16 @@ from cudalens.analysis import key_averages, summarize
 from cudalens.analysis.averages import UNCOUNTED
 from cudalens.analysis.summary import Summary
 from cudalens.frames import RunInfo, Trace
-from cudalens.views import graphs_text, memory_text, metrics_text, races_text, syncs_text, units
+from cudalens.views import (
+    findings_text,
+    graphs_text,
+    memory_text,
+    metrics_text,
+    races_text,
+    syncs_text,
+    trust_text,
+    units,
+)
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
 _MAX_NOTES: Final = 8
@@ -31,7 +40,7 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
 
     Args:
         trace: What ran.
-        badge: Whether simulated times are marked as such in the line itself.
+        badge: Whether simulated times, repairs and losses are marked as such in the line itself.
     """
     return _verdict(trace, badge=badge)
 
@@ -39,7 +48,8 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
 def summary(trace: Trace) -> SummaryText:
     """The verdict, races, graphs and largest costs of `trace`; prints as text, shows as a table in a notebook."""
     found = [races_text.report_text(trace), graphs_text.report_text(trace)]
-    found = [*(reversed(found) if graphs_text.has_failed(trace) else found), syncs_text.report_text(trace)]
+    found = [*(reversed(found) if graphs_text.has_failed(trace) else found), findings_text.report_text(trace)]
+    found.append(syncs_text.report_text(trace))
     found.append(memory_text.report_text(trace))
     told = "\n\n".join(part for part in found if part)
     return SummaryText(_verdict(trace, badge=True), tuple(notes(trace.info)), _top_rows(trace), told)
@@ -67,6 +77,11 @@ def mark(info: RunInfo) -> str | None:
     return f"simulated: {info.source.removeprefix('virtual:')}" if info.is_simulated else None
 
 
+def badges(info: RunInfo) -> str | None:
+    """What must stand on the face of a trace: that its times are simulated, that it is repaired or partial; or None."""
+    return " · ".join(filter(None, (mark(info), trust_text.mark(info)))) or None
+
+
 def notes(info: RunInfo) -> list[str]:
     """What went wrong, a line each: how the run ended, and damage that the reader survived."""
     lines = []
@@ -75,6 +90,7 @@ def notes(info: RunInfo) -> list[str]:
     lines += [f"{units.count(p.count)}x {p.kind} (first: {p.where})" for p in info.problems[:_MAX_NOTES]]
     if len(info.problems) > _MAX_NOTES:
         lines.append(f"and {len(info.problems) - _MAX_NOTES} other kinds of damage")
+    lines += trust_text.notes(info)
     return [units.shorten(line, 300) for line in lines]
 
 
@@ -189,7 +205,7 @@ def _aligned(rows: tuple[tuple[str, ...], ...]) -> list[str]:
 
 
 def _verdict(trace: Trace, *, badge: bool) -> str:
-    simulated = mark(trace.info) if badge else None
+    marked = badges(trace.info) if badge else None
     races, graphs = races_text.verdict(trace), graphs_text.verdict(trace)
     profile = _profile(trace, summarize(trace)) if has_profile(trace) else []
     # Wrong results are what to know first, then races; that there is no race supports the rest.
@@ -197,12 +213,15 @@ def _verdict(trace: Trace, *, badge: bool) -> str:
     known = [*found, *profile] if len(trace.races) else [graphs, *profile, races]
     known.insert(0 if memory_text.has_refused(trace) or not profile else len(known), memory_text.verdict(trace))
     line = "; ".join(part for part in (*known, *_outcome(trace.info)) if part)
-    return f"[{simulated}] {line}" if simulated else line
+    return f"[{marked}] {line}" if marked else line
 
 
 def _profile(trace: Trace, result: Summary) -> list[str]:
     work = [*_steps(result), *_memory(result), metrics_text.metrics_verdict(trace), *_overhead(trace.info)]
-    return [_busy(result), _largest(result), syncs_text.verdict(trace), _work(result), *work]
+    work = [*trust_text.overhead(trace.info), *work]
+    dearest = findings_text.verdict(trace)
+    answer = f"{_busy(result)}: {dearest}" if dearest else _busy(result)
+    return [answer, _largest(result), syncs_text.verdict(trace), _work(result), *work]
 
 
 def _busy(result: Summary) -> str:

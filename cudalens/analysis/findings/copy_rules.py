@@ -22,6 +22,11 @@ _ANY_WAY: Final = r"HtoD|DtoH|HostToDevice|DeviceToHost|HOST_TO_DEVICE|DEVICE_TO
 _LAYOUT: Final = r"nchwToNhwc|nhwcToNchw|(?i:nchw_?to_?nhwc|nhwc_?to_?nchw|tensor_?transform|batched_transpose)"
 _COPY_OP: Final = r"^aten::(?:copy_|_foreach_copy_)$"
 
+_PIN: Final = "DataLoader(pin_memory=True) or tensor.pin_memory(), and .to(device, non_blocking=True)"
+_KEEP: Final = (
+    "keep results on the device, or host.copy_(x, non_blocking=True) into a pinned tensor, read after an event"
+)
+
 _NOT_OVERLAPPED: Final = 0.05
 _ON_DEVICE: Final = 0.10
 _SMALL_BYTES: Final = 64 << 10
@@ -42,17 +47,26 @@ def pageable(scene: Scene) -> Iterator[Finding]:
     moved = scene.ints("num_bytes")[rows]
     total, busy = int(moved[moved > 0].sum()), int((scene.end - scene.ts)[rows].sum())
     cost = scene.exposed(scene.is_work(rows))
-    rate = f", {total / busy:.1f} GB/s" if total and busy else ""
-    way = "to" if any("HtoD" in str(n) for n in scene.events["name"].array[rows].unique()) else "from"
+    moved_text = f" ({units.size(total)}, {total / busy:.1f} GB/s)" if total and busy else ""
+    is_to_device = _goes_to_device(scene, rows)
+    way = "to" if is_to_device else "from"
     what = (
-        f"{_copies(len(rows))} {way} the GPU used pageable memory "
-        f"({units.size(total)}{rate}); for {units.duration(cost)} nothing else ran."
+        f"{_copies(len(rows))} {way} the GPU used pageable memory"
+        f"{moved_text}; for {units.duration(cost)} nothing else ran."
     )
     yield scene.finding(
         "pageable_copies", "pageable copies", what, cost, scene.dearest(rows),
-        "DataLoader(pin_memory=True) or tensor.pin_memory(), and .to(device, non_blocking=True)", "high",
+        _PIN if is_to_device else _KEEP, "high",
         _place_of(scene, rows),
     )  # fmt: skip
+
+
+def _goes_to_device(scene: Scene, rows: Ints) -> bool:
+    """Whether most of the time of copies went to the device, and not from it."""
+    names = scene.events["name"].array[rows]
+    to_device = np.array([f"{name}".startswith("Memcpy HtoD") for name in names.categories], bool)[names.codes]
+    lengths = (scene.end - scene.ts)[rows]
+    return bool(2 * lengths[to_device].sum() >= lengths.sum())
 
 
 def not_overlapped(scene: Scene) -> Iterator[Finding]:

@@ -311,7 +311,7 @@ def _host_work(scene: Scene, piece: Piece, running: Ints) -> Finding:
     if not scene.has_python:
         advice += "; %%cudaprofile --stacks names its lines"
     return scene.finding(
-        "host_work", "host busy with other work", what, piece.total_ns, scene.dearest(rows, piece.length), advice,
+        "host_work", "other work of the host", what, piece.total_ns, scene.dearest(rows, piece.length), advice,
         "low" if scene.has_python else "medium", place,
     )  # fmt: skip
 
@@ -336,7 +336,7 @@ def first_step(scene: Scene) -> Iterator[Finding]:
         "it warmed up (memory, libraries, clocks), and is counted with them."
     )
     yield scene.finding(
-        "cold_start", "measured without warmup", what, int(lengths[0]) - usual, [int(rows[0])],
+        "cold_start", "a cold first step", what, int(lengths[0]) - usual, [int(rows[0])],
         "%%cudaprofile --warmup 3 --repeat N, or a schedule with warmup steps", "high",
     )  # fmt: skip
 
@@ -360,7 +360,7 @@ def idle_ends(scene: Scene) -> Iterator[Finding]:
     row = scene.work.rows[0 if ahead >= after else int(np.argmax(scene.work.end))]
     what = f"the GPU had nothing to do for {units.duration(cost)} {where} of its work."
     advice = "profile the part that uses the GPU alone, or have the host's share of the work done meanwhile"
-    yield scene.finding("idle_ends", "nothing for the GPU to do", what, cost, [int(row)], advice, "medium")
+    yield scene.finding("idle_ends", "a GPU without work", what, cost, [int(row)], advice, "medium")
 
 
 def _place_of(scene: Scene, rows: Ints) -> str | None:

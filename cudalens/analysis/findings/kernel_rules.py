@@ -177,9 +177,10 @@ def eager_attention(scene: Scene) -> Iterator[Finding]:
     """``eager_attention``: attention in pieces, a batched product, a softmax, and a batched product.
 
     A softmax counts when the nearest product before it and the nearest after it, on its thread, are ``bmm``,
-    ``baddbmm`` or ``matmul`` with at most `_REACH` operators between each and the softmax. Cost: the time of the device
-    work launched from the first product to the end of the second, of all of them; without device work the operators' own
-    time. FlashAttention's saving depends on lengths; all of that time is at stake. Told from a twentieth on.
+    ``baddbmm`` or ``matmul`` with at most `_REACH` operators between each and the softmax. Cost: the time of the
+    device work launched from the first product to the end of the second, of all of them; without device work the
+    operators' own time. FlashAttention's saving depends on lengths; all of that time is at stake. Told from a
+    twentieth on.
     """
     first, last, softmax = _attentions(scene)
     if len(first) < _MIN_ATTENTIONS:

@@ -200,6 +200,7 @@ class Scene:
         """A finding in this Trace."""
         share = None if cost_ns is None or not self.wall_ns else 100 * cost_ns / self.wall_ns
         modelled = self.trace.info.is_simulated
+        what = f"{what[:1].upper()}{what[1:]}"
         return Finding(rule, title, what, cost_ns, share, tuple(rows), place, advice, confidence, modelled)
 
 

@@ -53,7 +53,7 @@ def optimizer(scene: Scene) -> Iterator[Finding]:
         + "."
     )
     yield scene.finding(
-        "optimizer_loop", "optimizer not fused", what, cost, scene.dearest(steps),
+        "optimizer_loop", "unfused optimizer steps", what, cost, scene.dearest(steps),
         "torch.optim.AdamW(params, fused=True), or foreach=True", "high", scene.place(int(steps[0])),
     )  # fmt: skip
 

@@ -54,6 +54,7 @@ function buildSkeleton(app) {
     bar: uiElement("div", { class: "cl-bar", hidden: true }),
     timeline: uiElement("div", { class: "cl-timeline" }),
     metrics: uiElement("section", { class: "cl-metrics", "aria-label": "Readings of the GPUs", hidden: true }),
+    findings: uiElement("section", { class: "cudalens-findings", "aria-label": "Findings", hidden: true }),
     syncs: uiElement("section", { class: "cudalens-syncs", "aria-label": "Waits for the GPU", hidden: true }),
     details: uiElement("section", { class: "cl-panel cl-details", "aria-label": "Details of the selected event" }),
     tableHost: uiElement("div", { class: "cl-table-host" }),
@@ -69,7 +70,7 @@ function buildSkeleton(app) {
   const table = uiElement("section", { class: "cl-panel cl-table", "aria-label": "Costs by name" },
     uiElement("h3", {}, "Operators and kernels"), parts.tableHost);
   const found = facts.graphsFirst ? [parts.graphs, parts.races] : [parts.races, parts.graphs];
-  app.root.replaceChildren(parts.verdict, ...noteList(facts.notes), parts.message, parts.status, ...found,
+  app.root.replaceChildren(parts.verdict, ...noteList(facts.notes), parts.message, parts.status, ...found, parts.findings,
     ...(facts.memoryFirst ? [parts.memoryMap] : []), parts.timeline, parts.metrics, parts.syncs, parts.bar, uiElement("div", { class: "cl-columns" }, table, parts.details), parts.memory,
     ...(facts.memoryFirst ? [] : [parts.memoryMap]));
   for (const part of [table, parts.details, parts.memory]) part.hidden = true;
@@ -109,6 +110,7 @@ async function startApp(app) {
     onTime: (view) => followTimeline(app, [...view]),
   });
   startMetrics(app);
+  startFindings(app);
   startSyncs(app);
   if (memoryMap && !memoryFirst) await startPanel(app, "memory map", startMemoryMap);
   app.store.subscribe((selection, origin) => applySelection(app, selection, origin));
@@ -182,6 +184,26 @@ async function startPanel(app, name, start) {
   } catch (error) {
     if (app.isOpen) showAppError(app, error, `The ${name} cannot be shown`);
   }
+}
+
+// The list of findings; a row selects its first piece of evidence.
+function startFindings(app) {
+  const { parts, source, data } = app;
+  if (!source.facts.findings) return;
+  parts.findings.append(buildMarkup(source.facts.findings));
+  const rows = [...parts.findings.querySelectorAll("tbody tr[data-event]")];
+  for (const row of rows) {
+    const show = () => {
+      const event = data.row.indexOf(Number(row.dataset.event));
+      if (event < 0) return;
+      for (const other of rows) other.toggleAttribute("data-chosen", other === row);
+      app.store.set({ event, range: null, names: null }, "findings");
+    };
+    row.tabIndex = 0;
+    row.addEventListener("click", show);
+    row.addEventListener("keydown", (event) => { if (event.key === "Enter") show(); });
+  }
+  parts.findings.hidden = false;
 }
 
 // The table of waits; a row shows the longest of its waits in the timeline.

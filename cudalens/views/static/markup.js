@@ -7,7 +7,7 @@ const MARKUP_TAGS = new Set(["article", "b", "code", "dd", "details", "div", "dl
 const MARKUP_SHAPES = new Set(["svg", "title", "rect", "path", "text"]);
 const MARKUP_ATTRIBUTES = new Set(["class", "colspan", "scope", "role", "tabindex", "open", "title", "aria-label", "viewBox", "width",
   "height", "preserveAspectRatio", "x", "y", "rx", "d", "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity",
-  "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor"]);
+  "stroke-dasharray", "opacity", "data-event", "font-family", "font-size", "font-weight", "text-anchor"]);
 
 export function buildMarkup(tree) {
   if (typeof tree === "string") return document.createTextNode(tree);

@@ -7,9 +7,10 @@ from sample_traces import HOSTILE, LONG_KERNEL, cpu_trace, gpu_trace, hostile_tr
 
 from cudalens.frames import Problem
 from cudalens.views import mimebundle as module
-from cudalens.views import svg, text
+from cudalens.views import assets, svg, text
 
 ALLOWED = {
+    *("details", "summary", "code", "span", "b", "rect"),
     "div",
     "style",
     "p",
@@ -62,7 +63,7 @@ def test_without_a_kernel_display_falls_back_to_the_bundle():
 
 def test_html_stands_alone_and_leads_with_the_answer():
     html = module.static_html(gpu_trace())
-    assert html.index("<strong>3.00 ms, GPU busy 45 %</strong>") < html.index("<svg") < html.index("<table>")
+    assert html.index("<strong>3.00 ms, GPU busy 45 %") < html.index("<svg") < html.rindex("<table>")
     assert "ampere_sgemm_128x64_tn" in html
     found = Markup(html)
     assert found.elements <= ALLOWED
@@ -75,7 +76,10 @@ def test_html_of_hostile_texts_holds_only_our_elements():
     found = Markup(module.static_html(hostile_trace(), "an id"))
     assert found.elements <= ALLOWED
     assert not any(name.startswith("on") or name in ("src", "href") for name in found.attributes)
-    assert "".join(found.styles) == module._STYLE.removeprefix("<style>").removesuffix("</style>")
+    assert (
+        "".join(found.styles)
+        == module._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.findings_style_text()
+    )
 
 
 def test_html_is_bounded_whatever_the_trace():

@@ -51,7 +51,7 @@ def test_verdict_says_that_the_watch_ended_early():
 
 def test_the_traces_verdict_is_one_line_with_races_first():
     line = text.verdict(race_trace(events=True))
-    assert line.startswith("2 races in 3 places, seen 514 times; 3.00 ms, GPU busy 45 %; most in ")
+    assert line.startswith("2 races in 3 places, seen 514 times; 3.00 ms, GPU busy 45 %: up to ")
     assert "\n" not in line
     assert text.verdict(race_trace()) == "2 races in 3 places, seen 514 times"
     assert text.verdict(clean_trace(source="virtual:h100", status="raised")) == (

@@ -14,7 +14,20 @@ if TYPE_CHECKING:
     from cudalens.frames import Ranks, Trace
 
 FIGURES: Final[dict[str, str]] = {
+    "collectives": "overlap_collectives",
+    "communication_overlap": "overlap",
     "compare": "compare",
+    "idle_causes": "idle_causes",
+    "idle_time": "idle",
+    "kernel_breakdown": "breakdown_kernels",
+    "kernel_sequences": "sequences",
+    "launch_statistics": "launch",
+    "launch_summary": "launch",
+    "memcpy_bandwidth": "bandwidth",
+    "op_breakdown": "breakdown_ops",
+    "queue_lengths": "launch_queue",
+    "roofline": "roofline",
+    "temporal_breakdown": "temporal",
 }
 """The module of this package whose function ``figure`` draws each analysis."""
 

@@ -1,0 +1,116 @@
+"""What figures share: colours, fonts, labels; light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any, Final, Literal
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from cudalens.frames import Ranks, Trace
+from cudalens.views import units
+from cudalens.views.theme import theme
+
+Mode = Literal["light", "dark"]
+
+MAX_BARS: Final = 20
+MAX_POINTS: Final = 3_000
+"""How many points a scatter holds at most: the largest ones are kept."""
+
+_ROW_PX: Final = 26
+
+
+def group_color(key: str) -> str:
+    """The hue of a group of events in the timeline, ``kernel`` or ``comm``, say."""
+    return next(str(group["color"]) for group in theme()["groups"] if group["key"] == key)
+
+
+def idle_color(mode: Mode) -> str:
+    """The colour of what is not there: idle time."""
+    return str(theme()[mode]["line"])
+
+
+def label(text: Any, width: int = 46) -> str:
+    """Foreign text on one line, safe for plotly, which takes markup in labels."""
+    return escape(units.shorten(str(text), width))
+
+
+def lanes(frame: pd.DataFrame, keys: Iterable[str] = ("rank", "device", "stream", "step")) -> list[str]:
+    """What each row of an analysis is about: ``GPU 0 · stream 7``; only columns that tell something."""
+    words = {"rank": "rank", "device": "GPU", "stream": "stream", "step": "step"}
+    told = [key for key in keys if key in frame and frame[key].notna().any()]
+    rows = zip(*(frame[key].tolist() for key in told), strict=True) if told else iter([()] * len(frame))
+    return [
+        " · ".join(f"{words[k]} {'?' if v is pd.NA else v}" for k, v in zip(told, row, strict=True)) for row in rows
+    ]
+
+
+def bars(
+    figure: go.Figure, names: Sequence[str], values: Any, name: str, color: str, hover: Sequence[str], unit: str
+) -> None:
+    """Add a series of horizontal bars, the first on top; `hover` is shown as it is, so escape what is foreign."""
+    figure.add_bar(
+        x=list(values),
+        y=list(range(len(names))),
+        orientation="h",
+        name=name,
+        marker={"color": color, "line": {"width": 0}},
+        customdata=list(hover),
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    figure.update_yaxes(
+        tickmode="array", tickvals=list(range(len(names))), ticktext=list(names), autorange="reversed", automargin=True
+    )
+    figure.update_xaxes(title_text=unit)
+
+
+def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *, rows: int | None = None) -> go.Figure:
+    """Give a figure its title (plain text), colours and size; `rows` is its number of horizontal bars.
+
+    Raises:
+        ValueError: `mode` is neither light nor dark.
+    """
+    if mode not in ("light", "dark"):
+        raise ValueError(f"mode={mode!r} is unknown; there are 'light' and 'dark'")
+    colors = theme()[mode]
+    height = 400 if rows is None else 150 + _ROW_PX * max(rows, 2)
+    figure.update_layout(
+        template="none",
+        barmode="stack",
+        bargap=0.25,
+        title={"text": f"<b>{escape(units.shorten(title, 150))}</b>", "x": 0.0, "xref": "container", "pad": {"l": 16}},
+        title_font_size=15,
+        font={"family": "system-ui, sans-serif", "size": 12, "color": colors["text"]},
+        paper_bgcolor=colors["bg"],
+        plot_bgcolor=colors["bg"],
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
+        hoverlabel={"bgcolor": colors["tip"], "font": {"color": colors["tipText"]}, "align": "left"},
+        margin={"l": 70, "r": 24, "t": 88, "b": 56},
+        height=height,
+        showlegend=len(figure.data) > 1,
+    )
+    line = {"gridcolor": colors["lineSoft"], "linecolor": colors["line"], "zerolinecolor": colors["line"]}
+    figure.update_xaxes(**line)
+    figure.update_yaxes(**line, automargin=True)
+    if is_simulated(trace):
+        figure.add_annotation(
+            text="simulated time", xref="paper", yref="paper", x=1, y=1, xanchor="right", yanchor="bottom",
+            showarrow=False, font={"color": colors["muted"]},
+        )  # fmt: skip
+    return figure
+
+
+def is_simulated(trace: Trace | Ranks) -> bool:
+    """Whether the times are a model's."""
+    traces = [trace] if isinstance(trace, Trace) else list(trace.values())
+    return any(one.info.is_simulated for one in traces)
+
+
+def nothing(title: str, trace: Trace | Ranks, mode: Mode) -> go.Figure:
+    """A figure that says that there is nothing to show."""
+    figure = go.Figure()
+    figure.update_xaxes(visible=False)
+    figure.update_yaxes(visible=False)
+    return finished(figure, title, trace, mode, rows=1)

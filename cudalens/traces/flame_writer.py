@@ -79,11 +79,11 @@ def collapsed_lines(trace: Trace, weight: str, by: str) -> list[str]:
     total = np.zeros(len(paths), np.int64)
     for path, cost in found:
         np.add.at(total, path, np.maximum(cost, 0))
-    return sorted(_line(paths, number, int(total[number])) for number in np.flatnonzero(total).tolist())
-
-
-def _line(paths: Paths, number: int, cost: int) -> str:
-    return f"{';'.join(_label(text) for text in paths.texts(number))} {cost}"
+    costs: dict[str, int] = {}
+    for number in np.flatnonzero(total).tolist():
+        line = ";".join(_label(text) for text in paths.texts(number))
+        costs[line] = costs.get(line, 0) + int(total[number])
+    return [f"{line} {cost}" for line, cost in sorted(costs.items())]
 
 
 def _label(text: str) -> str:

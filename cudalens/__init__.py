@@ -19,8 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from cudalens._version import __version__
 from cudalens.errors import (
+    AssertionFailed,
+    AssertionSyntaxError,
     CudalensError,
     GraphError,
+    HistoryError,
     MemorySnapshotError,
     MetricsError,
     OutputError,
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     import cudalens.analysis as analysis
+    from cudalens.analysis.assertions import check
     from cudalens.compared import compare
     from cudalens.device.discover import devices
     from cudalens.frames import Trace
@@ -53,8 +57,11 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "AssertionFailed",
+    "AssertionSyntaxError",
     "CudalensError",
     "GraphError",
+    "HistoryError",
     "MemorySnapshotError",
     "MetricsError",
     "OutputError",
@@ -71,6 +78,7 @@ __all__ = [
     "VirtualDeviceError",
     "__version__",
     "analysis",
+    "check",
     "compare",
     "cudagraph",
     "devices",
@@ -90,6 +98,7 @@ __all__ = [
 
 _LAZY = {
     "Trace": ("cudalens.frames", "Trace"),
+    "check": ("cudalens.analysis.assertions", "check"),
     "compare": ("cudalens.compared", "compare"),
     "cudagraph": ("cudalens.graphs", "cudagraph"),
     "devices": ("cudalens.device.discover", "devices"),

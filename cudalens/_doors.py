@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, Final
 
 DOORS: Final = {
+    "check": ("cudalens.analysis.assertions", "check"),
     "devices_html": ("cudalens.views.devices", "devices_html"),
     "devices_text": ("cudalens.views.devices_text", "devices_text"),
     "devices_verdict": ("cudalens.views.devices_text", "verdict"),

@@ -7,11 +7,15 @@ One root, so that ``except cudalens.CudalensError`` catches every refusal of our
     │   ├── TraceFormatError    a file is not what it should be (also a ValueError)
     │   │   └── UnsafeSnapshotError  a memory snapshot holds what no snapshot needs; nothing of it was run
     │   └── SchemaError         a frame does not fit the column catalog (also a ValueError)
+    ├── AssertionSyntaxError    an assertion about a Trace cannot be read (also a ValueError)
+    ├── AssertionFailed         an assertion about a Trace does not hold (also an AssertionError)
+    ├── HistoryError            a file of past runs cannot be read or written (also an OSError)
     ├── OutputError             a file that we were asked to write cannot be written (also an OSError)
     ├── RecordError             a recorded program cannot be judged (also a ValueError)
     ├── SanitizerError          the sanitizer cannot do what was asked of it (also a ValueError)
     ├── ExploreError            a program's other orders cannot be tried (also a RuntimeError)
     ├── RaceError               accesses of two streams, or of a stream and the host, race (also a RuntimeError)
+    ├── KernelError             a device function of ours cannot do this with what it was given (also a ValueError)
     ├── MetricsError            this machine's GPUs cannot be read: no driver, no library (also a RuntimeError)
     ├── MemorySnapshotError     there is no allocator here whose memory could be looked at (also a RuntimeError)
     ├── GraphError              a CUDA graph manager cannot do this here (also a RuntimeError)
@@ -97,6 +101,41 @@ class SchemaError(TraceError, ValueError):
     """A frame does not fit the column catalog."""
 
 
+class AssertionSyntaxError(CudalensError, ValueError):
+    """An assertion about a Trace cannot be read. The message shows it with a mark below the place.
+
+    Attributes:
+        text: The assertion.
+        position: Where in it, from 0.
+        reason: What is wrong there, and what was expected.
+    """
+
+    def __init__(self, text: str, position: int, reason: str) -> None:
+        self.text, self.position, self.reason = text, position, reason
+        # The place on one line of reasonable length, whatever the text is.
+        begin = max(0, position - 60)
+        line = " ".join(text[begin : position + 60].splitlines() or [""])
+        super().__init__(
+            f"the assertion cannot be read at column {position + 1}: {reason}\n  {line}\n  {' ' * (position - begin)}^"
+        )
+
+
+class AssertionFailed(CudalensError, AssertionError):  # noqa: N818 - reads as what happened
+    """Assertions about a Trace do not hold.
+
+    Attributes:
+        failures: For each that does not hold, its text and what was found instead.
+    """
+
+    def __init__(self, message: str, failures: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.failures = tuple(failures)
+
+
+class HistoryError(CudalensError, OSError):
+    """A file of past runs cannot be read or written: it is locked, broken, or something else's."""
+
+
 class OutputError(CudalensError, OSError):
     """A file that we were asked to write cannot be written; an existing file is untouched."""
 
@@ -123,6 +162,10 @@ class RaceError(CudalensError, RuntimeError):
     def __init__(self, message: str, races: Sequence[Race] = ()) -> None:
         super().__init__(message)
         self.races = list(races)
+
+
+class KernelError(CudalensError, ValueError):
+    """A device function of ours (`cudalens.kernels`) cannot do this with what it was given."""
 
 
 class MetricsError(CudalensError, RuntimeError):

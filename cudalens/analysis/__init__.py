@@ -1,6 +1,7 @@
 """Frames in, frames and findings out: pure, without torch, the same for live runs and for files."""
 
-from cudalens.analysis.averages import folded, key_averages
+from cudalens.analysis.assertions import Assertion, check, parse_assertion
+from cudalens.analysis.averages import folded, key_averages, total_average
 from cudalens.analysis.bandwidth import memcpy_bandwidth
 from cudalens.analysis.breakdown import kernel_breakdown, op_breakdown
 from cudalens.analysis.compare import Change, Differences, differences
@@ -26,6 +27,7 @@ from cudalens.analysis.trust import TrustReport, trust, trust_findings
 from cudalens.analysis.trust_repair import repaired
 
 __all__ = [
+    "Assertion",
     "Ceilings",
     "Change",
     "Differences",
@@ -38,6 +40,7 @@ __all__ = [
     "block_lifetimes",
     "blocks_at",
     "bytes_by_stack",
+    "check",
     "collectives",
     "communication_overlap",
     "device_time",
@@ -60,6 +63,7 @@ __all__ = [
     "memory_peak",
     "memory_totals",
     "op_breakdown",
+    "parse_assertion",
     "pool_totals",
     "queue_lengths",
     "repaired",
@@ -71,6 +75,7 @@ __all__ = [
     "summarize",
     "summarize_syncs",
     "syncs",
+    "total_average",
     "temporal_breakdown",
     "trust",
     "trust_findings",

@@ -112,6 +112,10 @@ class Trace:
         """The verdict and the largest costs; prints as text, shows as a table in a notebook."""
         return _doors.open_door("summary", self)
 
+    def check(self, *assertions: str) -> None:
+        """Raise `AssertionFailed` where an assertion does not hold, as in ``trace.check("idle < 20%")``."""
+        _doors.open_door("check", self, *assertions)
+
     def figure(self, analysis: str, **options: Any) -> Any:
         """A plotly figure of the analysis called `analysis` (``"idle_time"``, say); a wrong name lists them all."""
         return _doors.open_door("figure", self, analysis, **options)

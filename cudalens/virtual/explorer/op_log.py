@@ -396,7 +396,8 @@ def _matters(func: Any) -> bool:
     known = _has_effect.get(func)
     if known is None:
         name = func._schema.name
-        known = _has_effect[func] = name in _MATTERS or name in _BLANK or make_plan(func).has_work
+        is_plain = isinstance(func, torch._ops.OpOverload)  # else it computes values in an operator's place
+        known = _has_effect[func] = name in _MATTERS or name in _BLANK or not is_plain or make_plan(func).has_work
     return known
 
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cudalens import session
+from cudalens.errors import ProfilerError
 from cudalens.frames.info import Overhead
 from cudalens.session import outcome_of, profile, runs
 
@@ -70,10 +72,12 @@ def overhead(
 
     Raises:
         ValueError: `repeat` is less than 1, or `warmup` less than 0.
-        ProfilerError: A profiler is running already: nothing could be compared.
+        ProfilerError: It is called inside a profile: nothing would run without a profiler.
     """
     if repeat < 1 or warmup < 0:
         raise ValueError(f"repeat is {repeat} and warmup is {warmup}, expected at least 1 and at least 0.")
+    if session.is_profiling():
+        raise ProfilerError("overhead() stands inside a profile: call it outside, where code can run unprofiled.")
     for _ in range(warmup):
         function()
     wait_for_device()

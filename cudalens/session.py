@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, Type
 
 from cudalens._interrupts import HeldInterrupts, holds_interrupts
 from cudalens._runs import Runs, runs
+from cudalens.analysis import repaired
 from cudalens.device.metrics import DEFAULT_HZ, MetricsCollector
 from cudalens.device.stacks import file_label
 from cudalens.device.syncs import SyncCollector
@@ -446,7 +447,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             problems=(*session.problems, *collector.problems, *self._virtual.problems, *self._unread()),
             judged=self._races.judged,
         )
-        return Trace(info, **frames)
+        return _checked(Trace(info, **frames))
 
     def _put_together(self, session: Session, frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         """The waits for the GPU, from the runtime calls among the events and from what was seen."""
@@ -520,6 +521,20 @@ class _Call:
             self._call.__exit__(*exc)
         finally:
             self._decorator._outer = self._call
+
+
+def is_profiling() -> bool:
+    """Whether a profile of ours is running, on any thread."""
+    return _active is not None
+
+
+def _checked(trace: Trace) -> Trace:
+    """`trace` put right where it can be, with its verdict; as it is, and with a problem, where that fails."""
+    try:
+        return repaired(trace)
+    except Exception as error:  # the Trace is worth having
+        problem = Problem("how far to trust it was not checked", 1, f"{type(error).__name__}: {error}")
+        return trace.replace(info=trace.info.replace(problems=(*trace.info.problems, problem)))
 
 
 class _Cycle:

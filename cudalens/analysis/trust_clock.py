@@ -71,7 +71,9 @@ def _slack(look: Look, linked: Ints) -> Ints:
     first = np.searchsorted(look.ts[waits], look.end[work.launch[linked]])
     is_waited = first < len(waits)
     slack = np.full(len(linked), _UNBOUNDED)
-    slack[is_waited] = earliest_end[first[is_waited]] - work.end[linked[is_waited]]
+    # Where starts and lengths are cut to microseconds, an end is up to two of them too early.
+    rounding = 2 * (look.resolution_ns - 1)
+    slack[is_waited] = earliest_end[first[is_waited]] + rounding - work.end[linked[is_waited]]
     return slack
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,6 +16,9 @@ from cudalens.frames import Trace
 SHORTEST: Final = 2
 LONGEST: Final = 16
 """Lengths that are looked at unless told."""
+
+_MAX_TRIED: Final = 20
+"""How many times as many rows as asked for are looked at to find distinct ones."""
 
 LONGEST_GAP_NS: Final = 1_000_000
 """A longer gap interrupts a sequence unless told; 1 ms: what stands further apart is no candidate for one launch."""
@@ -54,7 +58,9 @@ def kernel_sequences(
 
     Kernels of a stream stand in order of start; copies and sets are left out and interrupt nothing. Occurrences are
     counted from the left so that none overlaps another of the same sequence. A sequence is left out where a longer one
-    (within `length`) holds every place at which it stands, overlapping ones included: it is not maximal.
+    (within `length`) holds every place at which it stands, overlapping ones included: it is not maximal. It is left
+    out, too, where more than half of the kernels of its occurrences stand in those of costlier rows: a loop's body would
+    else come once for each kernel that it may begin with.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
@@ -70,7 +76,7 @@ def kernel_sequences(
         ``gap_ns``, sum of the idle time of the stream between neighbours within these (0 where they overlap);
         ``total_ns``, both: what one kernel in its place could take at most (int64); ``gap_pct``, gaps of the total;
         ``share_pct``, of the durations of all kernels (Float64); ``first``, row of the first kernel of the first
-        occurrence (Int64). Rows overlap: parts of one sequence may stand in another.
+        occurrence (Int64).
 
     Raises:
         ValueError: A length is less than 2, or the least is larger than the largest.
@@ -80,8 +86,11 @@ def kernel_sequences(
         raise ValueError(f"length={length!r} must be a number of kernels from 2, or the least and the largest of them")
     work = in_step(trace, device_work(trace), step)
     row, keys = _in_rows(trace, taken(work, work.kind != MEMORY), max_gap_ns)
-    found = pd.concat([_of_length(row, ids, width, min_count) for width, ids in _grams(row, low, high)])
-    found = found.sort_values(["total_ns", "length"], ascending=False, kind="stable").head(top)
+    grams = list(_grams(row, low, high))
+    occurrences = {width: _Occurrences.of(of, width, min_count) for width, of in grams}
+    found = pd.concat([_costs(row, one, width, min_count) for width, one in occurrences.items()])
+    found = found.sort_values(["total_ns", "length"], ascending=False, kind="stable")
+    found = _distinct(found.head(_MAX_TRIED * top), occurrences, len(row.rows)).head(top)
     return _shown(trace, row, keys, found)
 
 
@@ -141,22 +150,61 @@ def _is_maximal(ids: Ints, more: Ints) -> Bools:
     return maximal
 
 
-def _of_length(row: _Row, grams: _Grams, width: int, min_count: int) -> pd.DataFrame:
-    ids = grams.ids
-    n = len(grams.is_maximal)
-    wanted = grams.is_maximal & (np.bincount(ids[ids >= 0], minlength=n) >= max(min_count, 1))
-    place = np.flatnonzero(ids >= 0)
-    place = place[wanted[ids[place]]]
-    place = place[_apart(place, ids[place], width)]
-    count = np.bincount(ids[place], minlength=n)
+class _Occurrences(NamedTuple):
+    """The occurrences that count, of the sequences of one length, in order of (number, place); shapes (k,).
+
+    Attributes:
+        ids: Number of the sequence.
+        place: Where it begins.
+        num: How many sequences there are.
+    """
+
+    ids: Ints
+    place: Ints
+    num: int
+
+    @classmethod
+    def of(cls, grams: _Grams, width: int, min_count: int) -> _Occurrences:
+        """Those of maximal sequences that occur often enough, none overlapping another of its sequence."""
+        ids, n = grams.ids, len(grams.is_maximal)
+        wanted = grams.is_maximal & (np.bincount(ids[ids >= 0], minlength=n) >= max(min_count, 1))
+        place = np.flatnonzero(ids >= 0)
+        place = place[wanted[ids[place]]]
+        place = place[_apart(place, ids[place], width)]
+        order = np.argsort(ids[place], kind="stable")
+        return cls(ids[place[order]], place[order], n)
+
+
+def _costs(row: _Row, found: _Occurrences, width: int, min_count: int) -> pd.DataFrame:
+    """A row per sequence that occurs often enough."""
+    count = np.bincount(found.ids, minlength=found.num)
     busy = np.concatenate([[0], np.cumsum(row.end - row.start)])
-    first = np.full(n, len(ids), np.int64)
-    np.minimum.at(first, ids[place], place)
-    kernel_ns = sums(busy[place + width] - busy[place], ids[place], n)
-    gap_ns = sums(_gaps_within(row, place, width), ids[place], n)
-    frame = pd.DataFrame({"place": first, "length": width, "count": count, "kernel_ns": kernel_ns, "gap_ns": gap_ns})
+    begin = np.searchsorted(found.ids, np.arange(found.num))
+    frame = pd.DataFrame(
+        {
+            "id": np.arange(found.num),
+            "place": np.append(found.place, 0)[begin],
+            "length": width,
+            "count": count,
+            "kernel_ns": sums(busy[found.place + width] - busy[found.place], found.ids, found.num),
+            "gap_ns": sums(_gaps_within(row, found.place, width), found.ids, found.num),
+        }
+    )
     frame["total_ns"] = frame["kernel_ns"] + frame["gap_ns"]
-    return frame[frame["count"] >= min_count]
+    return frame[frame["count"] >= max(min_count, 1)]
+
+
+def _distinct(found: pd.DataFrame, occurrences: Mapping[int, _Occurrences], n: int) -> pd.DataFrame:
+    """Without rows most of whose kernels belong to rows before them."""
+    is_taken, kept = np.zeros(n, bool), []
+    for number, width in zip(found["id"].tolist(), found["length"].tolist(), strict=True):
+        of = occurrences[width]
+        first, last = np.searchsorted(of.ids, [number, number + 1])
+        kernels = (of.place[first:last, None] + np.arange(width)).ravel()
+        kept.append(2 * int(is_taken[kernels].sum()) <= len(kernels))
+        if kept[-1]:
+            is_taken[kernels] = True
+    return found[np.array(kept, bool)]
 
 
 def _gaps_within(row: _Row, place: Ints, width: int) -> Ints:

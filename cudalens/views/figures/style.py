@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from textwrap import wrap
 from typing import Any, Final, Literal
 
 import pandas as pd
@@ -20,6 +21,7 @@ MAX_POINTS: Final = 3_000
 """How many points a scatter holds at most: the largest ones are kept."""
 
 _ROW_PX: Final = 26
+_TITLE_CHARS: Final = 95
 
 
 def group_color(key: str) -> str:
@@ -80,7 +82,7 @@ def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *,
         template="none",
         barmode="stack",
         bargap=0.25,
-        title={"text": f"<b>{escape(units.shorten(title, 150))}</b>", "x": 0.0, "xref": "container", "pad": {"l": 16}},
+        title={"text": f"<b>{_wrapped(title)}</b>", "x": 0.0, "xref": "container", "pad": {"l": 16}},
         title_font_size=15,
         font={"family": "system-ui, sans-serif", "size": 12, "color": colors["text"]},
         paper_bgcolor=colors["bg"],
@@ -93,13 +95,21 @@ def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *,
     )
     line = {"gridcolor": colors["lineSoft"], "linecolor": colors["line"], "zerolinecolor": colors["line"]}
     figure.update_xaxes(**line)
-    figure.update_yaxes(**line, automargin=True)
+    figure.update_yaxes(**line, automargin=True, showgrid=rows is None)
+    for axes in (figure.update_xaxes, figure.update_yaxes):
+        axes(selector={"type": "log"}, dtick=1)
     if is_simulated(trace):
         figure.add_annotation(
             text="simulated time", xref="paper", yref="paper", x=1, y=1, xanchor="right", yanchor="bottom",
             showarrow=False, font={"color": colors["muted"]},
         )  # fmt: skip
     return figure
+
+
+def _wrapped(title: str) -> str:
+    """At most two lines of what fits into a notebook's cell."""
+    lines = wrap(units.shorten(title, 2 * _TITLE_CHARS - 10), _TITLE_CHARS)
+    return "<br>".join(map(escape, lines))
 
 
 def is_simulated(trace: Trace | Ranks) -> bool:

@@ -183,14 +183,26 @@ def _text(race: Race) -> str:
 
 
 def _pairs(race: Race, log: OpLog, conflicts: Sequence[Pair]) -> list[Pair]:
-    """The tasks that are a race's two accesses: a race is one finding per pair of places, and may be many of them."""
+    """The tasks that are a race's two accesses: a race is one finding per pair of places, and may be many of them.
+
+    They are found by their places in the source; a graph's operators, which were called elsewhere than they run, by
+    their names and streams.
+    """
     ops = log.ops
-    return [(a, b) for a, b in conflicts if _is(race.first, ops[a]) and _is(race.second, ops[b])]
+    for is_it in (_is_at, _is_called):
+        found = [(a, b) for a, b in conflicts if is_it(race.first, ops[a], log) and is_it(race.second, ops[b], log)]
+        if found:
+            return found
+    return []
 
 
-def _is(touch: Touch, op: LoggedOp) -> bool:
+def _is_at(touch: Touch, op: LoggedOp, log: OpLog) -> bool:
     place: Any = touch.place
     where = getattr(place, "place", place)
-    if getattr(where, "code", None) is not None and op.site.code is not None:
-        return where.code is op.site.code and where.instruction == op.site.instruction
-    return touch.op.partition("::")[2].partition(".")[0] == op.name.partition("::")[2]
+    return (getattr(where, "code", None), getattr(where, "instruction", 0)) == (op.site.code, op.site.instruction)
+
+
+def _is_called(touch: Touch, op: LoggedOp, log: OpLog) -> bool:
+    stream = log.streams.get(op.lane)
+    number = "host" if stream is None else stream.handle
+    return touch.op == op.name and touch.stream.stream == number

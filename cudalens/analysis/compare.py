@@ -184,7 +184,8 @@ def _kernel_costs(pairs: Any, before: Measured, after: Measured) -> pd.DataFrame
     for column in ("op", "a_name", "b_name", "matched_by"):
         table[column] = pd.array([getattr(row, column) for row in pairs], dtype="str")
     counts = [
-        np.array([getattr(row, name) for row in pairs]).reshape(len(pairs), -1) for name in ("calls_a", "calls_b")
+        np.array([getattr(row, name) for row in pairs]).reshape(sides.shape)
+        for name, sides in (("calls_a", old), ("calls_b", new))
     ]
     return _sorted(_with_counts(table, *counts))
 

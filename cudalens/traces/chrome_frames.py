@@ -41,7 +41,8 @@ def extra_frames(trace: Trace) -> dict[str, Any] | None:
     """What stands under `KEY` for `trace`; None where its events and allocations tell everything."""
     frames = trace.frames
     kept = {name: frame for name, frame in frames.items() if name not in ("events", "stacks", "memory") and len(frame)}
-    kept |= {} if _is_told(frames["memory"]) else {"memory": frames["memory"]}
+    # Blocks name rows of the allocator's history, so the two go together.
+    kept |= {} if _is_told(frames["memory"]) and "blocks" not in kept else {"memory": frames["memory"]}
     if not kept and trace.info.judged is None:
         return None
     if used := _used_stacks(kept):

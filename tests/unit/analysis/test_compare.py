@@ -1,0 +1,225 @@
+"""What changed between two runs, on runs whose changes are known."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cudalens
+from cudalens.analysis.compare import STATUSES, differences
+from cudalens.analysis.compare_units import nearest
+from cudalens.errors import TraceError
+from cudalens.frames import DeviceInfo, Ranks, RunInfo, Trace, build_events, build_memory
+
+T0 = 1_700_000_000_000_000_000
+
+
+def run(steps, *, name="run", source="cuda", memory=None, **info):
+    """A Trace of `steps`, each a list of (op, host ns, kernel or None, device ns); a step with no number is a run."""
+    rows, at, correlation = [], T0, 0
+    for number, ops in enumerate(steps):
+        start = at
+        for op, host, kernel, device in ops:
+            correlation += 1
+            rows.append((op, "cpu_op", at, host, 1, None, None))
+            if kernel is not None:
+                rows.append(("cudaLaunchKernel", "cuda_runtime", at, host // 2, 1, None, correlation))
+                rows.append((kernel, "kernel", at + host, device, None, 0, correlation))
+            at += host + device
+        rows.append((f"ProfilerStep#{number}", "user_annotation", start, at - start, 1, None, None))
+    names, cats, ts, dur, tid, device, corr = zip(*rows, strict=True)
+    columns = {"name": pd.Categorical(names), "cat": pd.Categorical(cats), "ts": np.array(ts), "dur": np.array(dur)}
+    columns |= {"tid": pd.array(tid, dtype="Int64"), "pid": pd.array(tid, dtype="Int64")}
+    columns |= {"device": pd.array(device, dtype="Int32"), "stream": pd.array(device, dtype="Int64")}
+    columns |= {"correlation_id": pd.array(corr, dtype="Int64")}
+    events = build_events(columns)
+    frames = {} if memory is None else {"memory": held(memory, events)}
+    return Trace(RunInfo(name=name, source=source, **info), events=events, **frames)
+
+
+def held(values, events):
+    columns = {"ts": T0 + 1 + np.arange(len(values)), "num_bytes": np.ones(len(values), np.int64)}
+    columns |= {
+        "action": pd.Categorical(["alloc"] * len(values)),
+        "device_type": pd.Categorical(["cuda"] * len(values)),
+    }
+    columns |= {"device": pd.array([0] * len(values), dtype="Int32")}
+    return build_memory(columns | {"allocated_bytes": pd.array(values, dtype="Int64")}, events)
+
+
+def noisy(seed, mm, n=10, kernel="gemm", extra=()):
+    rng = np.random.default_rng(seed)
+    jitter = rng.normal(1, 0.02, n)
+    return run([[("aten::mm", 1000, kernel, int(mm * j)), *extra] for j in jitter])
+
+
+def row(table, name, **where):
+    found = table[table["name"] == name]
+    for column, value in where.items():
+        found = found[found[column] == value]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def test_what_became_faster_came_and_went():
+    a = noisy(0, 50_000, extra=[("aten::softmax", 500, "softmax", 9_000)])
+    b = noisy(1, 40_000, extra=[("aten::gelu", 500, "gelu", 3_000)])
+    found = differences(a, b)
+    assert found.whole.status == "faster"
+    assert found.whole.low < found.whole.ratio < found.whole.high < 0
+    assert row(found.kernels, "gemm")["status"] == "faster"
+    assert row(found.kernels, "softmax")["status"] == "removed"
+    assert row(found.kernels, "gelu")["status"] == "added"
+    assert row(found.ops, "aten::mm", where="device")["delta_ns"] == row(found.kernels, "gemm")["delta_ns"]
+    assert row(found.ops, "aten::mm", where="host")["status"] == "same"
+    delta = found.kernels["delta_ns"].abs().tolist()
+    assert delta == sorted(delta, reverse=True)
+    swapped = differences(b, a)
+    assert swapped.whole.status == "slower"
+    assert row(swapped.kernels, "gemm")["status"] == "slower"
+
+
+def test_noise_is_no_change():
+    found = differences(noisy(0, 50_000), noisy(1, 50_000))
+    assert found.whole.status == "same"
+    assert found.whole.before_ns != found.whole.after_ns
+    assert set(found.kernels["status"]) == set(found.ops["status"]) == {"same"}
+
+
+def test_against_itself():
+    for steps in (1, 5):
+        a = noisy(0, 50_000, n=steps)
+        found = differences(a, a)
+        assert found.whole.status == "same"
+        for table in (found.kernels, found.ops, found.memory):
+            assert set(table["status"]) <= {"same"}
+            assert (table.filter(like="delta") == 0).all(axis=None)
+
+
+def test_one_repeat_does_not_tell_noise():
+    found = differences(noisy(0, 50_000, n=1), noisy(1, 20_000, n=9))
+    assert (found.whole.status, found.whole.low) == ("unknown", None)
+    assert row(found.kernels, "gemm")["status"] == "unknown"
+    assert found.kernels["low_ns"].isna().all()
+
+
+def test_lists_of_runs_are_repeats():
+    def whole(mm):
+        trace = run([[("aten::mm", 1000, "gemm", mm)]])
+        return trace.replace(events=trace.events.assign(name=trace.events["name"].cat.rename_categories(
+            {"ProfilerStep#0": "range"})))  # fmt: skip
+
+    found = differences([whole(50_000 + k) for k in range(5)], [whole(30_000 + k) for k in range(4)])
+    assert (found.whole.num_before, found.whole.num_after, found.whole.unit) == (5, 4, "run")
+    assert found.whole.status == "faster"
+
+
+def test_a_renamed_kernel_is_matched_by_the_op_that_launched_it():
+    a, b = noisy(0, 50_000, kernel="ampere_sgemm"), noisy(1, 20_000, kernel="sm90_gemm")
+    (only,) = differences(a, b).kernels.to_dict("records")
+    assert (only["a_name"], only["b_name"], only["matched_by"]) == ("ampere_sgemm", "sm90_gemm", "op")
+    assert (only["op"], only["status"]) == ("aten::mm", "faster")
+
+
+def test_the_dearest_of_an_op_is_matched_with_the_dearest():
+    big, small = ("aten::mm", 1000, "big", 9_000), ("aten::mm", 1000, "small", 500)
+    a = run([[small, big]] * 3)
+    b = run([[("aten::mm", 1000, "reduce", 700), ("aten::mm", 1000, "splitk", 8_000)]] * 3)
+    table = differences(a, b).kernels
+    assert dict(zip(table["a_name"], table["b_name"], strict=True)) == {"big": "splitk", "small": "reduce"}
+
+
+def test_one_name_under_another_op_is_the_same_kernel():
+    a, b = run([[("aten::mm", 10, "gemm", 90)]] * 3), run([[("aten::addmm", 10, "gemm", 90)]] * 3)
+    (only,) = differences(a, b).kernels.to_dict("records")
+    assert (only["matched_by"], only["status"]) == ("name", "same")
+    assert set(differences(a, b).ops["status"]) == {"added", "removed"}
+
+
+def test_every_step_counts_the_last_one_too():
+    steps = [[("aten::mm", 100, "gemm", 1_000 * k)] for k in (1, 2, 9)]
+    found = differences(run(steps), run(steps[:2]))
+    assert (found.whole.num_before, found.whole.num_after) == (3, 2)
+    gemm = row(found.kernels, "gemm")
+    assert (gemm["a_ns"], gemm["b_ns"]) == (2_000, 1_500)
+
+
+def test_peaks_of_memory():
+    steps = [[("aten::mm", 1000, "gemm", 1000)]] * 2
+    found = differences(run(steps, memory=[100, 900, 50]), run(steps, memory=[100, 300, 50]))
+    peak = row(found.memory, "peak allocated")
+    assert (peak["where"], peak["a_bytes"], peak["b_bytes"]) == ("cuda:0", 475, 175)  # steps of 900 and 50, 300 and 50
+
+
+def test_cpu_runs_have_no_kernels():
+    found = differences(run([[("aten::mm", 900, None, 0)]] * 4), run([[("aten::mm", 500, None, 0)]] * 4))
+    assert found.kernels.empty
+    assert row(found.ops, "aten::mm")["status"] == "faster"
+
+
+def test_the_ranks_of_a_job_are_one():
+    ranks = Ranks({0: noisy(0, 50_000), 1: noisy(1, 70_000)}, name="job")
+    found = differences(ranks, ranks)
+    assert (found.whole.num_before, found.whole.status) == (10, "same")
+    slowest = differences(ranks[1], ranks[1])
+    assert found.whole.before_ns == slowest.whole.before_ns
+    assert row(found.kernels, "gemm")["a_ns"] == pytest.approx(60_000, rel=0.03)
+
+
+def test_what_speaks_against_comparing_is_said():
+    steps = [[("aten::mm", 900, "gemm", 100)]] * 2
+    a = run(steps, name="model", source="virtual:h100", devices=(DeviceInfo(0, "H100"),), versions={"torch": "2.9"})
+    b = run(steps, name="real", devices=(DeviceInfo(0, "A100"),), versions={"torch": "2.13"}, status="raised")
+    notes = differences(a, b).notes
+    assert len(notes) == 4
+    assert "'model' is simulated and 'real' was measured" in notes[0]
+    assert notes[1:3] == ("device: H100 before, A100 after", "torch: 2.9 before, 2.13 after")
+    assert "raised" in notes[3]
+
+
+@pytest.mark.parametrize("wrong", [7, "a run", None, [1]])
+def test_what_is_no_run_is_refused(wrong):
+    with pytest.raises(TypeError, match="expected a Trace"):
+        differences(wrong, noisy(0, 100))
+
+
+def test_empty_sides_are_refused():
+    empty = Trace(RunInfo(name="nothing", source="cpu"))
+    for side in (empty, [noisy(0, 100), empty]):
+        with pytest.raises(TraceError, match=r"'nothing' .* holds no event"):
+            differences(noisy(0, 100), side)
+    for side in ([], Ranks({}, name="job")):
+        with pytest.raises(TraceError, match="holds no Trace"):
+            differences(side, noisy(0, 100))
+
+
+def test_names_files_and_what_is_neither(tmp_path):
+    path = noisy(0, 100).save(tmp_path / "a.cudalens")
+    assert cudalens.compare(path, str(path)).verdict.startswith("no change")
+    with pytest.raises(TraceError, match="is no run and no file"):
+        cudalens.compare("nonsense", path)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.booleans()), max_size=12))
+def test_the_nearest_marked_row_above(found):
+    columns = {"ts": np.array([t for t, _, _ in found], np.int64), "dur": np.array([d for _, d, _ in found], np.int64)}
+    columns |= {"name": pd.Categorical(["x"] * len(found)), "tid": pd.array([1] * len(found), dtype="Int64")}
+    columns |= {"cat": pd.Categorical(["a" if marked else "b" for *_, marked in found])}
+    events = build_events(columns)
+    marked = (events["cat"] == "a").to_numpy()
+
+    def slow(at):
+        while at >= 0 and not marked[at]:
+            above = events.at[at, "parent"]
+            at = -1 if pd.isna(above) else int(above)
+        return at
+
+    assert nearest(events, marked).tolist() == [slow(at) for at in range(len(events))]
+
+
+def test_statuses_are_those_that_are_named():
+    found = differences(noisy(0, 50_000), noisy(1, 20_000, kernel="other"))
+    for table in (found.kernels, found.ops, found.modules, found.memory):
+        assert set(table["status"]) <= set(STATUSES)

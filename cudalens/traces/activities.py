@@ -141,7 +141,7 @@ class Activities:
         self._append({column: self._fitting(column, values, where) for column, values in columns.items()}, where)
 
     def _append(self, columns: dict[str, Ints], where: str) -> None:
-        usable = np.abs(columns["ts"]) < MAX_NS
+        usable = is_time(columns["ts"])
         if not usable.all():
             first = f"{where}, row {int(np.argmin(usable)) + 1}"
             self.problems.add("event without a usable start", first, int((~usable).sum()))
@@ -152,9 +152,9 @@ class Activities:
             self.num_rows += len(columns["ts"])
 
     def _durations(self, start: Ints, end: Ints, where: str) -> Ints:
-        usable = (np.abs(start) < MAX_NS) & (np.abs(end) < MAX_NS)
-        dur = np.where(usable, end - start, 0)
-        if unknown := int((~usable & (np.abs(start) < MAX_NS)).sum()):
+        has_start, has_end = is_time(start), is_time(end)
+        dur = np.where(has_start & has_end, end - start, 0)
+        if unknown := int((has_start & ~has_end).sum()):
             self.problems.add("event without a usable end, taken as of no length", where, unknown)
         if negative := int((dur < 0).sum()):
             first = f"{where}, row {int(np.argmax(dur < 0)) + 1}"
@@ -206,6 +206,12 @@ class Activities:
             for part, count in zip(self._parts, self._counts, strict=True)
         ]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def is_time(values: Ints) -> Mask:
+    """Whether each of `values` can be a time: it is known, and no arithmetic with it overflows."""
+    usable: Mask = (values > -MAX_NS) & (values < MAX_NS)
+    return usable
 
 
 def _flags(mask: Mask | None, n: int) -> Ints:

@@ -33,8 +33,20 @@ _OTHERS: Final = (
     (b"\xff\xfe", "UTF-16 text"),
     (b"\xfe\xff", "UTF-16 text"),
     (b"<", "HTML or XML"),
+    (b"NVR\0", "a report of Nsight Compute (.ncu-rep)"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (b"ARROW1", "an Arrow file"),
     (b"\x0a", "a Perfetto protocol buffer trace, perhaps"),
 )
+_HINTS: Final = {
+    "Nsight Compute": "It tells of single kernels, not of a run: record one with nsys or torch.profiler.",
+    "Perfetto": "Convert it: traceconv json FILE out.json (https://perfetto.dev/docs/quickstart/traceconv).",
+    "HDF5": "If nsys wrote it, export the report again: nsys export --type sqlite REPORT.",
+    "Arrow": "If nsys wrote it, export the report again: nsys export --type sqlite REPORT.",
+    "Parquet": "If nsys wrote it, export the report again: nsys export --type sqlite REPORT.",
+}
+_REPORTS: Final = (".nsys-rep", ".qdrep", ".qdstrm")
+"""Names of nsys's own reports, whose format is not public."""
 
 
 def load(path: str | os.PathLike[str]) -> Trace:
@@ -85,7 +97,11 @@ def _refuse_foreign(path: Path, head: bytes) -> None:
     if not text:
         return  # space alone so far: the reader will see
     what = next((what for magic, what in _OTHERS if head.startswith(magic)), f"data that begin with {head[:16]!r}")
-    raise TraceFormatError(path, position="byte 0", found=what, expected=_READABLE)
+    if is_report := path.name.lower().endswith(_REPORTS):
+        what = f"a report of nsys that was not exported ({path.suffix})"
+    hint = f"Export it: nsys export --type sqlite {path.name}" if is_report else None
+    hint = hint or next((hint for word, hint in _HINTS.items() if word in what), None)
+    raise TraceFormatError(path, position="byte 0", found=what, expected=_READABLE, hint=hint)
 
 
 @contextmanager

@@ -15,7 +15,8 @@ import numpy as np
 from cudalens.frames import Trace, build_events, build_memory
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces import cupti
-from cudalens.traces.activities import Activities, Texts
+from cudalens.traces.activities import Activities, Texts, is_time
+from cudalens.traces.demangle import demangled
 from cudalens.traces.nsys_about import Session, run_info
 from cudalens.traces.nsys_ids import Identities, process_of, split_thread
 from cudalens.traces.nsys_ranges import add_ranges
@@ -82,6 +83,7 @@ class _Reader:
         for column in _NAMES[1:]:
             if (names.codes < 0).any() and column in rows:
                 names = names.filled(Texts.looked_up(rows[column], self._strings))
+        names = names.mapped(demangled)  # where nothing but the mangled name is there
         names = names.filled(Texts.looked_up(rows[_NAMES[0]], {}, "kernel without a name (string {})"))
         ints = self._place(rows) | {
             "registers": rows["registersPerThread"],
@@ -187,7 +189,7 @@ class _Reader:
         columns = ["start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType"]
         rows = self._database.read(MEMORY, columns)
         kept = ~np.isin(rows["memKind"], _HOST_KINDS) & np.isin(rows["memoryOperationType"], (0, 1))
-        usable = kept & (np.abs(rows["start"]) < 1 << 62) & (rows["bytes"] >= 0)
+        usable = kept & is_time(rows["start"]) & (rows["bytes"] >= 0)
         if dropped := int((kept & ~usable).sum()):
             self._problems.add("allocation without a usable time or size", MEMORY, dropped)
         taken = {name: rows[name][usable] for name in columns}
@@ -198,7 +200,7 @@ class _Reader:
             "ts": taken["start"] + base,
             "action": np.where(is_free, "segment_free", "segment_alloc").astype(object),
             "device_type": np.full(len(is_free), "cuda", object),
-            "device": _as_list(np.where(np.abs(device) < 1 << 31, device, MISSING)),
+            "device": _as_list(np.where((device >= 0) & (device < 1 << 31), device, MISSING)),
             "addr": _as_list(np.where(taken["address"] < 0, MISSING, taken["address"])),
             "num_bytes": taken["bytes"],
             "pid": _as_list(split_thread(taken["globalPid"])["pid"]),

@@ -16,6 +16,7 @@ from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
 from cudalens.frames.syncs import build_syncs
 from cudalens.traces import cupti
 from cudalens.traces.activities import Activities, Texts
+from cudalens.traces.demangle import demangled
 from cudalens.traces.nvprof_markers import add_markers, threads_of
 from cudalens.traces.problems import Problems
 from cudalens.traces.records import MISSING, Ints, text_of
@@ -80,7 +81,7 @@ class _Reader:
 
     def _add_kernels(self, table: str) -> None:
         rows = self._database.read(table, [*_PLACE, *_SHAPE, *_LAUNCH, "name"])
-        names = Texts.looked_up(rows["name"], self._strings, "kernel without a name (string {})")
+        names = Texts.looked_up(rows["name"], self._strings, "kernel without a name (string {})").mapped(demangled)
         shared = [np.where(rows[column] == MISSING, 0, rows[column]) for column in _LAUNCH[1:]]
         ints = {"registers": rows[_LAUNCH[0]]}
         if _LAUNCH[1] in rows or _LAUNCH[2] in rows:

@@ -31,6 +31,8 @@ _CHUNK: Final = 1 << 15
 _MIN_ROW_BYTES: Final = 4
 """No row of a table takes less: a cell pointer of two bytes, a length, a row id."""
 _MAX_CELL_BYTES: Final = 1 << 28
+_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What sqlite3 raises of a damaged file: its messages quote the file, and may themselves be no text."""
 _EXPECTED: Final = "a whole SQLite export that no program is writing"
 
 
@@ -85,7 +87,7 @@ class Database:
             if table in self.tables:
                 try:
                     ((largest,),) = self._connection.execute(f"SELECT max(rowid) FROM {_quoted(table)}")  # noqa: S608 - quoted
-                except sqlite3.Error:
+                except _ERRORS:
                     continue  # damaged, or without row ids; this is for a progress bar only
                 total += min(largest, self._max_rows) if isinstance(largest, int) else 0
         return total
@@ -137,8 +139,10 @@ class Database:
                     yield rows
                     if not is_distinct:
                         self._on_rows(len(rows))
-        except sqlite3.Error as error:
-            self._problems.add(f"table '{table}' is damaged ({error}): the rest of it is lost", f"after row {num_read}")
+        except _ERRORS as error:
+            self._problems.add(
+                f"table '{table}' is damaged ({_words(error)}): the rest of it is lost", f"after row {num_read}"
+            )
 
     def _checked(self, table: str, name: str, parts: list[Ints]) -> Ints:
         column = np.concatenate(parts) if parts else np.empty(0, np.int64)
@@ -172,6 +176,10 @@ def _is_cuptis(name: str) -> bool:
     return name.startswith(("CUPTI_", "NVTX_", "StringIds", "StringTable", "TARGET_INFO"))
 
 
+def _words(error: Exception) -> str:
+    return "it names things in no known text" if isinstance(error, UnicodeDecodeError) else text_of(str(error))[:200]
+
+
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
@@ -199,10 +207,10 @@ def open_sqlite(path: Path, problems: Problems) -> Iterator[Database]:
         with closing(_connect(path, "mode=ro&immutable=1")) as connection:
             _tame(connection, path.stat().st_size)
             yield Database(path, connection, problems)
-    except sqlite3.Error as error:
+    except _ERRORS as error:
         raise TraceFormatError(
             path,
-            found=f"an SQLite file that cannot be read ({error})",
+            found=f"an SQLite file that cannot be read ({_words(error)})",
             expected=_EXPECTED,
             hint="It may be cut short or damaged: copy or export it again (nsys export --type sqlite).",
         ) from error
@@ -250,8 +258,9 @@ def _refuse_cut(path: Path, header: bytes, size: int) -> None:
     page = int.from_bytes(header[16:18], "big")
     page = 1 << 16 if page == 1 else page
     num_pages = int.from_bytes(header[28:32], "big")
-    is_valid = header[24:28] == header[92:96]  # else an old writer did not keep the number of pages
-    if is_valid and num_pages * page > size:
+    is_size = page >= 512 and page & (page - 1) == 0
+    is_kept = header[24:28] == header[92:96]  # else an old writer did not keep the number of pages
+    if is_size and is_kept and num_pages * page > size:
         raise TraceFormatError(
             path,
             position=f"byte {size}",
@@ -298,7 +307,7 @@ def _refuse_locked(path: Path) -> None:
         return  # locks are mandatory there: reading it tells by itself
     try:
         with closing(_connect(path, "mode=ro")) as connection:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            connection.execute("PRAGMA schema_version").fetchone()
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             raise TraceFormatError(
@@ -307,5 +316,5 @@ def _refuse_locked(path: Path) -> None:
                 expected=_EXPECTED,
                 hint="Wait for it to finish, and load the file then.",
             ) from error
-    except sqlite3.Error:
+    except _ERRORS:
         return  # damaged: said where it is read

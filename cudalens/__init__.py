@@ -119,6 +119,8 @@ _ROOMS = {
     "analysis",
     "frames",
     "graphs",
+    "history",
+    "kernels",
     "memory",
     "profiler",
     "report",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from cudalens.graphs import arguments
 from cudalens.graphs.node import Check, GraphNode
 from cudalens.graphs.outputs import Fresh
+
+if TYPE_CHECKING:
+    from cudalens.kernels import Comparison
 
 
 @dataclass(slots=True)
@@ -80,40 +83,28 @@ def compare(node: GraphNode, expected: Expected, outputs: Sequence[Any], leaves:
     """Compare a replay with what was expected: on the device, so that the host need not wait before it asks."""
     pairs = [(f"output {n}", value, outputs[n].detach()) for n, value in expected.values.items()]
     pairs += [(label, value, tensor) for label, tensor, value in expected.written]
-    with torch.no_grad():
-        found = [_Compared(label, value, found) for label, value, found in pairs if value.numel()]
-    node.set_check(lambda: _told(found))
+    from cudalens.kernels import begin_compare, can_compare
+
+    found = [
+        (label, begin_compare(replayed, value))
+        for label, value, replayed in pairs
+        if value.numel() and can_compare(value)
+    ]
+    node.set_check(lambda: _told([(label, pending.result()) for label, pending in found]))
 
 
-def _told(pairs: Sequence[_Compared]) -> Check:
-    """What the comparisons came to; waits for the device."""
-    bad = [pair for pair in pairs if not bool(pair.is_same)]
-    diff = max((float(pair.diff) for pair in pairs), default=0.0)
-    return Check(not bad, diff, bad[0].words() if bad else None)
+def _told(found: Sequence[tuple[str, Comparison]]) -> Check:
+    """What the comparisons came to."""
+    bad = [(label, one) for label, one in found if not one.is_equal]
+    nan = any(one.num_nan_mismatches for _, one in bad)
+    diff = float("inf") if nan else max((float(one.max_abs_diff) for _, one in found), default=0.0)
+    return Check(not bad, diff, _words(*bad[0]) if bad else None)
 
 
-class _Compared:
-    """Two tensors compared; the results are on the device."""
-
-    def __init__(self, label: str, expected: torch.Tensor, found: torch.Tensor) -> None:
-        same = expected == found
-        if expected.is_floating_point() or expected.is_complex():
-            same = same | (expected.isnan() & found.isnan())
-        self._label, self._shape = label, expected.shape
-        self.is_same = same.all()
-        self._first = (~same).flatten().to(torch.uint8).argmax()
-        at = self._first.reshape(1)
-        self._values = found.flatten().index_select(0, at), expected.flatten().index_select(0, at)
-        wide = torch.complex128 if expected.is_complex() else torch.float64
-        diff = (expected.to(wide) - found.to(wide)).abs()
-        self.diff = torch.where(same, torch.zeros_like(diff), diff).nan_to_num(nan=float("inf")).max()
-
-    def words(self) -> str:
-        """The first element that differs, with both values."""
-        rest = int(self._first)
-        index: list[int] = []
-        for size in reversed(self._shape):
-            rest, position = divmod(rest, size)
-            index.insert(0, position)
-        replayed, eager = (value.item() for value in self._values)
-        return f"{self._label}[{', '.join(map(str, index))}]: {replayed!r} replayed, {eager!r} without a graph"
+def _words(label: str, found: Comparison) -> str:
+    """The first element that differs, with both values."""
+    assert found.first_different is not None
+    assert found.first_values is not None
+    place = ", ".join(map(str, found.first_different))
+    replayed, eager = found.first_values
+    return f"{label}[{place}]: {replayed!r} replayed, {eager!r} without a graph"

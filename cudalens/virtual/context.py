@@ -7,10 +7,11 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 from cudalens._interrupts import HeldInterrupts, holds_interrupts
-from cudalens.device import clock, sources
+from cudalens.device import clock, modelled, sources
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import default_device
 from cudalens.virtual.allocator import conf_from_environment, parse_conf
+from cudalens.virtual.ceilings import spec_ceilings
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.metrics import VirtualSource
 from cudalens.virtual.modes import ThreadModes
@@ -154,6 +155,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
             install(self._patches, gpus)
         self._patches.set(clock, "now_ns", lambda: gpus.machine.now_ns)
         self._patches.set(sources, "virtual_label", lambda: self.label)
+        self._patches.set(modelled, "ceilings", lambda index: spec_ceilings(self.spec))
         self._patches.set(sources, "open_source", lambda: VirtualSource(gpus, self.num_devices, self.label))
         self._default = default_device.context()
         self._modes = ThreadModes(parts.MODES, gpus)

@@ -1,0 +1,155 @@
+"""`ceilings`: the most that a device does, measured: bandwidth of its memory, and rates of matrix products."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import torch
+
+from cudalens.device import modelled, sources
+from cudalens.errors import KernelError, MetricsError
+from cudalens.frames.ceilings import Ceilings
+from cudalens.kernels.launch import can_launch
+
+_BUFFER_BYTES: Final = 1 << 30
+"""Far larger than any cache."""
+_WARMUPS: Final = 3
+_REPEATS: Final = 15
+_SIDE: Final = {"float64": 4096, "float32": 4096, "tf32": 8192, "float16": 8192, "bfloat16": 8192, "float8": 8192}
+"""Rows and columns of the matrices: large enough that launching them costs nothing beside."""
+
+_known: dict[tuple[str, str | None], Ceilings] = {}
+
+
+def ceilings(device: torch.device | int | str | None = None, *, again: bool = False) -> Ceilings:
+    """The most that a device does.
+
+    Measured once for each device and driver in a process: about a second, and up to 2 GiB of its memory meanwhile. Each
+    number is the median of 15 runs by the device's own events, after 3 that are not counted. Bandwidths by 1 GiB
+    buffers: copy counts the bytes read and those written; rates by products of square matrices of 4,096 or 8,192 rows.
+    On a virtual device the numbers of the spec, which `Ceilings.source` then says.
+
+    Args:
+        device: A CUDA device; None for the current one.
+        again: Measure anew.
+
+    Raises:
+        KernelError: There is no GPU, virtual or real.
+    """
+    index = _index(device)
+    told = modelled.ceilings(index)
+    if told is not None:
+        return told
+    key = (str(torch.cuda.get_device_properties(index).uuid), _driver())
+    if again or key not in _known:
+        with torch.cuda.device(index), torch.no_grad():
+            _known[key] = _measured(index, key[1])
+    return _known[key]
+
+
+def _index(device: torch.device | int | str | None) -> int:
+    if not torch.cuda.is_available():
+        raise KernelError("ceilings: torch sees no CUDA device; a virtual one is cudalens.virtual.device('h100').")
+    if device is None:
+        return torch.cuda.current_device()
+    chosen = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    if chosen.type != "cuda":
+        raise KernelError(f"ceilings: {chosen} is no CUDA device.")
+    return torch.cuda.current_device() if chosen.index is None else chosen.index
+
+
+def _driver() -> str | None:
+    try:
+        source = sources.open_source()
+    except MetricsError:
+        return None
+    try:
+        return source.driver
+    finally:
+        source.close()
+
+
+def _measured(index: int, driver: str | None) -> Ceilings:
+    free, _ = torch.cuda.mem_get_info(index)
+    num_bytes = min(_BUFFER_BYTES, free // 4) // 4096 * 4096
+    bandwidths = _bandwidths(num_bytes)
+    rates = {name: rate for name in _SIDE if (rate := _rate(name)) is not None}
+    return Ceilings(
+        device=torch.cuda.get_device_name(index),
+        source="measured",
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        driver=driver,
+        flops_per_s=rates,
+        **bandwidths,
+    )
+
+
+def _bandwidths(num_bytes: int) -> dict[str, float]:
+    source = torch.zeros(num_bytes // 8, dtype=torch.int64, device="cuda")
+    target = torch.empty_like(source)
+    read: Callable[[], object] = source.sum
+    if can_launch(source.device):
+        from cudalens.kernels.read_triton import run
+
+        def read() -> object:
+            return run(source)
+
+    return {
+        "copy_bytes_per_s": 2 * num_bytes / median_s(lambda: target.copy_(source)),
+        "read_bytes_per_s": num_bytes / median_s(read),
+        "write_bytes_per_s": num_bytes / median_s(target.zero_),
+    }
+
+
+def median_s(work: Callable[[], object]) -> float:
+    """Seconds that the current stream needs for `work`: the median of `_REPEATS` runs, by events around each."""
+    for _ in range(_WARMUPS):
+        work()
+    pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(_REPEATS)]  # type: ignore[no-untyped-call]
+    for begin, end in pairs:
+        begin.record()
+        work()
+        end.record()
+    torch.cuda.synchronize()
+    times = sorted(float(begin.elapsed_time(end)) for begin, end in pairs)
+    return times[len(times) // 2] / 1e3
+
+
+def _rate(name: str) -> float | None:
+    """Operations a second of a matrix product; None where this device or build has none of that kind."""
+    side = _SIDE[name]
+    try:
+        with _precision(tf32=name == "tf32"):
+            return 2.0 * side**3 / median_s(_product(name, side))
+    except (RuntimeError, AttributeError, TypeError):  # no such dtype, no kernel for it, no memory left
+        return None
+
+
+def _product(name: str, side: int) -> Callable[[], object]:
+    if name == "float8":
+        return _product_float8(side)
+    dtype = torch.float32 if name == "tf32" else getattr(torch, name)
+    a, b = (torch.randn(side, side, device="cuda").to(dtype) for _ in range(2))
+    return lambda: a @ b
+
+
+def _product_float8(side: int) -> Callable[[], object]:
+    a, b = (torch.randn(side, side, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
+    one = torch.ones((), device="cuda")
+    scaled: Any = torch._scaled_mm
+    return lambda: scaled(a, b.t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+
+
+@contextmanager
+def _precision(*, tf32: bool) -> Iterator[None]:
+    """TF32 for float32 products or not, and the user's setting back at the end."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    try:
+        yield
+    finally:
+        with suppress(RuntimeError):
+            torch.set_float32_matmul_precision(before)

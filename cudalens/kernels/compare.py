@@ -1,0 +1,225 @@
+"""`compare`: two tensors, element by element, in one pass over both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from cudalens.errors import KernelError
+from cudalens.kernels.launch import Backend, uses_triton
+from cudalens.kernels.values import Reading, reading_of
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a pass over two tensors found, before it is put into words.
+
+    Attributes:
+        num_different: Elements that differ.
+        first: Number of the first that does, in row-major order; None where none does.
+        max_abs_diff: Largest absolute difference; an integer, exactly, where the elements are integers.
+        max_rel_diff: Largest relative difference.
+        num_nan_mismatches: Elements of which exactly one is NaN.
+    """
+
+    num_different: int
+    first: int | None
+    max_abs_diff: float | int
+    max_rel_diff: float
+    num_nan_mismatches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How two tensors differ.
+
+    Attributes:
+        shape: Shape of both.
+        dtype: Dtype of both.
+        num_different: Elements that differ: unequal numbers, or a NaN on one side only. Two NaNs are equal, as are 0.0
+            and -0.0; what tells bits apart is `cudalens.kernels.fingerprint`.
+        max_abs_diff: Largest |a - b|, over elements without a NaN; an exact integer where the elements are integers.
+        max_rel_diff: Largest |a - b| / max(|a|, |b|), over the same; from 0 to 2, and 1 where one is infinite.
+        first_different: Index of the first element that differs, in row-major order; None where none does.
+        first_values: The values there, of `a` and of `b`; None where none differs.
+        num_nan_mismatches: Elements that are NaN on exactly one side.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    num_different: int
+    max_abs_diff: float | int
+    max_rel_diff: float
+    first_different: tuple[int, ...] | None
+    first_values: tuple[Any, Any] | None
+    num_nan_mismatches: int
+
+    @property
+    def num_elements(self) -> int:
+        """How many elements each has."""
+        return math.prod(self.shape)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether no element differs."""
+        return self.num_different == 0
+
+    def __bool__(self) -> bool:
+        """Ambiguous: does it mean equal, or found something?
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError("a Comparison is neither true nor false; ask for .is_equal.")
+
+    def __str__(self) -> str:
+        """``3,412 of 65,536 elements differ, first at [3, 17]: 0.0 instead of 1.7; …``; `a` stands instead of `b`."""
+        if self.first_different is None or self.first_values is None:
+            return f"all {self.num_elements:,} elements are equal"
+        a, b = self.first_values
+        words = [
+            f"{self.num_different:,} of {self.num_elements:,} elements differ, "
+            f"first at {list(self.first_different)}: {a!r} instead of {b!r}",
+            f"largest difference {self.max_abs_diff:g}, relative {self.max_rel_diff:.3g}",
+        ]
+        if self.num_nan_mismatches:
+            words.append(f"{self.num_nan_mismatches:,} NaN on one side only")
+        return "; ".join(words)
+
+
+def compare(a: torch.Tensor, b: torch.Tensor, *, backend: Backend = "auto") -> Comparison:
+    """Compare two tensors element by element.
+
+    Reads each input once and writes next to nothing: ``a.nbytes + b.nbytes`` move, so that the floor is that over the
+    measured read bandwidth (`cudalens.kernels.ceilings`). Waits for the result.
+
+    Differences of floating-point numbers of up to 32 bits are computed in float32, those of float64 and complex128 in
+    float64; of integers exactly. Subnormal float32 numbers count as they are.
+
+    Args:
+        a: Strided, of any shape and strides (broadcast ones too), of any dtype of numbers: bfloat16, 8-bit floats,
+            bool, signed and unsigned integers, complex.
+        b: Of the same shape, dtype and device: what `a` should be.
+        backend: Which of kernel and reference runs; for tests.
+
+    Raises:
+        KernelError: The two cannot be compared; the message says why.
+    """
+    a, b = _checked(a, b)
+    if not a.numel():
+        return _nothing(a)
+    room = _room(backend, a)
+    with torch.no_grad():
+        found = room.finish(room.begin(a, b), a.dtype)
+    if found.first is None:
+        return _told(a.shape, a.dtype, found, None)
+    index = index_of(found.first, a.shape)
+    return _told(a.shape, a.dtype, found, (_value(a[index]), _value(b[index])))
+
+
+class PendingComparison:
+    """A comparison that the device is still at work on: its kernels are queued on the stream that was current."""
+
+    def __init__(self, finish: Callable[[], Comparison]) -> None:
+        self._finish = finish
+
+    def result(self) -> Comparison:
+        """The comparison; waits for the device."""
+        return self._finish()
+
+
+def begin_compare(a: torch.Tensor, b: torch.Tensor, *, backend: Backend = "auto") -> PendingComparison:
+    """As `compare`, but the host goes on; what `a` and `b` become after that does not count.
+
+    Raises:
+        KernelError: The two cannot be compared.
+    """
+    a, b = _checked(a, b)
+    if not a.numel():
+        nothing = _nothing(a)
+        return PendingComparison(lambda: nothing)
+    room = _room(backend, a)
+    with torch.no_grad():
+        out = room.begin(a, b)
+        at = _places(out[:, 1].amin().clamp(max=a.numel() - 1), a.shape)
+        values = a[at].clone(), b[at].clone()
+    size, dtype = a.shape, a.dtype
+
+    def finish() -> Comparison:
+        found = room.finish(out, dtype)
+        told = None if found.first is None else (_value(values[0]), _value(values[1]))
+        return _told(size, dtype, found, told)
+
+    return PendingComparison(finish)
+
+
+def _places(number: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, ...]:
+    """The index of an element by its number, all on the device."""
+    index: list[torch.Tensor] = []
+    for size in reversed(shape):
+        index.insert(0, number % size)
+        number = number // size
+    return tuple(index)
+
+
+def can_compare(tensor: torch.Tensor) -> bool:
+    """Whether `compare` takes tensors like this one."""
+    is_plain = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta
+    return is_plain and reading_of(tensor.dtype) is not None
+
+
+def _checked(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    _check(a, b)
+    return a.detach().resolve_conj().resolve_neg(), b.detach().resolve_conj().resolve_neg()
+
+
+def _nothing(a: torch.Tensor) -> Comparison:
+    is_integer = reading_of(a.dtype) is Reading.INTEGER
+    return _told(a.shape, a.dtype, Found(0, None, 0 if is_integer else 0.0, 0.0, 0), None)
+
+
+def _told(shape: torch.Size, dtype: torch.dtype, found: Found, values: tuple[Any, Any] | None) -> Comparison:
+    index = None if found.first is None else index_of(found.first, shape)
+    worst = (found.max_abs_diff, found.max_rel_diff)
+    return Comparison(tuple(shape), dtype, found.num_different, *worst, index, values, found.num_nan_mismatches)
+
+
+def _room(backend: Backend, tensor: torch.Tensor) -> ModuleType:
+    """The module that carries it out: each has `begin` and `finish`."""
+    return import_module(f"cudalens.kernels.compare_{'triton' if uses_triton(backend, tensor) else 'reference'}")
+
+
+def _value(element: torch.Tensor) -> Any:
+    is_float8 = element.dtype.itemsize == 1 and element.dtype.is_floating_point
+    return (element.float() if is_float8 else element).item()
+
+
+def index_of(number: int, shape: torch.Size | tuple[int, ...]) -> tuple[int, ...]:
+    """Index of the element of that number in row-major order."""
+    index: list[int] = []
+    for size in reversed(shape):
+        number, position = divmod(number, size)
+        index.insert(0, position)
+    return tuple(index)
+
+
+def _check(a: torch.Tensor, b: torch.Tensor) -> None:
+    for name, tensor in (("a", a), ("b", b)):
+        if not isinstance(tensor, torch.Tensor):
+            raise KernelError(f"compare: {name} is {type(tensor).__name__}, expected a tensor.")
+        if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_meta:
+            what = "nested" if tensor.is_nested else "on the meta device" if tensor.is_meta else str(tensor.layout)
+            raise KernelError(f"compare: {name} is {what}, expected a strided tensor with data; compare its parts.")
+        if reading_of(tensor.dtype) is None:
+            raise KernelError(f"compare: {name} is {tensor.dtype}, which holds no plain numbers; convert it first.")
+    for what in ("shape", "dtype", "device"):
+        of_a, of_b = getattr(a, what), getattr(b, what)
+        if of_a != of_b:
+            shown = [tuple(one) if what == "shape" else one for one in (of_a, of_b)]
+            raise KernelError(f"compare: a has {what} {shown[0]} and b {shown[1]}; both have to have the same.")

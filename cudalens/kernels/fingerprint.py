@@ -1,0 +1,147 @@
+"""`fingerprint`: a 128-bit hash of what tensors hold, bit by bit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from cudalens.errors import KernelError
+from cudalens.kernels.launch import Backend, uses_triton
+
+_MASK = (1 << 64) - 1
+_BYTES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_WORD = 8
+
+
+class Fingerprint(NamedTuple):
+    """A 128-bit hash; equal for equal contents, whatever computed it.
+
+    Attributes:
+        high: Its upper 64 bits.
+        low: Its lower 64 bits.
+    """
+
+    high: int
+    low: int
+
+    def __str__(self) -> str:
+        """32 hexadecimal digits."""
+        return f"{self.high:016x}{self.low:016x}"
+
+
+class PendingFingerprint:
+    """A fingerprint that the device is still at work on: its kernels are queued on the stream that was current."""
+
+    def __init__(self, headers: Sequence[bytes], lanes: Sequence[torch.Tensor]) -> None:
+        self._headers, self._lanes = headers, lanes
+        self._found: Fingerprint | None = None
+
+    def result(self) -> Fingerprint:
+        """The fingerprint; waits for the device."""
+        if self._found is None:
+            self._found = _combined(self._headers, _on_host(self._lanes))
+            self._lanes = ()
+        return self._found
+
+
+def fingerprint(tensors: torch.Tensor | Iterable[torch.Tensor], *, backend: Backend = "auto") -> Fingerprint:
+    """Hash what `tensors` hold: bits, shapes and dtypes, in order.
+
+    Equal for equal contents on CPUs and GPUs, in every run and for every launch shape; strides and addresses do not
+    count. Two contents that differ in one 8-byte word never share a fingerprint, others with a chance near 2**-128; it
+    is no protection against somebody who looks for a collision. NaNs count by their bits, as do 0.0 and -0.0.
+
+    Reads ``sum(t.nbytes)`` once and writes 16 bytes a tensor: the floor is that over the measured read bandwidth.
+    Tensors that are not contiguous, or whose memory does not begin at a multiple of 8 bytes, are copied first.
+    Waits for the device; `begin_fingerprint` does not.
+
+    Args:
+        tensors: One tensor, or many.
+        backend: Which of kernel and reference runs; for tests.
+
+    Raises:
+        KernelError: One of them holds no plain memory (sparse, nested, meta).
+    """
+    return begin_fingerprint(tensors, backend=backend).result()
+
+
+def begin_fingerprint(
+    tensors: torch.Tensor | Iterable[torch.Tensor], *, backend: Backend = "auto"
+) -> PendingFingerprint:
+    """As `fingerprint`, but the host goes on: cheap enough after every operator.
+
+    Raises:
+        KernelError: One of them holds no plain memory (sparse, nested, meta).
+    """
+    every = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+    for position, tensor in enumerate(every):
+        _check(tensor, position)
+    with torch.no_grad():
+        lanes = [_lanes(tensor.detach(), backend) for tensor in every]
+    return PendingFingerprint([_header(tensor) for tensor in every], lanes)
+
+
+def _check(tensor: object, position: int) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise KernelError(f"fingerprint: number {position} is {type(tensor).__name__}, expected a tensor.")
+    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_meta:
+        raise KernelError(
+            f"fingerprint: number {position} has no plain memory (sparse, nested or meta); hash its parts."
+        )
+
+
+def _header(tensor: torch.Tensor) -> bytes:
+    return f"{tensor.dtype}{tuple(tensor.shape)};".encode()
+
+
+def _lanes(tensor: torch.Tensor, backend: Backend) -> torch.Tensor:
+    """The two 64-bit sums of a tensor's words, int64, shape (2,), on its device."""
+    if not tensor.numel():
+        return torch.zeros(2, dtype=torch.int64, device=tensor.device)
+    words, tail = split_words(plain_bytes(tensor))
+    if uses_triton(backend, tensor):
+        from cudalens.kernels.fingerprint_triton import run
+
+        return run(words, tail)
+    from cudalens.kernels.fingerprint_reference import run as run_reference
+
+    return run_reference(words, tail)
+
+
+def plain_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of `tensor` in row-major order, uint8, shape (nbytes,), beginning at a multiple of 8."""
+    dense = tensor.resolve_conj().resolve_neg().contiguous()
+    if dense.data_ptr() % _WORD:
+        dense = dense.clone(memory_format=torch.contiguous_format)
+    if dense.dtype.is_complex:
+        dense = torch.view_as_real(dense)
+    return dense.reshape(-1).view(torch.uint8)
+
+
+def split_words(data: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Whole 8-byte words as int64, shape (n,), and the bytes that remain as uint8, shape (0 to 7,)."""
+    whole = data.numel() // _WORD * _WORD
+    return data[:whole].view(torch.int64), data[whole:]
+
+
+def _on_host(lanes: Sequence[torch.Tensor]) -> list[list[int]]:
+    """All lanes, with one copy from each device."""
+    found: list[list[int]] = [[] for _ in lanes]
+    for device in dict.fromkeys(one.device for one in lanes):
+        places = [i for i, one in enumerate(lanes) if one.device == device]
+        for place, values in zip(places, torch.stack([lanes[i] for i in places]).tolist(), strict=True):
+            found[place] = values
+    return found
+
+
+def _combined(headers: Sequence[bytes], lanes: Sequence[Sequence[int]]) -> Fingerprint:
+    """The lanes of all tensors, each with its dtype and shape, by BLAKE2b (RFC 7693)."""
+    digest = hashlib.blake2b(digest_size=16)
+    for header, (first, second) in zip(headers, lanes, strict=True):
+        digest.update(header)
+        digest.update((first & _MASK).to_bytes(8, "little") + (second & _MASK).to_bytes(8, "little"))
+    raw = digest.digest()
+    return Fingerprint(int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big"))

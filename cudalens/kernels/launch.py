@@ -1,0 +1,111 @@
+"""How a kernel of ours is launched: by Triton, compiled or interpreted, or not at all.
+
+Every function of this room has a plain torch reference beside its kernel. The reference answers for tensors that no
+Triton kernel can reach (the CPU's, a virtual device's) and where Triton is not installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, Literal
+
+import torch
+
+from cudalens.device import sources
+from cudalens.errors import KernelError
+
+Backend = Literal["auto", "triton", "reference"]
+"""``auto`` takes the kernel where the tensors are on a real GPU and Triton is there, else the reference."""
+
+_BACKENDS: Final = ("auto", "triton", "reference")
+
+
+@cache
+def has_triton() -> bool:
+    """Whether Triton is installed; it is not imported for that."""
+    return importlib.util.find_spec("triton") is not None
+
+
+def uses_triton(backend: Backend, tensor: torch.Tensor) -> bool:
+    """Whether a kernel shall run, for work on `tensor`.
+
+    Raises:
+        ValueError: `backend` is no backend.
+        KernelError: The kernel was asked for by name, and cannot run here.
+    """
+    if backend not in _BACKENDS:
+        raise ValueError(f"backend is {backend!r}; expected one of {', '.join(_BACKENDS)}.")
+    if backend == "triton":
+        _check_triton(tensor)
+    return backend == "triton" or (backend == "auto" and can_launch(tensor.device))
+
+
+def can_launch(device: torch.device) -> bool:
+    """Whether a compiled kernel can run on `device`."""
+    return is_gpu(device) and has_triton() and not is_interpreted()
+
+
+def _check_triton(tensor: torch.Tensor) -> None:
+    if not has_triton():
+        raise KernelError("Triton is not installed; `pip install triton`, or take backend='reference'.")
+    if not is_on_gpu(tensor) and not is_interpreted():
+        raise KernelError(
+            f"a tensor on {tensor.device} is out of reach of compiled kernels; take backend='reference', or set "
+            f"TRITON_INTERPRET=1 before Triton is imported."
+        )
+
+
+def is_on_gpu(tensor: torch.Tensor) -> bool:
+    """Whether the memory of `tensor` is a real GPU's, which kernels can reach; not a virtual device's."""
+    return is_gpu(tensor.device)
+
+
+def is_gpu(device: torch.device) -> bool:
+    """Whether `device` is a real GPU."""
+    return device.type == "cuda" and sources.virtual_label() is None
+
+
+class Kernel:
+    """A Triton kernel, decorated when it is first launched: how Triton runs is settled when Triton is imported.
+
+    Args:
+        function: The kernel's Python code. It calls nothing but ``triton.language``.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._decorated: Any = None
+
+    def launch(self, grid: int, *args: Any, **constants: Any) -> None:
+        """Launch `grid` programs with `args`; `constants` are its constexpr arguments and options of the compiler."""
+        if self._decorated is None:
+            import triton
+
+            self._decorated = triton.jit(self._function)
+        self._decorated[(grid,)](*args, **constants)
+
+
+def is_interpreted() -> bool:
+    """Whether Triton runs kernels by its interpreter, on memory of the host (``TRITON_INTERPRET=1``)."""
+    import triton
+
+    return bool(triton.knobs.runtime.interpret)
+
+
+_PROGRAMS_PER_SM: Final = 8
+"""Enough warps to keep the memory of a multiprocessor busy, few enough that the last wave is short."""
+_INTERPRETED_PROGRAMS: Final = 3
+"""The interpreter runs programs one after the other; more than one, so that they have to be put together."""
+
+
+def num_programs(num_elements: int, block: int, device: torch.device) -> int:
+    """How many programs share the work: at most one for each block, and as many as the device runs at once."""
+    num_blocks = max(1, -(-num_elements // block))
+    return min(num_blocks, _PROGRAMS_PER_SM * _num_sms(device.index or 0) if is_gpu(device) else _INTERPRETED_PROGRAMS)
+
+
+@cache
+def _num_sms(index: int) -> int:
+    return int(torch.cuda.get_device_properties(index).multi_processor_count)

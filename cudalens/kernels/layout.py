@@ -1,0 +1,36 @@
+"""Sizes and strides of tensors as a table that a kernel reads."""
+
+from __future__ import annotations
+
+import torch
+
+Dim = tuple[int, ...]
+"""Size of a dimension, then its stride in each tensor, in elements."""
+
+
+def layout_table(*tensors: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """The layout of `tensors`, which have one shape.
+
+    Returns:
+        Sizes, then the strides of each tensor in turn, innermost dimension first: int64, shape ((1 + t) * d,) on their
+        device; and d, the number of dimensions after those that are walked in one go have been merged. 0 where all
+        are contiguous: no table is needed then.
+    """
+    dims = merged_dims(*tensors)
+    if all(dim[1:] == (1,) * len(tensors) for dim in dims) and len(dims) <= 1:
+        return torch.empty(1, dtype=torch.int64, device=tensors[0].device), 0
+    flat = [dim[part] for part in range(1 + len(tensors)) for dim in dims]
+    return torch.tensor(flat, dtype=torch.int64, device=tensors[0].device), len(dims)
+
+
+def merged_dims(*tensors: torch.Tensor) -> list[Dim]:
+    """The dimensions that matter, innermost first: none of size 1, neighbours that every tensor walks evenly merged."""
+    strides = zip(*(tensor.stride() for tensor in tensors), strict=True)
+    dims = [(size, *steps) for size, steps in zip(tensors[0].shape, strides, strict=True) if size != 1]
+    merged: list[Dim] = []
+    for size, *steps in reversed(dims):
+        if merged and all(step == merged[-1][0] * inner for step, inner in zip(steps, merged[-1][1:], strict=True)):
+            merged[-1] = (merged[-1][0] * size, *merged[-1][1:])
+        else:
+            merged.append((size, *steps))
+    return merged

@@ -1,0 +1,144 @@
+"""`poison` and `check_poison`: a pattern in memory that nobody should read, and the search for where it came out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from cudalens.errors import KernelError
+from cudalens.kernels.compare import index_of
+from cudalens.kernels.launch import Backend, uses_triton
+from cudalens.kernels.values import Reading, loaded, reading_of
+
+_BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_PATTERN: Final = {1: 0xFD, 2: -0x3, 4: -0x20003, 8: -0x2000200020003}
+"""0xFFFD again and again: a NaN as float16, bfloat16, float32 and float64 alike; an odd -3 in integers of 16 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonReport:
+    """What of the pattern is in a tensor.
+
+    Attributes:
+        num_elements: Elements that were looked at.
+        num_poisoned: Elements that are the pattern, bit by bit: memory that was read before anybody wrote it, or after
+            it was freed. In one-byte dtypes the pattern is a number like any other (253, -3).
+        num_nan: Elements that are NaN, those included: what was computed from the pattern is NaN, but not the pattern.
+        first: Index of the first element that is the pattern or NaN; None where there is none.
+    """
+
+    num_elements: int
+    num_poisoned: int
+    num_nan: int
+    first: tuple[int, ...] | None
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing of it came out."""
+        return self.first is None
+
+    def __str__(self) -> str:
+        """``12 of 64 elements are unwritten memory, 3 more are NaN; first at [1, 4]``."""
+        if self.first is None:
+            return f"none of {self.num_elements:,} elements comes from poisoned memory"
+        more = max(self.num_nan - self.num_poisoned, 0)
+        nan = f", {more:,} more are NaN" if more else ""
+        return (
+            f"{self.num_poisoned:,} of {self.num_elements:,} elements are poisoned memory{nan}; "
+            f"first at {list(self.first)}"
+        )
+
+
+def poison(block: torch.Tensor, *, backend: Backend = "auto") -> torch.Tensor:
+    """Fill the elements of `block`, and no memory between them, with the pattern; returns `block`.
+
+    Writes ``block.nbytes``: the floor is that over the measured write bandwidth. Work is queued on the current stream.
+
+    Args:
+        block: Memory without contents yet (``torch.empty``), or whose contents nobody needs any more.
+        backend: Which of kernel and reference runs; for tests.
+
+    Raises:
+        KernelError: `block` has no memory of its own for each element (broadcast), or none at all.
+    """
+    _check("poison", block)
+    if any(step == 0 for size, step in zip(block.shape, block.stride(), strict=True) if size > 1):
+        raise KernelError(
+            "poison: elements of the block share memory (a broadcast tensor); poison what it was made from."
+        )
+    with torch.no_grad():
+        bits = _bits(block.detach())
+        pattern = _PATTERN[bits.element_size()]
+        if uses_triton(backend, block) and bits.is_contiguous() and bits.numel():
+            from cudalens.kernels.poison_triton import fill
+
+            fill(bits, pattern)
+        else:
+            bits.fill_(pattern)
+    return block
+
+
+def check_poison(tensor: torch.Tensor, *, backend: Backend = "auto") -> PoisonReport:
+    """Look for the pattern, and for NaNs that it may have become, in a result.
+
+    Reads ``tensor.nbytes`` once: the floor is that over the measured read bandwidth. Tensors that are not contiguous
+    are copied first. Waits for the device.
+
+    Args:
+        tensor: What was computed while some memory was poisoned.
+        backend: Which of kernel and reference runs; for tests.
+
+    Raises:
+        KernelError: It holds no plain numbers.
+    """
+    _check("check_poison", tensor)
+    if not tensor.numel():
+        return PoisonReport(0, 0, 0, None)
+    with torch.no_grad():
+        dense = tensor.detach().resolve_conj().resolve_neg().contiguous()
+        num_poisoned, num_nan, first = _search(dense, backend)
+    index = None if first is None else index_of(first, tensor.shape)
+    return PoisonReport(tensor.numel(), num_poisoned, num_nan, index)
+
+
+def _search(dense: torch.Tensor, backend: Backend) -> tuple[int, int, int | None]:
+    if uses_triton(backend, dense):
+        from cudalens.kernels.poison_triton import search
+
+        pattern = _PATTERN[_bits(dense).element_size()]
+        return search(_bits(dense), loaded(dense), dense, pattern)
+    return _search_reference(dense)
+
+
+def _search_reference(dense: torch.Tensor) -> tuple[int, int, int | None]:
+    bits = _bits(dense)
+    is_pattern = bits == _PATTERN[bits.element_size()]
+    if dense.dtype.is_complex:
+        is_pattern = is_pattern.any(dim=-1)
+    reads_floats = reading_of(dense.dtype) is not Reading.INTEGER
+    is_nan = (
+        (dense.float() if dense.element_size() == 1 else dense).isnan()
+        if reads_floats
+        else torch.zeros_like(is_pattern)
+    )
+    either = (is_pattern | is_nan).reshape(-1)
+    counts = torch.stack([is_pattern.sum(), is_nan.sum(), either.sum(), either.to(torch.uint8).argmax()])
+    num_poisoned, num_nan, num_either, first = (int(count) for count in counts.tolist())
+    return num_poisoned, num_nan, first if num_either else None
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements as integers of their size; parts of complex numbers in a last dimension of two."""
+    real: Any = torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor
+    return real.view(_BITS[real.element_size()])  # type: ignore[no-any-return]
+
+
+def _check(what: str, tensor: object) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise KernelError(f"{what}: got {type(tensor).__name__}, expected a tensor.")
+    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_meta or reading_of(tensor.dtype) is None:
+        raise KernelError(
+            f"{what}: a {tensor.dtype} tensor that is sparse, nested, meta or quantised holds no plain numbers."
+        )

@@ -5,6 +5,8 @@ from cudalens.analysis.averages import folded, key_averages, total_average
 from cudalens.analysis.bandwidth import memcpy_bandwidth
 from cudalens.analysis.breakdown import kernel_breakdown, op_breakdown
 from cudalens.analysis.compare import Change, Differences, differences
+from cudalens.analysis.critical_path import CriticalPath, critical_path
+from cudalens.analysis.critical_path_what_if import WhatIf
 from cudalens.analysis.device_time import device_time
 from cudalens.analysis.findings import Finding, findings
 from cudalens.analysis.idle import idle_causes, idle_time
@@ -30,6 +32,7 @@ __all__ = [
     "Assertion",
     "Ceilings",
     "Change",
+    "CriticalPath",
     "Differences",
     "Finding",
     "Summary",
@@ -37,12 +40,14 @@ __all__ = [
     "SyncSummary",
     "TopCost",
     "TrustReport",
+    "WhatIf",
     "block_lifetimes",
     "blocks_at",
     "bytes_by_stack",
     "check",
     "collectives",
     "communication_overlap",
+    "critical_path",
     "device_time",
     "differences",
     "findings",
@@ -75,8 +80,8 @@ __all__ = [
     "summarize",
     "summarize_syncs",
     "syncs",
-    "total_average",
     "temporal_breakdown",
+    "total_average",
     "trust",
     "trust_findings",
 ]

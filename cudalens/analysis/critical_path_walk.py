@@ -1,0 +1,182 @@
+"""The critical path itself: from the last moment back to the first, always to the binding cause.
+
+A path on one stream or one host thread is taken in one step, however many events it passes, so that the loop turns once
+for each change between host, streams and threads.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.analysis.critical_path_graph import EVENT, LAUNCH, STREAM, Graph
+from cudalens.analysis.work import KINDS
+
+if TYPE_CHECKING:
+    from cudalens.frames import Trace
+
+Ints = NDArray[np.int64]
+
+HOST, IDLE, LAUNCHING, GAP, WAIT, SYNC, HANDOVER, UNKNOWN = range(3, 11)
+PIECES: Final = (*KINDS, "host", "untraced host", "launch delay", "stream gap", "event wait", "sync return",
+                 "handover", "unknown")  # fmt: skip
+"""Kinds of pieces by their number; the first three are device work."""
+
+
+class _Run(NamedTuple):
+    """Part of the path: stretches of a thread (first = thread), or works first to last of a stream."""
+
+    is_host: bool
+    first: int
+    last: int
+    begin: int
+    end: int
+
+
+class _Edge(NamedTuple):
+    kind: int
+    row: int
+    begin: int
+    end: int
+
+
+def path_frame(trace: Trace, graph: Graph) -> pd.DataFrame:
+    """The critical path's pieces in order of time, columns as in `cudalens.analysis.CriticalPath.frame`."""
+    runs, edges = _walk(graph)
+    parts = [_host_pieces(graph, [run for run in runs if run.is_host])]
+    parts.append(_device_pieces(graph, [run for run in runs if not run.is_host]))
+    parts.append(tuple(np.array(part, np.int64) for part in zip(*edges, strict=True)) if edges else _nothing())
+    kind, row, begin, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    some = np.flatnonzero(end > begin)
+    order = some[np.argsort(begin[some], kind="stable")]
+    return _framed(trace, kind[order], row[order], begin[order], end[order])
+
+
+def _nothing() -> tuple[Ints, ...]:
+    return tuple(np.empty(0, np.int64) for _ in _Edge._fields)
+
+
+def _walk(graph: Graph) -> tuple[list[_Run], list[_Edge]]:
+    walker = _Walker(graph)
+    is_host, where, time = walker.last()
+    while where >= 0:
+        step = walker.back_on_host if is_host else walker.back_on_device
+        is_host, where, time = step(where, time)
+    return walker.runs, walker.edges
+
+
+class _Walker:
+    """Goes back from cause to cause; a place is (is it a host thread, which thread or work, when)."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.runs: list[_Run] = []
+        self.edges: list[_Edge] = []
+        self._graph = graph
+        arrivals = graph.arrivals
+        waited = np.flatnonzero(arrivals.source >= 0)
+        self._waits: dict[int, tuple[list[int], list[int]]] = {}
+        for thread in np.unique(arrivals.thread[waited]).tolist():
+            at = waited[arrivals.thread[waited] == thread]
+            self._waits[thread] = (arrivals.time[at].tolist(), at.tolist())
+        changes = np.where(graph.binding != STREAM, np.arange(len(graph.works)), -1)
+        self._head = np.maximum.accumulate(changes) if len(changes) else changes
+
+    def last(self) -> tuple[bool, int, int]:
+        """What ends last of all; a host thread before device work."""
+        host, works = self._graph.host, self._graph.works
+        ends = np.where(self._graph.leading, host.end[host.last], self._graph.window.begin)
+        thread, work = int(np.argmax(ends)) if len(ends) else -1, int(np.argmax(works.end)) if len(works) else -1
+        if thread >= 0 and (work < 0 or ends[thread] >= works.end[work]):
+            return True, thread, int(ends[thread])
+        return False, work, int(works.end[work]) if work >= 0 else 0
+
+    def back_on_host(self, thread: int, time: int) -> tuple[bool, int, int]:
+        """To what the thread waited for last, or to where it begins."""
+        times, arrivals = self._waits.get(thread, ([], []))
+        at = bisect_right(times, time) - 1
+        graph = self._graph
+        if at < 0:
+            begin = int(graph.host.start[graph.host.first[thread]])
+            self.runs.append(_Run(True, thread, thread, begin, time))
+            self.edges.append(_Edge(UNKNOWN, -1, graph.window.begin, begin))
+            return False, -1, 0
+        self.runs.append(_Run(True, thread, thread, times[at], time))
+        cause, row = int(graph.arrivals.source[arrivals[at]]), int(graph.arrivals.row[arrivals[at]])
+        since, work = int(graph.causes.time[cause]), int(graph.causes.work[cause])
+        self.edges.append(_Edge(SYNC if work >= 0 else HANDOVER, row, since, times[at]))
+        return (False, work, since) if work >= 0 else (True, int(graph.causes.thread[cause]), since)
+
+    def back_on_device(self, work: int, time: int) -> tuple[bool, int, int]:
+        """To what the first of the works that wait for nothing but each other waited for."""
+        graph, works = self._graph, self._graph.works
+        head = int(self._head[work])
+        start, row = int(works.start[head]), int(works.row[head])
+        self.runs.append(_Run(False, head, work, start, time))
+        if graph.binding[head] == LAUNCH:
+            issued = int(works.issued[head])
+            self.edges.append(_Edge(LAUNCHING, row, issued, start))
+            return True, int(graph.host.of_row[works.launch[head]]), issued
+        if graph.binding[head] == EVENT:
+            source = int(graph.edges.source[graph.bound_by[head]])
+            self.edges.append(_Edge(WAIT, row, int(works.end[source]), start))
+            return False, source, int(works.end[source])
+        self.edges.append(_Edge(UNKNOWN, row, graph.window.begin, start))
+        return False, -1, 0
+
+
+def _ranges(first: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """The numbers first, first + 1, … of each of several ranges, and which range each belongs to."""
+    of = np.repeat(np.arange(len(first)), count)
+    within = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count)
+    return first[of] + within, of
+
+
+def _host_pieces(graph: Graph, runs: list[_Run]) -> tuple[Ints, ...]:
+    runs = [run for run in runs if run.end > run.begin]
+    if not runs:
+        return _nothing()
+    host = graph.host
+    _, thread, _, begin, end = (np.array(part, np.int64) for part in zip(*runs, strict=True))
+    first, last = host.at(thread, begin), host.at(thread, end - 1)
+    stretch, of = _ranges(first, last - first + 1)
+    owner = host.owner[stretch]
+    kind = np.where(owner >= 0, HOST, IDLE)
+    return kind, owner, np.maximum(host.start[stretch], begin[of]), np.minimum(host.end[stretch], end[of])
+
+
+def _device_pieces(graph: Graph, runs: list[_Run]) -> tuple[Ints, ...]:
+    """Works of each run, up to the start of the next where they overlap, and the gaps between them."""
+    if not runs:
+        return _nothing()
+    works = graph.works
+    _, first, last, _, until = (np.array(part, np.int64) for part in zip(*runs, strict=True))
+    at, of = _ranges(first, last - first + 1)
+    is_last = at == last[of]
+    following = np.where(is_last, until[of], works.start[np.minimum(at + 1, len(works) - 1)])
+    end = np.minimum(works.end[at], following)
+    after = at[~is_last] + 1
+    gaps = (np.full(len(after), GAP), works.row[after], end[~is_last], following[~is_last])
+    pieces = (works.kind[at].astype(np.int64), works.row[at], works.start[at], end)
+    return tuple(np.concatenate(pair) for pair in zip(pieces, gaps, strict=True))
+
+
+def _framed(trace: Trace, kind: Ints, row: Ints, begin: Ints, end: Ints) -> pd.DataFrame:
+    events = trace.events
+    known = row >= 0
+    place = np.where(known, row, 0)
+    frame = pd.DataFrame(
+        {
+            "kind": pd.Categorical.from_codes(kind.astype(np.int8), categories=pd.Index(PIECES, dtype="str")),
+            "event": pd.arrays.IntegerArray(place, ~known),
+            "start": begin,
+            "end": end,
+            "dur_ns": end - begin,
+        }
+    )
+    for name in ("name", "device", "stream", "pid", "tid"):
+        frame[name] = events[name].array.take(row, allow_fill=True) if len(row) else events[name].array[:0]
+    return frame

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.summary import summarize
+from cudalens.analysis.summary import wall_ns
 from cudalens.analysis.work import KINDS, device_work
 from cudalens.errors import TraceError
 from cudalens.frames import Ranks, Trace, is_category
@@ -164,7 +164,7 @@ class _Units:
         if not by_step:
             self.n, self.labels = 1, [None]
             self.of = np.zeros(len(events), np.int64)
-            self.wall = np.array([summarize(trace).wall_ns], np.float64)
+            self.wall = np.array([wall_ns(trace)], np.float64)
             self.start = np.array([np.iinfo(np.int64).min])
             self.end = np.array([np.iinfo(np.int64).max])
             return

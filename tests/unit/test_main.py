@@ -79,6 +79,52 @@ class TestConvert:
         assert not list(tmp_path.iterdir())
 
 
+class TestFormats:
+    @pytest.mark.parametrize(
+        ("name", "options", "written"),
+        [
+            ("x.speedscope.json", [], "x.speedscope.json"),
+            ("x.folded", ["--weight", "self", "--by", "module"], "x.folded"),
+            ("x.txt", ["--format", "collapsed"], "x.txt"),
+            ("x.parquet", [], "x.parquet"),
+            ("folder", ["--format", "parquet"], "folder/events.parquet"),
+            ("folder", ["--format", "csv"], "folder/events.csv"),
+            ("folder", ["--format", "hta"], "folder/rank-0.json.gz"),
+        ],
+    )
+    def test_every_format(self, saved, tmp_path, capsys, name, options, written):
+        assert main(["convert", str(saved), "-o", str(tmp_path / name), *options]) == 0
+        assert f"Wrote {tmp_path / name} (" in capsys.readouterr().out
+        assert (tmp_path / written).stat().st_size > 0
+
+    def test_the_longest_suffix_decides(self, saved, tmp_path):
+        assert main(["convert", str(saved), "-o", str(tmp_path / "x.speedscope.json")]) == 0
+        assert "speedscope" in json.loads((tmp_path / "x.speedscope.json").read_bytes())["$schema"]
+
+    def test_options_of_another_format_are_refused(self, saved, tmp_path, capsys):
+        assert main(["convert", str(saved), "-o", str(tmp_path / "x.json"), "--weight", "host"]) == 1
+        assert "collapsed stacks alone" in capsys.readouterr().err
+
+    def test_help_lists_them(self, capsys):
+        with pytest.raises(SystemExit):
+            main(["convert", "--help"])
+        said = " ".join(capsys.readouterr().out.split())
+        assert all(name in said for name in ("speedscope", "collapsed", "parquet", "csv", "hta", ".folded"))
+
+
+class TestCompare:
+    def test_prints_the_answer_and_writes_a_page(self, saved, tmp_path, capsys):
+        assert main(["compare", str(saved), f"{saved},{saved}", "-o", str(tmp_path / "x.html")]) == 0
+        said = capsys.readouterr().out
+        assert said.startswith("no change: ")
+        assert "1 and 2 runs; medians" in said
+        assert (tmp_path / "x.html").read_text().startswith("<!doctype html>")
+
+    def test_refuses_what_is_no_trace(self, saved, tmp_path, capsys):
+        assert main(["compare", str(saved), str(tmp_path / "none")]) == 1
+        assert "none" in capsys.readouterr().err
+
+
 class TestRefusals:
     @pytest.mark.parametrize("content", [None, b"", b"not a trace", b"{}"])
     def test_one_line_on_stderr_and_exit_code_1(self, tmp_path, content):

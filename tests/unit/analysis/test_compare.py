@@ -19,7 +19,7 @@ def run(steps, *, name="run", source="cuda", memory=None, **info):
     """A Trace of `steps`, each a list of (op, host ns, kernel or None, device ns); a step with no number is a run."""
     rows, at, correlation = [], T0, 0
     for number, ops in enumerate(steps):
-        start = at
+        start, first = at, len(rows)
         for op, host, kernel, device in ops:
             correlation += 1
             rows.append((op, "cpu_op", at, host, 1, None, None))
@@ -27,7 +27,7 @@ def run(steps, *, name="run", source="cuda", memory=None, **info):
                 rows.append(("cudaLaunchKernel", "cuda_runtime", at, host // 2, 1, None, correlation))
                 rows.append((kernel, "kernel", at + host, device, None, 0, correlation))
             at += host + device
-        rows.append((f"ProfilerStep#{number}", "user_annotation", start, at - start, 1, None, None))
+        rows.insert(first, (f"ProfilerStep#{number}", "user_annotation", start, at - start, 1, None, None))
     names, cats, ts, dur, tid, device, corr = zip(*rows, strict=True)
     columns = {"name": pd.Categorical(names), "cat": pd.Categorical(cats), "ts": np.array(ts), "dur": np.array(dur)}
     columns |= {"tid": pd.array(tid, dtype="Int64"), "pid": pd.array(tid, dtype="Int64")}

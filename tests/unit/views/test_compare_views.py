@@ -1,0 +1,154 @@
+"""A comparison in words, as a page and as a figure."""
+
+import re
+
+import pandas as pd
+import pytest
+from sample_traces import HOSTILE, LONG_KERNEL, gpu_trace
+
+import cudalens
+from cudalens.errors import OutputError
+from cudalens.frames import RunInfo, Trace
+from cudalens.views import compare_text
+from cudalens.views.compare import BETTER, UNSURE, WORSE, compare, style_text
+
+
+def slower(trace, factor, **info):
+    """`trace` with all times multiplied."""
+    events = trace.events
+    start = int(events["ts"].min())
+    times = {"ts": start + (events["ts"] - start) * factor, "dur": events["dur"] * factor}
+    times["self_dur"] = events["self_dur"] * factor
+    return trace.replace(events=events.assign(**times), info=trace.info.replace(**info))
+
+
+class TestVerdict:
+    def test_slower(self):
+        found = compare(gpu_trace(6), slower(gpu_trace(6), 2, name="twice"))
+        assert found.verdict.startswith("twice is 100 % slower (900 µs → 1.80 ms a step, 95 % interval 100 to 100 %)")
+        assert "most from ampere_sgemm_128x64_tn (+" in found.verdict
+
+    def test_faster(self):
+        found = compare(slower(gpu_trace(6), 2, name="twice"), gpu_trace(6))
+        assert found.verdict.startswith("cell-3 is 50 % faster (1.80 ms → 900 µs a step, 95 % interval 50 to 50 %)")
+
+    def test_much_slower_is_said_in_times(self):
+        found = compare(gpu_trace(6), slower(gpu_trace(6), 10, name="slow"))
+        assert (
+            "slow is slower, 10 times as long (900 µs → 9.00 ms a step, 95 % interval 10 to 10 times)" in found.verdict
+        )
+
+    def test_no_change(self):
+        assert compare(gpu_trace(4), gpu_trace(4)).verdict == "no change: 900 µs a step in both"
+
+    def test_unknown_noise(self):
+        verdict = compare(gpu_trace(1), slower(gpu_trace(1), 2, name="b")).verdict
+        assert verdict.startswith(
+            "b took 100 % more time (900 µs → 1.80 ms a step), but noise is unknown: each side has"
+        )
+        assert "cell-3 has one step" in compare(gpu_trace(1), slower(gpu_trace(5), 2, name="b")).verdict
+
+    def test_simulated_times_say_so(self):
+        model = slower(gpu_trace(4), 1, name="model", source="virtual:h100")
+        assert compare(model, model).verdict.startswith("[simulated: h100] no change")
+        mixed = compare(model, gpu_trace(4))
+        assert mixed.verdict.startswith("[model is simulated (h100), the other was measured] ")
+        assert "'model' is simulated and 'cell-3' was measured" in str(mixed)
+
+    def test_memory_is_told(self):
+        a, b = gpu_trace(4), gpu_trace(4)
+        b = b.replace(memory=b.memory.assign(allocated_bytes=b.memory["allocated_bytes"] * 4))
+        found = compare(a, b)
+        assert "peak memory 4.00 MiB → 16.0 MiB (cuda:0)" in found.verdict
+        assert "no change" in found.verdict
+
+
+class TestText:
+    def test_changes_stand_in_tables(self):
+        renamed = str(compare(gpu_trace(5), slower(gpu_trace(5, kernel="hopper"), 2, name="b")))
+        assert "ampere_sgemm_128x64_tn → hopper" in renamed
+        text = str(compare(gpu_trace(5), slower(gpu_trace(5, mm="aten::bmm"), 2, name="b")))
+        assert re.search(r"^aten::bmm +device .*added +0 → 1$", text, re.MULTILINE)
+        assert re.search(r"^aten::copy_ +host .*\+100 % +1$", text, re.MULTILINE)
+
+    def test_nothing_but_the_answer_where_nothing_changed(self):
+        text = str(compare(gpu_trace(5), gpu_trace(5)))
+        assert len(text.splitlines()) == 2
+        assert "5 and 5 steps; medians" in text
+
+    def test_names_that_are_the_same_are_told_apart(self):
+        found = compare(gpu_trace(2), gpu_trace(2))
+        assert compare_text.names(found.differences) == ("cell-3 (a)", "cell-3 (b)")
+
+    def test_long_tables_are_cut_and_counted(self):
+        found = compare(gpu_trace(3), gpu_trace(3, mm="x"))
+        rows = [("name", "where", "1", "2", "3", "4", "5", "6")] * (compare_text.MAX_ROWS + 3)
+        assert len(compare_text.rows_of(found.differences, "ops")) < len(rows)
+
+
+class TestPage:
+    @pytest.fixture
+    def page(self):
+        return compare(gpu_trace(5), slower(gpu_trace(5, mm=HOSTILE, kernel=HOSTILE), 2, name=HOSTILE))._repr_html_()
+
+    def test_foreign_text_is_escaped(self, page):
+        assert "<img" not in page
+        assert "</script>" not in page
+        assert "&lt;img" in page
+
+    def test_stands_alone(self):
+        page = compare(gpu_trace(5), slower(gpu_trace(5), 2, name="b"))._repr_html_()
+        assert not re.search(r"(src|href)=|@import|url\(", page)
+        assert style_text() in page
+
+    def test_both_timelines_are_on_one_axis(self):
+        page = compare(gpu_trace(5), slower(gpu_trace(5), 2, name="b"))._repr_html_()
+        picture = page[page.index("<svg") : page.index("</svg>")]
+        assert "a: cell-3" in picture
+        assert "b: b" in picture
+        ends = [
+            float(x) for x in re.findall(r'd="M([\d.]+) \d+V\d+" stroke="currentColor" stroke-opacity="\.6"', picture)
+        ]
+        assert (ends[0] - 170) * 2 == pytest.approx(ends[1] - 170, abs=1)
+
+    def test_is_written_whole_or_not_at_all(self, tmp_path):
+        found = compare(gpu_trace(3), slower(gpu_trace(3), 2, name="<b>"))
+        text = found.to_html(tmp_path / "x.html").read_text()
+        assert text.startswith("<!doctype html>")
+        assert "<title>&lt;b&gt; against cell-3</title>" in text
+        assert "prefers-color-scheme: dark" in text
+        with pytest.raises(OutputError):
+            found.to_html(tmp_path / "missing" / "x.html")
+
+    def test_without_events(self):
+        trace = gpu_trace(2)
+        memory = trace.memory.assign(event=pd.array([None] * len(trace.memory), dtype="Int64"))
+        memory = Trace(RunInfo(name="x", source="cpu"), memory=memory)
+        assert "<svg" not in compare(memory, memory)._repr_html_()
+
+
+class TestFigure:
+    def test_bars_are_the_changes(self):
+        a, b = gpu_trace(5), slower(gpu_trace(5), 2, name="b")
+        drawn = compare(a, b).figure()
+        (bar,) = drawn.data
+        assert (bar.type, bar.marker.color, bar.name) == ("bar", WORSE, "more")
+        assert sorted(bar.x) == pytest.approx([0.02, 0.03, 0.402])
+        assert LONG_KERNEL[:40] in " ".join(bar.text)
+        assert "slower" in drawn.layout.title.text
+
+    def test_through_the_trace(self):
+        a, b = gpu_trace(5), slower(gpu_trace(5), 2, name="b")
+        assert b.figure("compare", other=a).data[0].marker.color == BETTER
+        assert gpu_trace(1).figure("compare", other=slower(gpu_trace(1), 2)).data[0].marker.color == UNSURE
+        assert not a.figure("compare", other=a).data
+        with pytest.raises(ValueError, match="expected one of"):
+            a.figure("compare", other=b, by="colour")
+
+
+def test_the_frames_are_copies():
+    found = cudalens.compare(gpu_trace(3), gpu_trace(3))
+    ops = found.ops
+    ops["mine"] = 1
+    assert "mine" not in found.ops
+    assert list(found.modules.columns) == list(found.ops.columns)

@@ -58,9 +58,9 @@ def kernel_sequences(
 
     Kernels of a stream stand in order of start; copies and sets are left out and interrupt nothing. Occurrences are
     counted from the left so that none overlaps another of the same sequence. A sequence is left out where a longer one
-    (within `length`) holds every place at which it stands, overlapping ones included: it is not maximal. It is left
-    out, too, where more than half of the kernels of its occurrences stand in those of costlier rows: a loop's body would
-    else come once for each kernel that it may begin with.
+    (within `length`) holds every place at which it stands, overlapping ones included: it is not maximal. And it is left
+    out where more than half of the kernels of its occurrences stand in those of costlier rows: a loop's body would else
+    come once for each kernel that it may begin with.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).

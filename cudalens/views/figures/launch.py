@@ -11,8 +11,7 @@ import plotly.graph_objects as go
 from cudalens.analysis.launch import launch_statistics
 from cudalens.frames import Ranks, Trace
 from cudalens.views import units
-from cudalens.views.figures.style import MAX_POINTS, Mode, finished, group_color, label, nothing
-from cudalens.views.theme import theme
+from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, group_color, label, nothing
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
@@ -27,7 +26,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.
     _points(drawn, shown[short & ~blocked], "launch takes longer than its work", group_color("comm"))
     _points(drawn, shown[blocked], "blocked: the queue was full", group_color("sync"))
     span = [max(int(shown["call_ns"].min()), 100) / 1e3, max(int(shown["call_ns"].max()), 200) / 1e3]
-    line = {"color": theme()[mode]["muted"], "dash": "dot", "width": 1}
+    line = {"color": colors_of(mode)["muted"], "dash": "dot", "width": 1}
     drawn.add_scatter(x=span, y=span, mode="lines", line=line, name="equal", hoverinfo="skip")
     drawn.update_xaxes(title_text="the call on the host, µs", type="log", exponentformat="none")
     drawn.update_yaxes(title_text="its work on the device, µs", type="log", exponentformat="none")

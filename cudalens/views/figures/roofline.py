@@ -11,8 +11,7 @@ import plotly.graph_objects as go
 from cudalens.analysis.roofline import roofline
 from cudalens.frames import Ranks, Trace
 from cudalens.views import units
-from cudalens.views.figures.style import MAX_POINTS, Mode, finished, group_color, label, nothing
-from cudalens.views.theme import theme
+from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, group_color, label, nothing
 
 _GROUPS = ("kernel", "comm", "op", "range", "runtime", "sync")
 
@@ -40,7 +39,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.
         _roofs(drawn, rows, (float(shown["intensity"].min()), float(shown["intensity"].max())), color, label(dtype))
     drawn.update_xaxes(title_text="FLOPs per byte that has to be moved", type="log", exponentformat="none")
     drawn.update_yaxes(title_text="TFLOP/s", type="log", exponentformat="none")
-    drawn.update_layout(hoverlabel_bordercolor=theme()[mode]["line"])
+    drawn.update_layout(hoverlabel_bordercolor=colors_of(mode)["line"])
     return finished(drawn, _title(shown), trace, mode)
 
 

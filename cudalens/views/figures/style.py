@@ -31,7 +31,19 @@ def group_color(key: str) -> str:
 
 def idle_color(mode: Mode) -> str:
     """The colour of what is not there: idle time."""
-    return str(theme()[mode]["line"])
+    return str(colors_of(mode)["line"])
+
+
+def colors_of(mode: Mode) -> dict[str, Any]:
+    """The plain colours of light or dark by their name in the theme.
+
+    Raises:
+        ValueError: `mode` is neither.
+    """
+    if mode not in ("light", "dark"):
+        raise ValueError(f"mode={mode!r} is unknown; there are 'light' and 'dark'")
+    colors: dict[str, Any] = theme()[mode]
+    return colors
 
 
 def label(text: Any, width: int = 46) -> str:
@@ -69,27 +81,21 @@ def bars(
 
 
 def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *, rows: int | None = None) -> go.Figure:
-    """Give a figure its title (plain text), colours and size; `rows` is its number of horizontal bars.
-
-    Raises:
-        ValueError: `mode` is neither light nor dark.
-    """
-    if mode not in ("light", "dark"):
-        raise ValueError(f"mode={mode!r} is unknown; there are 'light' and 'dark'")
-    colors = theme()[mode]
-    height = 400 if rows is None else 150 + _ROW_PX * max(rows, 2)
+    """Give a figure its title (plain text), colours and size; `rows` is its number of horizontal bars."""
+    colors = colors_of(mode)
+    height = 400 if rows is None else 162 + _ROW_PX * max(rows, 2)
     figure.update_layout(
         template="none",
         barmode="stack",
         bargap=0.25,
-        title={"text": f"<b>{_wrapped(title)}</b>", "x": 0.0, "xref": "container", "pad": {"l": 16}},
+        title={"text": f"<b>{_wrapped(title)}</b>", "x": 0, "y": 1, "yanchor": "top", "pad": {"l": 16, "t": 14}},
         title_font_size=15,
         font={"family": "system-ui, sans-serif", "size": 12, "color": colors["text"]},
         paper_bgcolor=colors["bg"],
         plot_bgcolor=colors["bg"],
         legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom", "traceorder": "normal"},
         hoverlabel={"bgcolor": colors["tip"], "font": {"color": colors["tipText"]}, "align": "left"},
-        margin={"l": 70, "r": 24, "t": 88, "b": 56},
+        margin={"l": 70, "r": 24, "t": 100, "b": 56},
         height=height,
         showlegend=len(figure.data) > 1,
     )

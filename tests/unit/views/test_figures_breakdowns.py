@@ -1,0 +1,77 @@
+"""The figures of the breakdowns: what they say, and that foreign names stay text."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "analysis"))
+
+from made_traces import NCCL, host, launch, trace_of, work
+
+from cudalens.analysis import Ceilings
+from cudalens.frames import Ranks
+
+NAMES = (
+    "collectives",
+    "communication_overlap",
+    "idle_causes",
+    "idle_time",
+    "kernel_breakdown",
+    "kernel_sequences",
+    "launch_statistics",
+    "launch_summary",
+    "memcpy_bandwidth",
+    "op_breakdown",
+    "queue_lengths",
+    "roofline",
+    "temporal_breakdown",
+)
+EVIL = "<b onmouseover=alert(1)>gemm</b>"
+
+
+def busy_trace(source="cuda"):
+    rows = []
+    for i in range(1, 9):
+        at = 10_000 * i
+        rows += [host(at, 900, EVIL, shapes="[[8,8],[8,8]]", dtypes='["float","float"]', flops=1024)]
+        rows += [launch(at + 10, 500, i), work(at + 600, 2000 + i, EVIL, call=i)]
+        rows += [work(at + 3000, 900, NCCL, stream=20, collective="allreduce"), work(at + 4000, 300, "Memset (Device)")]
+    rows.append(work(95_000, 500, "Memcpy HtoD (Pinned -> Device)", num_bytes=4096))
+    trace = trace_of(rows)
+    return trace.replace(info=trace.info.replace(source=source))
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_figure_draws_with_the_basic_bundle_and_escapes_names(name, mode):
+    drawn = busy_trace().figure(name, mode=mode)
+    assert {trace.type for trace in drawn.data} <= {"scatter", "bar", "pie"}
+    assert len(drawn.data) > 0
+    assert drawn.layout.title.text
+    assert "<b onmouseover" not in json.dumps(drawn.to_plotly_json(), default=lambda x: x.tolist(), ensure_ascii=False)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_empty_traces_ranks_and_simulated_times(name):
+    empty = trace_of([])
+    assert "No" in empty.figure(name).layout.title.text
+    ranks = Ranks({0: busy_trace(), 3: busy_trace()}, name="job")
+    from cudalens.views.figures import figure
+
+    assert figure(ranks, name).layout.title.text
+    simulated = busy_trace("virtual:h100").figure(name)
+    assert [note.text for note in simulated.layout.annotations] == ["simulated time"]
+
+
+def test_titles_say_the_answer():
+    trace = busy_trace()
+    assert "idle" in trace.figure("temporal_breakdown").layout.title.text
+    assert "host was busy" in trace.figure("idle_causes").layout.title.text
+    assert "were not recorded" in trace.figure("collectives").layout.title.text
+    roofs = Ceilings({"float32": 1e12}, 1e12, "made up")
+    assert "of their roof" in trace.figure("roofline", ceilings=roofs).layout.title.text
+    assert "ceilings are not known" in trace.figure("roofline").layout.title.text
+    with pytest.raises(ValueError, match="mode='blue' is unknown"):
+        trace.figure("idle_time", mode="blue")

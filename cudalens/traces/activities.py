@@ -174,9 +174,10 @@ class Activities:
 
     def _shared(self, column: str, texts: Texts) -> Ints:
         codes = self._codes.setdefault(column, Codes())
-        used = np.unique(texts.codes)
+        is_used = np.zeros(len(texts.values) + 1, bool)
+        is_used[texts.codes] = True  # code -1, missing, is the place behind the last text
         table = np.full(len(texts.values) + 1, -1, np.int64)
-        for i in used[used >= 0].tolist():
+        for i in np.flatnonzero(is_used[:-1]).tolist():
             table[i] = codes[texts.values[i]]
         shared: Ints = table[texts.codes]
         return shared

@@ -8,8 +8,7 @@ Written as ``aten::mm, seq = 12, op_id = 40, sizes = [[2, 3], [3, 4]], input_op_
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _TAIL: Final = re.compile(
     r"^(?P<name>.+?)"
@@ -26,8 +25,7 @@ _RANGES: Final = ("FSDP::", "FSDP2::", "nccl:", "c10d::", "gloo:", "ProfilerStep
 """Ranges that torch itself opens with `record_function`: no operators, whatever they look like."""
 
 
-@dataclass(frozen=True)
-class OpText:
+class OpText(NamedTuple):
     """What the text of a range tells.
 
     Attributes:
@@ -49,16 +47,16 @@ def parse(text: str) -> OpText:
     """The parts of an NVTX range's text; a text that ``emit_nvtx`` did not write is a range of the user's."""
     if ", " not in text or len(text) > _MAX_LENGTH or (found := _TAIL.match(text)) is None:
         return OpText(text)
-    if not any(found[part] for part in ("stashed", "seq", "op_id", "sizes")):
+    name, stashed, seq, op_id, sizes = found.groups()
+    seq = stashed or seq
+    if seq is op_id is sizes is None:
         return OpText(text)
-    seq = found["stashed"] or found["seq"]
-    name = found["name"]
     return OpText(
         name,
-        "cpu_op" if _is_operator(name, seq is not None or found["sizes"] is not None) else "user_annotation",
+        "cpu_op" if _is_operator(name, seq is not None or sizes is not None) else "user_annotation",
         None if seq is None else int(seq),
-        None if found["op_id"] is None else int(found["op_id"]),
-        found["sizes"].replace(" ", "") if found["sizes"] else None,
+        None if op_id is None else int(op_id),
+        sizes.replace(" ", "") if sizes else None,
     )
 
 

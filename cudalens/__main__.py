@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import cudalens
 from cudalens import _formats
-from cudalens.errors import CudalensError, OutputError
+from cudalens.errors import AssertionFailed, AssertionSyntaxError, CudalensError, OutputError
 
 if TYPE_CHECKING:
     from cudalens.device.inventory import Devices
@@ -34,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return arguments.run(arguments) or 0
+    except (AssertionFailed, AssertionSyntaxError) as error:
+        return _refuse(str(error), keeps_lines=True)
     except CudalensError as error:
         return _refuse(str(error))
     except BrokenPipeError:  # `cudalens summary … | head` has read enough
@@ -44,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _INTERRUPTED
 
 
-def _refuse(message: str) -> int:
-    print(f"cudalens: {' '.join(message.split())}", file=sys.stderr)
+def _refuse(message: str, *, keeps_lines: bool = False) -> int:
+    print(f"cudalens: {message if keeps_lines else ' '.join(message.split())}", file=sys.stderr)
     return 1
 
 
@@ -57,7 +59,15 @@ def _parser() -> argparse.ArgumentParser:
     report = _verb(verbs, "report", _report, "write one offline HTML file that shows a trace")
     report.add_argument("-o", "--output", metavar="FILE", required=True, help="the HTML file to write")
     report.add_argument("--title", help="title of the page (default: the name of the run)")
-    _verb(verbs, "summary", _summary, "print the verdict and the largest costs")
+    summary = _verb(verbs, "summary", _summary, "print the verdict and the largest costs")
+    summary.add_argument(
+        "--assert",
+        dest="assertions",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help='exit with 1 where this does not hold, as in "idle < 20%%"; may be given several times',
+    )
     check = _verb(verbs, "check", _check, "say how far a trace can be trusted; exit code 1 where it is partial")
     check.add_argument("--no-repair", action="store_true", help="check the rows as they are, put nothing right")
     check.add_argument("--json", action="store_true", help="print JSON")
@@ -95,7 +105,13 @@ def _report(arguments: argparse.Namespace) -> None:
 
 
 def _summary(arguments: argparse.Namespace) -> None:
-    print(_load(arguments.trace).summary())
+    from cudalens.analysis.assertions import parse_assertion
+
+    assertions = [parse_assertion(text) for text in arguments.assertions]  # refused before a large file is read
+    trace = _load(arguments.trace)
+    print(trace.summary())
+    if assertions:
+        cudalens.check(trace, *assertions)
 
 
 def _check(arguments: argparse.Namespace) -> int:

@@ -123,6 +123,39 @@ class Overhead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return 100 * (self.profiled_ns - self.unprofiled_ns) / self.unprofiled_ns
 
 
+class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a run compares with earlier ones of its series.
+
+    Attributes:
+        value_ns: What is compared: the mean length of its steps, or the measured window without steps, ns.
+        median_ns: Median of the earlier runs.
+        low_ns: Lower end of the band that they lie in: three standard deviations by their median absolute deviation, a
+            twentieth of the median at least, and every one of them.
+        high_ns: Its upper end.
+        num_runs: How many earlier runs these are.
+        is_of_steps: Whether steps are compared.
+        has_other_code: Whether the cell's source differs from that of the last one.
+    """
+
+    value_ns: int
+    median_ns: int
+    low_ns: int
+    high_ns: int
+    num_runs: int
+    is_of_steps: bool = False
+    has_other_code: bool = False
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it lies in the band, so that nothing can be said."""
+        return self.low_ns <= self.value_ns <= self.high_ns
+
+    @property
+    def change_pct(self) -> float:
+        """By how much it is longer than the median, per cent of that; negative where it is shorter."""
+        return 100 * (self.value_ns - self.median_ns) / self.median_ns if self.median_ns else 0.0
+
+
 class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What ran, where, when, with which versions and options.
 
@@ -147,6 +180,7 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         problems: Damage that the reader survived.
         judged: What the stream-race sanitizer looked at; None where none was on.
         trust: How far the trace can be trusted; None where nobody has checked it.
+        standing: How it compares with earlier runs; None where there are too few, or nobody has compared it.
         overhead: What profiling cost the code, measured by running it again without; None where it was not measured.
         extra: What a file told that no frame holds, as JSON text by name (a snapshot's ``allocator_settings``, say).
     """
@@ -172,6 +206,7 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     judged: Judged | None = None
     trust: Trust | None = None
     overhead: Overhead | None = None
+    standing: Standing | None = None
     extra: dict[str, str] = {}
 
     @property

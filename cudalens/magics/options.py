@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
 
 from cudalens.magics.arguments import Table, count, flag, identifier, path, rate, value
+
+if TYPE_CHECKING:
+    from cudalens.analysis.assertions import Assertion
 
 MAGIC: Final = "%%cudaprofile"
 
@@ -39,6 +42,8 @@ class Options:
         html: Where the offline report goes, or None.
         save: Where the Trace goes, or None.
         chrome: Where the Chrome trace goes, or None.
+        assertions: What has to hold on the Trace, or the cell fails.
+        history: File in which past runs are kept for this one, or None.
         no_raise_error: Show an exception of the cell without raising it.
     """
 
@@ -61,6 +66,8 @@ class Options:
     save: Path | None = None
     chrome: Path | None = None
     no_raise_error: bool = False
+    assertions: tuple[Assertion, ...] = ()
+    history: Path | None = None
 
     @property
     def is_looped(self) -> bool:
@@ -110,6 +117,15 @@ ARGUMENTS: Final = (
     value("--html", metavar="FILE", type=path, help="Also write the view as one offline HTML file."),
     value("--save", metavar="FILE", type=path, help="Also save the Trace (.cudalens), for cudalens.load."),
     value("--chrome", metavar="FILE", type=path, help="Also write a Chrome trace (.json or .json.gz), for Perfetto."),
+    value(
+        "--assert",
+        dest="assertions",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help='Fail the cell where this does not hold, as in "idle < 20%%"; may be given several times.',
+    ),
+    value("--history", metavar="FILE", type=path, help="Compare with the past runs in FILE, and keep this one there."),
     flag("--no-raise-error", help="Show an exception of the cell, but carry on as if there were none."),
 )
 
@@ -124,11 +140,25 @@ def parse(line: str) -> Options:
     Raises:
         UsageError: An option is unknown, lacks its value, or has a wrong one; the message ends with the usage.
     """
-    options = Options(**_TABLE.parse(line))
+    asked = _TABLE.parse(line)
+    options = Options(**asked | {"assertions": _read(asked["assertions"])})
     paths = list(options.outputs.values())
     if twice := next((file for file in paths if paths.count(file) > 1), None):
         raise _TABLE.refusal(f"two outputs go to the same file {twice}")
     return options
+
+
+def _read(texts: list[str]) -> tuple[Assertion, ...]:
+    """The assertions, read before the cell runs."""
+    if not texts:
+        return ()
+    from cudalens.analysis.assertions import parse_assertion
+    from cudalens.errors import AssertionSyntaxError
+
+    try:
+        return tuple(map(parse_assertion, texts))
+    except AssertionSyntaxError as error:
+        raise UsageError(f"{MAGIC}: {error}\nThe cell has not run.") from None
 
 
 def check_outputs(options: Options) -> None:

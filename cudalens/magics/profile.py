@@ -15,7 +15,10 @@ from cudalens.magics.options import MAGIC, documented, usage
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_LINE_USAGE = "usage: %cudaprofile list | show NAME | diff A B   (and %%cudaprofile on top of a cell to profile it)"
+_LINE_USAGE = (
+    "usage: %cudaprofile list | show NAME | diff A B | history [on [FILE] | off]   "
+    "(and %%cudaprofile on top of a cell to profile it)"
+)
 
 
 @magics_class
@@ -50,12 +53,33 @@ class CudaprofileMagics(Magics):
                 print(runs)  # noqa: T201
             case ["show", name] if name in runs:
                 display(self._user_shell, runs[name])
+            case ["history", *rest]:
+                self._history(rest[0] if rest else "")
             case ["diff", *rest]:
                 self._diff(rest[0] if rest else "")
             case ["show", name]:
                 raise UsageError(f"%cudaprofile: there is no run {name!r}; there are: {', '.join(runs) or 'none'}")
             case _:
                 raise UsageError(f"%cudaprofile: what is {line!r}?\n{_LINE_USAGE}\n\n{usage()}")
+
+    def _history(self, line: str) -> None:
+        from cudalens import history
+        from cudalens.errors import HistoryError
+        from cudalens.views.history_text import history_text
+
+        match line.split(maxsplit=1):
+            case []:
+                display(self._user_shell, history_text(history.table(), history.where()))
+            case ["on", *file]:
+                try:
+                    path = history.on(file[0].strip("\"'") if file else None)
+                except HistoryError as error:
+                    raise brief(error) from None
+                print(f"Summaries of profiled cells are kept in {path}.")  # noqa: T201
+            case ["off"]:
+                history.off()
+            case _:
+                raise UsageError(f"%cudaprofile history: what is {line!r}? Expected nothing, on [FILE] or off.")
 
     def _diff(self, line: str) -> None:
         from cudalens.compared import compare

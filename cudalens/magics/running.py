@@ -13,6 +13,7 @@ from cudalens.magics.options import MAGIC, Options, check_outputs, parse
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cudalens.frames import Trace
     from cudalens.measured import PlainRuns
     from cudalens.session import profile
 
@@ -127,7 +128,7 @@ class CellRun(CellBlock):
             if self._progress is not None:
                 self._progress.close()
         if error is None:
-            return False
+            return self._check()
         goes_on = self._options.no_raise_error and isinstance(error, Exception)
         if not (goes_on and self._options.output):  # then it is the value of the cell, and shown as such
             self._show()  # what was recorded until then stands above the traceback
@@ -135,6 +136,37 @@ class CellRun(CellBlock):
             return False
         self._shell.showtraceback((type(error), error, trail), tb_offset=0)
         return True
+
+    def _deliver(self, trace: Trace) -> None:
+        """Compare the Trace with past runs, and put it where it was asked for."""
+        from cudalens import history
+        from cudalens.session import runs
+
+        compared, problem = history.kept(trace, self._options.history)
+        if problem is not None:
+            complain(f"{MAGIC}: the run is not in the history: {problem}")
+        self.trace = runs.add(compared) if compared is not trace else trace
+        super()._deliver(self.trace)
+
+    def _check(self) -> bool:
+        """Fail the cell where an assertion does not hold, with what it shows above the failure."""
+        if not self._options.assertions or self.trace is None:
+            return False
+        from cudalens.analysis.assertions import check
+        from cudalens.errors import AssertionFailed
+
+        try:
+            check(self.trace, *self._options.assertions)
+        except AssertionFailed as failure:
+            if self._options.no_raise_error:
+                complain(str(failure))
+                return False
+            if not self._options.quiet:
+                self.output()
+                self._is_shown = False
+            self._show()
+            raise brief(failure) from None
+        return False
 
     def _start(self) -> None:
         from cudalens.session import profile
@@ -174,7 +206,8 @@ class CellRun(CellBlock):
     @property
     def _is_trace_wanted(self) -> bool:
         """Whether the user asked for the Trace by name or as a file, and not only to look at."""
-        return bool(self._options.output or self._options.var or self._options.outputs)
+        options = self._options
+        return bool(options.output or options.var or options.outputs or options.assertions or options.history)
 
     def _take(self) -> None:
         assert self._profile is not None
@@ -185,7 +218,7 @@ class CellRun(CellBlock):
         elif self._is_trace_wanted:
             complain(
                 f"{MAGIC}: this run is a range of the run around it and has no Trace of its own; "
-                f"-o, -v, --html, --save and --chrome belong on the outer one."
+                f"-o, -v, --html, --save, --chrome, --assert and --history belong on the outer one."
             )
 
 

@@ -221,6 +221,7 @@ def _profile(trace: Trace, result: Summary) -> list[str]:
     work = [*trust_text.overhead(trace.info), *work]
     dearest = findings_text.verdict(trace)
     answer = f"{_busy(result)}: {dearest}" if dearest else _busy(result)
+    answer = ", ".join(part for part in (answer, _standing(trace.info)) if part)
     return [answer, _largest(result), syncs_text.verdict(trace), _work(result), *work]
 
 
@@ -233,6 +234,20 @@ def _busy(result: Summary) -> str:
         return wall
     who = "GPU" if is_device else "CPU ops"
     return f"{wall}, {who} busy {units.percent(100 * busy / result.wall_ns)}"
+
+
+def _standing(info: RunInfo) -> str:
+    """``18 % slower than the last 3 runs (12.1 ms)``; "" where it lies in the band of the earlier ones."""
+    standing = info.standing
+    if standing is None or standing.is_within:
+        return ""
+    word = "slower" if standing.change_pct > 0 else "faster"
+    what = " a step" if standing.is_of_steps else ""
+    code = " of other code" if standing.has_other_code else ""
+    return (
+        f"{units.percent(abs(standing.change_pct))} {word}{what} than the last {standing.num_runs} runs{code} "
+        f"({units.duration(standing.median_ns)})"
+    )
 
 
 def _largest(result: Summary) -> str:

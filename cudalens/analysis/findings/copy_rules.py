@@ -47,7 +47,7 @@ def pageable(scene: Scene) -> Iterator[Finding]:
     moved = scene.ints("num_bytes")[rows]
     total, busy = int(moved[moved > 0].sum()), int((scene.end - scene.ts)[rows].sum())
     cost = scene.exposed(scene.is_work(rows))
-    moved_text = f" ({units.size(total)}, {total / busy:.1f} GB/s)" if total and busy else ""
+    moved_text = f" ({units.size(total)}, {total / busy:.1f} GB/s)" if total >= _SMALL_BYTES and busy else ""
     is_to_device = _goes_to_device(scene, rows)
     way = "to" if is_to_device else "from"
     what = (

@@ -50,7 +50,7 @@ CALLS = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(CALLS)
 def test_operators_and_what_they_launched(program):
     rows, wanted, at = [], {}, 0

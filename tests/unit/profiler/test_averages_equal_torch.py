@@ -1,0 +1,193 @@
+"""Averages by shapes and stacks, FLOPs, memory and totals against torch's own averages of the very same runs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from programs import asynchronous, mlp_training, nested_same_name, recorded, threaded_autograd, transformer_step
+from torch.profiler import record_function
+
+from cudalens.analysis import key_averages, total_average
+from cudalens.frames import RunInfo, Trace
+from cudalens.profiler import ProfilerOptions
+
+EVERYTHING = {"shapes": True, "flops": True, "stacks": True, "modules": True, "cpu_only": True}
+
+
+def options(**more) -> ProfilerOptions:
+    """torch fills in stacks in verbose runs alone."""
+    return ProfilerOptions(**(EVERYTHING | more), experimental=torch._C._profiler._ExperimentalConfig(verbose=True))
+
+
+def run(program, chosen):
+    program()  # what torch imports and compiles at first is thousands of Python calls
+    frames, peer = recorded(program, chosen)
+    return Trace(RunInfo(name="run", source="cpu"), **frames), peer
+
+
+def torchs(peer, shapes, num_entries) -> Counter:
+    rows = peer.key_averages(group_by_input_shape=shapes, group_by_stack_n=num_entries)
+    return Counter(
+        (
+            row.key,
+            str(row.input_shapes or []) if shapes else "",
+            tuple(row.stack[:num_entries]),
+            row.is_user_annotation,
+            row.count,
+            round(row.cpu_time_total * 1000),
+            round(row.self_cpu_time_total * 1000),
+            row.flops or 0,
+        )
+        for row in rows
+        if row.key not in ("[memory]", "[OutOfMemory]")
+    )
+
+
+def ours(trace, shapes, num_entries) -> Counter:
+    by = ["name", *(["input_shapes"] if shapes else []), *([f"stack:{num_entries}"] if num_entries else [])]
+    averages = key_averages(trace, by=by)
+    return Counter(
+        (
+            row["name"],
+            str(json.loads(row["input_shapes"])) if shapes and isinstance(row["input_shapes"], str) else "[]" * shapes,
+            tuple(row["stack"].split("\n")) if num_entries and isinstance(row["stack"], str) else (),
+            row["cat"] == "user_annotation",
+            row["count"],
+            row["total_ns"],
+            row["self_ns"],
+            0 if row["flops"] is None or row["flops"] != row["flops"] else int(row["flops"]),
+        )
+        for row in averages.astype(object).where(averages.notna(), None).to_dict("records")
+    )
+
+
+def operators(rows: Counter) -> Counter:
+    """Operators and backward functions alone.
+
+    Stacks of the rest differ on purpose: a range's is the caller's, not that of the calls that open it, and the engine's
+    own rows have the forward operator's, as the backward functions within them have.
+    """
+    return Counter(
+        {
+            row: count
+            for row, count in rows.items()
+            if not row[3]
+            and not row[0].startswith(("autograd::engine::", "<built-in", "nn.Module: "))
+            and "): " not in row[0]
+        }
+    )
+
+
+GROUPINGS = [(False, 0), (True, 0), (False, 1), (False, 5), (True, 5), (True, 40)]
+
+
+class Doubled(torch.autograd.Function):
+    """A backward written in Python, whose rows stand within a backward function."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return _twice(grad)
+
+
+def _twice(grad):
+    return grad + grad
+
+
+def python_backward() -> None:
+    x = torch.randn(3, requires_grad=True)
+    Doubled.apply(x.exp()).sum().backward()
+    torch.cat([x, x]).sum()
+    with record_function("aten::add"):
+        torch.ones(2) + 1
+
+
+PROGRAMS = [mlp_training, transformer_step, nested_same_name, threaded_autograd, asynchronous, python_backward]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_every_grouping_equals_torchs_to_the_nanosecond(program):
+    trace, peer = run(program, options())
+    for shapes, num_entries in GROUPINGS:
+        expected, found = torchs(peer, shapes, num_entries), ours(trace, shapes, num_entries)
+        if num_entries:
+            expected, found = operators(expected), operators(found)
+        assert found == expected, (shapes, num_entries)
+        assert len(expected) > 2
+
+
+def square(n):
+    return torch.ones(n, n).square()
+
+
+def product(n):
+    return torch.mm(torch.ones(n, 3), torch.ones(3, n))
+
+
+def joined(n):
+    return torch.cat([torch.ones(n), torch.ones(2)])
+
+
+def trained(n):
+    layer = torch.nn.Linear(n, 2)
+    layer(torch.ones(1, n)).sum().backward()
+
+
+actions = st.recursive(
+    st.tuples(st.sampled_from([square, product, joined, trained]), st.integers(1, 3)),
+    lambda inner: st.tuples(st.sampled_from(["a", "b", "aten::ones"]), st.lists(inner, max_size=3)),
+    max_leaves=8,
+)
+
+
+def perform(action) -> None:
+    what, argument = action
+    if callable(what):
+        what(argument)
+        return
+    with record_function(what):
+        for inner in argument:
+            perform(inner)
+
+
+@given(st.lists(actions, min_size=1, max_size=4))
+@settings(max_examples=12)
+def test_any_program_equals_torch(script):
+    def program():
+        for action in script:
+            perform(action)
+
+    trace, peer = run(program, options(stacks=False, modules=False))
+    for shapes in (False, True):
+        assert ours(trace, shapes, 0) == torchs(peer, shapes, 0)
+    total, expected = total_average(trace).iloc[0], peer.total_average()
+    assert total["count"] == expected.count
+    assert total["total_ns"] == round(expected.cpu_time_total * 1000)
+    assert total["self_ns"] == round(expected.self_cpu_time_total * 1000)
+    assert (0 if total["flops"] is np.nan else int(total["flops"] or 0)) == expected.flops
+
+
+@pytest.mark.parametrize("program", [mlp_training, nested_same_name, python_backward])
+def test_memory_of_one_thread_equals_torchs(program):
+    trace, peer = run(program, ProfilerOptions(memory=True, cpu_only=True))
+    averages = key_averages(trace)
+    found = {
+        (row.name, row.cat == "user_annotation"): (int(row.host_memory_bytes), int(row.self_host_memory_bytes))
+        for row in averages.itertuples()
+    }
+    expected = {
+        (row.key, row.is_user_annotation): (row.cpu_memory_usage, row.self_cpu_memory_usage)
+        for row in peer.key_averages()
+        if row.key != "[memory]"
+    }
+    assert found == expected
+    assert any(total for total, _ in found.values())

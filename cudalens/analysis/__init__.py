@@ -1,14 +1,17 @@
 """Frames in, frames and findings out: pure, without torch, the same for live runs and for files."""
 
 from cudalens.analysis.assertions import Assertion, check, parse_assertion
+from cudalens.analysis.attribution import attribution
 from cudalens.analysis.averages import folded, key_averages, total_average
 from cudalens.analysis.bandwidth import memcpy_bandwidth
 from cudalens.analysis.breakdown import kernel_breakdown, op_breakdown
+from cudalens.analysis.call_tree import call_tree
 from cudalens.analysis.compare import Change, Differences, differences
 from cudalens.analysis.critical_path import CriticalPath, critical_path
 from cudalens.analysis.critical_path_what_if import WhatIf
 from cudalens.analysis.device_time import device_time
 from cudalens.analysis.findings import Finding, findings
+from cudalens.analysis.flame import flame_graph
 from cudalens.analysis.idle import idle_causes, idle_time
 from cudalens.analysis.launch import launch_statistics, launch_summary
 from cudalens.analysis.launch_queue import queue_lengths
@@ -41,9 +44,11 @@ __all__ = [
     "TopCost",
     "TrustReport",
     "WhatIf",
+    "attribution",
     "block_lifetimes",
     "blocks_at",
     "bytes_by_stack",
+    "call_tree",
     "check",
     "collectives",
     "communication_overlap",
@@ -51,6 +56,7 @@ __all__ = [
     "device_time",
     "differences",
     "findings",
+    "flame_graph",
     "folded",
     "fragmentation",
     "idle_causes",

@@ -31,7 +31,7 @@ class CriticalPath:
 
     Attributes:
         frame: A row per piece, in order of time; each begins where the one before it ends. Columns: ``kind`` (see
-            below), ``event`` (row of ``trace.events``, <NA> where no event is concerned), ``start``, ``end``, ``dur_ns``
+            below), ``event`` (row of ``trace.events``, <NA> where none is concerned), ``start``, ``end``, ``dur_ns``
             (the time on the path, ns; of an event that lies on it in part, that part), and of that event ``name``,
             ``device``, ``stream``, ``pid``, ``tid``.
         length_ns: Length of the path: from the begin of the part that was looked at to its last end.

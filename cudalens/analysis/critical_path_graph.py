@@ -284,9 +284,7 @@ def _bind(graph: Graph) -> None:
 
 
 def _typical_lags(works: Works, is_overlapped: Bools) -> tuple[Ints, Ints]:
-    """What a launch and the change from one work to the next usually take, where other causes hide it; at most what
-    there was.
-    """
+    """What a launch and a change of works usually take, where other causes hide it; at most what there was."""
     before, start = works.previous_end, works.start
     launch_room = np.where(works.has_launch, start - works.issued, 0)
     found_empty = works.has_launch & (works.is_first | (before <= works.issued))

@@ -305,9 +305,7 @@ def _event_edges(events: pd.DataFrame, works: Works, queues: _Queues, kind: NDAr
 def _notes(kind: NDArray[np.int8], told: _Told, unknown_waits: int) -> tuple[str, ...]:
     notes = []
     if unknown_waits:
-        notes.append(
-            f"{unknown_waits} waits of streams for CUDA events are not known in detail: such orders of streams are left out"
-        )
+        notes.append(f"{unknown_waits} waits of streams for CUDA events are not known in detail and are left out")
     guessed = int((~told.is_known & np.isin(kind, (_STREAM, _EVENT))).sum())
     if guessed:
         notes.append(f"{guessed} waits of the host name no stream: each is taken to wait for what ended last within it")

@@ -94,16 +94,17 @@ def test_a_path_through_launch_stream_and_wait():
 
 
 def test_what_if_plays_the_change_to_its_end():
-    path = critical_path(trace_of(GPU_BOUND))
+    rows = [row | {"ts": 1000 * row["ts"], "dur": 1000 * row["dur"]} for row in GPU_BOUND]
+    path = critical_path(trace_of(rows))
     # Half as long, a ends at 75 and b at 102; the wait ends 3 later, and 20 are left to do.
-    assert path.what_if(scale={"kernels": 0.5}).length_ns == 75 + 2 + 25 + 3 + 20
+    assert path.what_if(scale={"kernels": 0.5}).length_ns == 1000 * (75 + 2 + 25 + 3 + 20)
     # Without a, b starts when its launch has arrived: after the usual 15.
-    assert path.what_if(scale={"a": 0}).length_ns == 50 + 50 + 3 + 20
-    assert path.what_if(scale={"a": 2}).saved_ns == -100
-    # No call shorter than this one was recorded, so that it is not known to take less without a wait.
-    assert path.what_if(without_syncs=True).saved_ns == 0
+    assert path.what_if(scale={"a": 0}).length_ns == 1000 * (50 + 50 + 3 + 20)
+    assert path.what_if(scale={"a": 2}).saved_ns == -100_000
+    # Without waiting, the call returns after 10; b is then the last to end.
+    assert path.what_if(without_syncs=True).length_ns == 177_000
     # Both as one launch: no gap, and the second call is gone.
-    assert path.what_if(fuse="[ab]").saved_ns == 2
+    assert path.what_if(fuse="[ab]").saved_ns == 2000
 
 
 def test_a_change_that_is_none_or_fits_nothing_is_refused():

@@ -1,0 +1,136 @@
+"""Which module, line, range, operator or step each host row belongs to."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.frames import is_category
+from cudalens.frames.build import STEP_PREFIX
+
+if TYPE_CHECKING:
+    from cudalens.frames import Trace
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+MODULE_PREFIX: Final = "nn.Module: "
+_PYTHON: Final = re.compile(r"^(?P<file>.+)\((?P<line>\d{1,9})\): ", re.DOTALL)
+_LIBRARY: Final = re.compile(
+    r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^(?:torch|<frozen)\b"
+)
+"""Files that are a library's, not the user's."""
+_CELL: Final = re.compile(r"(?:ipykernel_\d+[/\\]\d+\.py|<ipython-input-(?P<number>\d+)-[^>]*>)$")
+
+
+def own_keys(trace: Trace, by: str) -> tuple[Ints, list[str]]:
+    """The key that each row brings itself: its number among the texts, -1 for none; shape (n,)."""
+    events = trace.events
+    names = events["name"].array
+    if by == "op":
+        return _named(events, ("cpu_op",), [str(name) for name in names.categories])
+    if by == "range":
+        texts = [None if name.startswith(STEP_PREFIX) else str(name) for name in names.categories]
+        return _named(events, ("user_annotation",), texts)
+    if by == "module":
+        return _module_keys(events)
+    return _line_keys(trace)
+
+
+def _named(
+    events: pd.DataFrame, categories: tuple[str, ...], texts: list[str | None] | list[str]
+) -> tuple[Ints, list[str]]:
+    """Names of rows of some categories as keys; a name whose text is None is none."""
+    known = [text for text in dict.fromkeys(texts) if text is not None]
+    place = {text: number for number, text in enumerate(known)}
+    of_name = np.array([*(place.get(text, -1) if text is not None else -1 for text in texts), -1], np.int64)
+    key = np.where(is_category(events["cat"].array, categories), of_name[events["name"].array.codes], -1)
+    return key, known
+
+
+def _module_keys(events: pd.DataFrame) -> tuple[Ints, list[str]]:
+    """The ``module`` column; where nothing stands there, the chain of ``nn.Module`` calls around a row."""
+    column = events["module"].array
+    if (column.codes >= 0).any():
+        return column.codes.astype(np.int64), list(column.categories)
+    parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    texts = [
+        name.removeprefix(MODULE_PREFIX) if name.startswith(MODULE_PREFIX) else None
+        for name in events["name"].cat.categories
+    ]
+    marked, labels = _named(events, ("python_function",), texts)
+    rows = np.flatnonzero(marked >= 0)
+    key, paths = np.full(len(events), -1, np.int64), dict[str, int]()
+    above, nearest = _nearest(marked >= 0, parent), np.full(len(events), "", object)
+    for row in rows.tolist():  # calls of modules are few beside the events that they hold
+        outer = nearest[above[row]] if above[row] >= 0 else ""
+        nearest[row] = f"{outer}.{labels[marked[row]]}" if outer else labels[marked[row]]
+        key[row] = paths.setdefault(nearest[row], len(paths))
+    return key, list(paths)
+
+
+def _nearest(marked: Bools, parent: Ints) -> Ints:
+    """The nearest marked row above each row, -1 for none."""
+    link = np.where(parent >= 0, parent, -1)
+    open_ = np.flatnonzero((link >= 0) & ~marked[np.maximum(link, 0)])
+    while len(open_):
+        link[open_] = link[link[open_]]
+        open_ = open_[(link[open_] >= 0)]
+        open_ = open_[~marked[link[open_]]]
+    return link
+
+
+def _line_keys(trace: Trace) -> tuple[Ints, list[str]]:
+    """The user's innermost line in each row's call stack, or of a Python function's row."""
+    events = trace.events
+    texts: dict[str, int] = {}
+    names = events["name"].array
+    of_name = [
+        _user_line(match["file"], int(match["line"])) if (match := _PYTHON.match(n)) else None for n in names.categories
+    ]
+    codes = np.array([*(texts.setdefault(t, len(texts)) if t else -1 for t in of_name), -1], np.int64)
+    key = np.where(is_category(events["cat"].array, ("python_function",)), codes[names.codes], -1)
+    lines: dict[int, str] = {}
+    stacks = trace.stacks
+    columns = (stacks[name].astype(object) for name in ("stack", "file", "line"))
+    for stack, file, line in zip(*columns, strict=True):
+        if stack not in lines and isinstance(file, str) and not pd.isna(line) and (text := _user_line(file, int(line))):
+            lines[stack] = text
+    of_stack = {stack: texts.setdefault(text, len(texts)) for stack, text in lines.items()}
+    stack, distinct = pd.factorize(events["stack"])
+    by_stack = np.array([*(of_stack.get(int(number), -1) for number in distinct), -1], np.int64)[stack]
+    return np.where(by_stack >= 0, by_stack, key), list(texts)
+
+
+def _user_line(file: str, line: int) -> str | None:
+    """``In[n]:line`` of a notebook's cell, ``file:line`` of the user's files, None for a library's."""
+    if (file.startswith("<") and not _CELL.search(file)) or _LIBRARY.search(file):
+        return None
+    if (cell := _CELL.search(file)) and cell["number"]:
+        return f"In[{cell['number']}]:{line}"
+    return f"{file}:{line}"
+
+
+def inherited(key: Ints, parent: Ints, forward: Ints) -> Ints:
+    """Each row's key: its own, or its forward operator's, or that of the row above it, and so on; shape (n,).
+
+    A backward row takes its forward operator's key where that has one, whatever stands above it.
+    """
+    with_forward = _resolved(key, np.where(forward >= 0, forward, np.where(key >= 0, -1, parent)))
+    own = np.where(with_forward >= 0, with_forward, key)
+    return _resolved(own, np.where(own >= 0, -1, parent))
+
+
+def _resolved(key: Ints, link: Ints) -> Ints:
+    """The key at the end of each row's links, which all lead to earlier rows."""
+    at = np.where(link >= 0, link, np.arange(len(link)))
+    while True:
+        further = at[at]
+        if (further == at).all():
+            result: Ints = key[at] if len(at) else key
+            return result
+        at = further

@@ -1,0 +1,83 @@
+"""Flame graphs: the call tree as rectangles, each as wide as what it cost."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.analysis.call_tree import call_tree
+from cudalens.analysis.ranked import ranked
+from cudalens.frames import Trace
+
+Ints = NDArray[np.int64]
+
+WEIGHTS: Final = ("host", "device")
+
+
+@ranked
+def flame_graph(trace: Trace, weight: str = "host", per_thread: bool = False) -> pd.DataFrame:
+    """The rectangles of a flame graph.
+
+    Args:
+        trace: Any Trace, or Ranks.
+        weight: ``host`` for time on host threads, ``device`` for durations of the device work launched beneath.
+        per_thread: Each host thread has rectangles of its own; else they are merged.
+
+    Returns:
+        A row per path of `call_tree` that has any width, a path after its parent. ``name``, ``is_device``,
+        ``depth`` (0 at the bottom), ``parent`` (row of this frame, <NA> for a root), ``count``, ``self_ns`` (what
+        belongs to the path alone; below 0 it counts as 0), ``start_ns`` and ``width_ns``: siblings stand side by side,
+        the widest first, within their parent, whose width is its own ``self_ns`` and the widths of its children.
+
+    Raises:
+        ValueError: There is no such weight.
+    """
+    if weight not in WEIGHTS:
+        raise ValueError(f"weight={weight!r} is none of {', '.join(WEIGHTS)}")
+    tree = call_tree(trace, per_thread=per_thread)
+    parent = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    depth = tree["depth"].to_numpy()
+    own = np.maximum(tree[f"{weight}_self_ns"].to_numpy(), 0)
+    width = _widths(own, parent, depth)
+    start = _starts(width, parent, depth)
+    keep = np.flatnonzero(width > 0)
+    place = np.full(len(tree) + 1, -1, np.int64)
+    place[keep] = np.arange(len(keep))
+    above = place[parent[keep]]
+    return pd.DataFrame(
+        {
+            "name": tree["name"].array[keep],
+            "is_device": tree["is_device"].to_numpy()[keep],
+            "depth": depth[keep],
+            "parent": pd.arrays.IntegerArray(np.maximum(above, 0), above < 0),
+            "count": tree["count"].to_numpy()[keep],
+            "self_ns": own[keep],
+            "start_ns": start[keep],
+            "width_ns": width[keep],
+        }
+    )
+
+
+def _widths(own: Ints, parent: Ints, depth: Ints) -> Ints:
+    width = own.copy()
+    for level in range(int(depth.max(initial=0)), 0, -1):
+        at = np.flatnonzero(depth == level)
+        child = at[parent[at] >= 0]
+        np.add.at(width, parent[child], width[child])
+    return width
+
+
+def _starts(width: Ints, parent: Ints, depth: Ints) -> Ints:
+    """Where each rectangle begins: after its wider siblings, from its parent's begin on."""
+    start = np.zeros(len(width), np.int64)
+    for level in range(int(depth.max(initial=0)) + 1):
+        at = np.flatnonzero(depth == level)
+        at = at[np.lexsort((-width[at], parent[at]))]
+        before = np.cumsum(width[at]) - width[at]
+        opens = np.append(True, parent[at][1:] != parent[at][:-1])[: len(at)]
+        base = np.maximum.accumulate(np.where(opens, before, 0))
+        start[at] = before - base + np.where(parent[at] >= 0, start[np.maximum(parent[at], 0)], 0)
+    return start

@@ -13,10 +13,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
+from cudalens.frames.build import STEP_PREFIX
 
 Ints = NDArray[np.int64]
 
 ROOT: Final = -1
+
+STEPS: Final = "ProfilerStep*"
+"""The one label of all profiler steps, as torch averages them."""
 
 
 class Paths:
@@ -91,7 +95,9 @@ def host_paths(trace: Trace, paths: Paths, by: str) -> Ints:
     """
     events = trace.events
     names = events["name"].array
-    label = np.append(paths.labels_of(list(names.categories)), ROOT)[names.codes]
+    # Steps are one: a flame graph of their sum says where the time goes.
+    texts = [STEPS if name.startswith(STEP_PREFIX) else name for name in names.categories]
+    label = np.append(paths.labels_of(texts), ROOT)[names.codes]
     above = _starts(trace, paths, by)
     own = np.zeros(len(events), bool) if by == "tree" else events[by].notna().to_numpy()
     path = np.full(len(events), ROOT, np.int64)

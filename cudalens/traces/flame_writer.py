@@ -48,8 +48,8 @@ def to_collapsed(
             it; ``module``, likewise with nn.Modules.
 
     Returns:
-        `path`. Semicolons in labels become colons, control characters spaces, since the format can hold neither. A
-        trace without such costs gives an empty file.
+        `path`. All profiler steps are one label, ``ProfilerStep*``. Semicolons in labels become colons, control
+        characters spaces, since the format can hold neither. A trace without such costs gives an empty file.
 
     Raises:
         ValueError: `weight` or `by` is none of these.

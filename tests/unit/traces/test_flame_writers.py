@@ -186,6 +186,12 @@ def test_times_from_the_epoch_stay_exact(tmp_path):
     assert [event["at"] for event in profile["events"]] == [0, 2000, 3000, 4000]
 
 
+def test_steps_are_one(tmp_path):
+    steps = [op(20 * k, 10, f"ProfilerStep#{k}", cat="user_annotation") for k in range(3)]
+    trace = load_events(tmp_path, [*steps, op(2, 3, "a"), op(22, 4, "a")])
+    assert collapsed(trace, tmp_path) == {("ProfilerStep*",): 23_000, ("ProfilerStep*", "a"): 7_000}
+
+
 def test_an_empty_trace(tmp_path):
     trace = Trace(RunInfo(name="none", source="cpu"))
     assert collapsed(trace, tmp_path) == {}

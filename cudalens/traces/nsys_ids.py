@@ -118,15 +118,13 @@ def _pairs(database: Database, tables: Sequence[str]) -> set[tuple[int, int]]:
 
 
 def _offsets(database: Database, tables: Sequence[str]) -> dict[int, int]:
-    """What to add to the correlation ids of each process, so that all differ; empty where they do already."""
+    """What to add to the correlation ids of each process, so that all differ; empty for one process.
+
+    Calls of several processes may have different ids and still share them with each other's work: a launch that was
+    not recorded leaves its id to nobody.
+    """
     threads = [database.read(table, ["globalTid"], is_distinct=True)["globalTid"] for table in tables]
-    if len(np.unique(process_of(np.concatenate(threads)))) < 2:
+    processes = np.unique(process_of(np.concatenate(threads))) if threads else np.empty(0, np.int64)
+    if len(processes) < 2:
         return {}
-    read = [database.read(table, ["globalTid", "correlationId"]) for table in tables]
-    process = np.concatenate([process_of(rows["globalTid"]) for rows in read])
-    ids = np.concatenate([rows["correlationId"] for rows in read])
-    kept = (ids != MISSING) & (ids != 0)
-    pairs = pd.DataFrame({"process": process[kept], "id": ids[kept]}).drop_duplicates()
-    if not pairs["id"].duplicated().any():
-        return {}
-    return {p: i << _CORRELATION_BITS for i, p in enumerate(pairs["process"].unique().tolist())}
+    return {p: i << _CORRELATION_BITS for i, p in enumerate(processes.tolist())}

@@ -22,7 +22,6 @@ from cudalens.analysis.memory_segments import segment_lifetimes
 from cudalens.analysis.memory_stacks import bytes_by_stack, memory_diff, stack_texts
 from cudalens.analysis.overlap import collectives, communication_overlap
 from cudalens.analysis.roofline import roofline
-from cudalens.analysis.roofline_ceilings import Ceilings
 from cudalens.analysis.sequences import kernel_sequences
 from cudalens.analysis.summary import Summary, TopCost, summarize
 from cudalens.analysis.sync_advice import SyncAdvice
@@ -30,6 +29,7 @@ from cudalens.analysis.sync_groups import SyncSummary, summarize_syncs, syncs
 from cudalens.analysis.temporal import temporal_breakdown
 from cudalens.analysis.trust import TrustReport, trust, trust_findings
 from cudalens.analysis.trust_repair import repaired
+from cudalens.frames.ceilings import Ceilings
 
 __all__ = [
     "Assertion",

@@ -95,6 +95,10 @@ def idle_time(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int | N
     Raises:
         ValueError: `by` is none of these.
     """
+    return _explained(trace, Host(trace), by, min_ns, step)
+
+
+def _explained(trace: Trace, host: Host, by: By, min_ns: int, step: int | None) -> pd.DataFrame:
     if by not in get_args(By):
         raise ValueError(f"by={by!r} is no way to look at gaps; there are: {', '.join(map(repr, get_args(By)))}")
     work = device_work(trace)
@@ -104,7 +108,7 @@ def idle_time(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int | N
     keep = gaps.end - gaps.start >= min_ns
     keep &= True if step is None else steps == step
     gaps = _Gaps(*(array[keep] for array in gaps))
-    explained = _Explained(trace, work, gaps)
+    explained = _Explained(trace, host, work, gaps)
     ids = {name: known(keys[name].to_numpy()[gaps.group]) for name in keys}
     ids.setdefault("stream", known(np.full(len(gaps.group), -1)))
     return pd.DataFrame({**ids, "ts": gaps.start, "gap_ns": gaps.end - gaps.start, **explained.columns(steps[keep])})
@@ -131,9 +135,8 @@ def _spans(lanes: Lanes, group: Ints) -> Intervals:
 class _Explained:
     """The parts of gaps and what speaks for them."""
 
-    def __init__(self, trace: Trace, work: Work, gaps: _Gaps) -> None:
-        self._work, self._gaps = work, gaps
-        self._host = host = Host(trace)
+    def __init__(self, trace: Trace, host: Host, work: Work, gaps: _Gaps) -> None:
+        self._work, self._gaps, self._host = work, gaps, host
         self._call = work.launch[gaps.next]
         begun = host.ts[self._call] if len(host.ts) else gaps.end
         self._is_known = (self._call >= 0) & (begun <= gaps.end)
@@ -275,7 +278,8 @@ def idle_causes(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int |
         operator that launched the next work (category, Int64;
         ``<NA>`` where nothing is known).
     """
-    gaps = idle_time(trace, by, min_ns=min_ns, step=step)
+    host = Host(trace)
+    gaps = _explained(trace, host, by, min_ns, step)
     group, keys = numbered({name: integers(gaps[name]) for name in ("device", "stream")})
     n = len(keys) * len(CAUSES)
     cell = group * len(CAUSES) + gaps["cause"].cat.codes.to_numpy()
@@ -283,7 +287,7 @@ def idle_causes(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int |
     parts = np.stack([sums(gaps[f"{cause}_ns"].to_numpy(), group, len(keys)) for cause in CAUSES], axis=1)
     longest = np.full(n, -1, np.int64)
     np.maximum.at(longest, cell, length)
-    top, top_ns = _tops(trace, gaps, cell, n)
+    top, top_ns = _tops(host, gaps, cell, n)
     frame = pd.DataFrame(
         {
             **{name: known(np.repeat(keys[name].to_numpy(), len(CAUSES))) for name in keys},
@@ -303,10 +307,10 @@ def idle_causes(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int |
     return frame.iloc[order].reset_index(drop=True)
 
 
-def _tops(trace: Trace, gaps: pd.DataFrame, cell: Ints, n: int) -> tuple[pd.Categorical, Any]:
+def _tops(host: Host, gaps: pd.DataFrame, cell: Ints, n: int) -> tuple[pd.Categorical, Any]:
     """What most of the time of the gaps of each cell has in common, and how much time that is."""
-    label = _labels(trace, gaps)
-    codes, names = pd.factorize(label)
+    label = _labels(host, gaps)
+    codes, names = label.codes.astype(np.int64), label.categories
     labelled = np.flatnonzero(codes >= 0)
     key = cell[labelled] * max(len(names), 1) + codes[labelled]
     pairs, pair = np.unique(key, return_inverse=True)
@@ -318,12 +322,11 @@ def _tops(trace: Trace, gaps: pd.DataFrame, cell: Ints, n: int) -> tuple[pd.Cate
     return categorical(best, [str(name) for name in names]), known(most)
 
 
-def _labels(trace: Trace, gaps: pd.DataFrame) -> Any:
+def _labels(host: Host, gaps: pd.DataFrame) -> pd.Categorical:
     """What to blame for each gap: for sync and host where the host was, else who launched the next work."""
-    host = Host(trace)
-    cause = gaps["cause"].astype(str).to_numpy()
-    at = np.where(cause == "sync", integers(gaps["sync"]), np.where(cause == "host", integers(gaps["host"]), -1))
+    is_sync, is_host = ((gaps["cause"] == cause).to_numpy() for cause in ("sync", "host"))
+    at = np.where(is_sync, integers(gaps["sync"]), np.where(is_host, integers(gaps["host"]), -1))
     line, op = host.around(at, host.is_users_line), host.around(at, host.is_op)
-    following = host.around(np.where((cause != "sync") & (cause != "host"), integers(gaps["launch"]), -1), host.is_op)
-    best = np.where(line >= 0, line, np.where(op >= 0, op, np.where(cause == "sync", at, following)))
-    return texts(host.name, best).astype(object)
+    following = host.around(np.where(~is_sync & ~is_host, integers(gaps["launch"]), -1), host.is_op)
+    best = np.where(line >= 0, line, np.where(op >= 0, op, np.where(is_sync, at, following)))
+    return texts(host.name, best)

@@ -24,10 +24,11 @@ from cudalens.analysis.breakdown_groups import (
     taken,
 )
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.roofline_ceilings import Ceilings, ceilings_of
+from cudalens.analysis.roofline_ceilings import by_device, ceilings_of, peak_bytes_per_s, peak_flops_per_s
 from cudalens.analysis.roofline_shapes import Facts, facts, spread
 from cudalens.analysis.work import COMPUTE, Work, device_work
 from cudalens.frames import Trace, categorical, is_category
+from cudalens.frames.ceilings import Ceilings
 
 _TF32: Final = re.compile(r"tf32|s1688|s161616gemm_f32", re.IGNORECASE)
 """Kernels of float32 matrix products on tensor cores, by cuBLAS', cuDNN's and CUTLASS' names."""
@@ -61,7 +62,8 @@ def roofline(
         (category). ``count``: calls that launched kernels. ``gpu_ns``: sum of the kernels' durations (int64).
         ``flops``, ``num_bytes``: sums over the calls (Int64; ``<NA>`` where those of one are unknown). ``flops_per_s``,
         ``bytes_per_s``: these over ``gpu_ns``; ``intensity``: FLOPs per byte. ``peak_flops_per_s``,
-        ``peak_bytes_per_s``: the device's ceilings for that dtype. ``attainable_flops_per_s``: the smaller of the peak
+        ``peak_bytes_per_s``: the device's ceilings, for that dtype; of those of memory (copied, read, written) the
+        largest. ``attainable_flops_per_s``: the smaller of the peak
         and of intensity times ``peak_bytes_per_s``. ``flops_pct``: of the attainable; ``bytes_pct``: of the peak;
         ``roof_pct``: of the roof that bounds it, ``flops_pct`` where operations are known, else ``bytes_pct``.
         ``share_pct``: of the time of all rows. (Float64; ``<NA>`` where unknown) ``bound``: what the intensity says
@@ -70,20 +72,12 @@ def roofline(
     Raises:
         ValueError: The Trace carries ceilings that cannot be read.
     """
-    known_ceilings = _by_device(trace, ceilings)
+    ceilings = ceilings_of(trace.info) if ceilings is None else ceilings
     work = in_step(trace, device_work(trace), step)
     calls = _Calls(trace, taken(work, work.kind == COMPUTE))
     frame = calls.frame()
-    frame = _against(frame, known_ceilings)
+    frame = _against(frame, ceilings)
     return frame.sort_values("gpu_ns", ascending=False, kind="stable", ignore_index=True)
-
-
-def _by_device(trace: Trace, ceilings: Ceilings | Mapping[int, Ceilings] | None) -> Mapping[int, Ceilings]:
-    if ceilings is None:
-        return ceilings_of(trace.info)
-    if isinstance(ceilings, Ceilings):
-        return {int(device): ceilings for device in np.unique(device_work(trace).device)}
-    return ceilings
 
 
 class _Calls:
@@ -186,11 +180,11 @@ def _whole(values: Ints, group: Ints, n: int) -> Ints:
     return np.where(some_unknown, -1, total)
 
 
-def _against(frame: pd.DataFrame, ceilings: Mapping[int, Ceilings]) -> pd.DataFrame:
+def _against(frame: pd.DataFrame, ceilings: Ceilings | Mapping[int, Ceilings] | None) -> pd.DataFrame:
     devices, dtypes = integers(frame["device"]).tolist(), frame["dtype"].astype(object).tolist()
-    each = [ceilings.get(device, Ceilings()) for device in devices]
-    peak_flops = _floats([one.flops_per_s.get(str(dtype)) for one, dtype in zip(each, dtypes, strict=True)])
-    peak_bytes = _floats([one.bytes_per_s for one in each])
+    each = by_device(ceilings, devices)
+    peak_flops = _floats(list(map(peak_flops_per_s, each, dtypes)))
+    peak_bytes = _floats(list(map(peak_bytes_per_s, each)))
     seconds = np.where(frame["gpu_ns"] > 0, frame["gpu_ns"] / 1e9, np.nan)
     flops, num_bytes = (frame[name].to_numpy(np.float64, na_value=np.nan) for name in ("flops", "num_bytes"))
     flops = np.where(flops > 0, flops, np.nan)

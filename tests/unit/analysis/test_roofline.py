@@ -6,9 +6,14 @@ from made_traces import host, launch, trace_of, work
 from recorded_traces import TRACES, needs_recorded, opened
 
 from cudalens.analysis import Ceilings, roofline
-from cudalens.analysis.roofline_ceilings import to_json
 
-CEILINGS = Ceilings({"float32": 1e12, "tf32": 8e12, "bfloat16": 16e12}, 1e12, "made up", "2026-01-01")
+CEILINGS = Ceilings(
+    device="made up",
+    source="measured",
+    flops_per_s={"float32": 1e12, "tf32": 8e12, "bfloat16": 16e12},
+    copy_bytes_per_s=1e12,
+    write_bytes_per_s=0.5e12,
+)
 
 
 def op(number, name, shapes, dtypes, dur, kernel="gemm", **more):
@@ -77,10 +82,12 @@ def test_what_shapes_do_not_tell_is_missing(shapes, dtypes):
 
 def test_ceilings_come_with_the_trace():
     rows = op(1, *MM, 2000)
-    trace = trace_of(rows, extra={"ceilings": to_json({0: CEILINGS})})
+    trace = trace_of(rows, extra={"ceilings": CEILINGS.to_json()})
     assert roofline(trace)["peak_bytes_per_s"].tolist() == [1e12]
+    by_device = trace_of(rows, extra={"ceilings": f'{{"0": {CEILINGS.to_json()}}}'})
+    assert roofline(by_device)["peak_bytes_per_s"].tolist() == [1e12]
     assert roofline(trace, {1: CEILINGS})["peak_bytes_per_s"].isna().all()
-    with pytest.raises(ValueError, match=r"info.extra\['ceilings'\] of 't' holds no ceilings .*; expected JSON like"):
+    with pytest.raises(ValueError, match=r"extra\['ceilings'\] of 't' holds no ceilings .*; expected what Ceilings"):
         roofline(trace_of(rows, extra={"ceilings": '{"0": 7}'}))
 
 

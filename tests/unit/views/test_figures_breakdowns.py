@@ -70,7 +70,7 @@ def test_titles_say_the_answer():
     assert "idle" in trace.figure("temporal_breakdown").layout.title.text
     assert "host was busy" in trace.figure("idle_causes").layout.title.text
     assert "were not recorded" in trace.figure("collectives").layout.title.text
-    roofs = Ceilings({"float32": 1e12}, 1e12, "made up")
+    roofs = Ceilings(device="made up", source="measured", flops_per_s={"float32": 1e12}, copy_bytes_per_s=1e12)
     assert "of their roof" in trace.figure("roofline", ceilings=roofs).layout.title.text
     assert "ceilings are not known" in trace.figure("roofline").layout.title.text
     with pytest.raises(ValueError, match="mode='blue' is unknown"):

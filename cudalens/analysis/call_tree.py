@@ -44,7 +44,10 @@ class _Builder:
         self._events, self._rows = events, rows
         self._names = events["name"].array
         tid = events["tid"].to_numpy(dtype=np.int64, na_value=-1)
-        self._lane, self._tids = pd.factorize(tid) if per_thread else (np.zeros(len(tid), np.int64), np.array([-1]))
+        self._lane: Ints = np.zeros(len(tid), np.int64)
+        self._tids: Ints = np.array([-1], np.int64)
+        if per_thread:
+            self._lane, self._tids = pd.factorize(tid)
         # Of each path: its parent, the code of its name (beyond the categories for device work), its lane, its depth.
         self._parent, self._label, self._of_lane, self._depth = ([np.empty(0, np.int64)] for _ in range(4))
         self._num = 0

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from cudalens.frames import Ranks, Trace
 
 FIGURES: Final[dict[str, str]] = {
+    "attribution": "attribution",
+    "call_tree": "flame",
+    "critical_path": "critical_path",
+    "flame_graph": "flame",
     "collectives": "overlap_collectives",
     "communication_overlap": "overlap",
     "compare": "compare",

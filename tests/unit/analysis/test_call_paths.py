@@ -154,7 +154,8 @@ def test_attribution_adds_up_and_gives_each_event_to_one_key(trace, by):
     columns = ("host_self_ns", "device_self_ns", "host_total_ns")
     found = {column: dict(zip(labels, frame[column], strict=True)) for column in columns}
     keys = host_self.keys() | device_self.keys()
-    assert set(labels) == keys and len(labels) == len(keys)
+    assert set(labels) == keys
+    assert len(labels) == len(keys)
     assert {k: found["host_self_ns"][k] for k in keys} == {k: host_self.get(k, 0) for k in keys}
     assert {k: found["device_self_ns"][k] for k in keys} == {k: device_self.get(k, 0) for k in keys}
     assert {k: found["host_total_ns"][k] for k in host_total} == host_total

@@ -1,0 +1,68 @@
+"""A flame graph: rectangles as wide as their time, callers below callees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import plotly.graph_objects as go
+
+from cudalens.analysis.flame import flame_graph
+from cudalens.frames import Ranks, Trace
+from cudalens.views import units
+from cudalens.views.figures.style import MAX_POINTS, Mode, finished, label, nothing
+from cudalens.views.theme import color_of
+
+_MIN_SHARE = 0.002
+_CHARS = 110
+
+
+def figure(trace: Trace | Ranks, *, mode: Mode = "light", weight: str = "host", **options: Any) -> go.Figure:
+    """The rectangles of `flame_graph`, whose options it takes; those below 0.2 % of the whole are left out."""
+    frame = flame_graph(trace, weight=weight, **options)
+    where = "the GPU" if weight == "device" else "the host"
+    if not len(frame):
+        return nothing(f"No time on {where} was recorded", trace, mode)
+    whole = int(frame.loc[frame["depth"] == 0, "width_ns"].sum())
+    shown = frame[frame["width_ns"] >= _MIN_SHARE * whole].nlargest(MAX_POINTS, "width_ns")
+    names = shown["name"].astype(object).tolist()
+    shares = (shown["width_ns"] / max(whole, 1)).tolist()
+    drawn = go.Figure()
+    drawn.add_bar(
+        x=shown["width_ns"] / 1e6,
+        y=shown["depth"],
+        base=shown["start_ns"] / 1e6,
+        orientation="h",
+        width=0.94,
+        marker={"color": _colors(shown, mode), "line": {"width": 0}},
+        text=[
+            label(name, max(int(share * _CHARS), 4)) if share > 0.04 else ""
+            for name, share in zip(names, shares, strict=True)
+        ],
+        textposition="inside",
+        insidetextanchor="start",
+        textangle=0,
+        constraintext="none",
+        customdata=[
+            f"{label(name, 120)}<br>{units.duration(width)}, {units.percent(100 * share)} of {where}'s time; "
+            f"{units.duration(own)} its own, {count:,} times"
+            for name, share, width, own, count in zip(
+                names, shares, shown["width_ns"], shown["self_ns"], shown["count"], strict=True
+            )
+        ],
+        hovertemplate="%{customdata}<extra></extra>",
+    )
+    drawn.update_xaxes(title_text=f"ms on {where}")
+    drawn.update_yaxes(visible=False)
+    figure_ = finished(drawn, _title(frame, whole, where), trace, mode, rows=int(shown["depth"].max()) + 1)
+    return figure_.update_layout(barmode="overlay", margin_l=24)
+
+
+def _colors(shown: Any, mode: Mode) -> list[str]:
+    cats = ["kernel" if on_device else "cpu_op" for on_device in shown["is_device"]]
+    return [color_of(cat, str(name), mode) for cat, name in zip(cats, shown["name"], strict=True)]
+
+
+def _title(frame: Any, whole: int, where: str) -> str:
+    own = frame.groupby(frame["name"].astype(object))["self_ns"].sum()
+    share = units.percent(100 * int(own.max()) / max(whole, 1))
+    return f"{units.shorten(str(own.idxmax()), 50)} itself takes {share} of {units.duration(whole)} on {where}"

@@ -166,7 +166,7 @@ def _dearest_name(scene: Scene, rows: Ints) -> str:
     return str(names.categories[int(np.argmax(np.bincount(names.codes, weights=(scene.end - scene.ts)[rows])))])
 
 
-_PRODUCT: Final = r"^aten::(?:bmm|matmul|baddbmm|mm)$"
+_PRODUCT: Final = r"^aten::(?:bmm|matmul|baddbmm|mm|addmm|linear)$"
 _SOFTMAX: Final = r"^aten::(?:softmax|_softmax)$"
 _MIN_ATTENTIONS: Final = 2
 _REACH: Final = 12

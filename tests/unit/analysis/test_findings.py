@@ -1,0 +1,401 @@
+"""Each rule finds what it is for with the cost by its definition, and says nothing of runs that are well."""
+
+import numpy as np
+import pytest
+from findings_worlds import A100, MS, US, V100, World
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cudalens.analysis import device_time, findings
+from cudalens.analysis.findings import CONFIDENCES, RULES, Scene
+from cudalens.analysis.findings.repeats import find_repeat
+from cudalens.analysis.intervals import intersect, length, union
+from cudalens.frames import Ranks, RunInfo, Trace
+
+
+def by_rule(world_or_trace, **info):
+    trace = world_or_trace if isinstance(world_or_trace, Trace) else world_or_trace.trace(**info)
+    return {found.rule: found for found in findings(trace)}
+
+
+def test_a_busy_gpu_with_a_host_that_runs_ahead_has_no_findings():
+    assert by_rule(World().kernels(200, 50 * US)) == {}
+
+
+def test_gaps_before_kernels_that_were_launched_late_are_launch_overhead():
+    world = World().kernels(100, 10 * US, every=28 * US)  # a launch every 30 µs, 10 µs of work
+    found = by_rule(world)
+    assert set(found) == {"launch_bound"}
+    assert found["launch_bound"].cost_ns == 99 * 20 * US
+    assert found["launch_bound"].confidence == "high"
+    assert len(found["launch_bound"].rows) == 99
+
+
+def test_recording_python_calls_makes_launch_overhead_unsure():
+    world = World().kernels(100, 10 * US, every=28 * US).host("train.py(3): step", "python_function", 0, 5 * MS)
+    found = by_rule(world)["launch_bound"]
+    assert found.confidence == "medium"
+    assert "without stacks" in found.what
+    assert found.place == "train.py:3"
+
+
+def test_a_late_launch_that_repeats_can_be_a_graph():
+    world = World()
+    for _ in range(10):
+        world.kernels(12, 10 * US, every=28 * US)
+    (found,) = findings(world.trace())
+    assert (found.rule, found.confidence) == ("graphable", "high")
+    assert "same 12 kernels come 10 times" in found.what
+    assert "%%cudagraph" in found.advice
+    assert found.cost_ns == 119 * 20 * US
+
+
+def test_a_wait_in_each_repeat_has_to_go_first():
+    world = World()
+    for _ in range(10):
+        world.kernels(12, 10 * US, every=28 * US).wait(op="aten::item")
+    found = by_rule(world)
+    assert "take the 1 wait for the GPU out of it first" in found["graphable"].advice
+    assert found["graphable"].confidence == "medium"
+
+
+def test_the_gap_after_a_wait_is_what_the_wait_costs():
+    world = World()
+    for _ in range(20):
+        world.kernels(3, 100 * US).wait(op="aten::item").sleep(50 * US)
+    trace = world.trace()
+    found = by_rule(trace)["host_sync"]
+    assert found.cost_ns == int(device_time(trace)["idle_ns"])
+    assert "20 waits of the host, item in aten::item" in found.what
+    assert len(found.rows) == 20
+
+
+def test_a_wait_that_leaves_the_queue_full_costs_nothing():
+    world = World()
+    for _ in range(20):
+        world.kernels(3, 100 * US).host("cudaEventSynchronize", "cuda_runtime", world.now, 20 * US).sleep(25 * US)
+    assert "host_sync" not in by_rule(world)
+
+
+def test_idle_time_within_the_loader_is_waiting_for_data():
+    world = World()
+    for _ in range(5):
+        world.kernels(10, 100 * US)
+        world.sleep(MS).within("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", lambda w: w.sleep(4 * MS))
+    trace = world.kernels(1, 100 * US).trace()
+    found = by_rule(trace)["data_loader"]
+    scene = Scene(trace)
+    loads = trace.events[trace.events["name"].str.startswith("enumerate")]
+    gaps = union(scene.busy.end[:-1], scene.busy.start[1:])
+    loading = union(loads["ts"].to_numpy(), (loads["ts"] + loads["dur"]).to_numpy())
+    assert found.cost_ns == length(intersect(gaps, loading)) > 19 * MS
+    assert "num_workers=4" in found.advice
+
+
+def test_a_loader_that_is_hidden_behind_the_gpu_is_no_finding():
+    world = World()
+    for _ in range(5):
+        world.kernels(10, 500 * US)
+        world.within("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", lambda w: w.sleep(2 * MS))
+    assert "data_loader" not in by_rule(world)
+
+
+def test_other_work_of_the_host_is_named():
+    world = World()
+    for _ in range(5):
+        world.kernels(10, 100 * US).sleep(2 * MS).within("save metrics", lambda w: w.sleep(5 * MS))
+    found = by_rule(world.kernels(1, 100 * US))
+    assert "save metrics" in found["host_work"].what
+    assert found["host_work"].cost_ns == pytest.approx(5 * 6 * MS, rel=0.1)
+
+
+def test_a_launch_that_takes_milliseconds_on_an_idle_gpu_is_the_drivers():
+    world = World().kernels(5, 100 * US).sleep(600 * US).device("first", 100 * US, call_ns=5 * MS)
+    world.rows[-1]["ts"] += 5 * MS
+    world.free[7] = world.rows[-1]["ts"] + 100 * US
+    found = by_rule(world.kernels(20, 100 * US))
+    assert "driver_calls" in found
+    assert "cudaLaunchKernel" in found["driver_calls"].what
+
+
+def test_memory_that_is_asked_of_the_driver_late_is_told_and_the_warmups_is_not():
+    early, late = World(), World()
+    for world in (early, late):
+        world.kernels(10, 50 * US)
+    for world, order in ((early, (True, False)), (late, (False, True))):
+        for asks in order:
+            if asks:
+                world.sleep(500 * US).within("cudaMalloc", lambda w: w.sleep(800 * US), "cuda_runtime")
+            world.kernels(100, 50 * US).sleep(6 * MS if not asks else 0)
+    assert "driver_memory" not in by_rule(early)
+    assert by_rule(late)["driver_memory"].cost_ns == pytest.approx(800 * US, rel=0.01)
+
+
+def test_a_first_step_that_warms_up_is_told_once_there_are_others():
+    def steps(*lengths):
+        world = World()
+        for number, dur in enumerate(lengths):
+            world.within(f"ProfilerStep#{number}", lambda w, dur=dur: w.sleep(dur))
+        return by_rule(world)
+
+    assert steps(30 * MS, 10 * MS, 11 * MS, 10 * MS)["cold_start"].cost_ns == 20 * MS
+    assert "cold_start" not in steps(30 * MS, 10 * MS)
+    assert "cold_start" not in steps(12 * MS, 10 * MS, 11 * MS, 10 * MS)
+    assert "cold_start" not in steps(10 * MS, 30 * MS, 10 * MS, 10 * MS)
+
+
+def test_code_that_is_compiled_in_the_window_is_told():
+    world = World().kernels(5, 50 * US).sleep(300 * US)
+    world.within("compile_inner (dynamo_timed)", lambda w: w.sleep(20 * MS)).kernels(5, 50 * US)
+    found = by_rule(world)["compiling"]
+    assert 20 * MS <= found.cost_ns <= 21 * MS
+    assert "--warmup" in found.advice
+
+
+def test_a_gpu_without_work_at_the_end_is_told_of_measured_windows_alone():
+    world = World().kernels(50, 100 * US)
+    assert by_rule(world, started_ns=0, ended_ns=20 * MS)["idle_ends"].cost_ns == 20 * MS - 50 * 100 * US - 5 * US
+    assert by_rule(world, started_ns=0, ended_ns=20 * MS, source="file:kineto") == {}
+
+
+def test_most_kernels_tiny():
+    found = by_rule(World().kernels(150, 3 * US, every=0, name="tiny"))
+    assert found["tiny_kernels"].cost_ns == 150 * 3 * US
+    assert "tiny_kernels" not in by_rule(World().kernels(150, 3 * US).kernels(200, 50 * US))
+
+
+def test_kernels_that_fill_half_of_the_gpu_lose_half():
+    small = by_rule(World().kernels(50, 100 * US, blocks_per_sm=0.5))["small_grids"]
+    assert small.cost_ns == 50 * 50 * US
+    assert by_rule(World().kernels(50, 100 * US, blocks_per_sm=1.0)) == {}
+    by_grid = by_rule(World().kernels(50, 100 * US, grid="[27,1,1]"))["small_grids"]
+    assert by_grid.cost_ns == 50 * 75 * US  # 27 of 108
+
+
+FP32 = [
+    "ampere_sgemm_128x64_tn",
+    "volta_scudnn_128x64_relu_small_nn_v1",
+    "void cutlass::Kernel<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>",
+    "sm80_xmma_fprop_implicit_gemm_f32f32_f32f32_f32_nchwkcrs_nchw",
+    "void implicit_convolve_sgemm<float, float, 128, 5, 5, 3, 3, 3, 1, false, true, true>(int)",
+    "Cijk_Ailk_Bljk_SB_Bias_AS_SAV_UserArgs_MT64x16x32",
+]
+NOT_FP32 = [
+    "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_64x64_32x6_tn_align4>",
+    "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16",
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
+    "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_nn",
+    "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn",
+    "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT32x32x64",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>>",
+]
+
+
+@pytest.mark.parametrize("name", FP32)
+def test_fp32_products_are_known_by_their_names(name):
+    found = by_rule(World().kernels(20, 100 * US, name=name))["fp32_math"]
+    assert found.cost_ns == 20 * 100 * US
+    assert "set_float32_matmul_precision" in found.advice
+
+
+@pytest.mark.parametrize("name", NOT_FP32)
+def test_products_on_tensor_cores_are_no_finding(name):
+    assert "fp32_math" not in by_rule(World().kernels(20, 100 * US, name=name))
+
+
+def test_fp32_advice_goes_by_what_the_gpu_has():
+    def on(capability):
+        return by_rule(World((capability, 80)).kernels(20, 100 * US, name=FP32[0]))
+
+    assert "float16" in on(V100[0])["fp32_math"].advice
+    assert "TF32" in on(A100[0])["fp32_math"].advice
+    assert "fp32_math" not in on("6.1")
+
+
+def attention(world, product="aten::bmm", middle="aten::softmax", between=2):
+    for name in [product, *["aten::add"] * between, middle, *["aten::dropout"] * between, product]:
+        world.within(name, lambda w: w.device("k", 50 * US), "cpu_op")
+
+
+def test_attention_in_pieces():
+    world = World()
+    for _ in range(4):
+        attention(world)
+        world.within("aten::layer_norm", lambda w: w.device("norm", 20 * US), "cpu_op")
+    found = by_rule(world)["eager_attention"]
+    assert found.cost_ns == 4 * 7 * 50 * US
+    assert "4 attentions" in found.what
+
+
+def test_a_softmax_over_classes_is_no_attention():
+    world = World()
+    for _ in range(4):
+        attention(world, product="aten::addmm")
+        attention(world, middle="aten::relu")
+        attention(world, between=14)
+    assert "eager_attention" not in by_rule(world)
+
+
+def test_convolutions_that_try_algorithms():
+    world = World()
+    for trials in (20, 20, 1, 1, 1, 1):
+        world.within("aten::cudnn_convolution", lambda w, n=trials: w.kernels(n, 20 * US), "cpu_op")
+    found = by_rule(world)["autotuning"]
+    assert found.cost_ns == 40 * 20 * US
+    assert len(found.rows) == 2
+
+
+def test_pageable_copies_cost_the_time_in_which_nothing_else_ran():
+    world = World().kernels(2, 100 * US)
+    world.device("Memcpy HtoD (Pageable -> Device)", 4 * MS, cat="gpu_memcpy", stream=9, num_bytes=4 << 20)
+    found = by_rule(world.kernels(20, 100 * US, stream=7))["pageable_copies"]
+    scene = Scene(world.trace())
+    copy = scene.matching("^Memcpy")
+    mine = scene.is_work(copy)
+    assert found.cost_ns == scene.exposed(mine) == 1804 * US  # from 2205 to 4009 µs
+    assert "pin_memory=True" in found.advice
+
+
+def test_copies_beside_kernels_are_no_finding():
+    world = World().kernels(10, 500 * US)
+    for _ in range(5):
+        world.device("Memcpy HtoD (Pinned -> Device)", 200 * US, cat="gpu_memcpy", stream=9, num_bytes=4 << 20)
+    assert by_rule(world) == {}
+    alone = World()
+    for _ in range(5):
+        alone.device("Memcpy HtoD (Pinned -> Device)", 200 * US, cat="gpu_memcpy", num_bytes=4 << 20)
+        alone.kernels(2, 200 * US)
+    assert by_rule(alone)["exposed_copies"].cost_ns == 5 * 200 * US
+
+
+def test_layout_conversions():
+    world = World().kernels(10, 100 * US).kernels(4, 100 * US, name="void nchwToNhwcKernel<float>(int)")
+    assert by_rule(world)["layout_conversions"].cost_ns == 400 * US
+
+
+def test_an_optimizer_that_loops_over_parameters():
+    def run(number, op=None):
+        world = World()
+        for _ in range(3):
+            world.kernels(10, 100 * US).within("Optimizer.step#Adam.step", lambda w: w.kernels(number, 20 * US))
+        return by_rule(world.op(op, US) if op else world)
+
+    assert run(40)["optimizer_loop"].cost_ns == 3 * 40 * 20 * US
+    assert "optimizer_loop" not in run(40, "aten::_foreach_add_")
+    assert "optimizer_loop" not in run(5)
+
+
+def test_gradients_set_to_zero():
+    world = World()
+    for _ in range(3):
+        world.kernels(10, 100 * US)
+        world.within("Optimizer.zero_grad#SGD.zero_grad", lambda w: w.device("Memset", 100 * US, cat="gpu_memset"))
+    assert by_rule(world)["zero_grad"].cost_ns == 300 * US
+
+
+def test_communication_without_computing_beside_it():
+    name = "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"
+    world = World().kernels(10, 100 * US).device(name, 2 * MS, stream=20)
+    trace = world.trace()
+    assert by_rule(trace)["exposed_communication"].cost_ns == int(device_time(trace)["exposed_comm_ns"])
+
+
+def test_operators_on_the_cpu_that_are_mostly_calls():
+    world = World()
+    for _ in range(600):
+        world.op("aten::add", 2 * US).sleep(3 * US)
+    found = by_rule(world, source="cpu")["tiny_operators"]
+    assert found.cost_ns == 600 * 2 * US
+    slow = World()
+    for _ in range(600):
+        slow.op("aten::add", 20 * US).sleep(21 * US)
+    assert by_rule(slow, source="cpu") == {}
+
+
+def test_ranks_tell_who_is_late_and_who_has_more_to_do():
+    def rank(compute, waits):
+        world = World()
+        for _ in range(4):
+            world.kernels(1, compute)
+            world.sleep(compute).device("ncclKernel_AllReduce_RING", waits, stream=7)
+        return world.trace()
+
+    ranks = Ranks({0: rank(MS, 1100 * US), 1: rank(2 * MS, 100 * US)}, name="job")
+    found = {one.rule: one for one in findings(ranks)}
+    assert found["load_imbalance"].cost_ns == 4 * MS // 2
+    assert found["straggler"].title == "waiting for rank 1"
+    assert found["straggler"].cost_ns == 4 * MS // 2
+    assert found["exposed_communication"].rank == 0
+
+
+def test_findings_are_sorted_typed_and_the_same_each_time():
+    world = World()
+    for _ in range(10):
+        world.kernels(12, 10 * US, every=28 * US, name=FP32[0]).wait(op="aten::item")
+    trace = world.trace()
+    found = findings(trace)
+    assert len(found) > 1
+    assert [one.cost_ns for one in found] == sorted((one.cost_ns for one in found), reverse=True)
+    assert findings(trace) == found
+    for one in found:
+        assert one.confidence in CONFIDENCES
+        assert one.what.endswith(".")
+        assert all(0 <= row < len(trace) for row in one.rows)
+        assert list(one.rows) == sorted(one.rows)
+        assert not one.is_modelled
+    assert all(one.is_modelled for one in findings(world.trace(source="virtual:h100")))
+
+
+def test_nothing_is_found_in_nothing():
+    assert findings(Trace(RunInfo(name="empty", source="cpu"))) == []
+    assert all(rule.__doc__.startswith("``") for rule in RULES)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["kernel", "wait", "sleep", "loader", "malloc"]), st.integers(1, 3000), st.integers(7, 9)
+        ),
+        min_size=2,
+        max_size=40,
+    )
+)
+def test_the_parts_of_idle_time_are_disjoint_and_within_it(acts):
+    world = World().kernels(1, US)
+    names = {"loader": "enumerate(DataLoader)#x", "malloc": "cudaMalloc"}
+    for act, size, stream in acts:
+        match act:
+            case "kernel":
+                world.device("k", size * US, stream=stream)
+            case "wait":
+                world.wait()
+            case "sleep":
+                world.sleep(size * US)
+            case _:
+                world.within(names[act], lambda w, size=size: w.sleep(size * US), "cuda_runtime")
+    scene = Scene(world.trace())
+    parts = scene.blame
+    pieces = [union(piece.start, piece.end) for piece in (parts.sync, parts.busy, parts.launch)]
+    every = [*parts.named.values(), *pieces]
+    idle = np.zeros(int(scene.end.max() // 100) + 2, bool)
+    counted = np.zeros(len(idle), int)
+    for start, end in zip(scene.busy.end[:-1] // 100, scene.busy.start[1:] // 100, strict=True):
+        idle[start:end] = True
+    for part in every:
+        for start, end in zip(part.start // 100, part.end // 100, strict=True):
+            counted[start:end] += 1
+    assert counted.max(initial=0) <= 1
+    assert not (counted[~idle] > 0).any()
+    assert sum(map(length, every)) + parts.queued.total_ns <= scene.idle_ns
+
+
+@given(st.integers(8, 20), st.integers(3, 6), st.integers(0, 30), st.integers(0, 30))
+def test_a_repeat_is_found_with_its_period_wherever_it_stands(period, times, before, after):
+    world = World().kernels(before, US, name="before_{}")
+    for _ in range(times):
+        world.kernels(period, US)
+    found = find_repeat(Scene(world.kernels(after, US, name="after_{}").trace()))
+    is_most = times * period >= (before + times * period + after) / 2
+    assert (found is not None) == is_most
+    if found is not None:
+        assert (found.period, found.times, found.first) == (period, times, before)

@@ -1,0 +1,209 @@
+"""Past runs: what is kept, what a new run is compared with, and files that cannot be used."""
+
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cudalens import history
+from cudalens.errors import HistoryError
+from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
+from cudalens.history_file import HistoryFile, PastRun
+from cudalens.views import text
+
+MS = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def nothing_before_and_after():
+    history.clear()
+    history.off()
+    yield
+    history.clear()
+    history.off()
+
+
+def run(ms, name="cell-1", code="train()", device="A100", **info):
+    events = build_events(
+        {
+            "ts": np.array([0]),
+            "dur": np.array([1000]),
+            "name": np.array(["aten::add"]),
+            "cat": np.array(["cpu_op"]),
+            "pid": pd.array([1], dtype="Int64"),
+            "tid": pd.array([1], dtype="Int64"),
+        }
+    )
+    known = {"name": name, "source": "cuda", "started_ns": 0, "ended_ns": round(ms * MS), "code": code}
+    return Trace(RunInfo(**(known | {"devices": (DeviceInfo(0, device),)} | info)), events=events)
+
+
+def standings(*runs, **where):
+    return [history.record(one, **where).info.standing for one in runs]
+
+
+def test_the_fourth_run_is_compared_with_the_three_before():
+    *first, last = standings(run(10), run(10.1), run(9.9), run(11.8))
+    assert first == [None] * 3
+    assert (last.num_runs, last.median_ns, last.value_ns) == (3, 10 * MS, 11_800_000)
+    assert not last.is_within
+    assert last.change_pct == pytest.approx(18)
+
+
+def test_the_verdict_says_so_and_nothing_within_the_band():
+    for ms in (10, 10.1, 9.9):
+        history.record(run(ms))
+    slower, faster = history.record(run(11.8)), run(10.4)
+    assert "18 % slower than the last 3 runs (10.0 ms)" in text.verdict(slower).partition("; ")[0]
+    assert "than the last" not in text.verdict(history.record(faster))
+
+
+def test_the_band_is_as_wide_as_the_runs_lie_apart():
+    *_, noisy = standings(run(10), run(14), run(9), run(12), run(10.5), run(13.9))
+    assert noisy.is_within
+    *_, out = standings(run(30))
+    assert not out.is_within
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"code": "other()"}, {"device": "H100"}, {"source": "virtual:h100"}, {"options": {"stacks": True}}],
+)
+def test_what_is_not_alike_is_not_compared(other):
+    *_, alone = standings(run(10), run(10), run(10), run(20, **other))
+    assert alone is None
+
+
+def test_a_cell_is_known_by_its_source_and_a_named_run_by_its_name():
+    *_, moved = standings(*(run(10, name=f"cell-{n}") for n in (1, 2, 7)), run(20, name="cell-9"))
+    assert moved.num_runs == 3
+    *_, renamed = standings(*(run(10, name="train") for _ in range(3)), run(20, name="train", code="better()"))
+    assert (renamed.num_runs, renamed.has_other_code) == (3, True)
+
+
+def test_runs_that_failed_are_not_kept():
+    for status in ("raised", "interrupted"):
+        assert history.record(run(10, status=status)).info.standing is None
+    assert history.table().empty
+
+
+def test_nothing_is_written_unless_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    standings(run(10), run(10))
+    assert history.where() is None
+    history.on()
+    assert list(tmp_path.iterdir()) == []
+    history.record(run(10))
+    assert [path.name for path in tmp_path.iterdir()] == [history.DEFAULT_FILE]
+
+
+def test_a_file_outlives_the_session(tmp_path):
+    file = history.on(tmp_path / "h.sqlite")
+    standings(run(10), run(10), run(10))
+    history.clear()
+    (standing,) = standings(run(20))
+    assert standing.num_runs == 3
+    assert len(history.table()) == 4
+    history.off()
+    assert len(history.table()) == 1  # what this session ran
+    assert len(HistoryFile(file).last(10)) == 4
+
+
+def test_a_file_for_one_run_alone(tmp_path):
+    standings(run(10), run(10), run(10), file=tmp_path / "h.sqlite")
+    assert history.where() is None
+    history.clear()
+    assert standings(run(20)) == [None]
+    history.clear()
+    assert standings(run(20), file=tmp_path / "h.sqlite")[0].num_runs == 3
+
+
+def test_the_table_holds_what_was_measured():
+    history.record(run(10, name="train"))
+    history.record(run(12))
+    table = history.table()
+    assert table["name"].tolist() == ["train", "cell-1"]
+    assert table["value_ns"].tolist() == [10 * MS, 12 * MS]
+    assert table["busy_ns"].isna().all()
+    assert len(history.table("train")) == 1
+
+
+def broken(path):
+    path.write_bytes(b"not a database at all" * 100)
+
+
+def foreign(path):
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE runs (mine)")
+
+
+def newer(path):
+    HistoryFile(path).add(past(1))
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA user_version = 99")
+
+
+def twisted(path):
+    HistoryFile(path).add(past(1))
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE runs SET value_ns = 'many', series = 'name cell-1'")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [(broken, "damaged"), (foreign, "another program"), (newer, "layout 99"), (twisted, "value_ns = 'many'")],
+)
+def test_a_file_that_cannot_be_used_is_refused_and_left_alone(tmp_path, spoil, said):
+    path = tmp_path / "h.sqlite"
+    spoil(path)
+    before = path.read_bytes()
+    with pytest.raises(HistoryError, match=said):
+        history.on(path)
+    assert path.read_bytes() == before
+    assert history.where() is None
+
+
+def test_a_run_is_not_lost_with_the_file(tmp_path):
+    broken(tmp_path / "h.sqlite")
+    standings(run(10), run(10), run(10))
+    with pytest.warns(history.HistoryWarning, match="damaged"):
+        known = history.record(run(20), tmp_path / "h.sqlite")
+    assert known.info.standing.num_runs == 3
+
+
+def test_a_locked_file_is_a_warning(tmp_path, monkeypatch):
+    monkeypatch.setattr("cudalens.history_file._WAIT_S", 0.01)
+    path = tmp_path / "h.sqlite"
+    HistoryFile(path).add(past(1))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    try:
+        with pytest.warns(history.HistoryWarning, match="somebody else is writing"):
+            history.record(run(10), path)
+    finally:
+        other.close()
+    assert len(HistoryFile(path).last(10)) == 1
+
+
+def test_a_folder_that_is_missing(tmp_path):
+    with pytest.raises(HistoryError, match="there is no folder"):
+        history.on(tmp_path / "none" / "h.sqlite")
+
+
+def past(value_ns, code_hash=""):
+    return PastRun(value_ns, "series", "setting", "name", code_hash, "device", value_ns, 0, value_ns, None, None)
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=3, max_size=15), st.integers(1, 10**12))
+def test_the_band_by_its_definition(values, value):
+    standing = history.compared(past(value), [past(one) for one in values])
+    last = np.array(values[-10:], float)
+    spread = 3 * 1.4826 * np.median(np.abs(last - np.median(last)))
+    half = max(spread, 0.05 * np.median(last))
+    assert standing.num_runs == len(last)
+    assert standing.low_ns == pytest.approx(max(0, min(np.median(last) - half, last.min())), abs=1)
+    assert standing.high_ns == pytest.approx(max(np.median(last) + half, last.max()), abs=1)
+    assert all(history.compared(past(one), [past(v) for v in values]).is_within for one in values[-10:])

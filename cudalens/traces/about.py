@@ -34,7 +34,7 @@ SIMULATED_KEY: Final = "simulated"
 MODELLED_KEY: Final = "isModelled"
 """Our key of a device that was not there."""
 _KINETO_KEYS: Final = frozenset({"schemaVersion", "deviceProperties", "computeProperties", "baseTimeNanoseconds"})
-_KINETO_CATEGORIES: Final = frozenset({"cpu_op", "kernel", "cuda_runtime", "cuda_driver", "python_function"})
+_KINETO_CATEGORIES: Final = frozenset({"cpu_op", "cuda_runtime", "cuda_driver", "python_function"})
 _MAX_JOB: Final = 1 << 18
 _SUFFIXES: Final = (".gz", ".json", ".trace", ".pt")
 

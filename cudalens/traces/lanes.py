@@ -17,6 +17,10 @@ from cudalens.traces.problems import Problems
 from cudalens.traces.records import MISSING, Ints, Record, text_of
 
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
+_DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)
+_STREAM_LABEL: Final = re.compile(r"\bstream\W{0,2}(\d{1,18})", re.IGNORECASE)
+_UNTOLD: Final = (UNKNOWN, "cuda")
+"""Categories of rows that may be device work, as their lane tells."""
 _MAX_DEVICE: Final = 1 << 31
 
 Key = tuple[int | str | None, int | str | None]
@@ -28,13 +32,32 @@ class Labels:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._threads: dict[Key, str] = {}
+        self._processes: dict[int | str | None, str] = {}
 
     def add(self, record: Record, where: str) -> None:
         """Learn from one metadata entry."""
-        if record.name == "thread_name":
-            ((args,), _) = decode_args([record.args], LabelArgs, self._problems, where)
-            if args.name:
-                self._threads[number(record.pid), number(record.tid)] = args.name.strip()
+        if record.name not in ("thread_name", "process_name"):
+            return
+        ((args,), _) = decode_args([record.args], LabelArgs, self._problems, where)
+        if args.name and record.name == "thread_name":
+            self._threads[number(record.pid), number(record.tid)] = args.name.strip()
+        elif args.name:
+            self._processes[number(record.pid)] = args.name.strip()
+
+    def device_stream(self, pid: Any, tid: Any) -> tuple[int, int] | None:
+        """Device and stream of a lane that its labels call so, as XLA's, rocprof's and nsys2json's do; else None.
+
+        Lanes of a device that are no stream repeat its work under other names (XLA's "XLA Ops").
+        """
+        label = self._processes.get(number(pid), number(pid))
+        found = _DEVICE_LABEL.fullmatch(label) if isinstance(label, str) else None
+        if found is None:
+            return None
+        lane = self._threads.get((number(pid), number(tid)), number(tid))
+        stream = _STREAM_LABEL.search(lane) if isinstance(lane, str) else None
+        if stream is not None:
+            return int(found[1]), int(stream[1])
+        return (int(found[1]), lane) if isinstance(lane, int) and lane >= 0 else None
 
     def thread(self, pid: Any, tid: Any) -> str | None:
         """Label of a host thread or lane; None where nothing names it."""
@@ -60,6 +83,7 @@ def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> d
     lane = columns.pop("lane")
     columns["cat"], old_gpu = _with_old_cuda(columns["cat"], keys, lane)
     device, stream = columns.pop("device"), columns.pop("stream")
+    columns["cat"], device, stream = _with_device_lanes(columns, keys, lane, labels, device, stream)
     on_device = _on_device(columns["cat"], device, stream)
     device_no, stream_no = _device_numbers(keys, lane, device, stream, old_gpu)
     homeless = on_device & (device_no < 0)
@@ -93,6 +117,34 @@ def _with_old_cuda(cat: pd.Categorical, keys: list[Key], lane: NDArray[np.int32]
     codes = np.where(unnamed & old_cpu, names.index("cpu_op"), cat.codes)
     codes = np.where(unnamed & old_gpu, names.index("kernel"), codes)
     return categorical(codes.astype(np.int32), names), old_gpu
+
+
+def _with_device_lanes(
+    columns: dict[str, Any], keys: list[Key], lane: NDArray[np.int32], labels: Labels, device: Ints, stream: Ints
+) -> tuple[pd.Categorical, Ints, Ints]:
+    """Categories, devices and streams, also of work that only its lane's labels tell to be a device's."""
+    cat = columns["cat"]
+    untold = [name for name in _UNTOLD if name in cat.categories]
+    found = [labels.device_stream(*key) for key in keys] if untold else []
+    if not any(found):
+        return cat, device, stream
+    names = [*cat.categories]
+    names += [name for name in ("kernel", "gpu_memcpy", "gpu_memset") if name not in names]
+    is_work = np.isin(cat.codes, [names.index(name) for name in untold])
+    is_work &= np.array([*(one is not None for one in found), False])[lane] & ~columns["is_instant"]
+    kind = np.array([names.index(_work_kind(name)) for name in columns["name"].categories] or [0])
+    codes = np.where(is_work, kind[columns["name"].codes], cat.codes).astype(np.int32)
+    place = np.array([one or (MISSING, MISSING) for one in [*found, None]], np.int64)[lane]
+    return (
+        categorical(codes, names),
+        np.where(is_work & (device == MISSING), place[:, 0], device),
+        np.where(is_work & (stream == MISSING), place[:, 1], stream),
+    )
+
+
+def _work_kind(name: str) -> str:
+    start = name[:6].lower()
+    return {"memcpy": "gpu_memcpy", "memset": "gpu_memset"}.get(start, "kernel")
 
 
 def _device_numbers(

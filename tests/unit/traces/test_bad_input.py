@@ -146,7 +146,7 @@ def test_what_is_no_trace(tmp_path, content, found):
 def test_a_missing_file_and_a_folder(tmp_path):
     with pytest.raises(TraceFormatError, match="No such file"):
         cudalens.load(tmp_path / "missing.json")
-    with pytest.raises(TraceFormatError, match="directory"):
+    with pytest.raises(TraceFormatError, match="found a folder"):
         cudalens.load(tmp_path)
 
 

@@ -146,6 +146,11 @@ class Trace:
         frame: pd.DataFrame = _doors.open_door("key_averages", self, **options)
         return frame
 
+    def table(self, sort_by: str | None = None, row_limit: int = 100, **options: Any) -> str:
+        """`key_averages` as an aligned text table, as torch.profiler prints it."""
+        text: str = _doors.open_door("table", self, sort_by, row_limit, **options)
+        return text
+
     def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write one offline HTML file that shows this Trace; returns its path."""
         written: Path = _doors.open_door("to_html", self, path, **options)

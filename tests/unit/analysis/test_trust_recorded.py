@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from cudalens import traces
-from cudalens.analysis import device_time, repaired, trust
+from cudalens.analysis import device_time, repaired
 
 _ABOVE = [folder / "shared" / "recorded" for folder in Path(__file__).parents]
 RECORDED = next((folder for folder in _ABOVE if folder.is_dir()), None)
@@ -28,6 +28,7 @@ NOTES = {
     "inference__vllm_piecewise.json.gz": {"allowed overlap": 1},
     "inference__xdit_flux1_capture.json.gz": {"torn Python calls": 2},
     "mi300__google_owlv2-large-patch14-ensemble__1016001.json.gz": {"allowed overlap": 2},
+    "h100_2gpu_1s.sqlite": {"work from after": 1714, "work from before": 2276, "profiler overhead": 198},
     "mock_small.sqlite": {"profiler overhead": 31},
     "bench_ortmodule_nn_gpu.nvvp": {"profiler overhead": 9592, "allowed overlap": 2},
 }
@@ -39,8 +40,5 @@ def test_every_recording_is_judged_as_by_hand_and_keeps_its_figures(path):
     trace = traces.load(path)
     checked = repaired(trace)
     pd.testing.assert_series_equal(device_time(checked), device_time(trace))
-    if path.name == "h100_2gpu_1s.sqlite":  # one second out of a run of two processes
-        assert not {"late work", "overlapping work", "torn calls", "far away"} & set(trust(trace).frame["rule"])
-        return
     assert checked.info.trust.verdict == "clean"
     assert {f.rule: f.count for f in checked.info.trust.findings} == NOTES.get(path.name, {})

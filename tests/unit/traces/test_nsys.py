@@ -153,6 +153,18 @@ def test_processes_keep_their_launches_devices_and_streams_apart(tmp_path):
     assert [device.name for device in trace.info.devices] == ["GPU 0", "GPU 1", "GPU 2", "GPU 3"]
 
 
+def test_work_is_not_linked_to_another_processs_call_of_its_id(tmp_path):
+    other_pid, other_tid = GLOBAL_PID + (1 << 24), GLOBAL_TID + (1 << 24)
+    path = nsys_file(
+        tmp_path,
+        NVTX_EVENTS=None,
+        CUPTI_ACTIVITY_KIND_RUNTIME=[nsys_call(100, 150, 5, 0), nsys_call(101, 151, 6, 0, tid=other_tid)],
+        CUPTI_ACTIVITY_KIND_KERNEL=[nsys_kernel(200, 300, 5, 1), nsys_kernel(50, 60, 5, 1, pid=other_pid)],
+    )
+    trace = load(path)
+    assert sorted(rows(trace, "kernel")["launch"].isna()) == [False, True]
+
+
 def test_two_processes_on_one_device_do_not_share_a_stream(tmp_path):
     other_pid = GLOBAL_PID + (1 << 24)
     kernels = [nsys_kernel(200, 300, 5, 1), nsys_kernel(201, 301, 6, 1, pid=other_pid)]

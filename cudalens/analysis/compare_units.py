@@ -162,7 +162,8 @@ class _Units:
     def __init__(self, trace: Trace, *, by_step: bool) -> None:
         events = trace.events
         if not by_step:
-            self.n, self.labels = 1, [None]
+            self.n = 1
+            self.labels: list[Any] = [None]
             self.of = np.zeros(len(events), np.int64)
             self.wall = np.array([wall_ns(trace)], np.float64)
             self.start = np.array([np.iinfo(np.int64).min])
@@ -170,12 +171,12 @@ class _Units:
             return
         rows = step_rows(trace)
         step = events["step"].array[rows].to_numpy(dtype=np.int64)
-        self.labels, first = (part.tolist() for part in np.unique(step, return_index=True))
-        rows = rows[first]
+        numbers, first = np.unique(step, return_index=True)
+        self.labels, rows = numbers.tolist(), rows[first]
         self.n = len(rows)
         number = events["step"].array.to_numpy(dtype=np.int64, na_value=-1)
-        at = np.minimum(np.searchsorted(self.labels, number), self.n - 1)
-        self.of = np.where(np.asarray(self.labels)[at] == number, at, -1)
+        at = np.minimum(np.searchsorted(numbers, number), self.n - 1)
+        self.of = np.where(numbers[at] == number, at, -1)
         self.start = events["ts"].to_numpy()[rows]
         self.wall = events["dur"].to_numpy()[rows].astype(np.float64)
         self.end = self.start + events["dur"].to_numpy()[rows]
@@ -197,10 +198,10 @@ class _Sums:
         size = len(keys) * self._n
         total = np.bincount(at, weights=values[inside], minlength=size).reshape(len(keys), self._n)
         count = np.bincount(at, minlength=size).reshape(len(keys), self._n)
-        for key, cost, calls in zip(keys, total, count, strict=True):
+        for key, cost, calls in zip(keys, total.astype(np.float64), count.astype(np.float64), strict=True):
             if calls.any():
                 full = key if where is None else (*key, where)
-                self.costs[full], self.calls[full] = cost, calls.astype(np.float64)
+                self.costs[full], self.calls[full] = cost, calls
 
 
 def nearest(events: pd.DataFrame, marked: NDArray[np.bool_]) -> Ints:

@@ -169,7 +169,7 @@ def rows_of(found: Differences, key: str) -> list[tuple[str, ...]]:
     """The rows of a section that changed, as texts: name, where, before, after, difference, interval, change, calls."""
     is_memory = key == "memory"
     unit, show, signed = ("bytes", units.size, signed_size) if is_memory else ("ns", units.duration, signed_duration)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for row in changed(getattr(found, key)).to_dict("records"):
         low, high = row[f"low_{unit}"], row[f"high_{unit}"]
         interval = "-" if pd.isna(low) else f"{signed(low)} to {signed(high)}"

@@ -55,7 +55,9 @@ def draw(found: Differences, by: str | None = None) -> go.Figure:
                 hovertemplate="%{text}<br>%{x:.3g} " + axis + "<extra></extra>",
             )
     short = [units.shorten(name, 44) for name in names]
-    drawn.update_layout(title_text=units.shorten(compare_text.verdict(found), 110), barmode="overlay")
+    drawn.update_layout(
+        title_text=units.shorten(compare_text.verdict(found).partition("; ")[0], 120), barmode="overlay"
+    )
     drawn.update_yaxes(tickmode="array", tickvals=list(range(len(short))), ticktext=short, automargin=True)
     drawn.update_xaxes(title_text=f"difference, {axis}", zeroline=True)
     return drawn

@@ -10,6 +10,7 @@ import torch
 
 from cudalens.device.stacks import is_own
 from cudalens.errors import ExploreError
+from cudalens.frames.exploration import columns_of_race
 from cudalens.virtual import active
 from cudalens.virtual.below import unseen
 from cudalens.virtual.explorer.conflicts import Pair, unordered_conflicts
@@ -84,8 +85,13 @@ class Exploring:
             stack_frame = stack_frame.f_back
         return {**stack_frame.f_globals, **stack_frame.f_locals}
 
-    def explore(self, sanitizer: Sanitizer, *, budget: int | None, seed: int) -> Exploration:
+    def explore(
+        self, sanitizer: Sanitizer, *, budget: int | None, seed: int
+    ) -> tuple[Exploration, dict[tuple[object, ...], dict[str, Any]]]:
         """Try other orders of the last block.
+
+        Returns:
+            What came of it, and for each race, by its key, the columns that the frame ``races`` has of it.
 
         Raises:
             ExploreError: There was none, or it cannot be done again.
@@ -98,7 +104,9 @@ class Exploring:
         with unseen():
             conflicts = unordered_conflicts(log.builder.program, log.ops, at_most=MAX_CONFLICTS)
             suspects = [Suspect(_text(race), _pairs(race, log, conflicts)) for race in races]
-            return self._explorer().explore(suspects, budget=budget, seed=seed)
+            found = self._explorer().explore(suspects, budget=budget, seed=seed)
+        verdicts = zip(races, found.races, strict=True)
+        return found, {race.key: columns_of_race(verdict, found.steps) for race, verdict in verdicts}
 
     def replay(self, seed: str | int) -> Shown:
         """Do one schedule of the last block again.

@@ -328,6 +328,17 @@ RACES: Final = (
     Column("between", "category", "", "what happened on both streams from first to second, as JSON", "not recorded"),
     Column("fix", "category", "", "what to do, in words; checked on the recorded run", "none was found"),
     Column("fix_diff", "category", "", "that as a unified diff of the source", "it cannot be written as one"),
+    *_since(
+        4,
+        Column(
+            "value_verdict", "category", "", "whether it shows in values: confirmed, benign, unknown", "not explored"
+        ),
+        Column(
+            "num_schedules", "Int64", "", "orders that were tried with its accesses the other way round", "not explored"
+        ),
+        Column("differs", "category", "", "values that differ in the order that confirms it, as JSON", "none does"),
+        Column("schedule", "category", "", "that order: its seed and tasks, as JSON", "there is none"),
+    ),
 )
 
 _NO_GRAPH = "not a recording"

@@ -5,12 +5,24 @@ Made by the schedule explorer of the virtual device, and by whoever steers a rea
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
+from cudalens._doors import open_door
+
 Verdict = Literal["confirmed", "benign", "unknown"]
 """Of a race: in some schedule values differ; in none so far; it could not be tried."""
+
+MAX_DIFFERENCES: Final = 16
+"""Differences of a race that a Trace keeps."""
+
+MAX_TASKS: Final = 16
+"""Tasks of a schedule that a Trace keeps."""
+
+MAX_ORDER: Final = 40
+"""Tasks of an order that are named when it is printed."""
 
 WORDS: Final[dict[Verdict, str]] = {
     "confirmed": "confirmed by value",
@@ -104,6 +116,13 @@ class Shown:
     differences: tuple[Difference, ...]
     turned: tuple[tuple[int, int], ...] = ()
 
+    def __str__(self) -> str:
+        order = " ".join(map(str, self.order[:MAX_ORDER])) + (" …" if len(self.order) > MAX_ORDER else "")
+        told = "\n  ".join(map(str, self.differences)) or "the same bits as in the program's own order"
+        return f"schedule {self.seed!r}: {order}\n  {told}"
+
+    __repr__ = __str__
+
 
 @dataclass(frozen=True, slots=True)
 class RaceVerdict:
@@ -135,6 +154,39 @@ class RaceVerdict:
             return f"{WORDS['unknown']}: {self.why}"
         times = f"{self.num_schedules} schedule{'s' * (self.num_schedules != 1)}"
         return f"{WORDS['benign']}: the same bits in {times} with its accesses the other way round"
+
+
+def columns_of_race(verdict: RaceVerdict, steps: Sequence[Step]) -> dict[str, Any]:
+    """A verdict as the columns of the frame ``races``.
+
+    ``differs`` is a list of `Difference` as objects; ``schedule`` an object of the ``seed``, the ``tasks`` (as `Step`,
+    in the program's order, those around the two accesses), their numbers in the ``order`` of the schedule, the numbers
+    of the ``first`` and the ``second`` access, and how many tasks are ``left_out``.
+    """
+    shown = verdict.shown
+    found: dict[str, Any] = {"value_verdict": verdict.verdict, "num_schedules": verdict.num_schedules}
+    if shown is None:
+        return found | {"differs": None, "schedule": None}
+    differs = [asdict(difference) for difference in shown.differences[:MAX_DIFFERENCES]]
+    return found | {"differs": json.dumps(differs), "schedule": json.dumps(excerpt(shown, verdict.pairs, steps))}
+
+
+def excerpt(shown: Shown, pairs: Sequence[tuple[int, int]], steps: Sequence[Step]) -> dict[str, Any]:
+    """The tasks of a schedule around the accesses that changed places in it, `MAX_TASKS` at most."""
+    position = {number: place for place, number in enumerate(shown.order)}
+    turned = [(first, second) for first, second in pairs if position[first] > position[second]]
+    first, second = turned[0] if turned else (None, None)
+    marked = [number for number in (first, second) if number is not None]
+    near = sorted(range(len(steps)), key=lambda n: min((abs(n - at) for at in marked), default=n))
+    kept = sorted({*marked, *near[:MAX_TASKS]})
+    return {
+        "seed": shown.seed,
+        "tasks": [asdict(steps[number]) for number in kept],
+        "order": [number for number in shown.order if number in set(kept)],
+        "first": first,
+        "second": second,
+        "left_out": len(steps) - len(kept),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +251,13 @@ class Exploration:
         return "\n".join([*lines, *(f"  note: {note}" for note in self.notes)])
 
     __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        html: str = open_door("exploration_html", self)
+        return html
 
     def as_dict(self) -> dict[str, Any]:
         """All of it in plain types, as JSON has them."""

@@ -31,6 +31,8 @@ class CudasanMagics(Magics):
 
         ``%cudasan on`` watches every cell from the next one on, and shows after each the races that it found in it;
         ``off`` ends that, ``status`` says how it is doing, ``report`` shows all races again, ``clear`` forgets them.
+        After ``%cudasan on --explore``, on a virtual device, ``explore`` does what the last cell did there in other
+        orders that its synchronisations allow, and says which values differ; nothing of the cell itself runs again.
         ``%%cudasan`` on top of a cell watches that cell alone.
         """
         __tracebackhide__ = True
@@ -73,6 +75,13 @@ class CudasanMagics(Magics):
         display(self.shell, trace)
         if options.html is not None:
             print(f"Wrote {trace.to_html(options.html)}.")  # noqa: T201
+
+    def _explore(self, options: WatchOptions) -> None:
+        assert self.shell is not None
+        if self._watch is None:
+            self._status(options)
+        else:
+            self._watch.explore(options)
 
     def _clear(self, options: WatchOptions) -> None:
         if self._watch is not None:

@@ -10,7 +10,9 @@ from cudalens.magics.arguments import Argument, Table, count, flag, identifier, 
 
 MAGIC: Final = "%%cudasan"
 LINE_MAGIC: Final = "%cudasan"
-ACTIONS: Final = ("on", "off", "status", "report", "clear")
+ACTIONS: Final = ("on", "off", "status", "report", "clear", "explore")
+DEFAULT_BUDGET: Final = 50
+"""Orders that `--explore` tries beside the program's own, unless it says how many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +29,10 @@ class WatchOptions:
         var: Variable that receives the Trace, or None.
         output: Whether the Trace becomes the value of the cell.
         quiet: Whether nothing is shown where there is no race.
+        explore: Orders that are to be tried beside the program's own; None where none is.
+        budget: The same for ``%cudasan explore``; None for the usual number.
+        seed: The first seed of random orders.
+        replay: The seed of the one order that is to be done again, or None.
     """
 
     on_race: str = "collect"
@@ -38,6 +44,10 @@ class WatchOptions:
     var: str | None = None
     output: bool = False
     quiet: bool = False
+    explore: int | None = None
+    budget: int | None = None
+    seed: int = 0
+    replay: str | None = None
 
     @property
     def is_looped(self) -> bool:
@@ -54,6 +64,7 @@ class WatchOptions:
             "stack_depth": self.stack_depth,
             "suppress": self.suppress,
             "suppress_file": self.suppress_file,
+            "explore": None if self.explore is None else True,
         }
         return {name: wish for name, wish in asked.items() if wish is not None}
 
@@ -65,6 +76,14 @@ _WATCHING: Final[tuple[Argument, ...]] = (
     value("--suppress", metavar="PATTERN", action="append", help="Hide races whose operator, place or tensor fits."),
     value("--suppress-file", metavar="FILE", type=path, help="Hide what a pattern in this file fits, one a line."),
     value(
+        "--explore",
+        metavar="N",
+        nargs="?",
+        const=DEFAULT_BUDGET,
+        type=count(1),
+        help="Virtual device: try N (50) other orders of what ran, compare values (after on: by %%cudasan explore).",
+    ),
+    value(
         "--html", metavar="FILE", type=path, help="Also write the report as one offline HTML file (after on: at off)."
     ),
 )
@@ -75,8 +94,11 @@ _CELL: Final[tuple[Argument, ...]] = (
     flag("-q", "--quiet", help="Show nothing where there is no race."),
 )
 _LINE: Final[tuple[Argument, ...]] = (
-    value("action", nargs="?", default="status", help="on, off, status (the default), report or clear."),
+    value("action", nargs="?", default="status", help="on, off, status (the default), report, clear or explore."),
     *_WATCHING,
+    value("--budget", metavar="N", type=count(1), help="With explore: orders to try beside the program's own (50)."),
+    value("--seed", metavar="N", type=count(0), default=0, help="With explore: the first seed of random orders."),
+    value("--replay", metavar="SEED", help="With explore: do one order again, by the seed that a report names."),
 )
 
 TABLE: Final = Table(MAGIC, _CELL)

@@ -56,6 +56,8 @@ class CellWatch(CellBlock):
     ) -> None:
         assert self._sanitizer is not None
         self._sanitizer.stop()
+        if self._options.explore is not None and error is None:
+            explored(self._shell, self._sanitizer, self._options.explore, quiet=self._options.quiet)
         try:
             self.trace = _trace(self._sanitizer, self._shell, code=self._source, error=error)
             self._deliver(self.trace)
@@ -102,8 +104,24 @@ class NotebookWatch:
         """The races as a Trace."""
         return _trace(self.sanitizer, self._shell, since=since)
 
+    def explore(self, options: WatchOptions) -> None:
+        """Try other orders of what the last cell did on the virtual device, or do one again, and show what differs.
+
+        Raises:
+            ExploreError: It cannot be done; shown without a traceback.
+        """
+        try:
+            if options.replay is not None:
+                print(self.sanitizer.replay_schedule(options.replay))  # noqa: T201
+                return
+            found = self.sanitizer.explore(options.budget or self._options.explore, seed=options.seed)
+        except CudalensError as error:
+            raise brief(error) from None
+        display(self._shell, found)
+
     def _after_cell(self, result: Any = None) -> None:
         """Show the races of the cell that has ended, once each; a failure of ours is told in one line."""
+        self.sanitizer.end_block(self._shell.user_ns)
         found = len(self.sanitizer.races)
         since, self._num_shown = self._num_shown, found
         if found <= since:
@@ -112,6 +130,19 @@ class NotebookWatch:
             display(self._shell, self.trace(since=since))
         except Exception as error:
             complain(f"{LINE_MAGIC}: the races cannot be shown: {type(error).__name__}: {error}")
+
+
+def explored(shell: InteractiveShell, sanitizer: Sanitizer, budget: int, *, quiet: bool) -> None:
+    """Try other orders of a cell that has run, and say what came of it: of its races, their cards say more."""
+    try:
+        found = sanitizer.explore(budget)
+    except Exception as error:  # nothing of ours ends a cell that went well
+        complain(f"{MAGIC}: {error if isinstance(error, CudalensError) else f'{type(error).__name__}: {error}'}")
+        return
+    if found.others:
+        display(shell, found)
+    elif found.differs or not quiet:
+        print(found.verdict)  # noqa: T201
 
 
 def started(options: WatchOptions) -> Sanitizer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +35,8 @@ class Finding:
             None where the run was not recorded.
         is_suppressed: Whether a suppression fits it.
         seen_ns: When it was first seen, ns on the events' clock; None where nobody looked at the clock.
+        value: Whether it shows in values, as the frame's columns have it (`cudalens.frames.exploration`); None where
+            other orders were not tried.
     """
 
     race: Race
@@ -42,6 +44,7 @@ class Finding:
     between: Sequence[dict[str, Any]] | None = None
     is_suppressed: bool = False
     seen_ns: int | None = None
+    value: Mapping[str, Any] | None = None
 
 
 def races_frames(
@@ -120,6 +123,7 @@ def _row(finding: Finding, stacks: _Stacks) -> dict[str, Any]:
         "between": None if finding.between is None else json.dumps(list(finding.between), ensure_ascii=False),
         "fix": None if finding.fix is None else finding.fix.words,
         "fix_diff": None if finding.fix is None else finding.fix.diff or None,
+        **(finding.value or {}),
     }
     row |= _access("first", race.first, stacks) | _access("second", race.second, stacks)
     if block is not None:

@@ -7,6 +7,7 @@ import logging
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
@@ -96,6 +97,7 @@ class Sanitizer:
     ) -> None:
         self._explores, self._explore_bytes = explore, explore_bytes
         self._exploring: Any = None
+        self._values: dict[tuple[object, ...], dict[str, Any]] = {}
         self._on_race = checked_on_race(on_race)
         self._kinds = parse_kinds(detect)
         self.stack_depth = checked_depth(stack_depth)
@@ -231,6 +233,7 @@ class Sanitizer:
         self._catch_up()
         self._findings.clear()
         self._unraised.clear()
+        self._values.clear()
         self._ended_log = Log()
         self._num_told = 0
 
@@ -322,7 +325,8 @@ class Sanitizer:
         races = self.races[since:]
         log = self._watch.log if self._watch is not None else self._ended_log
         with naming(names_of_streams()):
-            return findings_of(log.records(), races) if races else []
+            found = findings_of(log.records(), races) if races else []
+        return [replace(finding, value=self._values.get(finding.race.key)) for finding in found]
 
     def explore(self, budget: int | None = None, *, seed: int = 0) -> Exploration:
         """Do what the last watched block did in other orders that its synchronisations allow, and compare the values.
@@ -343,7 +347,9 @@ class Sanitizer:
         Raises:
             ExploreError: It was not said beforehand, nothing ran on a virtual device, or it cannot be done again.
         """
-        found: Exploration = self._explored().explore(self, budget=budget, seed=seed)
+        found: Exploration
+        found, values = self._explored().explore(self, budget=budget, seed=seed)
+        self._values |= values
         return found
 
     def replay_schedule(self, seed: str | int) -> Shown:

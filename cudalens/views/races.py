@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cudalens.frames import Trace
 from cudalens.views import races_text as words
-from cudalens.views import units
+from cudalens.views import races_value, units
 from cudalens.views.markup import Node, element
 from cudalens.views.races_model import AccessView, RaceView, Site, StackLine, folded, race_views
 from cudalens.views.races_svg import bytes_bars, happens_before_svg
@@ -112,6 +112,7 @@ def card(number: int, race: RaceView) -> Node:
         head,
         element("p", words.consequence(race), class_="cl-race-what"),
         _sides(race),
+        races_value.section(race),
         _memory(race),
         _picture(race),
         _fix(race),

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.frames import Trace
+from cudalens.views.races_value_model import ValueView, value_view
 
 MAX_STACK: Final = 60
 """Stack frames of one stack that are shown."""
@@ -133,6 +134,7 @@ class RaceView:
         between: What happened in between; None where that was not recorded.
         fix: What to do, in words; "" where nothing was found.
         fix_diff: Lines of the unified diff.
+        value: Whether it shows in values; None where other orders were not tried.
     """
 
     row: int
@@ -150,6 +152,7 @@ class RaceView:
     between: tuple[Step, ...] | None
     fix: str
     fix_diff: tuple[str, ...]
+    value: ValueView | None = None
 
     @property
     def title(self) -> str:
@@ -234,6 +237,7 @@ def _race(row: int, fields: dict[str, Any], stacks: Mapping[int, tuple[StackLine
         between=_between(fields["between"]),
         fix=_text(fields["fix"], 2000),
         fix_diff=_diff(fields["fix_diff"]),
+        value=value_view(fields),
     )
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from cudalens.frames import Judged, Trace
 from cudalens.views import units
 from cudalens.views.races_model import AccessView, RaceView, Site, StackLine, folded, race_views
+from cudalens.views.races_value import text_lines
 
 CHECKED: Final = "checked on the recorded run: the race is gone and nothing else changed"
 NO_FIX: Final = "No fix was found that removes this race and changes nothing else."
@@ -34,9 +35,16 @@ def verdict(trace: Trace) -> str:
         return "" if races.empty and judged is None else _clean_verdict(races, judged)
     places = pd.concat([shown[f"{side}_place"].astype(object).dropna() for side in ("first", "second")])
     where = f" in {units.plural(places.nunique(), 'place')}" if len(places) else ""
-    parts = [f"{units.plural(len(shown), 'race')}{where}, seen {times(int(shown['count'].sum()))}", *_caveats(judged)]
+    seen = f"{units.plural(len(shown), 'race')}{where}, seen {times(int(shown['count'].sum()))}"
+    parts = [f"{seen}{_by_value(shown)}", *_caveats(judged)]
     num_suppressed = len(races) - len(shown)
     return "; ".join([*parts, *([f"{units.count(num_suppressed)} more suppressed"] if num_suppressed else [])])
+
+
+def _by_value(races: pd.DataFrame) -> str:
+    """How many of them show in values, where other orders were tried."""
+    verdicts = races["value_verdict"].dropna()
+    return f", {units.count(int((verdicts == 'confirmed').sum()))} confirmed by value" if len(verdicts) else ""
 
 
 def _clean_verdict(races: pd.DataFrame, judged: Judged | None) -> str:
@@ -114,6 +122,9 @@ def _race_text(number: int, race: RaceView, num_races: int) -> str:
     for label, one, two in _facts(first, second):
         lines += _pair(label, [one], [two])
     lines += _stacks(first.site.stack, second.site.stack)
+    if race.value is not None:
+        for position, line in enumerate(text_lines(race.value)):
+            lines += _wrapped("" if position else "value", line)
     lines.append(_labelled("memory", overlap_words(race)))
     lines += [_labelled("", f"{what} at {_site(site)}") for what, site in sites(race)]
     lines += _wrapped("fix", f"{race.fix} ({CHECKED})" if race.fix else NO_FIX)

@@ -1,0 +1,229 @@
+"""Races by value: what differs, where in the tensor, and the order that shows it beside the program's own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from html import escape
+from typing import Final
+
+from cudalens.frames.exploration import Exploration, RaceVerdict, Shown, columns_of_race
+from cudalens.views import assets, units
+from cudalens.views.markup import Node, element, svg
+from cudalens.views.races_model import RaceView
+from cudalens.views.races_value_model import DifferenceView, ScheduleView, TaskView, ValueView, value_view
+
+RED: Final = "#e5484d"
+
+_MAP: Final = 160.0
+_ROW: Final = 30
+_BOX: Final = 22
+_SLOT_CHARS: Final = 16
+_CHAR: Final = 6.6
+_GAP: Final = 10
+_LABEL: Final = 150
+_LABEL_CHARS: Final = 22
+_ATEN: Final = "aten::"
+
+
+def headline(value: ValueView) -> str:
+    """The verdict in one line."""
+    times = units.plural(value.num_schedules, "schedule")
+    if value.verdict == "confirmed":
+        count = len(value.differences)
+        differ = f"{units.plural(count, 'value')} differ{'s' * (count == 1)}"
+        return f"Confirmed by value: {differ} when the later access comes first"
+    if value.verdict == "benign":
+        return f"Benign so far: the same bits in {times} with the accesses the other way round"
+    return "Not tried: no schedule turned its accesses around"
+
+
+def difference_line(difference: DifferenceView) -> str:
+    """``3,412 of 65,536 elements differ, first at [3, 17]: 0.0 instead of 1.7``."""
+    if difference.error:
+        return f"raises {difference.error}"
+    values = f"{difference.found} instead of {difference.expected}"
+    if not difference.shape:
+        return values
+    are = "element differs" if difference.num_elements == 1 else "elements differ"
+    count = f"{units.count(difference.num_differing)} of {units.count(difference.num_elements)} {are}"
+    return f"{count}, first at {list(difference.first_index)}: {values}"
+
+
+def text_lines(value: ValueView) -> Iterator[str]:
+    """The verdict and what differs, for plain text."""
+    yield headline(value)
+    for difference in value.differences:
+        yield f"{difference.name}: {difference_line(difference)}"
+    if value.schedule is not None:
+        yield f"again: {_again(value.schedule)}"
+
+
+def section(race: RaceView) -> Node | None:
+    """The part of a race's card that is about values; None where other orders were not tried."""
+    value = race.value
+    if value is None:
+        return None
+    mark = {"confirmed": "cl-value-confirmed", "benign": "cl-value-benign"}.get(value.verdict, "cl-race-note")
+    caption = element("p", element("strong", headline(value), class_=mark), ".")
+    differences = [_difference(difference) for difference in value.differences]
+    order = [] if value.schedule is None else [_order(value.schedule)]
+    return element("div", caption, *differences, *order, class_="cl-race-value")
+
+
+def _difference(difference: DifferenceView) -> Node:
+    line = element("p", element("code", difference.name), f": {difference_line(difference)}", class_="cl-value-line")
+    if not difference.shape or not difference.heat or difference.num_elements < 2:
+        return line
+    largest = f", largest difference {difference.max_abs}" if difference.max_abs else ""
+    caption = f"{difference.layout}: red where elements differ{largest}"
+    picture = element("div", heat_map(difference), element("span", caption), class_="cl-value-map")
+    fold = element("details", element("summary", "where in the tensor"), picture, open=difference.num_differing > 0)
+    return element("div", line, fold)
+
+
+def heat_map(difference: DifferenceView) -> Node:
+    """The tensor as a grid of cells, redder where more of a cell's elements differ."""
+    rows, columns = len(difference.heat), len(difference.heat[0])
+    width = _MAP if columns > 1 else 24.0
+    height = min(_MAP, max(14.0, width * min(rows / columns, 1.0))) if rows > 1 else 14.0
+    cell = width / columns, height / rows
+    shapes = [
+        element("rect", x=0, y=0, width=f"{width:g}", height=f"{height:g}", fill="currentColor", fill_opacity=0.07)
+    ]
+    y = 0
+    for row, group in itertools.groupby(difference.heat):
+        length = len(list(group))
+        for x, end, share in _runs(row):
+            box = {"x": f"{x * cell[0]:.2f}", "y": f"{y * cell[1]:.2f}"}
+            size = {"width": f"{(end - x) * cell[0]:.2f}", "height": f"{length * cell[1]:.2f}"}
+            shapes.append(element("rect", **box, **size, fill=RED, fill_opacity=f"{0.25 + 0.75 * share:.2f}"))
+        y += length
+    label = f"where {difference.name} differs"
+    return svg(width, height, label, *shapes, preserveAspectRatio="none")
+
+
+def _runs(row: tuple[float, ...]) -> Iterator[tuple[int, int, float]]:
+    """Stretches of equal cells that differ at all: first, end, share."""
+    start = 0
+    for end in range(1, len(row) + 1):
+        if end == len(row) or row[end] != row[start]:
+            if row[start]:
+                yield start, end, row[start]
+            start = end
+
+
+def _again(schedule: ScheduleView) -> str:
+    return f"san.replay_schedule({schedule.seed!r}), %cudasan explore --replay {schedule.seed}"
+
+
+def _order(schedule: ScheduleView) -> Node:
+    again = element("p", "Do it again: ", element("code", _again(schedule)), class_="cl-race-note")
+    left = f"{units.plural(schedule.left_out, 'task')} farther away not shown" if schedule.left_out else None
+    return element(
+        "div",
+        element("div", timelines_svg(schedule), class_="cl-race-scroll", tabindex=0, role="group"),
+        element("p", left, class_="cl-race-note") if left else None,
+        again,
+    )
+
+
+def timelines_svg(schedule: ScheduleView) -> Node:
+    """Two timelines, one above the other: the program's order, and the one that shows the race."""
+    lanes = list(dict.fromkeys(task.lane for task in schedule.tasks))
+    by_number = {task.number: task for task in schedule.tasks}
+    height = len(lanes) * _ROW + 24
+    own = [task.number for task in schedule.tasks]
+    parts = [
+        *_timeline("Program order", [by_number[n] for n in own], lanes, schedule, 0),
+        *_timeline("Order that shows it", [by_number[n] for n in schedule.order], lanes, schedule, height + 12),
+    ]
+    slots = max(len(own), 1)
+    width = _LABEL + slots * (_slot(schedule) + _GAP)
+    style = {"font_family": "system-ui, sans-serif", "font_size": 12, "fill": "currentColor"}
+    return svg(
+        width,
+        2 * height + 12,
+        "the tasks in the program's order, and in the order that shows the race",
+        *parts,
+        **style,
+    )
+
+
+def _slot(schedule: ScheduleView) -> float:
+    longest = max((len(_name(task)) for task in schedule.tasks), default=1)
+    return longest * _CHAR + 16
+
+
+def _timeline(
+    title: str, tasks: list[TaskView], lanes: list[str], schedule: ScheduleView, top: float
+) -> Iterator[Node]:
+    slot = _slot(schedule)
+    end = _LABEL + len(tasks) * (slot + _GAP)
+    yield element("text", title, x=0, y=f"{top + 12:g}", font_weight=600)
+    for row, lane in enumerate(lanes):
+        middle = top + 24 + row * _ROW + _BOX / 2
+        label = lane if len(lane) <= _LABEL_CHARS else f"{lane[: _LABEL_CHARS - 1]}…"
+        yield element("text", label, x=0, y=f"{middle + 4:g}", fill_opacity=0.75)
+        taken = [_LABEL + at * (slot + _GAP) for at, task in enumerate(tasks) if task.lane == lane]
+        for left, right in _between(taken, slot, end):
+            line = {"x": f"{left:g}", "y": f"{middle - 0.5:g}", "width": f"{right - left:g}", "height": 1}
+            yield element("rect", **line, fill="currentColor", fill_opacity=0.3)
+    for position, task in enumerate(tasks):
+        y = top + 24 + lanes.index(task.lane) * _ROW
+        yield from _box(
+            task, _LABEL + position * (slot + _GAP), y, slot, task.number in (schedule.first, schedule.second)
+        )
+
+
+def _between(taken: list[float], width: float, end: float) -> Iterator[tuple[float, float]]:
+    """The stretches of a lane that no box covers."""
+    left = float(_LABEL)
+    for start in [*taken, end]:
+        if start > left:
+            yield left, start
+        left = start + width
+
+
+def _box(task: TaskView, x: float, y: float, width: float, is_access: bool) -> Iterator[Node]:
+    colour, opacity = (RED, 0.22) if is_access else ("currentColor", 0.1)
+    frame = {"x": f"{x:.1f}", "y": f"{y:g}", "width": f"{width:.1f}", "height": _BOX, "rx": 4}
+    told = element("title", " ".join(part for part in (task.name, task.place, task.source) if part))
+    edge = {"stroke": RED, "stroke_width": 1.5} if is_access else {}
+    yield element("rect", told, **frame, fill=colour, fill_opacity=opacity, **edge)
+    yield element("text", _name(task), x=f"{x + width / 2:.1f}", y=f"{y + 15:g}", text_anchor="middle")
+
+
+def _name(task: TaskView) -> str:
+    name = task.name.removeprefix(_ATEN)
+    return name if len(name) <= _SLOT_CHARS else f"{name[: _SLOT_CHARS - 1]}…"
+
+
+def exploration_html(exploration: Exploration) -> str:
+    """What came of trying other orders, as HTML that stands alone."""
+    parts = [_race(race, exploration) for race in exploration.races]
+    parts += [_unreported(shown) for shown in exploration.others]
+    compared = f"Compared: {', '.join(exploration.outputs)}." if exploration.outputs else None
+    parts += [element("p", note, class_="cl-race-note") for note in filter(None, (compared, *exploration.notes))]
+    verdict = f"<p><strong>{escape(exploration.verdict)}</strong></p>"
+    body = "".join(part.html() for part in parts)
+    return f'<style>{assets.races_style_text()}</style><div class="cudalens-races">{verdict}{body}</div>'
+
+
+def _race(race: RaceVerdict, exploration: Exploration) -> Node:
+    value = value_view(columns_of_race(race, exploration.steps))
+    assert value is not None
+    order = [] if value.schedule is None else [_order(value.schedule)]
+    summary = element("summary", element("strong", f"Race {race.race + 1}"), f" · {headline(value)}")
+    text = element("p", race.text, class_="cl-race-what")
+    differences = [_difference(difference) for difference in value.differences]
+    body = element("div", text, *differences, *order, class_="cl-race cl-race-value")
+    return element("details", summary, body, class_="cl-race-fold", open=value.verdict == "confirmed")
+
+
+def _unreported(shown: Shown) -> Node:
+    items = [element("li", str(difference)) for difference in shown.differences]
+    seed = element("code", shown.seed)
+    return element(
+        "div", element("p", "Values differ in schedule ", seed, " without a reported race:"), element("ul", *items)
+    )

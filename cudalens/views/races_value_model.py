@@ -1,0 +1,178 @@
+"""A race by value as views show it: what the frame's columns say, cleaned and of bearable size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cudalens.frames.exploration import MAX_DIFFERENCES, MAX_TASKS
+
+_VERDICTS: Final = ("confirmed", "benign", "unknown")
+_MAX_CELLS: Final = 64
+_MAX_TEXT: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceView:
+    """A value that differs; the attributes are those of `cudalens.frames.exploration.Difference`, as text."""
+
+    name: str
+    num_differing: int
+    num_elements: int
+    first_index: tuple[int, ...]
+    expected: str
+    found: str
+    max_abs: str
+    shape: tuple[int, ...]
+    dtype: str
+    heat: tuple[tuple[float, ...], ...]
+    error: str
+
+    @property
+    def layout(self) -> str:
+        """``float32[64, 64]``."""
+        return f"{self.dtype}{list(self.shape)}" if self.shape else self.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task of a schedule."""
+
+    number: int
+    lane: str
+    name: str
+    place: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleView:
+    """A schedule next to the program's own order.
+
+    Attributes:
+        seed: What it can be done again from.
+        tasks: In the program's order.
+        order: Their numbers, in the schedule's order.
+        first: Number of the race's first access.
+        second: Of its second one.
+        left_out: Tasks that are not among these.
+    """
+
+    seed: str
+    tasks: tuple[TaskView, ...]
+    order: tuple[int, ...]
+    first: int | None
+    second: int | None
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueView:
+    """What is known of a race's values.
+
+    Attributes:
+        verdict: confirmed, benign or unknown.
+        num_schedules: Orders in which its accesses changed places.
+        differences: What differs where it is confirmed.
+        schedule: The order that confirms it, or None.
+    """
+
+    verdict: str
+    num_schedules: int
+    differences: tuple[DifferenceView, ...]
+    schedule: ScheduleView | None
+
+
+def value_view(fields: Mapping[str, Any]) -> ValueView | None:
+    """Of a row of ``trace.races``; None where other orders were not tried."""
+    verdict = fields.get("value_verdict")
+    if verdict not in _VERDICTS:
+        return None
+    differs = _parsed(fields.get("differs"), list)[:MAX_DIFFERENCES]
+    schedule = _parsed(fields.get("schedule"), dict)
+    return ValueView(
+        str(verdict),
+        _whole(fields.get("num_schedules")) or 0,
+        tuple(_difference(item) for item in differs if isinstance(item, dict)),
+        _schedule(schedule) if schedule else None,
+    )
+
+
+def _parsed(text: Any, kind: type) -> Any:
+    try:
+        value = json.loads(text) if isinstance(text, str) else kind()
+    except (ValueError, RecursionError):
+        return kind()
+    return value if isinstance(value, kind) else kind()
+
+
+def _difference(item: Mapping[str, Any]) -> DifferenceView:
+    found = "memory that nobody wrote" if item.get("is_unwritten") is True else _number(item.get("found"))
+    return DifferenceView(
+        _text(item.get("name")),
+        _whole(item.get("num_differing")) or 0,
+        _whole(item.get("num_elements")) or 0,
+        _wholes(item.get("first_index")),
+        _number(item.get("expected")),
+        found,
+        "" if item.get("max_abs") is None else _number(item.get("max_abs")),
+        _wholes(item.get("shape")),
+        _text(item.get("dtype")),
+        _heat(item.get("heat")),
+        _text(item.get("error")),
+    )
+
+
+def _schedule(item: Mapping[str, Any]) -> ScheduleView:
+    entries = item.get("tasks")
+    tasks = [_task(entry) for entry in (entries if isinstance(entries, list) else [])[: MAX_TASKS + 2]]
+    numbers = {task.number for task in tasks if task is not None}
+    order = [number for number in dict.fromkeys(_wholes(item.get("order"))) if number in numbers]
+    return ScheduleView(
+        _text(item.get("seed")),
+        tuple(task for task in tasks if task is not None),
+        tuple(order),
+        _whole(item.get("first")),
+        _whole(item.get("second")),
+        _whole(item.get("left_out")) or 0,
+    )
+
+
+def _task(entry: Any) -> TaskView | None:
+    number = _whole(entry.get("number")) if isinstance(entry, dict) else None
+    if number is None:
+        return None
+    texts = [_text(entry.get(name)) for name in ("lane", "name", "place", "source")]
+    return TaskView(number, *texts)
+
+
+def _heat(value: Any) -> tuple[tuple[float, ...], ...]:
+    rows = value[:_MAX_CELLS] if isinstance(value, list) else []
+    cells = [tuple(_share(cell) for cell in row[:_MAX_CELLS]) for row in rows if isinstance(row, list)]
+    return tuple(row for row in cells if row and len(row) == len(cells[0]))
+
+
+def _share(cell: Any) -> float:
+    return min(max(float(cell), 0.0), 1.0) if isinstance(cell, int | float) and cell == cell else 0.0
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62 else None
+
+
+def _wholes(value: Any) -> tuple[int, ...]:
+    items = value[:_MAX_CELLS] if isinstance(value, list) else []
+    return tuple(number for item in items if (number := _whole(item)) is not None)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else _text(value)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    line = "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in str(value))
+    return line if len(line) <= _MAX_TEXT else f"{line[: _MAX_TEXT - 1]}…"

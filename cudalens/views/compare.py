@@ -7,7 +7,7 @@ from functools import cached_property
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pandas as pd
 
@@ -73,11 +73,11 @@ class Comparison:
         """A row per device and kind of peak; empty where memory was not recorded."""
         return self._found.memory.copy(deep=False)
 
-    def figure(self) -> Any:
-        """The largest changes as a plotly figure."""
+    def figure(self, by: str | None = None, mode: Literal["light", "dark"] = "light") -> Any:
+        """The largest changes as a plotly figure, of ``kernels``, ``ops``, ``modules`` or ``memory``."""
         from cudalens.views.figures.compare import draw
 
-        return draw(self._found)
+        return draw(self._found, by, mode)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one offline page, light or dark as the reader's system is; returns its path.

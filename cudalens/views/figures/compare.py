@@ -8,56 +8,56 @@ import plotly.graph_objects as go
 
 from cudalens.analysis.compare import Comparable, Differences, differences
 from cudalens.frames import Trace
-from cudalens.views import compare_text, units
+from cudalens.views import compare_text
 from cudalens.views.compare import BETTER, UNSURE, WORSE, color_of
+from cudalens.views.figures.style import Mode, finished, label, nothing
 
 _MAX_BARS: Final = 20
 _LABELS: Final = {BETTER: "less", WORSE: "more", UNSURE: "may be noise"}
 
 
-def figure(trace: Trace, *, other: Comparable, by: str | None = None) -> go.Figure:
+def figure(trace: Trace, *, other: Comparable, by: str | None = None, mode: Mode = "light") -> go.Figure:
     """What changed from `trace` to `other`.
 
     Args:
         trace: The run before.
         other: The run after: a Trace, several, or Ranks.
         by: ``kernels``, ``ops``, ``modules`` or ``memory``; None for kernels where there are any, else operators.
+        mode: ``light`` or ``dark``.
 
     Raises:
-        ValueError: `by` is none of these.
+        ValueError: `by` or `mode` is none of these.
     """
-    return draw(differences(trace, other), by)
+    return draw(differences(trace, other), by, mode)
 
 
-def draw(found: Differences, by: str | None = None) -> go.Figure:
+def draw(found: Differences, by: str | None = None, mode: Mode = "light") -> go.Figure:
     """The figure of what was `found`; arguments as of `figure`."""
     key = by or ("kernels" if len(found.kernels) else "ops")
     if key not in compare_text.SECTIONS:
         raise ValueError(f"by={by!r} is unknown; expected one of {', '.join(map(repr, compare_text.SECTIONS))}.")
-    is_memory = key == "memory"
-    unit, scale, axis = ("bytes", 1 << 20, "MiB") if is_memory else ("ns", 1e6, f"ms a {found.whole.unit}")
-    rows = compare_text.changed(getattr(found, key)).head(_MAX_BARS).iloc[::-1]
-    delta, status = rows[f"delta_{unit}"].to_numpy(), rows["status"].tolist()
+    title = compare_text.verdict(found).partition("; ")[0]
+    some = next((t for side in (found.a, found.b) for t in side.traces if t.info.is_simulated), found.b.traces[0])
+    rows = compare_text.changed(getattr(found, key)).head(_MAX_BARS)
+    if rows.empty:
+        return nothing(title, some, mode)
+    unit, scale, axis = ("bytes", 1 << 20, "MiB") if key == "memory" else ("ns", 1e6, f"ms a {found.whole.unit}")
+    delta = (rows[f"delta_{unit}"] / scale).tolist()
     names = [compare_text.row_name(row) for row in rows.to_dict("records")]
-    colors = [color_of(value, state) for value, state in zip(delta.tolist(), status, strict=True)]
     drawn = go.Figure()
-    for color, label in _LABELS.items():
-        at = [k for k, one in enumerate(colors) if one == color]
+    for color, meaning in _LABELS.items():
+        at = [k for k, state in enumerate(rows["status"]) if color_of(delta[k], state) == color]
         if at:
             drawn.add_bar(
-                x=[delta[k] / scale for k in at],
+                x=[delta[k] for k in at],
                 y=at,
                 orientation="h",
-                marker_color=color,
-                name=label,
-                text=[units.shorten(names[k], 200) for k in at],
-                textposition="none",
-                hovertemplate="%{text}<br>%{x:.3g} " + axis + "<extra></extra>",
+                marker={"color": color, "line": {"width": 0}},
+                name=meaning,
+                customdata=[label(names[k], 200) for k in at],
+                hovertemplate="%{customdata}<br>%{x:.3g} " + axis + "<extra></extra>",
             )
-    short = [units.shorten(name, 44) for name in names]
-    drawn.update_layout(
-        title_text=units.shorten(compare_text.verdict(found).partition("; ")[0], 120), barmode="overlay"
-    )
-    drawn.update_yaxes(tickmode="array", tickvals=list(range(len(short))), ticktext=short, automargin=True)
-    drawn.update_xaxes(title_text=f"difference, {axis}", zeroline=True)
-    return drawn
+    ticks = {"tickvals": list(range(len(names))), "ticktext": [label(name) for name in names]}
+    drawn.update_yaxes(tickmode="array", autorange="reversed", automargin=True, **ticks)
+    drawn.update_xaxes(title_text=f"difference, {axis}")
+    return finished(drawn, title, some, mode, rows=len(names))

@@ -134,7 +134,7 @@ class TestFigure:
         (bar,) = drawn.data
         assert (bar.type, bar.marker.color, bar.name) == ("bar", WORSE, "more")
         assert sorted(bar.x) == pytest.approx([0.02, 0.03, 0.402])
-        assert LONG_KERNEL[:40] in " ".join(bar.text)
+        assert LONG_KERNEL[:40] in " ".join(bar.customdata)
         assert "slower" in drawn.layout.title.text
 
     def test_through_the_trace(self):

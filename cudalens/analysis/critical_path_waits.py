@@ -104,7 +104,9 @@ class _Queues:
         self.ended: list[Ints] = []
         self._latest: list[Ints] = []
         for first, stop in zip(works.first.tolist(), works.stop.tolist(), strict=True):
-            self.issued.append(np.maximum.accumulate(works.issued[first:stop]))
+            # Work without a recorded launch was issued no earlier than the one before it; more is not known.
+            known = np.where(works.launch[first:stop] >= 0, works.issued[first:stop], np.iinfo(np.int64).min)
+            self.issued.append(np.maximum.accumulate(known))
             ended = np.maximum.accumulate(works.end[first:stop])
             self.ended.append(ended)
             at = np.where(works.end[first:stop] == ended, np.arange(stop - first), 0)

@@ -41,6 +41,7 @@ def _plain(keys: Any) -> list[Any]:
 
 def _title(sums: Any, column: str) -> str:
     where = "the GPU" if column == "device_self_ns" else "the host"
-    top, whole = sums.iloc[0], int(sums[column].sum())
+    named = sums[~sums["key"].str.startswith("(no ")]
+    top, whole = (named if len(named) else sums).iloc[0], int(sums[column].sum())
     share = units.percent(100 * int(top[column]) / max(whole, 1))
     return f"{units.shorten(str(top['key']), 60)} takes {share} of {units.duration(whole)} on {where}"

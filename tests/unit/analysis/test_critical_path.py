@@ -121,6 +121,16 @@ def test_a_change_that_is_none_or_fits_nothing_is_refused():
         path.by("colour")
 
 
+def test_a_wait_for_work_whose_launch_was_not_recorded():
+    rows = [launch(0, 5, 1), kernel(6, 10, 1, name="a"), kernel(20, 60, 99, name="b")]
+    path = critical_path(trace_of([*rows, host(10, 75, "cudaDeviceSynchronize", "cuda_runtime")]))
+    assert pieces(path)[-3:] == [
+        ("stream gap", "b", 4),
+        ("compute", "b", 60),
+        ("sync return", "cudaDeviceSynchronize", 5),
+    ]
+
+
 def test_a_launch_bound_run_stays_on_the_host():
     rows = [launch(10 * i, 10, i) for i in range(5)] + [kernel(10 * i + 5, 1, i) for i in range(5)]
     path = critical_path(trace_of(rows))

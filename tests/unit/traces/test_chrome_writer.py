@@ -37,7 +37,7 @@ def stacks_of(trace):
 
 
 def round_trip(trace, folder, name="t.json"):
-    return cudalens.load(to_chrome(trace, folder / name))
+    return cudalens.load(to_chrome(trace, folder / name), repair=False)
 
 
 @st.composite

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import linecache
 import threading
 import time
@@ -446,6 +447,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             code=self._code,
             problems=(*session.problems, *collector.problems, *self._virtual.problems, *self._unread()),
             judged=self._races.judged,
+            extra=_cells(frames),
         )
         return _checked(Trace(info, **frames))
 
@@ -535,6 +537,13 @@ def _checked(trace: Trace) -> Trace:
     except Exception as error:  # the Trace is worth having
         problem = Problem("how far to trust it was not checked", 1, f"{type(error).__name__}: {error}")
         return trace.replace(info=trace.info.replace(problems=(*trace.info.problems, problem)))
+
+
+def _cells(frames: dict[str, pd.DataFrame]) -> dict[str, str]:
+    """What the notebook calls the files of its cells, for the files in the stacks; as JSON."""
+    files = set(frames["stacks"]["file"].cat.categories) if "stacks" in frames else set()
+    labels = {file: label for file in files if (label := file_label(file)) != file}
+    return {"cells": json.dumps(labels)} if labels else {}
 
 
 class _Cycle:

@@ -202,3 +202,14 @@ def test_memory_of_one_thread_equals_torchs(program):
     }
     assert found == expected
     assert any(total for total, _ in found.values())
+
+
+def test_lines_are_called_as_the_notebook_calls_its_cells():
+    trace, _ = run(lambda: square(2), ProfilerOptions(stacks=True, cpu_only=True))
+    (own,) = trace.key_averages(by=["name", "cell_line"]).query("name == 'aten::square'")["cell_line"]
+    assert own.startswith((__file__.rpartition("/")[2], __file__))
+    told = trace.replace(info=trace.info.replace(extra={"cells": json.dumps({own.rpartition(":")[0]: "In[7]"})}))
+    (named,) = told.key_averages().query("name == 'aten::square'")["place"]
+    assert named == f"In[7]:{own.rpartition(':')[2]}"
+    broken = trace.replace(info=trace.info.replace(extra={"cells": "[1]"}))
+    assert broken.key_averages(by="cell_line").equals(trace.key_averages(by="cell_line"))

@@ -1,0 +1,103 @@
+"""Findings in the verdict, the text, the table and the page; past runs as a table."""
+
+from pathlib import Path
+
+import pandas as pd
+from sample_traces import HOSTILE, cpu_trace, gpu_trace
+
+from cudalens.analysis import findings as found_in
+from cudalens.frames import Trace
+from cudalens.views import findings, findings_text, text
+from cudalens.views.facts import facts
+from cudalens.views.history_text import history_text
+
+
+def test_the_verdict_names_the_dearest_finding_with_its_cost():
+    assert text.verdict(gpu_trace()).startswith(
+        "3.00 ms, GPU busy 45 %: up to 1.20 ms (40 %) lost to FP32 matrix products; "
+    )
+
+
+def test_a_trace_without_findings_has_no_word_of_them():
+    trace = cpu_trace()
+    assert found_in(trace) == []
+    assert findings_text.verdict(trace) == findings_text.report_text(trace) == findings.static_html(trace) == ""
+    assert facts(trace)["findings"] is None
+
+
+def test_the_text_lists_them_with_what_to_try_within_100_columns():
+    lines = findings_text.report_text(gpu_trace()).splitlines()
+    assert lines[0] == "Findings, the dearest first"
+    assert lines[1] == "    1.20 ms (40 %)  FP32 matrix products (measured)"
+    assert max(map(len, lines)) <= 100
+    assert sum(line.strip().startswith("try: ") for line in lines) == len(found_in(gpu_trace()))
+
+
+def test_modelled_times_say_so():
+    trace = gpu_trace(source="virtual:h100")
+    assert "(modelled times)" in findings_text.report_text(trace)
+    assert "(modelled times)" in findings.static_html(trace)
+
+
+def test_rows_of_the_page_carry_an_event_of_theirs():
+    trace = gpu_trace()
+    tree = str(facts(trace)["findings"])
+    for one in found_in(trace):
+        assert f"'data-event': '{one.rows[0]}'" in tree
+
+
+def test_what_can_be_typed_is_set_as_code():
+    html = findings.static_html(gpu_trace())
+    assert "<code>torch.set_float32_matmul_precision(&quot;high&quot;)</code>" in html
+
+
+def test_hostile_names_stay_text():
+    trace = gpu_trace(kernel=f"ampere_sgemm_{HOSTILE}")
+    assert HOSTILE in str([one.what for one in found_in(trace)])
+    assert "<img" not in findings.static_html(trace)
+
+
+def test_past_runs_as_a_table():
+    row = {
+        "when": pd.Timestamp("2026-01-02 03:04:05", tz="UTC"),
+        "name": "<b>train</b>",
+        "device": "H100",
+        "value_ns": 10_000_000,
+        "num_steps": 3,
+        "wall_ns": 30_000_000,
+        "busy_ns": 15_000_000,
+        "peak_memory_bytes": pd.NA,
+        "code_hash": "",
+    }
+    shown = history_text(pd.DataFrame([row] * 30), Path("h.sqlite"))
+    lines = repr(shown).splitlines()
+    assert lines[0] == "30 runs, the last 20, kept in h.sqlite"
+    assert len(lines) == 22
+    assert lines[2].split() == [
+        "2026-01-02",
+        "03:04:05",
+        "<b>train</b>",
+        "10.0",
+        "ms",
+        "a",
+        "step",
+        "of",
+        "3",
+        "50",
+        "%",
+        "-",
+        "H100",
+    ]
+    assert "<b>" not in shown._repr_html_()
+    assert repr(history_text(pd.DataFrame(), None)).startswith("no run yet, of this session")
+
+
+def test_the_standing_is_part_of_what_is_saved(tmp_path):
+    from cudalens.frames.info import Standing
+
+    trace = gpu_trace()
+    standing = Standing(value_ns=30, median_ns=20, low_ns=19, high_ns=21, num_runs=4)
+    known = trace.replace(info=trace.info.replace(standing=standing))
+    back = Trace.load(known.save(tmp_path / "t.cudalens"))
+    assert back.info.standing == standing
+    assert "50 % slower than the last 4 runs (20 ns)" in text.verdict(back)

@@ -9,6 +9,7 @@ starts by itself (DistributedDataParallel's), whose waits nobody is told of.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Callable
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -49,6 +50,8 @@ _WAITS: Final = ("block_current_stream", "get_future", "synchronize", "wait")
 """Methods of a Work after which the current stream may use the tensors. A future's waits are not told of, so that it
 counts as waited for when it is asked for."""
 
+_MAX_WAIT_S: Final = 1.0
+_POLL_S: Final = 0.0005
 _WORKS: Final = ("Work", "FakeWork")
 _IS_OURS: Final = "cudalens_tells"
 
@@ -107,7 +110,7 @@ class _Collectives:
             tensors = [] if self._gpus.is_closed else _resident(args) + _resident(tuple(kwargs.values()))
             if not tensors or not (is_transfer or _is_async(args, kwargs)):
                 return original(group, *args, **kwargs)
-            return self._start(original, group, args, kwargs, tensors)
+            return self._start(original, group, args, kwargs, tensors, is_transfer=is_transfer)
 
         return start
 
@@ -117,6 +120,8 @@ class _Collectives:
         @functools.wraps(original)
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(work, *args, **kwargs)
+            if self._gpus.machine.op_log is not None:
+                self._gpus.machine.op_log.collected(work)
             started = self._started.pop(work, None)
             if started is not None and not self._gpus.is_closed:
                 started.join()
@@ -132,6 +137,8 @@ class _Collectives:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         tensors: list[torch.Tensor],
+        *,
+        is_transfer: bool,
     ) -> Any:
         machine = self._gpus.machine
         residence = residence_of(tensors[0])
@@ -142,6 +149,10 @@ class _Collectives:
         machine.set_stream(stream)
         try:
             work = original(group, *args, **kwargs)
+            if self._gpus.machine.op_log is not None:
+                self._gpus.machine.op_log.started(work)
+                if not is_transfer and _has_ended(work):
+                    self._gpus.machine.op_log.collected(work)
         finally:
             machine.set_stream(current)
         started = _Started(self._gpus, stream, tensors)
@@ -162,6 +173,14 @@ class _Collectives:
         first.record(begin)
         second.wait(begin)
         begin.delete()
+
+
+def _has_ended(work: Any) -> bool:
+    """Let a collective come to its end, before others touch its tensors; other ranks may keep it waiting for us."""
+    end = time.monotonic() + _MAX_WAIT_S
+    while hasattr(work, "is_completed") and not work.is_completed() and time.monotonic() < end:
+        time.sleep(_POLL_S)
+    return bool(getattr(work, "is_completed", bool)())
 
 
 def _is_async(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

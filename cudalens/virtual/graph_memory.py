@@ -106,7 +106,7 @@ class Operand:
     @property
     def layout(self) -> tuple[torch.dtype, torch.Size, tuple[int, ...], int, tuple[bool, bool]]:
         """Its dtype, size, stride, offset in its memory (elements), and whether it is conjugated or negated."""
-        return self._dtype, self._size, self._stride, self._offset, self._flags
+        return self._dtype, self._size, self._stride, int(self._offset), self._flags
 
     def take(self) -> torch.Tensor:
         """The tensor, made anew.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -114,6 +114,18 @@ class OpLog(Protocol):
 
     def note(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A factory's result was reserved, not computed."""
+
+    def begin_call(self, name: str, call: Callable[..., Any] | None, args: Any, kwargs: dict[str, Any]) -> None:
+        """A kernel that is no operator is about to run."""
+
+    def called(self, written: Iterable[Any]) -> None:
+        """It has run, and wrote these tensors."""
+
+    def started(self, work: object) -> None:
+        """The thread's last collective will be waited for by that object."""
+
+    def collected(self, work: object = None) -> None:
+        """That collective is done; by default the thread's last one, if nobody said how it will be waited for."""
 
     def launched(self, stream: Stream) -> None:
         """A stream was given work."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import functools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,6 +83,7 @@ def _run_here(patches: Patches, gpus: Gpus, module: ModuleType) -> None:
         if kwargs.get("warmup") or gpus.is_closed or not is_any_resident(_tensors(args, kwargs)):
             return original(self, *args, **kwargs)
         launch = _Launch(gpus, module, self, args, kwargs)
+        launch.note(original)
         result = launch.run(original)
         launch.tell()
         return result
@@ -122,6 +124,16 @@ class _Launch:
         self._stores = _Stores()
         self._grid = (1, 1, 1)
 
+    def note(self, original: Any) -> None:
+        """Tell who notes operators, to do them again: a kernel runs again on plain tensors, and on nothing else."""
+        log = self._gpus.machine.op_log
+        if log is not None:
+            has_others = any(
+                isinstance(getattr(v, "base", None), torch.Tensor) for v in _flat(self._args, self._kwargs)
+            )
+            again = None if has_others else functools.partial(_again, original, self._function)
+            log.begin_call(f"{NAMESPACE}::{name_of(self._function)}", again, self._args, self._kwargs)
+
     def run(self, original: Any) -> Any:
         """Compute the values."""
         with _one_at_a_time, unseen(), self._stores.heard(self._module):
@@ -149,6 +161,11 @@ class _Launch:
             ),
             "cuLaunchKernel",
         )
+        if self._gpus.machine.op_log is not None:
+            is_known = self._stores.is_certain
+            self._gpus.machine.op_log.called(
+                [tensor for _, tensor in self._tensors if not is_known or id(tensor) in self._stores.written]
+            )
         if hooks.is_on():
             hooks.emit(
                 hooks.KernelLaunched(
@@ -180,6 +197,17 @@ class _Launch:
             self._storages[address] = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
         alias = torch.empty(0, dtype=tensor.dtype)
         return alias.set_(self._storages[address], tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def _again(original: Any, function: Any, *args: Any, **kwargs: Any) -> None:
+    """Run a kernel once more, on tensors of the host."""
+    with _one_at_a_time:
+        original(function, *args, **kwargs)
+
+
+def _flat(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+    for value in (*args, *kwargs.values()):
+        yield from value if isinstance(value, list | tuple) and not isinstance(value, torch.Size) else (value,)
 
 
 class _Stores:

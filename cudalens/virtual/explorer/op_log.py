@@ -47,6 +47,9 @@ _MATTERS: Final = frozenset({"aten::_local_scalar_dense", "aten::resize_", "aten
 _HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
 """Methods of torch.Tensor by which Python looks at host memory without an operator."""
 
+_COLLECTIVES: Final = "c10d::"
+"""Operators of torch.distributed."""
+
 _has_effect: dict[Any, bool] = {}
 
 
@@ -63,7 +66,7 @@ class _Pending:
 
 class _Thread(threading.local):
     pending: _Pending | None = None
-    is_inside: bool = False
+    collective: _Pending | None = None
 
 
 class OpLog:
@@ -92,6 +95,7 @@ class OpLog:
         self._lock = threading.RLock()
         self._shared: dict[int, set[int]] = {}
         self._fences: list[tuple[Span, Clock]] = []
+        self._works: dict[int, tuple[object, _Pending]] = {}
         self._subscription: hooks.Subscription | None = None
 
     # On and off
@@ -111,6 +115,9 @@ class OpLog:
         """Note nothing more."""
         if self._subscription is None:
             return
+        self.collected()
+        for work, _ in list(self._works.values()):
+            self.collected(work)
         self._subscription.close()
         self._subscription = None
         queries.unwatch()
@@ -180,6 +187,62 @@ class OpLog:
             with self._lock, unseen():
                 self._thread.pending = self._begun(device, func, args, kwargs)
 
+    def begin_call(self, name: str, call: Callable[..., Any] | None, args: Any, kwargs: dict[str, Any]) -> None:
+        """A kernel that is no operator is about to run; its work comes by `launched`, then `called`.
+
+        Args:
+            name: Of the kernel.
+            call: What runs it again on host tensors; None where that cannot be, so that it leaves what it left.
+            args: Its arguments.
+            kwargs: Likewise.
+        """
+        if not self.is_on:
+            return
+        with self._lock, unseen():
+            storages: list[tuple[Place, Any]] = []
+            op = LoggedOp(name, call, site=site_of(2))
+            op.args, op.kwargs = self._kept(op, args, False, storages), self._kept(op, kwargs, False, storages)
+            self._thread.pending = _Pending(op, self._machine.current_device, storages)
+
+    def called(self, written: Iterable[torch.Tensor]) -> None:
+        """The kernel has run, and was launched.
+
+        Args:
+            written: The tensors that it wrote.
+        """
+        pending, self._thread.pending = self._thread.pending, None
+        if pending is None or not self.is_on:
+            return
+        with self._lock, unseen():
+            for tensor in written:
+                place = self.memory.place_of(tensor, is_written=True)
+                if place is not None:
+                    pending.op.writes.append(place)
+                    if pending.op.func is None:
+                        pending.op.contents.append((place.storage, self.memory.contents(tensor.untyped_storage())))
+            self._finish(pending, None)
+
+    def started(self, work: object) -> None:
+        """The last collective of this thread will be waited for by that object."""
+        collective, self._thread.collective = self._thread.collective, None
+        if collective is not None:
+            self._works[id(work)] = (work, collective)
+
+    def collected(self, work: object = None) -> None:
+        """A collective is done: what it left is what it leaves again.
+
+        Args:
+            work: What it was waited for by; by default it is the last one of this thread, if nothing is known of it.
+        """
+        _, collective = self._works.pop(id(work), (None, None))
+        if collective is None:
+            collective, self._thread.collective = self._thread.collective, None
+        if collective is not None and self.is_on:
+            with self._lock, unseen():
+                kept = [(place, storage) for place, storage in collective.storages if place in collective.op.writes]
+                contents = [(place.storage, self.memory.contents(storage)) for place, storage in kept]
+                collective.op.contents = contents
+
     def launched(self, stream: Stream) -> None:
         """A stream was given work: that of the operator which is under way, if it has none yet."""
         pending = self._thread.pending
@@ -202,13 +265,26 @@ class OpLog:
             return self._begun(None, func, args, {key: value for key, value in kwargs.items() if key != "pin_memory"})
 
     def _begun(self, device: Device | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Pending:
+        self.collected()
         storages: list[tuple[Place, Any]] = []
         op = LoggedOp(func._schema.name, func, site=site_of(2))
+        if op.name.startswith(_COLLECTIVES):
+            return self._begun_collective(device, op, args, kwargs, storages)
         for index, value in enumerate(args):
             op.args = (*op.args, self._kept(op, value, index in writes_of(func), storages))
         for name, value in kwargs.items():
             op.kwargs[name] = self._kept(op, value, name in writes_of(func), storages)
         return _Pending(op, device, storages)
+
+    def _begun_collective(
+        self, device: Device | None, op: LoggedOp, args: Any, kwargs: dict[str, Any], storages: list[tuple[Place, Any]]
+    ) -> _Pending:
+        """Other processes have a part in it: it cannot run again. What it writes stands first among its arguments."""
+        self._kept(op, args[0], "send" not in op.name, storages)
+        self._kept(op, [value for value in (*args[1:], *kwargs.values()) if _holds_tensors(value)], False, storages)
+        op.func = None
+        self._thread.collective = _Pending(op, device, storages)
+        return self._thread.collective
 
     def _kept(self, op: LoggedOp, value: Any, is_written: bool, storages: list[tuple[Place, Any]]) -> Any:
         """What stands for an argument; tensors of the host that nobody follows are kept as they are now."""
@@ -224,6 +300,8 @@ class OpLog:
         if isinstance(value, list | tuple):
             items = [self._kept(op, item, is_written, storages) for item in value]
             return items if isinstance(value, list) else tuple(items)
+        if isinstance(value, dict):
+            return {key: self._kept(op, item, is_written, storages) for key, item in value.items()}
         return value
 
     def _put(self, pending: _Pending, lane: int) -> None:
@@ -257,7 +335,7 @@ class OpLog:
         self._note_moves(pending)
         if op.name in _BLANK:
             return
-        if pending.device is None and make_plan(op.func).draws:
+        if pending.device is None and op.func is not None and make_plan(op.func).draws:
             self._keep_results(op, pending, out)
         is_host = pending.device is None
         op.is_observed = _has_numbers(out) or (not is_host and self._lands_on_host(op))
@@ -384,6 +462,10 @@ class OpLog:
             return []
         touched = list(spans)
         return [clock for fence, clock in self._fences if any(fence.overlaps(span) for span in touched)]
+
+
+def _holds_tensors(value: Any) -> bool:
+    return next(tensors_in(value), None) is not None
 
 
 def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from cudalens.device import clock
 from cudalens.frames import DeviceInfo, Problem, RawRows
+from cudalens.frames.ceilings import CEILINGS_KEY
 from cudalens.virtual import context
+from cudalens.virtual.ceilings import spec_ceilings
 from cudalens.virtual.metrics import MetricsRecord
 from cudalens.virtual.recorder import Recorder
 
@@ -43,6 +45,7 @@ class VirtualCollector:
         self._metrics: list[MetricsRecord] = []
         self._numbers: Iterator[int] = itertools.count(1)
         self._records: list[tuple[Recorder, str, tuple[DeviceInfo, ...]]] = []
+        self._spec: DeviceSpec | None = None
         self._gpus: Gpus | None = None
         self.problems: tuple[Problem, ...] = ()
 
@@ -72,6 +75,7 @@ class VirtualCollector:
             recorder.listen_to_memory()
         infos = tuple(_info(index, device.spec) for index in range(len(gpus.devices)))
         self._records.append((recorder, device.spec.key, infos))
+        self._spec = device.spec
         if self._metrics_hz is not None:
             period_ns = round(1e9 / self._metrics_hz) if self._metrics_hz else None
             self._metrics.append(MetricsRecord(gpus, period_ns))
@@ -125,6 +129,10 @@ class VirtualCollector:
             "started_ns": segments[0].recorder.start_ns,
             "ended_ns": segments[-1].recorder.end_ns + segments[-1].offset_ns,
         }
+
+    def extra(self) -> dict[str, str]:
+        """What the run info shall tell besides: the most that the virtual devices could have done, by their spec."""
+        return {} if self._spec is None else {CEILINGS_KEY: spec_ceilings(self._spec).to_json()}
 
     def lay_over(self, host: RawRows) -> RawRows:
         """The rows of the run; `host` itself where no virtual device was there."""

@@ -90,6 +90,14 @@ def test_steps_of_the_same_work_last_the_same(on_device):
     assert lengths.nunique() == 1
 
 
+def test_a_roofline_is_drawn_against_the_spec(on_device):
+    on_device.run("import torch\na = torch.randn(512, 512, device='cuda')")
+    on_device.run("%%cudaprofile -v t -q --shapes --flops\na @ a")
+    row = cudalens.analysis.roofline(on_device["t"]).query("name == 'aten::mm'").iloc[0]
+    assert row["peak_flops_per_s"] == cudalens.virtual.SPECS["h100"].peak_tflops["float32"] * 1e12
+    assert 0 < row["flops_pct"] <= 100
+
+
 def test_an_error_leaves_what_was_recorded(on_device):
     on_device.run("%%cudaprofile -v trace\nx + 1\nx + torch.ones(16, 8)\nx + 2")
     assert on_device.kinds() == ["display", "error"]

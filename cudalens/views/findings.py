@@ -90,7 +90,7 @@ def _row(found: Finding, largest_ns: int) -> Node:
 
 def _stake(found: Finding, largest_ns: int) -> list[Child]:
     if found.cost_ns is None:
-        return ["–"]
+        return ["-"]
     box = {"x": 0, "y": 0, "height": _BAR_HEIGHT, "rx": 2}
     width = max(1.0, _BAR_WIDTH * found.cost_ns / largest_ns)
     bar = svg(

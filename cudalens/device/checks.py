@@ -39,10 +39,23 @@ def _checks() -> Iterator[Check]:
     else:
         yield _cpu(torch)
         yield _gpu(torch)
+        yield _kernels(torch)
     yield _gauges()
     yield Check("open and show recorded traces", *_packages("pandas", "pyarrow", "msgspec"))
     yield Check("live widgets", *_widgets())
     yield Check("offline HTML reports", *_packages("plotly"))
+
+
+def _kernels(torch: Any) -> Check:
+    """Whether kernels of ours run; plain torch does the same where they do not, only slower."""
+    name = "kernels of our own"
+    version = facts.installed("triton")
+    instead = "plain torch operators take over, which give the same results"
+    if version is None:
+        return Check(name, False, f"Triton is not installed (pip install triton); {instead}")
+    if absence.no_gpu(torch):
+        return Check(name, False, f"Triton {version} has no GPU to compile for; {instead}")
+    return Check(name, True, f"compiled by Triton {version} when first used")
 
 
 def _gauges() -> Check:

@@ -128,3 +128,13 @@ def test_whether_gauges_can_be_read(monkeypatch):
     assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML knows no GPU that answers")
     monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml()))
     assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML knows no GPU that answers")
+
+
+def test_without_triton_or_a_gpu_plain_torch_takes_over(monkeypatch, driver):
+    monkeypatch.setattr(facts, "installed", lambda name: None)
+    check = checks._kernels(build())
+    assert not check.works
+    assert "pip install triton" in check.detail
+    assert "plain torch operators take over" in check.detail
+    monkeypatch.setattr(facts, "installed", lambda name: "3.7.1")
+    assert "Triton 3.7.1 has no GPU" in checks._kernels(build()).detail

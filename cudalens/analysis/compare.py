@@ -7,7 +7,7 @@ each difference of medians, and only what leaves it is called a change.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -122,7 +122,8 @@ def differences(a: Comparable, b: Comparable) -> Differences:
         - ``status``: one of `STATUSES`. ``added`` and ``removed``: no repeat of the other side has it. Else a row
           changed when its interval does not hold 0 and it changed by `LEAST_SHARE` or more.
 
-        Repeats are profiler steps where all Traces have them (also the last), else whole Traces.
+        Repeats are profiler steps where all Traces have them (also the last), else whole Traces. ``modules`` and
+        ``memory`` are empty where a Trace of either side did not record them, and ``notes`` says so.
 
     Raises:
         TypeError: A side is none of these.
@@ -131,7 +132,8 @@ def differences(a: Comparable, b: Comparable) -> Differences:
     first, second = side_of(a, "a"), side_of(b, "b")
     by_step = first.has_steps and second.has_steps
     before, after = measure(first, by_step=by_step), measure(second, by_step=by_step)
-    notes = _notes(first, second, by_step=by_step)
+    before, after, missing = _both_recorded(first, second, before, after)
+    notes = (*_notes(first, second, by_step=by_step), *missing)
     kernels = matched(before, after)
     return Differences(
         first,
@@ -143,6 +145,41 @@ def differences(a: Comparable, b: Comparable) -> Differences:
         _sorted(_table(*_aligned(before.memory, after.memory, before, after), ("name", "where"), "bytes")),
         notes,
     )
+
+
+def _both_recorded(a: Side, b: Side, before: Measured, after: Measured) -> tuple[Measured, Measured, list[str]]:
+    """What both sides measured, without what one of them did not record: not recorded is not removed."""
+    notes = []
+    for what, has in (("modules", _has_modules), ("memory", _has_memory)):
+        known = [[has(trace) for trace in side.traces] for side in (a, b)]
+        if not any(map(any, known)) or all(map(all, known)):
+            continue
+        lacking = next(
+            t.info.name or s.name
+            for s, k in zip((a, b), known, strict=True)
+            for t, yes in zip(s.traces, k, strict=True)
+            if not yes
+        )
+        notes.append(
+            f"'{lacking}' did not record {what}, so {what} {'are' if what == 'modules' else 'is'} not compared"
+        )
+        before, after = _without(before, what), _without(after, what)
+    return before, after, notes
+
+
+def _has_modules(trace: Trace) -> bool:
+    return bool(trace.events["module"].notna().any())
+
+
+def _has_memory(trace: Trace) -> bool:
+    return len(trace.memory) > 0
+
+
+def _without(measured: Measured, what: str) -> Measured:
+    nothing: dict[str, Any] = {what: {}}
+    if what in measured.calls:
+        nothing["calls"] = {**measured.calls, what: {}}
+    return replace(measured, **nothing)
 
 
 def _whole(before: Measured, after: Measured, unit: str) -> Change:

@@ -110,9 +110,10 @@ def _graphable(scene: Scene, parts: Blame, repeat: Repeat) -> Finding | None:
         return None
     waits = _waits_within(scene, repeat)
     blocker = f"take the {units.plural(waits, 'wait')} for the GPU out of it first, then " if waits else ""
+    why = f"{units.duration(launch)} of it" if queued else "all of it"
     what = (
         f"the same {repeat.period} kernels come {repeat.times} times in a row, with gaps of {units.duration(cost)} "
-        f"between them ({units.duration(launch)} of it because the host had not launched yet){_slowed(scene)}."
+        f"between them ({why} because the host had not launched yet){_slowed(scene)}."
     )
     return scene.finding(
         "graphable",

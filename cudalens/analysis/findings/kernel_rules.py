@@ -46,9 +46,10 @@ def tiny_kernels(scene: Scene) -> Iterator[Finding]:
     cost = run + gaps
     if cost < _COST_SHARE * scene.span_ns:
         return
+    before = f", and the GPU's own gaps in front of them {units.duration(gaps)}" if gaps else ""
     what = (
         f"{units.count(count)} of {units.plural(total, 'kernel')} are shorter than {units.duration(TINY_NS)}: they "
-        f"take {units.duration(run)}, and the gaps in front of them {units.duration(gaps)}."
+        f"take {units.duration(run)}{before}."
     )
     advice = "torch.compile(model) fuses elementwise operators; foreach or fused optimizers; larger batches"
     rows = work.rows[tiny]

@@ -223,3 +223,25 @@ def test_statuses_are_those_that_are_named():
     found = differences(noisy(0, 50_000), noisy(1, 20_000, kernel="other"))
     for table in (found.kernels, found.ops, found.modules, found.memory):
         assert set(table["status"]) <= set(STATUSES)
+
+
+def test_what_one_side_did_not_record_is_no_change():
+    steps = [[("aten::mm", 1000, "gemm", 5000)]] * 3
+    with_memory, without = run(steps, name="full", memory=[10, 30, 20]), run(steps, name="lean")
+    for pair in ((with_memory, without), (without, with_memory), ([with_memory, without], with_memory)):
+        found = differences(*pair)
+        assert not len(found.memory)
+        assert "'lean' did not record memory, so memory is not compared" in found.notes
+    both = differences(with_memory, with_memory)
+    assert len(both.memory)
+    assert not [note for note in both.notes if "record" in note]
+
+
+def test_modules_of_one_side_are_no_change():
+    plain = run([[("aten::mm", 1000, "gemm", 5000)]] * 3, name="plain")
+    modules = pd.Categorical(["Net"] * len(plain.events))
+    named = Trace(RunInfo(name="named", source="cuda"), events=plain.events.assign(module=modules))
+    assert len(differences(named, named).modules)
+    found = differences(plain, named)
+    assert not len(found.modules)
+    assert "'plain' did not record modules, so modules are not compared" in found.notes

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _LINE_USAGE = (
-    "usage: %cudaprofile list | show NAME | diff A B | history [on [FILE] | off]   "
+    "usage: %cudaprofile list | show [NAME] | diff [A B] | history [on [FILE] | off]   "
     "(and %%cudaprofile on top of a cell to profile it)"
 )
 
@@ -35,7 +35,8 @@ class CudaprofileMagics(Magics):
         ``await``, and other magics in it. What was recorded is shown below, and is kept in ``cudalens.runs``.
 
         As a line, ``%cudaprofile list`` lists the runs of this session, ``%cudaprofile show NAME`` shows one again, and
-        ``%cudaprofile diff A B`` tells what became faster or slower from A to B: runs, variables or files.
+        ``%cudaprofile diff A B`` tells what became faster or slower from A to B: runs, variables or files. Without
+        names they are of the last run, and of the last two.
         Runs stay in memory until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``.
         """
         __tracebackhide__ = True
@@ -51,16 +52,23 @@ class CudaprofileMagics(Magics):
         match words:
             case ["list"]:
                 print(runs)  # noqa: T201
-            case ["show", name] if name in runs:
-                display(self._user_shell, runs[name])
+            case ["show", *rest]:
+                self._show(rest[0] if rest else "")
             case ["history", *rest]:
                 self._history(rest[0] if rest else "")
             case ["diff", *rest]:
                 self._diff(rest[0] if rest else "")
-            case ["show", name]:
-                raise UsageError(f"%cudaprofile: there is no run {name!r}; there are: {', '.join(runs) or 'none'}")
             case _:
                 raise UsageError(f"%cudaprofile: what is {line!r}?\n{_LINE_USAGE}\n\n{usage()}")
+
+    def _show(self, name: str) -> None:
+        from cudalens.session import runs
+
+        if not runs:
+            raise UsageError("%cudaprofile: there is no run to show yet; put %%cudaprofile on top of a cell")
+        if name and name not in runs:
+            raise UsageError(f"%cudaprofile: there is no run {name!r}; there are: {', '.join(runs)}")
+        display(self._user_shell, runs[name] if name else runs.last)
 
     def _history(self, line: str) -> None:
         from cudalens import history
@@ -83,9 +91,10 @@ class CudaprofileMagics(Magics):
 
     def _diff(self, line: str) -> None:
         from cudalens.compared import compare
+        from cudalens.session import runs
 
         try:
-            words = shlex.split(line)
+            words = shlex.split(line) or list(runs)[-2:]
         except ValueError as error:
             raise UsageError(f"%cudaprofile diff: {error} in {line!r}") from None
         if len(words) != 2:

@@ -486,7 +486,7 @@ class TestRefusals:
 class TestLineForm:
     def test_usage(self, notebook):
         notebook.run("%cudaprofile")
-        assert "usage: %cudaprofile list | show NAME" in notebook.capsys.readouterr().out
+        assert "usage: %cudaprofile list | show [NAME]" in notebook.capsys.readouterr().out
 
     def test_list_and_show(self, notebook):
         notebook.run(f"%%cudaprofile 'first run' -q\n{WORK}")

@@ -40,7 +40,6 @@ def test_files_and_variables(profiled, tmp_path):
     ("line", "reason"),
     [
         ("diff small", "expected two runs, variables or files, found 1"),
-        ("diff", "found 0"),
         ("diff small nothing", "'nothing' is no run and no file"),
         ("diff 'small large", "No closing quotation"),
     ],
@@ -48,3 +47,13 @@ def test_files_and_variables(profiled, tmp_path):
 def test_what_cannot_be_compared_is_refused(profiled, line, reason):
     said = shown(profiled, f"%cudaprofile {line}")
     assert reason in said
+
+
+def test_without_names_the_last_runs(profiled):
+    assert shown(profiled, "%cudaprofile diff") == shown(profiled, "%cudaprofile diff small large")
+    assert shown(profiled, "%cudaprofile show") == shown(profiled, "%cudaprofile show large")
+    del cudalens.runs["small"]
+    assert "expected two runs, variables or files, found 1" in shown(profiled, "%cudaprofile diff")
+    cudalens.runs.clear()
+    assert "found 0" in shown(profiled, "%cudaprofile diff")
+    assert "no run to show yet" in shown(profiled, "%cudaprofile show")

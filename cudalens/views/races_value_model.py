@@ -12,6 +12,7 @@ from cudalens.frames.exploration import MAX_DIFFERENCES, MAX_TASKS
 _VERDICTS: Final = ("confirmed", "benign", "unknown")
 _MAX_CELLS: Final = 64
 _MAX_TEXT: Final = 200
+_MAX_JSON: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def value_view(fields: Mapping[str, Any]) -> ValueView | None:
 
 def _parsed(text: Any, kind: type) -> Any:
     try:
-        value = json.loads(text) if isinstance(text, str) else kind()
+        value = json.loads(text) if isinstance(text, str) and len(text) <= _MAX_JSON else kind()
     except (ValueError, RecursionError):
         return kind()
     return value if isinstance(value, kind) else kind()

@@ -67,8 +67,10 @@ def compared(name: str, before: torch.Tensor, now: torch.Tensor) -> Difference |
 
 def _unequal(before: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
     """Which elements have other bits, flat."""
+    if not before.numel():
+        return torch.zeros(0, dtype=torch.bool)
     pair = [tensor.reshape(-1).view(torch.uint8).reshape(tensor.numel(), -1) for tensor in (before, now)]
-    return (pair[0] != pair[1]).any(dim=1) if before.numel() else torch.zeros(0, dtype=torch.bool)
+    return (pair[0] != pair[1]).any(dim=1)
 
 
 def _value(tensor: torch.Tensor, at: int) -> Any:

@@ -21,7 +21,7 @@ class Span(NamedTuple):
 
     def overlaps(self, other: Span) -> bool:
         """Whether they share a byte."""
-        return self.space == other.space and self.start < other.end and other.start < self.end
+        return self.space == other.space and max(self.start, other.start) < min(self.end, other.end)
 
 
 class Place:

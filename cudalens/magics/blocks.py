@@ -9,6 +9,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.error import UsageError
@@ -97,6 +98,7 @@ class CellBlock:
             return
         if not was_shown:
             display(self._shell, trace)
+            _num_races_shown[self._shell] = num_races_shown(self._shell) + len(trace.races)
         while self._notes:
             print(self._notes.pop(0))  # noqa: T201
 
@@ -167,6 +169,14 @@ def display(shell: InteractiveShell, thing: Any) -> None:
     data, metadata = shell.display_formatter.format(thing)  # type: ignore[no-untyped-call]
     if data:
         shell.display_pub.publish(data, metadata)
+
+
+_num_races_shown: WeakKeyDictionary[InteractiveShell, int] = WeakKeyDictionary()
+
+
+def num_races_shown(shell: InteractiveShell) -> int:
+    """How many races stood in the Traces that cells of `shell` have shown so far."""
+    return _num_races_shown.get(shell, 0)
 
 
 def complain(message: str) -> None:

@@ -8,7 +8,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cudalens.errors import CudalensError
-from cudalens.magics.blocks import CellBlock, brief, complain, display, execution_count, status_of, told
+from cudalens.magics.blocks import (
+    CellBlock,
+    brief,
+    complain,
+    display,
+    num_races_shown,
+    execution_count,
+    status_of,
+    told,
+)
 from cudalens.magics.watch_options import LINE_MAGIC, MAGIC, WatchOptions, parse
 
 if TYPE_CHECKING:
@@ -77,6 +86,7 @@ class NotebookWatch:
     def __init__(self, shell: InteractiveShell, options: WatchOptions) -> None:
         self._shell, self._options = shell, options
         self._num_shown = 0
+        self._num_others = num_races_shown(shell)
         self.sanitizer = started(options)
         shell.events.register("post_run_cell", self._after_cell)
 
@@ -124,7 +134,8 @@ class NotebookWatch:
         self.sanitizer.end_block(self._shell.user_ns)
         found = len(self.sanitizer.races)
         since, self._num_shown = self._num_shown, found
-        if found <= since:
+        others, self._num_others = self._num_others, num_races_shown(self._shell)
+        if found - since <= self._num_others - others:  # the cell's own profile has shown them
             return
         try:
             display(self._shell, self.trace(since=since))

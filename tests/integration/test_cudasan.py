@@ -146,6 +146,14 @@ def test_with_a_profile_in_one_cell(cuda):
     assert len(races(cuda)) == 1
 
 
+def test_a_profile_under_the_watch_shows_the_races_and_nobody_again(cuda):
+    cuda.run("%cudasan on")
+    cells = [f"%%cudaprofile{RACY}", RACY.replace("* 2", "* 3"), f"%%cudaprofile -q{RACY.replace('* 2', '* 4')}"]
+    for cell in cells:
+        assert cuda.run(cell).success
+        assert ["race" in bundle["text/plain"] for _, bundle in cuda.shown] == [True], cell
+
+
 def test_a_profile_keeps_its_own_stacks_beside_the_races(cuda):
     cuda.run("%cudasan on")
     assert cuda.run(f"%%cudaprofile -v p --stacks{RACY}").success

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis.ancestors import nearest
 from cudalens.frames import is_category
 from cudalens.frames.build import STEP_PREFIX
 
@@ -65,23 +66,12 @@ def _module_keys(events: pd.DataFrame) -> tuple[Ints, list[str]]:
     marked, labels = _named(events, ("python_function",), texts)
     rows = np.flatnonzero(marked >= 0)
     key, paths = np.full(len(events), -1, np.int64), dict[str, int]()
-    above, nearest = _nearest(marked >= 0, parent), np.full(len(events), "", object)
+    closest, paths_of = nearest(marked >= 0, parent), np.full(len(events), "", object)
     for row in rows.tolist():  # calls of modules are few beside the events that they hold
-        outer = nearest[above[row]] if above[row] >= 0 else ""
-        nearest[row] = f"{outer}.{labels[marked[row]]}" if outer else labels[marked[row]]
-        key[row] = paths.setdefault(nearest[row], len(paths))
+        outer = paths_of[closest[parent[row]]] if parent[row] >= 0 and closest[parent[row]] >= 0 else ""
+        paths_of[row] = f"{outer}.{labels[marked[row]]}" if outer else labels[marked[row]]
+        key[row] = paths.setdefault(paths_of[row], len(paths))
     return key, list(paths)
-
-
-def _nearest(marked: Bools, parent: Ints) -> Ints:
-    """The nearest marked row above each row, -1 for none."""
-    link = np.where(parent >= 0, parent, -1)
-    open_ = np.flatnonzero((link >= 0) & ~marked[np.maximum(link, 0)])
-    while len(open_):
-        link[open_] = link[link[open_]]
-        open_ = open_[(link[open_] >= 0)]
-        open_ = open_[~marked[link[open_]]]
-    return link
 
 
 def _line_keys(trace: Trace) -> tuple[Ints, list[str]]:

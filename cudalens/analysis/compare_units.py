@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis.ancestors import nearest
 from cudalens.analysis.summary import wall_ns
 from cudalens.analysis.work import KINDS, device_work
 from cudalens.errors import TraceError
@@ -129,7 +130,8 @@ def _measure(trace: Trace, *, by_step: bool) -> tuple[list[Any], Measured]:
     units = _Units(trace, by_step=by_step)
     ops, kernels, modules = _Sums(units.n), _Sums(units.n), _Sums(units.n)
     events, work = trace.events, device_work(trace)
-    op = nearest(events, is_category(events["cat"].array, ("cpu_op",)))
+    parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    op = nearest(is_category(events["cat"].array, ("cpu_op",)), parent)
     above = np.where(work.launch >= 0, op[work.launch], -1) if len(op) else work.launch
     dur = work.end - work.start
     names = events["name"].array
@@ -140,7 +142,7 @@ def _measure(trace: Trace, *, by_step: bool) -> tuple[list[Any], Measured]:
     ops.add(_texts(names, host, NO_OP), HOST, units.of[host], own[host])
     if events["module"].notna().any():
         module = events["module"].array
-        inner = nearest(events, events["module"].notna().to_numpy())
+        inner = nearest(events["module"].notna().to_numpy(), parent)
         beneath = np.where(work.launch >= 0, inner[work.launch], -1)
         modules.add(_texts(module, beneath, NO_MODULE), DEVICE, units.of[work.rows], dur)
         modules.add(_texts(module, inner[host], NO_MODULE), HOST, units.of[host], own[host])
@@ -202,18 +204,6 @@ class _Sums:
             if calls.any():
                 full = key if where is None else (*key, where)
                 self.costs[full], self.calls[full] = cost, calls
-
-
-def nearest(events: pd.DataFrame, marked: NDArray[np.bool_]) -> Ints:
-    """The nearest marked row at or above each row of the call tree, -1 for none; shape (rows,)."""
-    parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
-    found: Ints = np.where(marked, np.arange(len(events)), parent)
-    open_ = np.flatnonzero(~marked & (found >= 0))
-    while len(open_):
-        target = found[open_]
-        found[open_] = np.where(marked[target], target, found[target])
-        open_ = open_[(found[open_] >= 0) & ~marked[np.maximum(found[open_], 0)]]
-    return found
 
 
 def _texts(texts: pd.Categorical, rows: Ints, none: str) -> tuple[Ints, list[tuple[Any, ...]]]:

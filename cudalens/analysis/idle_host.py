@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.ancestors import nearest_of, running_at
 from cudalens.analysis.breakdown_groups import Bools, Ints, integers
 from cudalens.frames import RUNTIME_CATEGORIES, Trace, is_category
 from cudalens.frames.build import lanes
@@ -47,27 +48,27 @@ class Host:
 
         The last event that began before, or the nearest around it that had not ended yet.
         """
-        found = np.full(len(at), -1, np.int64)
-        for number in np.unique(thread):
-            rows = np.flatnonzero(self._in_tree & (self.thread == number))
-            mine = np.flatnonzero(thread == number)
-            place = np.searchsorted(self.ts[rows], at[mine], side="right") - 1
-            found[mine] = np.where(place >= 0, rows[np.maximum(place, 0)] if len(rows) else -1, -1)
-        return self._climb(found, lambda rows, asked: self.end[rows] > at[asked])
+        rows, keys, stride = self._by_thread
+        # Rows stand by start: how many began by a time is as good as the time.
+        key = thread * stride + np.searchsorted(self.ts, at, side="right")
+        place = np.searchsorted(keys, key, side="left") - 1
+        if not len(rows):
+            return np.full(len(at), -1, np.int64)
+        last = rows[np.maximum(place, 0)]
+        is_there = (place >= 0) & (self.thread[last] == thread)
+        return running_at(np.where(is_there, last, -1), at, self.end, self.parent)
+
+    @cached_property
+    def _by_thread(self) -> tuple[Ints, Ints, int]:
+        """Rows of the call tree by thread and start, a key for each that is in order, and how far threads lie apart."""
+        rows = np.flatnonzero(self._in_tree)
+        rows = rows[np.argsort(self.thread[rows].astype(np.int32), kind="stable")]
+        stride = len(self.ts) + 1
+        return rows, self.thread[rows] * stride + rows, stride
 
     def around(self, rows: Ints, flags: Bools) -> Ints:
         """The nearest of each row and what is around it that is flagged; -1 where none is. Shape (m,)."""
-        return self._climb(rows, lambda at, _: flags[at])
-
-    def _climb(self, rows: Ints, is_found: Callable[[Ints, Ints], Bools]) -> Ints:
-        """Go from each row to its parents until `is_found`, which takes rows and their places in `rows`."""
-        rows = rows.copy()
-        going = np.flatnonzero(rows >= 0)
-        while len(going):
-            going = going[~is_found(rows[going], going)]
-            rows[going] = self.parent[rows[going]]
-            going = going[rows[going] >= 0]
-        return rows
+        return nearest_of(rows, flags, self.parent)
 
 
 class Waits(NamedTuple):

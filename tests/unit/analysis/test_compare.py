@@ -3,12 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import cudalens
 from cudalens.analysis.compare import STATUSES, differences
-from cudalens.analysis.compare_units import nearest
 from cudalens.errors import TraceError
 from cudalens.frames import DeviceInfo, Ranks, RunInfo, Trace, build_events, build_memory
 
@@ -199,24 +196,6 @@ def test_names_files_and_what_is_neither(tmp_path):
     assert cudalens.compare(path, str(path)).verdict.startswith("no change")
     with pytest.raises(TraceError, match="is no run and no file"):
         cudalens.compare("nonsense", path)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.booleans()), max_size=12))
-def test_the_nearest_marked_row_above(found):
-    columns = {"ts": np.array([t for t, _, _ in found], np.int64), "dur": np.array([d for _, d, _ in found], np.int64)}
-    columns |= {"name": pd.Categorical(["x"] * len(found)), "tid": pd.array([1] * len(found), dtype="Int64")}
-    columns |= {"cat": pd.Categorical(["a" if marked else "b" for *_, marked in found])}
-    events = build_events(columns)
-    marked = (events["cat"] == "a").to_numpy()
-
-    def slow(at):
-        while at >= 0 and not marked[at]:
-            above = events.at[at, "parent"]
-            at = -1 if pd.isna(above) else int(above)
-        return at
-
-    assert nearest(events, marked).tolist() == [slow(at) for at in range(len(events))]
 
 
 def test_statuses_are_those_that_are_named():

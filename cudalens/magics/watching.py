@@ -13,8 +13,8 @@ from cudalens.magics.blocks import (
     brief,
     complain,
     display,
-    num_races_shown,
     execution_count,
+    num_races_shown,
     status_of,
     told,
 )

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 DOORS: Final = {
     "check": ("cudalens.analysis.assertions", "check"),
+    "confirm": ("cudalens.confirmed", "confirm"),
     "devices_html": ("cudalens.views.devices", "devices_html"),
     "devices_text": ("cudalens.views.devices_text", "devices_text"),
     "devices_verdict": ("cudalens.views.devices_text", "verdict"),

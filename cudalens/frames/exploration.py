@@ -45,10 +45,15 @@ class Difference:
         max_abs: Largest absolute difference between numbers; None where there is none (NaN, other dtypes).
         shape: Of the tensor.
         dtype: As torch writes it, without ``torch.``.
-        heat: Share of differing elements in each cell of a grid over the tensor (rows of its last two axes, all others
-            laid one below the other).
+        heat: Of each cell of a grid over the tensor (its last axis across, all others down) the largest difference, as
+            a share of the largest of all; 0 where no bit of the cell differs.
         error: What an operator raised in its place, or None.
         is_unwritten: What was found there is memory that nobody had written.
+        expected_map: Of each cell the element that differs most: its value in the program's order (of complex numbers
+            the magnitude).
+        found_map: Its value in the schedule.
+        samples: Some elements that differ, the first ones and the one that differs most: index, value in the program's
+            order, value in the schedule.
     """
 
     name: str
@@ -63,6 +68,9 @@ class Difference:
     heat: tuple[tuple[float, ...], ...] = ()
     error: str | None = None
     is_unwritten: bool = False
+    expected_map: tuple[tuple[float, ...], ...] = ()
+    found_map: tuple[tuple[float, ...], ...] = ()
+    samples: tuple[tuple[tuple[int, ...], Any, Any], ...] = ()
 
     def __str__(self) -> str:
         if self.error is not None:
@@ -202,6 +210,8 @@ class Exploration:
         outputs: Names of what was compared.
         steps: The program's tasks.
         notes: What a reader should know beside.
+        is_steered: They were runs of the program on a real device, each steered toward another order; else it was done
+            again task by task.
     """
 
     source: str
@@ -212,6 +222,7 @@ class Exploration:
     outputs: tuple[str, ...] = ()
     steps: tuple[Step, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = ()
+    is_steered: bool = False
 
     @property
     def confirmed(self) -> list[RaceVerdict]:
@@ -226,6 +237,8 @@ class Exploration:
     @property
     def verdict(self) -> str:
         """What to know, in one line."""
+        if self.is_steered:
+            return self._verdict_of_runs()
         tried = f"{self.num_schedules} other order{'s' * (self.num_schedules != 1)}"
         if self.is_exhaustive:
             tried = (
@@ -240,6 +253,17 @@ class Exploration:
         found = f"{len(self.confirmed)} of {_count(self.races, 'race')} confirmed by value in {tried}"
         if self.others:
             found += f"; values differ in {_count(self.others, 'schedule')} without a reported race"
+        return f"{found}."
+
+    def _verdict_of_runs(self) -> str:
+        benign = sum(race.verdict == "benign" for race in self.races)
+        untried = sum(race.verdict == "unknown" for race in self.races)
+        parts = [f"{len(self.confirmed)} of {_count(self.races, 'race')} confirmed by value"]
+        parts += [f"{benign} benign so far"] if benign else []
+        parts += [f"{untried} not tried"] if untried else []
+        found = f"{', '.join(parts)}, in {_count(range(self.num_schedules), 'steered run')}"
+        if self.others:
+            found += f"; values differ in {_count(self.others, 'run')} whose accesses kept their order"
         return f"{found}."
 
     def __str__(self) -> str:

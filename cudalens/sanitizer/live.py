@@ -367,6 +367,48 @@ class Sanitizer:
         found: Shown = self._explored().replay(seed)
         return found
 
+    def confirm(
+        self,
+        program: Callable[[], Any],
+        *,
+        runs: int | None = None,
+        hold_ns: int | None = None,
+        since: int = 0,
+        on_virtual: bool = False,
+    ) -> Exploration:
+        """Run a program again on a real GPU, steered toward the orders that its races allow, and compare the values.
+
+        The stream of a race's first access is held just before it, until the second access has overtaken it. The
+        program runs twice in its own order, each operator waiting for the last, and up to `runs` times for each race,
+        **with all that it does besides**: files are written again, and what it does to Python objects stays. Tensors
+        that it found and writes are copied, and are as before each run and afterwards, as are random numbers. What
+        differs between two runs in the program's own order is not compared.
+
+        Compared are tensors and numbers that it returns, and the tensors that it writes of those that the caller's
+        variables hold. A race becomes confirmed, with the schedule that shows it, or benign so far. `trace` says so of
+        each race from then on. A sanitizer that is on is off meanwhile.
+
+        Args:
+            program: A function that takes nothing, whose races this sanitizer has found.
+            runs: Steered runs for each race, at most; by default 20.
+            hold_ns: How long a stream is held at most, ns; by default some times what the host needed from one access
+                to the other, 20 ms at least.
+            since: How many of the races to leave out, from the first.
+            on_virtual: Also on a virtual device: there the order shows in times alone, since values are computed in the
+                program's order; `explore` is for that.
+
+        Returns:
+            What came of it.
+
+        Raises:
+            ExploreError: There is no GPU or no race, or the program raises when it runs again.
+        """
+        found: Exploration
+        options = {"runs": runs, "hold_ns": hold_ns, "since": since, "on_virtual": on_virtual}
+        found, values = open_door("confirm", self, program, **options)
+        self._values |= values
+        return found
+
     def end_block(self, names: Mapping[str, object]) -> None:
         """What is watched from now on is another block to `explore`; nothing where that was not asked for.
 

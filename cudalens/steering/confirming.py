@@ -1,0 +1,307 @@
+"""Whether races show in values: runs that are steered toward the other order, against runs in the program's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from cudalens.errors import ExploreError, KernelError
+from cudalens.frames.exploration import Difference, Exploration, RaceVerdict, Shown, Step
+from cudalens.kernels import begin_fingerprint
+from cudalens.kernels.differing import difference_of
+from cudalens.kernels.fingerprint import PendingFingerprint
+from cudalens.steering.held import Aim, InOrder, Steered, attempted, synchronize
+from cudalens.steering.program import Program, State
+from cudalens.steering.tasks import Spot, Task, telling
+
+DEFAULT_RUNS: Final = 20
+"""Steered runs for each race, unless the user says otherwise."""
+
+MAX_RACES: Final = 16
+"""Races that are tried, from the first."""
+
+_MAX_PAIRS: Final = 4
+"""Pairs of tasks of one race that are tried in turn; a loop makes many."""
+
+_MAX_OTHERS: Final = 8
+_LEAST_HOLD_NS: Final = 20_000_000
+_MOST_HOLD_NS: Final = 2_000_000_000
+_SLACK: Final = 4
+"""A hold may last this many times as long as the host took from one access to the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A race that was reported.
+
+    Attributes:
+        text: In one line.
+        first: Where its first access is.
+        second: Where its second one is.
+    """
+
+    text: str
+    first: Spot
+    second: Spot
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """What the program's own order comes to.
+
+    Attributes:
+        tasks: Its tasks.
+        issued_s: When the host issued each, s.
+        values: Copies of its outputs.
+        prints: Their fingerprints; of numbers, themselves.
+    """
+
+    tasks: list[Task]
+    issued_s: list[float]
+    values: dict[str, Any]
+    prints: dict[str, Any]
+
+
+class Confirmer:
+    """Runs a program again and again.
+
+    Args:
+        program: The program.
+        suspects: The races.
+        runs: Steered runs for each race.
+        hold_ns: How long a stream is held at most, ns; None for what the host needs from one access to the other.
+        lane: What a stream is called, by its device and handle.
+        source: Where the program runs, as a Trace names it.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        suspects: Sequence[Suspect],
+        *,
+        runs: int = DEFAULT_RUNS,
+        hold_ns: int | None = None,
+        lane: Callable[[int, int], str],
+        source: str,
+    ) -> None:
+        self._program, self._suspects, self._runs, self._hold_ns = program, suspects, runs, hold_ns
+        self._lane, self._source = lane, source
+        self._spots = [spot for suspect in suspects for spot in (suspect.first, suspect.second)]
+        self._state = State(program)
+        self._notes: list[str] = []
+        self._others: list[Shown] = []
+        self._num_runs = 0
+        self._broken: str | None = None
+
+    def confirm(self) -> Exploration:
+        """Run it, at most ``2 + runs`` times for each race; afterwards everything is as it was.
+
+        Raises:
+            ExploreError: It cannot run again.
+        """
+        try:
+            reference = self._reference()
+            races = [self._judged(n, suspect, reference) for n, suspect in enumerate(self._suspects)]
+        finally:
+            self._end()
+        steps = tuple(self._step(task) for task in reference.tasks)
+        return Exploration(
+            self._source,
+            self._num_runs,
+            False,
+            tuple(races),
+            tuple(self._others),
+            tuple(reference.prints),
+            steps,
+            tuple(self._notes),
+            is_steered=True,
+        )
+
+    def _end(self) -> None:
+        """Whatever happened: nothing is held, and everything is as it was."""
+        if self._broken is not None:
+            self._notes.append(
+                f"a steered run ended with an error of CUDA's: {self._broken} The device cannot be used any more; "
+                "restart this process"
+            )
+            return
+        synchronize(range(torch.cuda.device_count()))
+        self._state.restore()
+
+    def _reference(self) -> _Reference:
+        """Two runs in the program's order: what differs between them says nothing of any race."""
+        first, second = self._in_order(), self._in_order()
+        unsteady = [name for name in first.prints if first.prints[name] != second.prints.get(name)]
+        if unsteady:
+            names = ", ".join(f"`{name}`" for name in unsteady[:8])
+            self._notes.append(f"not compared, since two runs in the program's order differ in it: {names}")
+        steady = {name: value for name, value in second.values.items() if name not in unsteady}
+        prints = {name: second.prints[name] for name in steady}
+        if [_what(task) for task in first.tasks] != [_what(task) for task in second.tasks]:
+            self._notes.append("two runs in the program's order did not do the same tasks")
+        return _Reference(second.tasks, second.issued_s, steady, prints)
+
+    def _in_order(self) -> _Reference:
+        listener = InOrder(self._state)
+        with ExitStack() as stack:
+            stack.enter_context(telling(listener, self._spots))
+            result, error = attempted(self._program.run, stack.pop_all())
+        if error is not None:
+            raise ExploreError(
+                f"run again, in its own order, the program raises {type(error).__name__}: {_line(error)} "
+                "It has to come to its end again and again; give it what it needs, or what it used up."
+            ) from error
+        synchronize({task.device for task in listener.tasks if task.device is not None})
+        values = {name: _copy(value) for name, value in self._outputs(result).items()}
+        prints = _prints(values)
+        self._state.restore()
+        return _Reference(listener.tasks, listener.issued_s, values, prints)
+
+    def _outputs(self, result: Any) -> dict[str, Any]:
+        """What the program left, as far as it made or wrote it."""
+        found = self._program.outputs(result)
+        return {n: v for n, v in found.items() if not isinstance(v, torch.Tensor) or self._state.was_written(v)}
+
+    def _judged(self, number: int, suspect: Suspect, reference: _Reference) -> RaceVerdict:
+        pairs = pairs_of(suspect, reference.tasks)
+        numbers = tuple((first.number, second.number) for first, second in pairs)
+        why = self._why_not(number, pairs)
+        num_turned = 0
+        for run in range(0 if why else self._runs):
+            first, second = pairs[run % len(pairs)]
+            shown, is_turned = self._steered(self._aim(first, second, reference), reference)
+            num_turned += is_turned
+            if shown is not None and is_turned:
+                return RaceVerdict(number, suspect.text, "confirmed", num_turned, numbers, shown)
+            if shown is not None and len(self._others) < _MAX_OTHERS:
+                self._others.append(shown)
+        if num_turned:
+            return RaceVerdict(number, suspect.text, "benign", num_turned, numbers)
+        why = why or "held as long as allowed, its first access still came first"
+        return RaceVerdict(number, suspect.text, "unknown", 0, numbers, why=why)
+
+    def _why_not(self, number: int, pairs: Sequence[tuple[Task, Task]]) -> str:
+        """Why a race cannot be tried; empty text where it can."""
+        if number >= MAX_RACES:
+            return f"only the first {MAX_RACES} races are tried at a time"
+        if self._broken is not None:
+            return "the device cannot be used any more"
+        return "" if pairs else "its accesses were not seen on two streams when the program ran again"
+
+    def _aim(self, first: Task, second: Task, reference: _Reference) -> Aim:
+        needed_s = reference.issued_s[second.number] - reference.issued_s[first.number]
+        least = max(_LEAST_HOLD_NS, round(_SLACK * needed_s * 1e9))
+        return Aim(first, second, self._hold_ns or min(least, _MOST_HOLD_NS))
+
+    def _steered(self, aim: Aim, reference: _Reference) -> tuple[Shown | None, bool]:
+        """One run: the schedule if values differ in it, and whether the accesses changed places."""
+        listener = Steered(self._state, aim)
+        with ExitStack() as stack:
+            stack.callback(listener.release)
+            stack.enter_context(telling(listener, self._spots))
+            result, error = attempted(self._program.run, stack.pop_all())
+        self._num_runs += 1
+        try:
+            synchronize({task.device for task in listener.tasks if task.device is not None})
+        except RuntimeError as broken:  # CUDA's own errors stay until the process ends: nothing can be read any more
+            self._broken = _line(error or broken)
+            order = _completed((aim.second.number, aim.first.number), reference)
+            return Shown(aim.seed, order, (_raised(error or broken),)), True
+        if error is not None:
+            differences: tuple[Difference, ...] = (_raised(error),)
+        else:
+            differences = self._differences(self._outputs(result), reference)
+        is_turned = listener.is_turned
+        turned = ((aim.second.number, aim.first.number),) if is_turned else ()
+        shown = Shown(aim.seed, _completed(listener.order(), reference), differences, turned) if differences else None
+        self._state.restore()
+        return shown, is_turned
+
+    def _differences(self, found: Mapping[str, Any], reference: _Reference) -> tuple[Difference, ...]:
+        prints = _prints({name: found[name] for name in reference.prints if name in found})
+        told: list[Difference] = []
+        for name, expected in reference.values.items():
+            if name not in found:
+                told.append(Difference(name, 0, 0, (), None, None, None, (), "", error="NameError: it is not there"))
+            elif prints[name] != reference.prints[name]:
+                told += filter(None, [_difference(name, expected, found[name])])
+        return tuple(told)
+
+    def _step(self, task: Task) -> Step:
+        lane = "host" if task.device is None or task.stream is None else self._lane(task.device, task.stream)
+        return Step(task.number, lane, task.name, str(task.place), task.place.source)
+
+
+def pairs_of(suspect: Suspect, tasks: Sequence[Task]) -> list[tuple[Task, Task]]:
+    """The tasks that are a race's accesses: each first one with the next second one on another stream."""
+    firsts, seconds = _found(suspect.first, tasks), _found(suspect.second, tasks)
+    pairs: list[tuple[Task, Task]] = []
+    for first in firsts:
+        later = next((s for s in seconds if s.number > first.number and s.lane != first.lane), None)
+        if later is not None and first.device is not None:
+            pairs.append((first, later))
+    return pairs[:_MAX_PAIRS]
+
+
+def _completed(order: Sequence[int], reference: _Reference) -> tuple[int, ...]:
+    """An order of all the program's tasks; those that it lacks stand where they are in the program's."""
+    known = [number for number in dict.fromkeys(order) if number < len(reference.tasks)]
+    low = min(known, default=0)
+    rest = [task.number for task in reference.tasks if task.number not in set(known)]
+    return (*(n for n in rest if n < low), *known, *(n for n in rest if n >= low))
+
+
+def _found(spot: Spot, tasks: Sequence[Task]) -> list[Task]:
+    for is_it in spot.ways:
+        if found := [task for task in tasks if is_it(task)]:
+            return found
+    return []
+
+
+def _raised(error: Exception) -> Difference:
+    told = f"{type(error).__name__}: {_line(error)}"
+    return Difference("the program", 0, 0, (), None, None, None, (), "", error=told)
+
+
+def _what(task: Task) -> tuple[str, str, int]:
+    return task.name, task.place.filename, task.place.line
+
+
+def _prints(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fingerprints of tensors, all queued before the first is waited for; other values as they are."""
+    pending = {name: _begun(value) if isinstance(value, torch.Tensor) else value for name, value in values.items()}
+    return {
+        name: one.result() if isinstance(one, PendingFingerprint) else _number(one) for name, one in pending.items()
+    }
+
+
+def _begun(tensor: torch.Tensor) -> PendingFingerprint | str:
+    try:
+        return begin_fingerprint(tensor)
+    except KernelError:  # sparse, nested: nothing is said of it
+        return "not compared"
+
+
+def _number(value: Any) -> Any:
+    """NaNs are one."""
+    return "nan" if value != value else value
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone(memory_format=torch.contiguous_format) if isinstance(value, torch.Tensor) else value
+
+
+def _difference(name: str, expected: Any, found: Any) -> Difference | None:
+    if isinstance(expected, torch.Tensor) and isinstance(found, torch.Tensor):
+        return difference_of(name, expected, found)
+    gap = abs(found - expected) if all(isinstance(v, int | float) for v in (found, expected)) else None
+    before, now = (str(v) if isinstance(v, complex) else v for v in (expected, found))
+    return Difference(name, 1, 1, (), before, now, gap, (), type(expected).__name__)
+
+
+def _line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

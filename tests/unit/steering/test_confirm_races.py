@@ -1,0 +1,293 @@
+"""Runs that are steered: which order they come in, what is compared, what is put back, and what is refused.
+
+On the virtual device values are computed in the program's order, but time is modelled: what a program asks of time
+(`Event.query`) tells it in which order its tasks ended, so that its own values differ by it.
+"""
+
+import random
+
+import pytest
+import torch
+
+import cudalens
+from cudalens.errors import ExploreError
+from cudalens.frames.exploration import Shown
+from cudalens.virtual import device
+
+
+@pytest.fixture
+def h100():
+    with device("h100"):
+        yield
+
+
+class Racy:
+    """A program with one race: `side` writes what the default stream reads."""
+
+    def __init__(self, *, is_ordered=False):
+        self.side = torch.cuda.Stream()
+        self.x = torch.ones(64, 64, device="cuda")
+        self.events, self.num_runs, self.is_ordered = [], 0, is_ordered
+        torch.cuda.synchronize()
+
+    def __call__(self):
+        self.num_runs += 1
+        begin, wrote, read = self.events = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
+        begin.record()
+        with torch.cuda.stream(self.side):
+            self.x.mul_(2)
+            wrote.record()
+        if self.is_ordered:
+            torch.cuda.current_stream().wait_event(wrote)
+        z = self.x + 1
+        read.record()
+        return z
+
+    def ended_ms(self):
+        begin, wrote, read = self.events
+        torch.cuda.synchronize()
+        return begin.elapsed_time(wrote), begin.elapsed_time(read)
+
+
+def watched(program):
+    with cudalens.sanitize() as san:
+        program()
+    return san
+
+
+def asks_the_time(racy):
+    def program():
+        z = racy()
+        number = 1 if racy.events[1].query() else 2
+        return z, torch.full((4,), number, device="cuda"), number
+
+    return program
+
+
+def test_the_second_access_overtakes_the_first(h100):
+    racy = Racy()
+    san = watched(racy)
+    wrote, read = racy.ended_ms()
+    assert wrote < read
+    found = san.confirm(racy, runs=3, on_virtual=True)
+    wrote, read = racy.ended_ms()
+    assert read < wrote
+    assert wrote - read > 15  # held for 20 ms; a virtual device cannot let go early
+    (race,) = found.races
+    assert (race.verdict, race.num_schedules, race.pairs) == ("benign", 3, ((0, 1),))
+    assert found.verdict == "0 of 1 race confirmed by value, 1 benign so far, in 3 steered runs."
+    assert racy.num_runs == 1 + 2 + 3
+    assert found.source == "virtual:h100"
+
+
+def test_a_race_that_shows_is_confirmed_with_its_schedule(h100):
+    racy = Racy()
+    program = asks_the_time(racy)
+    san = watched(program)
+    found = san.confirm(program, runs=5, on_virtual=True)
+    (race,) = found.confirmed
+    assert isinstance(race.shown, Shown)
+    assert racy.num_runs == 1 + 2 + 1  # once confirmed it is enough
+    assert [(d.name, d.expected, d.found, d.num_differing) for d in race.shown.differences] == [
+        ("result[1]", 1, 2, 4),
+        ("result[2]", 1, 2, 1),
+    ]
+    assert race.shown.seed == "hold:1<0"
+    assert race.shown.order[:2] == (1, 0)
+    assert race.shown.turned == ((1, 0),)
+    assert found.steps[0].name == "aten::mul_"
+    assert found.steps[0].lane != found.steps[1].lane
+    assert found.steps[1].source == "z = self.x + 1"
+    assert "result[0]" in found.outputs
+    row = san.trace().races.iloc[0]
+    assert (row["value_verdict"], row["num_schedules"]) == ("confirmed", 1)
+
+
+def test_everything_is_as_it_was_for_each_run_and_afterwards(h100):
+    side = torch.cuda.Stream()
+    x, w = torch.ones(8, device="cuda"), torch.ones(4, device="cuda", requires_grad=True)
+    host = torch.zeros(3)
+    seen = []
+
+    def program():
+        seen.append((x.sum().item(), host.sum().item(), random.random(), torch.rand(()).item(), w.grad))
+        torch.cuda.synchronize()
+        host.add_(1)
+        with torch.cuda.stream(side):
+            x.add_(1)
+        y = x * 2
+        torch.cuda.synchronize()
+        (w * 3).sum().backward()
+        return y, torch.rand(2, device="cuda")
+
+    san = watched(program)
+    assert san.races
+    before, state = (x.tolist(), host.tolist(), w.grad.tolist()), torch.cuda.get_rng_state()
+    found = san.confirm(program, runs=2, on_virtual=True)
+    assert [race.verdict for race in found.races] == ["benign"]
+    assert not found.notes
+    assert len(set(map(str, seen[1:]))) == 1
+    assert (x.tolist(), host.tolist(), w.grad.tolist()) == before
+    assert torch.equal(torch.cuda.get_rng_state(), state)
+
+
+def test_what_differs_without_steering_is_not_compared(h100):
+    racy, runs = Racy(), []
+
+    def program():
+        runs.append(0)
+        return racy(), torch.full((3,), len(runs), device="cuda"), float(len(runs))
+
+    found = watched(program).confirm(program, runs=2, on_virtual=True)
+    assert [race.verdict for race in found.races] == ["benign"]
+    assert found.outputs == ("result[0]",)
+    assert "`result[1]`, `result[2]`" in found.notes[0]
+
+
+def test_a_program_that_raises_in_another_order(h100):
+    racy = Racy()
+
+    def program():
+        z = racy()
+        if not racy.events[1].query():
+            raise ValueError("x is not there yet")
+        return z
+
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san:
+        z = racy()  # noqa: F841
+    found = san.confirm(lambda: (torch.cuda.synchronize(), program())[1], runs=2, on_virtual=True)
+    (race,) = found.confirmed
+    assert str(race.shown.differences[0]) == "`the program` raises ValueError: x is not there yet"
+    assert racy.x.sum().item() == 2 * 64 * 64
+
+
+def test_a_program_that_cannot_run_again(h100):
+    racy, left = Racy(), [1]
+
+    def program():
+        left.pop()
+        return racy()
+
+    san = watched(program)
+    with pytest.raises(ExploreError, match="run again, in its own order, the program raises IndexError"):
+        san.confirm(program, on_virtual=True)
+
+
+def test_an_interrupt_lets_go_and_puts_everything_back(h100):
+    racy = Racy()
+    san = watched(racy)
+    runs = []
+
+    def program():
+        z = racy()
+        runs.append(0)
+        if len(runs) == 3:
+            raise KeyboardInterrupt
+        return z
+
+    before = racy.x.tolist()
+    with san, pytest.raises(KeyboardInterrupt):
+        san.confirm(program, on_virtual=True)
+    assert racy.x.tolist() == before
+    assert len(torch.utils._python_dispatch._get_current_dispatch_mode_stack()) == 1  # the virtual device's own
+
+
+def test_a_sanitizer_that_is_on_judges_none_of_it(h100):
+    racy = Racy()
+    with cudalens.sanitize() as san:
+        racy()
+        torch.cuda.synchronize()
+        seen = san.num_seen
+        san.confirm(racy, runs=2, on_virtual=True)
+        assert san.is_on
+        assert san.num_seen == seen
+
+
+def test_a_race_with_the_host(h100):
+    side, x = torch.cuda.Stream(), torch.ones(1 << 16, device="cuda")
+    host = torch.zeros(1 << 16, pin_memory=True)
+    torch.cuda.synchronize()
+
+    def program():
+        with torch.cuda.stream(side):
+            host.copy_(x, non_blocking=True)
+        return host.numpy()[0]
+
+    san = watched(program)
+    assert san.races[0].kind.value == "host access"
+    found = san.confirm(program, runs=2, on_virtual=True)
+    assert [(race.verdict, race.num_schedules) for race in found.races] == [("benign", 2)]
+    assert found.steps[-1].lane == "host"
+
+
+def test_replays_of_graphs(h100):
+    x, y, side = torch.ones(16, device="cuda"), torch.zeros(16, device="cuda"), torch.cuda.Stream()
+    graph = torch.cuda.CUDAGraph()
+
+    def program():
+        y.zero_()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            graph.replay()
+        return y + 1
+
+    with cudalens.sanitize() as san:
+        with torch.cuda.graph(graph):
+            y.copy_(x * 2)
+        program()
+    assert san.races
+    found = san.confirm(program, runs=2, on_virtual=True)
+    assert [(race.verdict, race.num_schedules) for race in found.races] == [("benign", 2)]
+    assert any(step.name == "graph replay" for step in found.steps)
+
+
+def test_accesses_that_a_wait_orders_are_not_turned(h100):
+    """The race was reported of another program: what is ordered stays so, however long its stream is held."""
+    racy = Racy()
+    san = watched(racy)
+    racy.is_ordered = True
+    found = san.confirm(racy, runs=2, hold_ns=1_000_000, on_virtual=True)
+    (race,) = found.races
+    assert (race.verdict, race.num_schedules) == ("unknown", 0)
+    assert "still came first" in race.why
+
+
+def test_an_access_that_does_not_come_again(h100):
+    racy = Racy()
+    found = watched(racy).confirm(lambda: racy.x + 1, on_virtual=True)
+    (race,) = found.races
+    assert race.verdict == "unknown"
+    assert "were not seen" in race.why
+    assert found.num_schedules == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "a virtual device computes values in the program's order"),
+        ({"on_virtual": True, "runs": 0}, "runs=0: expected a whole number from 1 to 10,000"),
+        ({"on_virtual": True, "runs": True}, "runs=True: expected"),
+        ({"on_virtual": True, "hold_ns": 1 << 60}, "hold_ns=.* expected a whole number from 1 to 10,000,000,000"),
+    ],
+)
+def test_wrong_wishes_run_nothing(h100, options, words):
+    racy = Racy()
+    san = watched(racy)
+    with pytest.raises(ExploreError, match=words):
+        san.confirm(racy, **options)
+    assert racy.num_runs == 1
+
+
+def test_without_races_or_without_a_program_or_a_gpu(h100):
+    racy = Racy()
+    with pytest.raises(ExploreError, match="there is no race to confirm"):
+        cudalens.sanitize().confirm(racy, on_virtual=True)
+    with pytest.raises(ExploreError, match="put it into a function"):
+        watched(racy).confirm(None, on_virtual=True)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu():
+    with pytest.raises(ExploreError, match="needs a GPU, and torch sees none"):
+        cudalens.sanitize().confirm(lambda: None)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis.breakdown_groups import numbered
 from cudalens.analysis.critical_path_host import HostLines, host_lines
 from cudalens.analysis.work import device_work
 
@@ -221,7 +221,7 @@ def _works(trace: Trace, window: Window, host: HostLines) -> Works:
         (issued >= window.begin) & (issued <= window.host_end) & (work.start >= window.begin)
     )
     at = np.flatnonzero(inside)
-    chain = pd.factorize(work.device[at] * (1 << 40) + work.stream[at], sort=True)[0].astype(np.int64)
+    chain, _ = numbered({"device": work.device[at], "stream": work.stream[at]})
     order = np.argsort(chain, kind="stable")
     at, chain = at[order], chain[order]
     start = np.maximum(work.start[at], window.begin)

@@ -6,6 +6,7 @@ A stretch belongs to the innermost event that was running; between events of a t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,22 @@ _NO_PLACE = ("Trace", "overhead")
 """Categories about the recording itself, which have no place in a call tree."""
 
 
+class Moments:
+    """Moments of threads as numbers in order of thread, then time.
+
+    They count distinct times: keys made of nanoseconds would leave 64 bits where a stray row lies decades from others.
+    """
+
+    def __init__(self, *times: Ints) -> None:
+        """Take the times that are to be told apart, ns."""
+        self._times = np.unique(np.concatenate(times))
+
+    def key(self, thread: Ints, time: Ints) -> Ints:
+        """A number for each moment; times that were not given count as the last given one before them."""
+        key: Ints = thread * (len(self._times) + 1) + np.searchsorted(self._times, time, side="right")
+        return key
+
+
 @dataclass(frozen=True)
 class HostLines:
     """Stretches of host threads, thread by thread in order of time; arrays of shape (p,), times in ns.
@@ -32,8 +49,6 @@ class HostLines:
         first: First stretch of each thread, shape (num_threads,).
         last: Last stretch of each thread, shape (num_threads,).
         of_row: Number of the thread of each event, -1 for what stands on none; shape (n,).
-        origin: What times are counted from in keys.
-        span: More than any time less `origin`.
     """
 
     thread: Ints
@@ -43,13 +58,16 @@ class HostLines:
     first: Ints
     last: Ints
     of_row: Ints
-    origin: int
-    span: int
+
+    @cached_property
+    def _keys(self) -> tuple[Moments, Ints]:
+        moments = Moments(self.start)
+        return moments, moments.key(self.thread, self.start)
 
     def at(self, thread: Ints, time: Ints) -> Ints:
         """The stretch that holds each time; of two that meet there the later, at a thread's end its last."""
-        key = self.thread * self.span + (self.start - self.origin)
-        found: Ints = np.searchsorted(key, thread * self.span + (time - self.origin), side="right") - 1
+        moments, keys = self._keys
+        found: Ints = np.searchsorted(keys, moments.key(thread, time), side="right") - 1
         return found
 
     def offset(self, length: Ints, thread: Ints, time: Ints) -> Ints:
@@ -85,7 +103,7 @@ def host_lines(events: pd.DataFrame, begin: int, end: int) -> HostLines:
     inside = (stop > begin) & (start < end) & (stop > start)
     rows, start, stop = rows[inside], np.maximum(start[inside], begin), np.minimum(stop[inside], end)
     parent = events["parent"].array[rows].to_numpy(dtype=np.int64, na_value=-1)
-    return _stretches(rows, start, stop, parent, of_row, begin, end - begin + 2)
+    return _stretches(rows, start, stop, parent, of_row)
 
 
 def _threads(events: pd.DataFrame, rows: Ints) -> Ints:
@@ -95,7 +113,7 @@ def _threads(events: pd.DataFrame, rows: Ints) -> Ints:
     return codes
 
 
-def _stretches(rows: Ints, start: Ints, stop: Ints, parent: Ints, of_row: Ints, origin: int, span: int) -> HostLines:
+def _stretches(rows: Ints, start: Ints, stop: Ints, parent: Ints, of_row: Ints) -> HostLines:
     """From the starts and ends of events: after a start the event owns the thread, after an end its parent does.
 
     At one moment ends come before starts, inner ends before outer ones; the last word counts.
@@ -115,10 +133,10 @@ def _stretches(rows: Ints, start: Ints, stop: Ints, parent: Ints, of_row: Ints, 
     keep |= is_last
     time, owner, thread, is_last = time[keep], owner[keep], thread[keep], is_last[keep]
     body = np.flatnonzero(~is_last)
-    return _lines(thread[body], time[body], time[body + 1], owner[body], of_row, origin, span)
+    return _lines(thread[body], time[body], time[body + 1], owner[body], of_row)
 
 
-def _lines(thread: Ints, start: Ints, end: Ints, owner: Ints, of_row: Ints, origin: int, span: int) -> HostLines:
+def _lines(thread: Ints, start: Ints, end: Ints, owner: Ints, of_row: Ints) -> HostLines:
     # Threads without any stretch of time are numbered last, so that the others stay dense.
     present, dense = np.unique(thread, return_inverse=True)
     number = np.full(int(of_row.max(initial=-1)) + 2, -1, np.int64)
@@ -126,4 +144,4 @@ def _lines(thread: Ints, start: Ints, end: Ints, owner: Ints, of_row: Ints, orig
     thread = dense.astype(np.int64).reshape(-1)
     first = np.searchsorted(thread, np.arange(len(present)))
     last = np.searchsorted(thread, np.arange(len(present)), side="right") - 1
-    return HostLines(thread, start, end, owner, first, last, number[of_row], origin, span)
+    return HostLines(thread, start, end, owner, first, last, number[of_row])

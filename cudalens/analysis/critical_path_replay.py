@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.analysis.critical_path_graph import ROOT, Graph
+from cudalens.analysis.critical_path_host import Moments
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_NEVER = -(1 << 60)
+_NEVER = -(1 << 62)
 
 
 @dataclass
@@ -107,7 +108,8 @@ class _Player:
         """
         graph, length = self._graph, self._durations.host
         host, arrivals, begin = graph.host, graph.arrivals, graph.window.begin
-        self._arrival_key = arrivals.thread * host.span + (arrivals.time - host.origin)
+        self._arrival_order = Moments(arrivals.time)
+        self._arrival_key = self._arrival_order.key(arrivals.thread, arrivals.time)
         self._first_arrival = np.searchsorted(arrivals.thread, np.arange(self._num_threads))
         self._along_arrival = host.offset(length, arrivals.thread, arrivals.time)
         start = host.start[host.first]
@@ -124,8 +126,7 @@ class _Player:
 
     def _part(self, thread: Ints, time: Ints) -> Ints:
         """The part that each moment of a thread lies in."""
-        host = self._graph.host
-        count = np.searchsorted(self._arrival_key, thread * host.span + (time - host.origin), side="right")
+        count = np.searchsorted(self._arrival_key, self._arrival_order.key(thread, time), side="right")
         has_one = count > self._first_arrival[thread] if self._num_threads else count > 0
         return np.where(has_one, self._num_threads + count - 1, thread)
 

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis.critical_path_graph import Arrivals, Causes, EventEdges, Window, Works
-from cudalens.analysis.critical_path_host import HostLines
+from cudalens.analysis.critical_path_host import HostLines, Moments
 from cudalens.analysis.critical_path_threads import handovers
 from cudalens.frames import RUNTIME_CATEGORIES, is_category
 from cudalens.frames.sync_kinds import is_release, plain_call
@@ -83,15 +83,16 @@ def _calls(events: pd.DataFrame, window: Window, host: HostLines, kind: NDArray[
     thread = host.of_row[rows]
     order = np.lexsort((-end, start, thread))
     rows, start, end, thread = rows[order], start[order], end[order], thread[order]
-    outermost: Ints = rows[_outermost(thread, start, end, host)]
+    outermost: Ints = rows[_outermost(thread, start, end)]
     return outermost
 
 
-def _outermost(thread: Ints, start: Ints, end: Ints, host: HostLines) -> Bools:
+def _outermost(thread: Ints, start: Ints, end: Ints) -> Bools:
     """Intervals, by thread and start, that do not begin within an earlier one of their thread."""
-    reach = np.maximum.accumulate(thread * host.span + (end - host.origin)) if len(end) else end
+    moments = Moments(start, end)
+    reach = np.maximum.accumulate(moments.key(thread, end)) if len(end) else end
     outer = np.ones(len(end), bool)
-    outer[1:] = (thread * host.span + (start - host.origin))[1:] >= reach[:-1]
+    outer[1:] = moments.key(thread, start)[1:] >= reach[:-1]
     return outer
 
 

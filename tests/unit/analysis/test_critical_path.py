@@ -131,6 +131,18 @@ def test_a_wait_for_work_whose_launch_was_not_recorded():
     ]
 
 
+def test_a_stray_row_decades_away_and_huge_stream_numbers_confuse_nothing():
+    now, huge = 1_700_000_000_000_000_000, 1 << 62
+    plain = [row | {"ts": 1000 * row["ts"], "dur": 1000 * row["dur"]} for row in GPU_BOUND]
+    rows = [row | {"ts": row["ts"] + now} | ({"stream": huge} if "stream" in row else {}) for row in plain]
+    others = [host(now + 10 * i, 5, "other", tid=2 + i) for i in range(12)]
+    path, expected = critical_path(trace_of([host(0, 1, "stray"), *rows, *others])), critical_path(trace_of(plain))
+    assert pieces(path)[-6:] == pieces(expected)[-6:]
+    assert path.length_ns == now + expected.length_ns
+    for change in ({"b": 0}, {"aten::cpu": 2}):
+        assert path.what_if(scale=change).saved_ns == expected.what_if(scale=change).saved_ns != 0
+
+
 def test_a_launch_bound_run_stays_on_the_host():
     rows = [launch(10 * i, 10, i) for i in range(5)] + [kernel(10 * i + 5, 1, i) for i in range(5)]
     path = critical_path(trace_of(rows))

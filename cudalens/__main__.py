@@ -20,7 +20,7 @@ from cudalens.errors import AssertionFailed, AssertionSyntaxError, CudalensError
 
 if TYPE_CHECKING:
     from cudalens.device.inventory import Devices
-    from cudalens.frames import Trace
+    from cudalens.frames import Ranks, Trace
 
 _INTERRUPTED: Final = 130
 
@@ -150,9 +150,11 @@ def _compare(arguments: argparse.Namespace) -> None:
         _wrote(found.to_html(output))
 
 
-def _repeats(text: str) -> list[Trace]:
-    """The traces of the files between the commas of `text`; of one file whose name holds commas that one."""
-    whole = Path(text)
+def _repeats(text: str) -> list[Trace] | Ranks:
+    """The traces of the files between the commas of `text`, or the ranks of a job where it is one folder."""
+    whole = Path(text)  # its name may hold commas
+    if whole.is_dir():
+        return cudalens.load_ranks(whole)
     return [_load(path) for path in ([whole] if whole.exists() else map(Path, text.split(",")))]
 
 

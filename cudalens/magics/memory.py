@@ -38,8 +38,8 @@ class CudamemMagics(Magics):
         ``%%cudamem`` on top of a cell follows what the cell allocates and frees, and shows its peak and what it left.
         ``%cudamem snapshot NAME`` looks at what is there now and keeps it in ``cudalens.runs``; ``%cudamem diff A B``
         tells what the second of two snapshots (now, of a single one) holds that the first did not.
-        ``%cudamem leaks on`` tells after each cell what it left alive and which variables hold it; ``leaks`` lists all cells, ``leaks off``
-        ends that.
+        ``%cudamem leaks on`` tells after each cell what it left alive and which variables hold it; ``leaks`` lists all
+        cells, ``leaks off`` ends that.
 
         A cell that runs out of memory shows who holds it, with ``%%cudamem`` on top and after ``leaks on``.
         """

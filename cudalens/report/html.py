@@ -116,8 +116,8 @@ def _static(trace: Trace, title: str) -> str:
         f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{findings.static_html(trace)}{memory_map.static_html(trace)}'
-        f"{timeline_svg(trace)}{metrics_svg(trace)}{syncs.static_html(trace)}{table}"
+        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{findings.static_html(trace)}'
+        f"{memory_map.static_html(trace)}{timeline_svg(trace)}{metrics_svg(trace)}{syncs.static_html(trace)}{table}"
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
         f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
     )
@@ -137,7 +137,8 @@ def _about(trace: Trace) -> str:
     cell = f"<dt>Code</dt><dd><pre>{escape(code[:_MAX_CODE])}</pre></dd>" if code else ""
     return (
         f'<footer class="facts"><details><summary>About this run</summary><dl>{facts_html}{cell}</dl></details>'
-        f"{trust_text.static_html(trace)}<details><summary>Keyboard and mouse</summary><dl>{keys}</dl></details></footer>\n"
+        f"{trust_text.static_html(trace)}"
+        f"<details><summary>Keyboard and mouse</summary><dl>{keys}</dl></details></footer>\n"
     )
 
 

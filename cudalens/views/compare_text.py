@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.analysis.compare import ROW_LEVEL, Differences
+from cudalens.analysis.compare import LEAST_SHARE, ROW_LEVEL, Differences
 from cudalens.views import units
 
 CHANGED: Final = ("added", "removed", "faster", "slower", "more", "less")
@@ -70,9 +70,11 @@ def _whole(found: Differences) -> str:
         said = f"{_percent(whole.ratio)} {'less' if whole.ratio < 0 else 'more'} time"
         said = _times(whole.ratio) if whole.ratio >= _MANY else said
         return f"{b} took {said} ({times}), but noise is unknown: {_too_few(found)}"
+    if whole.status == "same" and abs(whole.ratio) < LEAST_SHARE:
+        return f"no change: {times}, less than 1 % {'less' if whole.ratio < 0 else 'more'}"
     if whole.status == "same":
         interval = f"95 % interval {_signed(whole.low)} to {_signed(whole.high)}"
-        return f"no change: {times} is within noise ({interval})"
+        return f"no change beyond noise: {times} ({interval}, more repeats tell more)"
     if whole.ratio >= _MANY:
         interval = f"95 % interval {1 + whole.low:.3g} to {1 + whole.high:.3g} times"
         return f"{b} is slower, {_times(whole.ratio)} ({times}, {interval})"

@@ -16,6 +16,10 @@ HEAT_CELLS: Final = 32
 """Rows and columns of a heat map, at most."""
 
 
+_INTEGERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""By the bytes of an element; complex numbers of 16 bytes are two each."""
+
+
 def differences(expected: Outcome, found: Outcome, names: Mapping[Seen, str]) -> list[Difference]:
     """Everything that is not as expected, what the host saw first.
 
@@ -66,11 +70,12 @@ def compared(name: str, before: torch.Tensor, now: torch.Tensor) -> Difference |
 
 
 def _unequal(before: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
-    """Which elements have other bits, flat."""
+    """Which elements have other bits, flat: they are compared as integers of their size."""
     if not before.numel():
         return torch.zeros(0, dtype=torch.bool)
-    pair = [tensor.reshape(-1).view(torch.uint8).reshape(tensor.numel(), -1) for tensor in (before, now)]
-    return (pair[0] != pair[1]).any(dim=1)
+    whole = _INTEGERS.get(before.dtype.itemsize)
+    one, other = (tensor.reshape(-1).view(whole or torch.int64) for tensor in (before, now))
+    return one != other if whole is not None else (one != other).reshape(before.numel(), -1).any(dim=1)
 
 
 def _value(tensor: torch.Tensor, at: int) -> Any:
@@ -97,4 +102,4 @@ def _heat(mask: torch.Tensor, shape: tuple[int, ...]) -> tuple[tuple[float, ...]
     grid = mask.reshape(prod(shape) // columns, columns).float()
     size = (min(grid.shape[0], HEAT_CELLS), min(columns, HEAT_CELLS))
     cells = torch.nn.functional.adaptive_avg_pool2d(grid[None, None], size)[0, 0]
-    return tuple(tuple(round(float(share), 4) for share in row) for row in cells)
+    return tuple(tuple(row) for row in cells.mul(1e4).round().div(1e4).tolist())

@@ -93,5 +93,5 @@ def test_waits_for_cuda_events_name_their_record_and_unknown_ones_are_missing():
         '{"stream": -1, "wait_on_stream": -1, "wait_on_cuda_event_record_corr_id": -1, "correlation": 24}',
     )
     columns = fact_columns([msgspec.json.decode(text, type=Facts) for text in texts], np.array([0, 1]), 2)
-    assert columns["wait_stream"][0] == 20 and columns["wait_record_id"][0] == 1385
+    assert (columns["wait_stream"][0], columns["wait_record_id"][0]) == (20, 1385)
     assert columns["wait_stream"].isna().tolist() == columns["wait_record_id"].isna().tolist() == [False, True]

@@ -116,11 +116,7 @@ def test_hostile_texts_stay_text(page_of):
 def test_the_static_part_needs_no_script(tmp_path):
     text = to_html(gpu_trace(), tmp_path / "r.html").read_text()
     body = text[text.index("<body>") : text.index("<script")]
-    assert (
-        body.index("<h1>Profile of cell-3</h1>")
-        < body.index("<strong>3.00 ms, GPU busy 45 %")
-        < body.index("<svg")
-    )
+    assert body.index("<h1>Profile of cell-3</h1>") < body.index("<strong>3.00 ms, GPU busy 45 %") < body.index("<svg")
     assert "ampere_sgemm_128x64_tn" in body
     assert "<noscript>" in body
 

@@ -6,8 +6,8 @@ import pytest
 from sample_traces import HOSTILE, LONG_KERNEL, cpu_trace, gpu_trace, hostile_trace, wide_trace
 
 from cudalens.frames import Problem
-from cudalens.views import mimebundle as module
 from cudalens.views import assets, svg, text
+from cudalens.views import mimebundle as module
 
 ALLOWED = {
     *("details", "summary", "code", "span", "b", "rect"),

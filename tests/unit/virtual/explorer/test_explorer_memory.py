@@ -63,7 +63,16 @@ def test_memory_that_was_handed_out_twice_is_the_same_bytes():
     assert image.view(Place(whole, torch.uint8, (1,), (1,), 600)).tolist() == [UNWRITTEN]
 
 
-DTYPES = [torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.int64, torch.bool, torch.complex64, torch.uint8]
+DTYPES = [
+    torch.complex128,
+    torch.float32,
+    torch.bfloat16,
+    torch.float8_e4m3fn,
+    torch.int64,
+    torch.bool,
+    torch.complex64,
+    torch.uint8,
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

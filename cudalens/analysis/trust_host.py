@@ -91,12 +91,9 @@ def steps(look: Look) -> list[Suspicion]:
 def _steps(look: Look) -> tuple[Ints, Ints]:
     """Rows of the host's step ranges in time order, and their numbers."""
     names = look.events["name"].array
-    tails = {i: str(name).removeprefix(STEP_PREFIX) for i, name in enumerate(names.categories)}
-    number = {
-        i: int(tail)
-        for i, tail in tails.items()
-        if tail != names.categories[i] and tail.isascii() and tail.isdigit() and len(tail) < 19
-    }
+    texts = enumerate(map(str, names.categories.tolist()))
+    tails = {i: text.removeprefix(STEP_PREFIX) for i, text in texts if text.startswith(STEP_PREFIX)}
+    number = {i: int(tail) for i, tail in tails.items() if tail.isascii() and tail.isdigit() and len(tail) < 19}
     if not number:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     rows = np.flatnonzero(np.isin(names.codes, list(number)) & look.is_host)
@@ -190,7 +187,8 @@ def cut_python_stacks(look: Look) -> list[Suspicion]:
 
 def damage(look: Look) -> list[Suspicion]:
     """What the reader of a file, or a collector of a live run, could not take."""
-    is_file = look.info.source.startswith("file:")
+    # A file of a virtual device's run keeps that source; what it was read from still counts its entries.
+    is_file = look.info.source.startswith("file:") or "file_events" in look.info.options
     found = []
     for problem in look.info.problems:
         is_told = is_file or problem.kind.startswith(("no GPU activity", "profiler failed"))

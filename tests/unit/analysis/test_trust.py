@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trust_traces import BASE, found, frame_columns, healthy_rows, host, moved, operators, row, trace_of
 
+import cudalens
 from cudalens.analysis import trust, trust_findings
 from cudalens.frames import Problem, Ranks, RunInfo, Trace, build_events
 
@@ -303,6 +304,18 @@ def test_damage_of_the_file_is_told():
     )
     (finding,) = trust(trace).trust.findings
     assert (finding.rule, finding.count, finding.what, finding.where) == ("damage", 3, "event without ts", "event 17")
+
+
+def test_a_file_of_a_virtual_device_that_is_cut_short_is_partial(tmp_path):
+    whole, half = tmp_path / "whole.json", tmp_path / "half.json"
+    trace_of(healthy_rows(OPS), source="virtual:h100").to_chrome(whole)
+    text = whole.read_text()
+    half.write_text(text[: text.index('"dur"', len(text) // 3)])
+    assert cudalens.load(whole).info.trust.verdict == "clean"
+    cut = cudalens.load(half)
+    assert cut.info.is_simulated
+    assert cut.info.trust.verdict == "partial"
+    assert "damage" in rules(trust(cut))
 
 
 def test_simulated_times_say_so_and_stay_clean():

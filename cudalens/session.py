@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import itertools
 import json
 import linecache
+import sys
 import threading
 import time
 from asyncio import CancelledError
 from collections.abc import Callable, Sequence
 from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar, Unpack
 
 from cudalens._interrupts import HeldInterrupts, holds_interrupts
 from cudalens._runs import Runs, runs
@@ -29,7 +31,8 @@ from cudalens.frames.joining import join_frames
 from cudalens.frames.syncs import CLOCK_SKEW_NS, Surroundings, build_syncs
 from cudalens.graphs.collector import GraphCollector
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, about, kineto, ranges
-from cudalens.profiler.schedules import Cycles, Schedule
+from cudalens.profiler.options import TorchNames, by_our_names
+from cudalens.profiler.schedules import Cycles, Schedule, check_schedule, text_of
 from cudalens.profiler.steps import steps
 from cudalens.sanitizer.collector import RaceCollector
 from cudalens.virtual.collector import VirtualCollector
@@ -182,11 +185,14 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             (``torch.profiler.schedule(…)`` is one).
         on_trace: Called with each Trace as soon as it is made.
         experimental_config: torch's ``_ExperimentalConfig``, handed on to Kineto as it is.
+        **torchs: `memory`, `shapes`, `stacks`, `modules` and `flops` by torch.profiler's names, ``profile_memory``,
+            ``record_shapes``, ``with_stack``, ``with_modules`` and ``with_flops``.
 
     Raises:
         ProfilerBusyError: On entry, or at a step of a schedule: another profiler is running; it goes on undisturbed.
         ProfilerError: On entry: torch refused, `use_device` is not there, or the object has been used already.
         ValueError: `metrics` is no rate that GPUs can be read at, or `use_device` is no kind of device.
+        TypeError: `name` is no text, `schedule` or `on_trace` cannot be called, or there is no such option.
     """
 
     def __init__(
@@ -208,10 +214,15 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         schedule: Schedule | None = None,
         on_trace: Callable[[Trace], object] | None = None,
         experimental_config: Any = None,
+        **torchs: Unpack[TorchNames],
     ) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name is {type(name).__name__}, expected text; as a decorator write @cudalens.profile()")
         _check_device(use_device, cpu_only=cpu_only)
+        _check_called(schedule, on_trace)
+        on = by_our_names(torchs)
+        memory, shapes, stacks = memory or "memory" in on, shapes or "shapes" in on, stacks or "stacks" in on
+        modules, flops = modules or "modules" in on, flops or "flops" in on
         cpu_only = cpu_only or use_device == "cpu"
         self._name, self._keep, self._code = name, keep, code
         self._enabled, self._schedule, self._on_trace = enabled, schedule, on_trace
@@ -262,10 +273,19 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
     def _last_of_cycles(self, cycles: Cycles) -> Trace:
         if not self._traces:
             raise ProfilerError(
-                f"there is no trace yet: {cycles.step + 1} steps have begun, and the schedule ({self._schedule}) has "
+                f"there is no trace yet: {cycles.step + 1} steps have begun, and the schedule "
+                f"({text_of(self._schedule) if self._schedule else ''}) has "
                 "recorded none of them to its cycle's end. Call step() at the end of each iteration."
             )
         return self._traces[-1]
+
+    def __repr__(self) -> str:
+        """Name, and how far it is: ``<cudalens.profile 'train': done, 1 trace>``."""
+        how = {"new": "not entered yet", "running": "running", "done": "done"}[self._state]
+        what = "off" if not self._enabled else "a range of an outer profile" if self._outer is not None else ""
+        num = 0 if what else len(self.traces)
+        told = [how, what or (f"{num} trace{'' if num == 1 else 's'}" if self._state != "new" else "")]
+        return f"<cudalens.profile {self._name or '(no name)'!r}: {', '.join(filter(None, told))}>"
 
     @property
     def traces(self) -> list[Trace]:
@@ -413,6 +433,11 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
 
     def __del__(self) -> None:
         """An interrupt in the few instructions between a block and its end must not leave a profiler running."""
+        if not sys.is_finalizing():
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """End what runs, without a Trace."""
         if getattr(self, "_state", None) == "running" and self._session is not None:
             self._end(self._session)
             self._held.remove()
@@ -438,7 +463,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             options=self._options.to_dict()
             | ({"metrics": self._metrics} if self._metrics else {})
             | ({"syncs": True} if self._looks_for_syncs else {})
-            | ({"schedule": str(self._whole._schedule)} if self._whole is not None else {}),
+            | ({"schedule": text_of(self._whole._schedule)} if self._whole and self._whole._schedule else {}),
             versions=about.versions(),
             host=about.host(),
             rank=rank,
@@ -509,6 +534,17 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         }
 
 
+@atexit.register
+def _end_what_is_open() -> None:
+    """Python ends while a profile runs: what records has to stop while the modules that it needs are there."""
+    left = _active
+    if left is not None and left._state == "running":
+        if left._cycles is not None:
+            left._cycles.abandon()
+        else:
+            left._let_go()
+
+
 class _Call:
     """One profiled call of a decorated function; hands its Trace to the decorator."""
 
@@ -559,6 +595,7 @@ class _Cycle:
 
     def drop(self) -> None:
         self._profile._collector.drop()
+        self._profile._let_go()
 
     def begin(self) -> None:
         self._profile.__enter__()
@@ -580,6 +617,13 @@ def _check_device(use_device: str | None, *, cpu_only: bool) -> None:
         raise ValueError(f"use_device is {use_device!r}, expected None or one of {', '.join(known)}")
     if cpu_only and use_device not in (None, "cpu"):
         raise ValueError(f"cpu_only=True and use_device={use_device!r} exclude each other; leave one of them out")
+
+
+def _check_called(schedule: object, on_trace: object) -> None:
+    if schedule is not None:
+        check_schedule(schedule)
+    if on_trace is not None and not callable(on_trace):
+        raise TypeError(f"on_trace is {type(on_trace).__name__}, expected a function that takes a Trace")
 
 
 def _modelled_hz(metrics: bool | float) -> float | None:

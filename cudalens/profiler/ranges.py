@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
+import torch
 from torch.autograd import profiler as torch_profiler
 
 from cudalens.errors import CudalensError, ProfilerBusyError, ProfilerError
@@ -82,12 +83,14 @@ class record_function:  # noqa: N801 - reads as a verb, like torch's
         args: Text that is kept with the range, as torch keeps it.
 
     Raises:
-        TypeError: `name` is no text.
+        TypeError: `name` or `args` is no text.
     """
 
     def __init__(self, name: str | None = None, args: str | None = None) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name is {type(name).__name__}, expected text; as a decorator write @record_function()")
+        if args is not None and not isinstance(args, str):
+            raise TypeError(f"args is {type(args).__name__}, expected text: repr(…) or str(…) makes it one")
         self.name, self.args = name, args
 
     def __enter__(self) -> record_function:
@@ -127,7 +130,13 @@ class record_function:  # noqa: N801 - reads as a verb, like torch's
 
         Raises:
             ProfilerError: No block of this range is open here, or it waits for a future already.
+            TypeError: `future` is none of torch's.
         """
+        if not isinstance(future, torch.futures.Future):
+            raise TypeError(
+                f"until() takes a torch.futures.Future, not {type(future).__module__}.{type(future).__qualname__}; "
+                "around an await a plain block is enough"
+            )
         _, range_ = self._innermost()
         if range_ is None:
             raise ProfilerError("until() belongs inside the block of its range.")

@@ -84,6 +84,39 @@ class schedule:  # noqa: N801 - reads as a verb, like torch's
         return ", ".join(told) or "active=1"
 
 
+_NUMBERS: Final = ("wait", "warmup", "active", "repeat", "skip_first", "skip_first_wait")
+
+
+def check_schedule(plan: object) -> None:
+    """See that `plan` can be asked.
+
+    Raises:
+        TypeError: It cannot be called.
+    """
+    if isinstance(plan, type) or not callable(plan):
+        what = f"the class {plan.__name__}" if isinstance(plan, type) else type(plan).__name__
+        raise TypeError(
+            f"schedule is {what}, expected a cudalens.schedule(wait=…, active=…), torch.profiler.schedule(…), or a "
+            "function from the number of a step to an action"
+        )
+
+
+def text_of(plan: Schedule) -> str:
+    """What the run info says of a schedule; the same for each one that does the same, as far as can be told.
+
+    torch.profiler's schedules are functions that hold their numbers; others are told by their name.
+    """
+    if isinstance(plan, schedule):
+        return str(plan)
+    code, cells = getattr(plan, "__code__", None), getattr(plan, "__closure__", None)
+    if code is not None and cells and "profiler" in str(getattr(plan, "__module__", "")):
+        held = {name: cell.cell_contents for name, cell in zip(code.co_freevars, cells, strict=True)}
+        numbers: dict[str, Any] = {name: held[name] for name in _NUMBERS if isinstance(held.get(name), int)}
+        if numbers.get("active", 0) > 0:
+            return str(schedule(**(numbers | {"skip_first_wait": bool(numbers.get("skip_first_wait"))})))
+    return str(getattr(plan, "__qualname__", type(plan).__qualname__))
+
+
 def action_of(plan: Schedule, step: int) -> Action:
     """What `plan` says of step number `step`.
 
@@ -116,7 +149,7 @@ class Recording(Protocol):
         """End recording, with the exception that ended the block or three times None; keep what was recorded."""
 
     def drop(self) -> None:
-        """End what `prepare` began, where `begin` never came."""
+        """End what `prepare` or `begin` began, and keep nothing."""
 
 
 _RECORDS: Final = (Action.RECORD, Action.RECORD_AND_SAVE)
@@ -171,6 +204,13 @@ class Cycles:
                 prepared.drop()
         finally:
             self._end(*exc)
+
+    def abandon(self) -> None:
+        """Python ends: let go of what runs, in the middle of a cycle; no Trace is made."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.drop()
+        self._drop()
 
     def _enter(self, action: Action) -> None:
         if action is Action.NONE:

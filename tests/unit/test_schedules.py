@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cudalens import ProfilerBusyError, ProfilerError, profile, runs, schedule, virtual
 from cudalens.profiler import Action, steps
-from cudalens.profiler.schedules import Cycles, action_of
+from cudalens.profiler.schedules import Cycles, action_of, text_of
 
 few = st.integers(0, 3)
 
@@ -301,3 +301,62 @@ def test_a_schedule_on_a_virtual_device():
     for trace in p.traces:
         assert trace.info.is_simulated
         assert (trace.events["cat"] == "kernel").sum() == 1
+
+
+def test_options_by_torchs_names():
+    names = {"record_shapes": True, "profile_memory": True, "with_flops": True, "with_stack": False}
+    with profile(cpu_only=True, keep=False, **names) as p:
+        torch.ones(2, 3) @ torch.ones(3, 2)
+    options = p.trace.info.options
+    assert [options[name] for name in ("shapes", "memory", "flops", "stacks", "modules")] == [True] * 3 + [False] * 2
+    assert len(p.trace.memory)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [("activities", "cpu_only"), ("on_trace_ready", r"on_trace=…"), ("with_stacks", r"help\(cudalens\.profile\)")],
+)
+def test_an_option_that_is_not_there_says_what_is(option, says):
+    with pytest.raises(TypeError, match=rf"no option '{option}': .*{says}"):
+        profile(**{option: []})
+
+
+def test_what_cannot_be_called_is_refused_before_the_block():
+    with pytest.raises(TypeError, match=r"schedule is int, expected a cudalens\.schedule"):
+        profile(schedule=5)
+    with pytest.raises(TypeError, match="schedule is the class schedule"):
+        profile(schedule=schedule)
+    with pytest.raises(TypeError, match="on_trace is int, expected a function that takes a Trace"):
+        profile(on_trace=5)
+
+
+def test_a_schedule_is_told_by_its_numbers_whoever_made_it():
+    """Runs are compared with past ones of the same options: what is told must not change from run to run."""
+    torchs = torch.profiler.schedule(wait=2, warmup=1, active=3, repeat=1)
+    assert text_of(torchs) == text_of(schedule(2, 1, 3, 1)) == "wait=2, warmup=1, active=3, repeat=1"
+    assert text_of(lambda step: Action.RECORD).endswith("<lambda>")
+    with profile(cpu_only=True, keep=False, schedule=torch.profiler.schedule(wait=0, warmup=1, active=1)) as p:
+        for _ in range(2):
+            p.step()
+    assert p.trace.info.options["schedule"] == "warmup=1"
+
+
+def test_a_profile_says_how_far_it_is():
+    p = profile("train", cpu_only=True, keep=False)
+    assert repr(p) == "<cudalens.profile 'train': not entered yet>"
+    with p:
+        assert repr(p) == "<cudalens.profile 'train': running, 0 traces>"
+        with profile("inner") as inner:
+            assert repr(inner) == "<cudalens.profile 'inner': running, a range of an outer profile>"
+    assert repr(p) == "<cudalens.profile 'train': done, 1 trace>"
+    assert repr(profile(enabled=False)) == "<cudalens.profile '(no name)': not entered yet, off>"
+
+
+@pytest.mark.parametrize(
+    "options", ["", "schedule=cudalens.schedule(active=3)", "schedule=cudalens.schedule(warmup=3)"]
+)
+def test_python_ends_well_while_a_profile_is_open(options):
+    """Where nobody ends it, torch's own profiler takes the process down with a segmentation fault."""
+    program = f"import torch, cudalens\np = cudalens.profile({options})\np.__enter__()\ntorch.ones(2)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, "Exception" in done.stderr, "Traceback" in done.stderr) == (0, False, False), done.stderr

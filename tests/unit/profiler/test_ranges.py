@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import inspect
 import threading
 
@@ -243,3 +244,15 @@ def test_emit_nvtx_that_is_off_or_cannot_be():
             raise AssertionError("never runs")
     assert not torch.autograd._profiler_enabled()
     assert not torch_profiler._is_profiler_enabled
+
+
+def test_what_is_no_text_and_no_future_of_torchs_is_refused():
+    with pytest.raises(TypeError, match="args is int, expected text"):
+        record_function("x", 5)
+    with record_function("x") as range_:
+        with pytest.raises(TypeError, match=r"takes a torch\.futures\.Future, not concurrent\.futures"):
+            range_.until(concurrent.futures.Future())
+        done = torch.futures.Future()
+        extended = range_.until(done)
+    done.set_result(3)
+    assert extended.wait() == 3

@@ -15,7 +15,7 @@ from cudalens.sanitizer import running
 from cudalens.sanitizer.engine import HOST, StreamId
 from cudalens.sanitizer.names import names_of_streams
 from cudalens.sanitizer.text import describe, naming, stream_name
-from cudalens.steering import DEFAULT_RUNS, Confirmer, Program, Spot, Suspect
+from cudalens.steering import DEFAULT_LIMIT_S, DEFAULT_RUNS, Confirmer, Program, Spot, Suspect
 from cudalens.virtual import active
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def confirm(
     *,
     runs: int | None = None,
     hold_ns: int | None = None,
+    limit_s: float | None = None,
     since: int = 0,
     on_virtual: bool = False,
 ) -> tuple[Exploration, Columns]:
@@ -45,24 +46,26 @@ def confirm(
         program: What to run: a function that takes nothing, or a `Program`.
         runs: Steered runs for each race; by default `DEFAULT_RUNS`.
         hold_ns: How long a stream is held at most, ns; None for some times what the host needs between the accesses.
+        limit_s: After so long no further run is begun, s; by default `DEFAULT_LIMIT_S`.
         since: How many of the sanitizer's races to leave out, from the first.
         on_virtual: Also on a virtual device, where the order shows, but not in what operators compute.
 
     Raises:
         ExploreError: There is no GPU, no race, or the program cannot run again.
     """
-    source = _source(on_virtual=on_virtual)
+    source = checked_device(on_virtual=on_virtual)
     runs = _checked("runs", DEFAULT_RUNS if runs is None else runs, MAX_RUNS)
     if hold_ns is not None:
         _checked("hold_ns", hold_ns, MAX_HOLD_NS)
+    limit_s = _checked_limit(DEFAULT_LIMIT_S if limit_s is None else limit_s)
     races = sanitizer.races[since:]
     if not races:
         raise ExploreError("there is no race to confirm: the sanitizer has found none. Watch the program first.")
     again = program if isinstance(program, Program) else of_function(program, Exploring.callers_names())
     with _unwatched(), naming(names_of_streams(again.names)):
         suspects = [Suspect(describe(race), _spot(race.first), _spot(race.second)) for race in races]
-        confirmer = Confirmer(again, suspects, runs=runs, hold_ns=hold_ns, lane=_lane, source=source)
-        found = confirmer.confirm()
+        wishes: dict[str, Any] = {"runs": runs, "hold_ns": hold_ns, "limit_s": limit_s}
+        found = Confirmer(again, suspects, **wishes, lane=_lane, source=source).confirm()
     verdicts = zip(races, found.races, strict=True)
     return found, {race.key: columns_of_race(verdict, found.steps) for race, verdict in verdicts}
 
@@ -87,18 +90,35 @@ def of_function(function: Callable[[], Any], names: Mapping[str, Any]) -> Progra
     def outputs(result: Any) -> dict[str, Any]:
         return dict(around) | dict(tensors_among({"result": result})) | dict(numbers_in("result", result))
 
-    return Program(function, outputs, tensors=[tensor for _, tensor in around])
+    return Program(function, outputs, tensors=[tensor for _, tensor in around], holders=holders_among(names))
+
+
+def holders_among(names: Mapping[str, Any]) -> list[Any]:
+    """What variables hold that a program may change, and that can be put back: containers, generators of numbers."""
+    return [value for name, value in list(names.items()) if not name.startswith("_") and _is_holder(value)]
+
+
+def _is_holder(value: Any) -> bool:
+    is_generator = isinstance(value, torch.Generator) or (type(value).__module__ or "").startswith("numpy.random")
+    return is_generator or type(value) in (list, dict, set, bytearray)
 
 
 def numbers_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """A number, or those in a list, a tuple or a dictionary, by the expressions for them."""
-    if isinstance(value, bool | int | float | complex):
-        yield name, value
+    if (number := _number(value)) is not None:
+        yield name, number
     elif type(value) in (list, tuple, dict):
         items = value.items() if isinstance(value, dict) else enumerate(value)
         for key, item in items:
-            if isinstance(item, bool | int | float | complex):
-                yield f"{name}[{key!r}]", item
+            if (number := _number(item)) is not None:
+                yield f"{name}[{key!r}]", number
+
+
+def _number(value: Any) -> Any:
+    """A number of Python's, or numpy's as one; None for anything else."""
+    if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+        value = value.item()
+    return value if isinstance(value, bool | int | float | complex) else None
 
 
 def _checked(name: str, value: Any, most: int) -> int:
@@ -107,7 +127,18 @@ def _checked(name: str, value: Any, most: int) -> int:
     return value
 
 
-def _source(*, on_virtual: bool) -> str:
+def _checked_limit(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise ExploreError(f"limit_s={value!r}: expected a number of seconds above 0.")
+    return float(value)
+
+
+def checked_device(*, on_virtual: bool = False) -> str:
+    """Where programs can be steered, as a Trace names it.
+
+    Raises:
+        ExploreError: There is no GPU, or only a virtual one that was not asked for.
+    """
     device = active()
     if device is not None:
         if not on_virtual:
@@ -120,7 +151,8 @@ def _source(*, on_virtual: bool) -> str:
     if not torch.cuda.is_available():
         raise ExploreError(
             "steering a program's streams needs a GPU, and torch sees none. On a virtual one, "
-            "cudalens.virtual.device('h100'), san.explore() tries other orders."
+            "cudalens.virtual.device('h100') (in a notebook: %cudadevice virtual h100), san.explore() (%cudasan "
+            "explore) tries other orders."
         )
     return "cuda"
 

@@ -373,16 +373,18 @@ class Sanitizer:
         *,
         runs: int | None = None,
         hold_ns: int | None = None,
+        limit_s: float | None = None,
         since: int = 0,
         on_virtual: bool = False,
     ) -> Exploration:
         """Run a program again on a real GPU, steered toward the orders that its races allow, and compare the values.
 
         The stream of a race's first access is held just before it, until the second access has overtaken it. The
-        program runs twice in its own order, each operator waiting for the last, and up to `runs` times for each race,
-        **with all that it does besides**: files are written again, and what it does to Python objects stays. Tensors
+        program runs twice in its own order, each operator waiting for the last, up to `runs` times for each race, and
+        once more in its own order where values differ, **with all that it does besides**: files are written again, and
+        what it does to Python objects stays, but for lists, dictionaries and sets of the caller's variables. Tensors
         that it found and writes are copied, and are as before each run and afterwards, as are random numbers. What
-        differs between two runs in the program's own order is not compared.
+        differs between runs in the program's own order is not compared.
 
         Compared are tensors and numbers that it returns, and the tensors that it writes of those that the caller's
         variables hold. A race becomes confirmed, with the schedule that shows it, or benign so far. `trace` says so of
@@ -392,7 +394,8 @@ class Sanitizer:
             program: A function that takes nothing, whose races this sanitizer has found.
             runs: Steered runs for each race, at most; by default 20.
             hold_ns: How long a stream is held at most, ns; by default some times what the host needed from one access
-                to the other, 20 ms at least.
+                to the other, 20 ms at least, and longer where that was not enough.
+            limit_s: After so long no further run is begun, s; by default 600.
             since: How many of the races to leave out, from the first.
             on_virtual: Also on a virtual device: there the order shows in times alone, since values are computed in the
                 program's order; `explore` is for that.
@@ -404,7 +407,8 @@ class Sanitizer:
             ExploreError: There is no GPU or no race, or the program raises when it runs again.
         """
         found: Exploration
-        options = {"runs": runs, "hold_ns": hold_ns, "since": since, "on_virtual": on_virtual}
+        options: dict[str, Any] = {"runs": runs, "hold_ns": hold_ns, "limit_s": limit_s}
+        options |= {"since": since, "on_virtual": on_virtual}
         found, values = open_door("confirm", self, program, **options)
         self._values |= values
         return found

@@ -3,8 +3,8 @@
 Needs nothing of who found the races: `cudalens.confirmed` joins it with the sanitizer.
 """
 
-from cudalens.steering.confirming import DEFAULT_RUNS, Confirmer, Suspect
+from cudalens.steering.confirming import DEFAULT_LIMIT_S, DEFAULT_RUNS, MAX_RACES, Confirmer, Suspect
 from cudalens.steering.program import Program
 from cudalens.steering.tasks import Spot
 
-__all__ = ["DEFAULT_RUNS", "Confirmer", "Program", "Spot", "Suspect"]
+__all__ = ["DEFAULT_LIMIT_S", "DEFAULT_RUNS", "MAX_RACES", "Confirmer", "Program", "Spot", "Suspect"]

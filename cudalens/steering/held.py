@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
 
 from cudalens.kernels import Hold, hold
+from cudalens.steering.behind import Behind
 from cudalens.steering.program import State
 from cudalens.steering.tasks import Task
 
@@ -79,32 +80,42 @@ class Aim:
 
 @dataclass
 class _Times:
-    """The device's clock around a task."""
+    """The device's clock around a task; `end` is None until it has been issued."""
 
     begin: Any
-    end: Any
+    end: Any = None
 
 
 @dataclass
 class Steered:
     """Listens to a run, holds a stream before one task, and lets it go when another has ended.
 
+    All else comes as in the program's order: what is issued on streams that do not wait for the held one has ended
+    before the next task is issued. So two runs in which values differ differ by what the hold made late, and by nothing
+    else. The stream is let go when the second task has ended, at once where that one or the host waits for the held
+    stream, and always when the run is over.
+
     Attributes:
         state: Learns what the program makes and writes.
         aim: What is steered toward.
         tasks: What was issued.
         is_astray: The program did not do what it did in its own order, so that nothing was held.
+        is_ordered: The second task, or the host before it, waited for the first one.
+        is_turned: The second task came first: it had ended when the first was yet to begin.
     """
 
     state: State
     aim: Aim
     tasks: list[Task] = field(default_factory=list)
     is_astray: bool = False
+    is_ordered: bool = False
+    is_turned: bool = False
     _times: dict[int, _Times] = field(default_factory=dict)
     _bases: dict[int, Any] = field(default_factory=dict)
-    _held: Hold | None = None
+    _hold: Hold | None = None
+    _behind: Behind | None = None
     _done_before: dict[int, frozenset[int]] = field(default_factory=dict)
-    _has_overtaken: bool = False
+    _is_host_looking: bool = False
 
     def writes(self, tensors: Sequence[torch.Tensor]) -> None:
         """Keep what they hold, if no run in the program's order wrote them."""
@@ -120,39 +131,88 @@ class Steered:
 
     def before(self, task: Task) -> None:
         """Hold the stream, where this is the task to be held."""
+        if self._is_host_looking:
+            self._let_overtaken_go()
         self.tasks.append(task)
         first, second = self.aim.first, self.aim.second
         if task.number == first.number:
-            self._hold(task)
+            self._begin_hold(task)
         if task.device is None:
-            self._done_before[task.number] = frozenset(n for n, times in self._times.items() if times.end.query())
+            self._done_before[task.number] = frozenset(n for n, times in self._times.items() if _has_ended(times))
         elif first.number - WINDOW <= task.number <= second.number + WINDOW:
-            self._times[task.number] = _Times(self._mark(task), None)
-        if task.number == second.number and task.device is None and self._held is not None:
-            self._has_overtaken = not self._times[first.number].begin.query()
+            self._times[task.number] = _Times(self._mark(task))
 
-    def _hold(self, task: Task) -> None:
-        if _what(task) != _what(self.aim.first) or task.device is None:
+    def _begin_hold(self, task: Task) -> None:
+        if _what(task) != _what(self.aim.first) or task.device is None or task.stream is None:
             self.is_astray = True
             return
         self._base(task.device)
-        self._held = hold(torch.cuda.current_stream(task.device), self.aim.nanoseconds)
+        stream = torch.cuda.current_stream(task.device)
+        self._behind = Behind(task.stream, self._host_waits)
+        self._hold = hold(stream, self.aim.nanoseconds)
+
+    def _host_waits(self) -> None:
+        """The host is about to wait for the held stream: the second task cannot come first any more."""
+        if self.is_held:
+            self.is_ordered = True
+            self.release()
 
     def after(self, task: Task) -> None:
-        """Let the stream go, where this is the task that was to overtake."""
+        """Wait for it, if it does not wait for the hold; let the stream go, where it is the one to overtake."""
         times = self._times.get(task.number)
         if times is not None:
             times.end = self._mark(task)
-        if task.number == self.aim.second.number and self._held is not None:
-            self.is_astray = self.is_astray or _what(task) != _what(self.aim.second)
-            if times is not None:
-                times.end.synchronize()
-            self.release()
+        if task.number == self.aim.second.number and self.is_held:
+            self._overtakes(task)
+        elif task.device is not None and not self._is_late(task):
+            torch.cuda.current_stream(task.device).synchronize()
+
+    def _overtakes(self, task: Task) -> None:
+        self.is_astray = self.is_astray or _what(task) != _what(self.aim.second)
+        if task.device is None:  # the host may look at what it got for as long as it does nothing else that we see
+            self._is_host_looking = True
+        elif self._is_late(task):
+            self._host_waits()
+        else:
+            torch.cuda.current_stream(task.device).synchronize()
+            self._let_overtaken_go()
+
+    def _is_late(self, task: Task) -> bool:
+        """Whether a task waits for the hold."""
+        return (
+            self.is_held
+            and self._behind is not None
+            and task.stream is not None
+            and self._behind.is_behind(task.stream)
+        )
+
+    def _let_overtaken_go(self) -> None:
+        """The second task is over: the first one begins now, if it has not yet."""
+        self._is_host_looking = False
+        times = self._times.get(self.aim.first.number)
+        self.is_turned = not self.is_astray and self.is_held and times is not None and not times.begin.query()
+        self.release()
+        assert self.aim.first.device is not None
+        torch.cuda.synchronize(self.aim.first.device)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the stream is held, by us at least: the time may be over."""
+        return self._hold is not None and not self._hold.is_released
 
     def release(self) -> None:
         """Let the stream go; harmless where none is held."""
-        if self._held is not None:
-            self._held.release()
+        if self._behind is not None:
+            self._behind.close()
+        if self._hold is not None:
+            self._hold.release()
+
+    def end(self) -> None:
+        """The run is over, in whatever way: let the stream go."""
+        with suppress(RuntimeError):  # CUDA's own errors come again when the run is waited for
+            if self._is_host_looking and self.is_held:
+                self._let_overtaken_go()
+        self.release()
 
     def _mark(self, task: Task) -> Any:
         assert task.device is not None
@@ -167,33 +227,24 @@ class Steered:
             base.record(torch.cuda.current_stream(device))
             self._bases[device] = base
 
-    @property
-    def is_turned(self) -> bool:
-        """Whether the second task came first: it had ended when the first began. Asked when all has ended."""
-        first, second = self.aim.first, self.aim.second
-        if self.is_astray or self._held is None or first.number not in self._times:
-            return False
-        if second.device is None:
-            return self._has_overtaken
-        if second.number not in self._times:
-            return False
-        return self.span_ms(second)[1] <= self.span_ms(first)[0]
-
-    def span_ms(self, task: Task) -> tuple[float, float]:
-        """When a task began and ended, ms from the run's first mark on its device."""
+    def _ended_ms(self, task: Task) -> float:
+        """When a task ended, ms from the run's first mark on its device."""
         assert task.device is not None
-        times, base = self._times[task.number], self._bases[task.device]
-        return float(base.elapsed_time(times.begin)), float(base.elapsed_time(times.end))
+        return float(self._bases[task.device].elapsed_time(self._times[task.number].end))
 
     def order(self) -> tuple[int, ...]:
-        """The numbers of the tasks around the two accesses in the order in which they ended."""
+        """The numbers of the tasks around the two accesses in the order in which they ended. Asked when all has."""
         timed = [task for task in self.tasks if task.number in self._times and self._times[task.number].end is not None]
-        ended = {task.number: self.span_ms(task)[1] for task in timed}
+        ended = {task.number: self._ended_ms(task) for task in timed}
         order = sorted(ended, key=lambda n: (ended[n], n))
         for number, done in sorted(self._done_before.items()):
             places = [order.index(n) for n in done if n in order]
             order.insert(max(places, default=-1) + 1, number)
         return tuple(order)
+
+
+def _has_ended(times: _Times) -> bool:
+    return times.end is not None and bool(times.end.query())
 
 
 def _what(task: Task) -> tuple[str, str, int, bool]:

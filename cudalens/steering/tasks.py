@@ -117,13 +117,19 @@ class Listener(Protocol):
         """It has been."""
 
 
-class _Teller:
-    """Numbers tasks, and tells a listener of them; what the listener does itself is none."""
+class Teller:
+    """Numbers tasks, and tells a listener of them; what the listener does itself is none.
+
+    Attributes:
+        failure: What the listener raised, which the program does not see; it is told of nothing more.
+    """
 
     def __init__(self, listener: Listener, host_lines: frozenset[tuple[str, int]]) -> None:
         self._listener, self._host_lines = listener, host_lines
         self._count = 0
         self._local = threading.local()
+        self._lock = threading.Lock()
+        self.failure: Exception | None = None
 
     @property
     def is_quiet(self) -> bool:
@@ -132,18 +138,30 @@ class _Teller:
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
+        """The listener is told; nothing that goes wrong there is the program's."""
         before, self._local.is_quiet = self.is_quiet, True
         try:
             yield
+        except Exception as error:
+            self.failure = self.failure or error
         finally:
             self._local.is_quiet = before
+
+    @property
+    def begun(self) -> list[Task | None]:
+        """Calls of methods that are under way on this thread."""
+        found: list[Task | None] | None = getattr(self._local, "begun", None)
+        if found is None:
+            found = self._local.begun = []
+        return found
 
     def begin(
         self, name: str, written: Sequence[torch.Tensor], device: int | None, *, is_replay: bool = False
     ) -> Task | None:
         """Something is about to be done; None where it is of no interest, or is captured instead."""
-        if self.is_quiet or _is_capturing():
+        if self.is_quiet or self.failure is not None or _is_capturing():
             return None
+        task = None
         with self._quiet():
             if is_replay:
                 self._listener.replays()
@@ -152,14 +170,15 @@ class _Teller:
             if device is None and (at.filename, at.line) not in self._host_lines:
                 return None
             stream = None if device is None else int(torch.cuda.current_stream(device).cuda_stream)
-            task = Task(self._count, name, at, device, stream, is_replay)
-            self._count += 1
+            with self._lock:
+                task = Task(self._count, name, at, device, stream, is_replay)
+                self._count += 1
             self._listener.before(task)
         return task
 
     def end(self, task: Task | None, made: Sequence[torch.Tensor] = ()) -> None:
         """It has been done."""
-        if self.is_quiet:
+        if self.is_quiet or self.failure is not None:
             return
         with self._quiet():
             self._listener.makes(made)
@@ -177,7 +196,7 @@ class _Mode(TorchDispatchMode):
     cudalens_observes = True
     supports_higher_order_operators = True
 
-    def __init__(self, teller: _Teller) -> None:
+    def __init__(self, teller: Teller) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._teller = teller
 
@@ -228,14 +247,14 @@ def _device_of(touched: Sequence[tuple[torch.Tensor, bool]], kwargs: dict[str, A
 
 
 @contextmanager
-def telling(listener: Listener, spots: Sequence[Spot]) -> Iterator[None]:
+def telling(listener: Listener, spots: Sequence[Spot]) -> Iterator[Teller]:
     """Tell of every task that the block issues.
 
     Args:
         listener: Who is told.
         spots: Where an access of the host is a task too.
     """
-    teller = _Teller(listener, frozenset((spot.filename, spot.line) for spot in spots if spot.stream is None))
+    teller = Teller(listener, frozenset((spot.filename, spot.line) for spot in spots if spot.stream is None))
     mode = _Mode(teller)
     with ExitStack() as stack:
         _around(stack, torch.cuda.CUDAGraph, "replay", lambda *_, **__: _begin_replay(teller), teller)
@@ -246,19 +265,18 @@ def telling(listener: Listener, spots: Sequence[Spot]) -> Iterator[None]:
             _around(stack, runner, "run", lambda *a, **k: _begin_kernel(teller, *a, **k), teller)
         modes.enter(mode)
         stack.callback(modes.leave, mode)
-        yield
+        yield teller
 
 
-def _around(stack: ExitStack, owner: type, name: str, begin: Callable[..., Task | None], teller: _Teller) -> None:
+def _around(stack: ExitStack, owner: type, name: str, begin: Callable[..., Task | None], teller: Teller) -> None:
     """Tell of each call of a method."""
-    begun: list[Task | None] = []
     method = interposed(owner, name)
 
     def before(*args: Any, **kwargs: Any) -> None:
-        begun.append(begin(*args, **kwargs))
+        teller.begun.append(begin(*args, **kwargs))
 
     def after(result: Any, *args: Any, **kwargs: Any) -> None:
-        task = begun.pop() if begun else None
+        task = teller.begun.pop() if teller.begun else None
         if task is not None:
             teller.end(task)
 
@@ -266,15 +284,15 @@ def _around(stack: ExitStack, owner: type, name: str, begin: Callable[..., Task 
     stack.callback(method.remove, before=before, after=after)
 
 
-def _begin_replay(teller: _Teller) -> Task | None:
+def _begin_replay(teller: Teller) -> Task | None:
     return teller.begin("graph replay", (), torch.cuda.current_device(), is_replay=True)
 
 
-def _begin_read(teller: _Teller, name: str, tensor: torch.Tensor) -> Task | None:
+def _begin_read(teller: Teller, name: str, tensor: torch.Tensor) -> Task | None:
     return None if tensor.is_cuda else teller.begin(name, (), None)
 
 
-def _begin_kernel(teller: _Teller, function: Any, *args: Any, **kwargs: Any) -> Task | None:
+def _begin_kernel(teller: Teller, function: Any, *args: Any, **kwargs: Any) -> Task | None:
     if kwargs.get("warmup") or teller.is_quiet:
         return None
     tensors = [tensor for _, tensor in tensors_in(bound(function, args, kwargs))]

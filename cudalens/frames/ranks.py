@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+from cudalens import _doors
 from cudalens.frames.info import Problem
 from cudalens.frames.trace import Trace
 
@@ -35,6 +37,10 @@ class Ranks(Mapping[int, Trace]):
 
     def __len__(self) -> int:
         return len(self._traces)
+
+    def figure(self, analysis: str, **options: Any) -> Any:
+        """A plotly figure of the analysis called `analysis`, of all ranks; a wrong name lists them all."""
+        return _doors.open_door("figure", self, analysis, **options)
 
     def __repr__(self) -> str:
         """One cheap line."""

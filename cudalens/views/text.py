@@ -279,7 +279,7 @@ def _memory(result: Summary) -> list[str]:
 
 def _overhead(info: RunInfo) -> list[str]:
     """What profiling itself cost; nothing of a trace that was read from a file."""
-    if info.source.startswith("file:"):
+    if info.source.startswith("file:") or "file_events" in info.options:  # a virtual device's run keeps its source
         return []
     around = [(info.start_s, "start"), (info.stop_s, "stop"), (info.build_s, "frames")]
     known = [(seconds, what) for seconds, what in around if seconds]

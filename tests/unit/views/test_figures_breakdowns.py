@@ -58,9 +58,7 @@ def test_empty_traces_ranks_and_simulated_times(name):
     empty = trace_of([])
     assert "No" in empty.figure(name).layout.title.text
     ranks = Ranks({0: busy_trace(), 3: busy_trace()}, name="job")
-    from cudalens.views.figures import figure
-
-    assert figure(ranks, name).layout.title.text
+    assert ranks.figure(name).layout.title.text
     simulated = busy_trace("virtual:h100").figure(name)
     assert [note.text for note in simulated.layout.annotations] == ["simulated time"]
 

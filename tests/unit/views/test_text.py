@@ -5,6 +5,7 @@ import pytest
 import sample_traces
 from sample_traces import cpu_trace, gpu_trace
 
+import cudalens
 from cudalens.analysis import key_averages
 from cudalens.frames import Problem, RunInfo, Trace
 from cudalens.views import text
@@ -40,6 +41,14 @@ def test_verdict_without_a_device_speaks_of_the_cpu():
 
 def test_verdict_of_a_file_claims_no_overhead():
     assert "profiling cost" not in text.verdict(gpu_trace(source="file:chrome"))
+
+
+def test_verdict_of_a_virtual_run_claims_its_overhead_until_it_comes_from_a_file(tmp_path):
+    trace = gpu_trace(source="virtual:h100")
+    assert "profiling cost" in text.verdict(trace)
+    read = cudalens.load(trace.to_chrome(tmp_path / "run.json"))
+    assert "[simulated: h100]" in text.verdict(read)
+    assert "profiling cost" not in text.verdict(read)
 
 
 def test_verdict_marks_simulated_times():

@@ -288,7 +288,7 @@ def _steps(arrays: Mapping[str, Any], launch: Ints) -> pd.arrays.IntegerArray:
 def _step_ranges(arrays: Mapping[str, Any]) -> tuple[Ints, Ints]:
     """Rows of the host's step ranges in time order, and the number of each."""
     categories = arrays["name"].categories
-    number = {i: s for i, c in enumerate(categories) if (s := _step_number(c)) is not None}
+    number = {i: s for i, c in enumerate(categories.tolist()) if (s := _step_number(c)) is not None}
     if not number:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     host = np.asarray(arrays["device"].isna())

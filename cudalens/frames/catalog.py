@@ -460,7 +460,10 @@ def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray |
         return pd.Categorical.from_codes(np.full(length, -1, np.int8), categories=pd.Index([], dtype="str"))
     if dtype in ("int64", "int32", "bool"):
         return np.zeros(length, dtype)
-    array: pd.api.extensions.ExtensionArray = pd.array([pd.NA], dtype=dtype).take(np.zeros(length, np.intp))
+    kind = pd.api.types.pandas_dtype(dtype)
+    # Zeros that nobody has looked at take no memory: most columns of most traces are missing throughout.
+    values, mask = np.zeros(length, kind.numpy_dtype), np.ones(length, bool)
+    array: pd.api.extensions.ExtensionArray = kind.construct_array_type()(values, mask)
     return array
 
 

@@ -149,7 +149,7 @@ class SnapshotBlocks:
 
     def _read_states(self) -> tuple[Ints, pd.Categorical]:
         texts = self._blocks.texts("state")
-        names = [_OTHER_NAMES.get(name, name) for name in texts.categories]
+        names = [_OTHER_NAMES.get(name, name) for name in texts.categories.tolist()]
         place = {name: i for i, name in enumerate(dict.fromkeys([*BLOCK_STATES, *names]))}
         codes = np.array([*(place[name] for name in names), -1], np.int64)[texts.codes]
         return np.where(codes < len(BLOCK_STATES), codes, -1), categorical(codes, list(place))

@@ -77,7 +77,7 @@ class SnapshotMemory:
 
     def link(self, blocks: SnapshotBlocks, settings: Any) -> Links:
         """Totals after each action, and which action allocated each block."""
-        kind = kinds_of(self.action.codes, list(self.action.categories))
+        kind = kinds_of(self.action.codes, self.action.categories.tolist())
         kind[self._no_addr & (kind <= FREE_COMPLETED)] = OTHER  # nothing can be said of it
         totals = {name: np.zeros(len(self), np.int64) for name in TOTALS}
         alloc = np.full(len(blocks), -1, np.int64)
@@ -104,7 +104,7 @@ class SnapshotMemory:
         when[known] = self.ts[row]
         codes = np.full(len(known), -1, np.int64)
         codes[known] = self._user_metadata.codes[row]
-        texts = categorical(codes, list(self._user_metadata.categories))
+        texts = categorical(codes, self._user_metadata.categories.tolist())
         return nullable(when, ~known if self.has_times else np.ones(len(known), bool)), texts
 
     def to_frame(self, links: Links, blocks: SnapshotBlocks, device_type: str) -> pd.DataFrame:

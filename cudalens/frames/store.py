@@ -94,7 +94,7 @@ def _member(frame: str) -> str:
 
 
 def _categories(frame: pd.DataFrame) -> dict[str, list[str]]:
-    return {c: list(frame[c].cat.categories) for c in frame.columns if frame[c].dtype == "category"}
+    return {c: frame[c].cat.categories.tolist() for c in frame.columns if frame[c].dtype == "category"}
 
 
 def _parquet(name: str, frame: pd.DataFrame) -> bytes:

@@ -55,7 +55,7 @@ class Wait:
 def find_waits(events: pd.DataFrame) -> list[Wait]:
     """The waits that the runtime calls in `events` tell of, by start."""
     names = events["name"].array
-    kinds = np.array([*map(_kind_of_call, names.categories), _NOTHING], np.int8)
+    kinds = np.array([*map(_kind_of_call, names.categories.tolist()), _NOTHING], np.int8)
     is_call = is_category(events["cat"].array, RUNTIME_CATEGORIES)
     kind = np.where(is_call, kinds[names.codes], _NOTHING)
     rows = np.flatnonzero(kind != _NOTHING)
@@ -204,7 +204,7 @@ class Names:
     """Texts of a categorical column by row, quicker than the column itself."""
 
     def __init__(self, column: pd.Series) -> None:
-        self._codes, self._texts = column.array.codes, [*map(str, column.array.categories), ""]
+        self._codes, self._texts = column.array.codes, [*map(str, column.array.categories.tolist()), ""]
 
     def __getitem__(self, row: int) -> str:
         text: str = self._texts[self._codes[row]]

@@ -112,13 +112,15 @@ _MOVES: Final = {"cpu": SyncKind.CPU, "tolist": SyncKind.TOLIST, "numpy": SyncKi
 
 _STATEMENT: Final = re.compile(r"(?:if|while|assert)\b")
 _SUFFIX: Final = re.compile(r"(?:_v\d+|_ptsz|_ptds)+$")
+_VERSIONED: Final = ("_ptsz", "_ptds", *"0123456789")
+"""How such names end: most names do not, and need no look."""
 _METHOD: Final = re.compile(r"^<built-in method (\w+) of (?:Tensor|Parameter|Buffer)\b")
 _TENSOR_TEXT: Final = ("torch/_tensor_str.py", "torch\\_tensor_str.py")
 
 
 def plain_call(name: str) -> str:
     """A runtime or driver call without the suffixes by which tools and drivers tell versions of it apart."""
-    return _SUFFIX.sub("", name)
+    return _SUFFIX.sub("", name) if name.endswith(_VERSIONED) else name
 
 
 def kind_of(evidence: Evidence) -> SyncKind:

@@ -66,7 +66,7 @@ def _device(field: str) -> Callable[[Trace], Measures]:
 def _step(which: Callable[[Any], float]) -> Callable[[Trace], Measures]:
     def measure(trace: Trace) -> Measures:
         names = trace.events["name"].array
-        hits = np.array([name.startswith("ProfilerStep#") for name in names.categories] + [False])[names.codes]
+        hits = np.array([name.startswith("ProfilerStep#") for name in names.categories.tolist()] + [False])[names.codes]
         lengths = trace.events["dur"].to_numpy()[hits & trace.events["device"].isna().to_numpy()]
         if not len(lengths):
             raise NotRecordedError(
@@ -247,7 +247,7 @@ def _of_events(trace: Trace, name: str, pattern: str, part: str) -> Measures:
     events = trace.events
     names = events["name"].array
     search = re.compile(pattern).search
-    hits = np.array([search(text) is not None for text in names.categories] + [False])[names.codes]
+    hits = np.array([search(text) is not None for text in names.categories.tolist()] + [False])[names.codes]
     lengths = events["dur"].to_numpy()[hits & is_category(events["cat"].array, NAMED[name])]
     if part == "count":
         return {COUNT: float(len(lengths))}

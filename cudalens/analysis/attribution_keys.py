@@ -33,9 +33,9 @@ def own_keys(trace: Trace, by: str) -> tuple[Ints, list[str]]:
     events = trace.events
     names = events["name"].array
     if by == "op":
-        return _named(events, ("cpu_op",), [str(name) for name in names.categories])
+        return _named(events, ("cpu_op",), [str(name) for name in names.categories.tolist()])
     if by == "range":
-        texts = [None if name.startswith(STEP_PREFIX) else str(name) for name in names.categories]
+        texts = [None if name.startswith(STEP_PREFIX) else str(name) for name in names.categories.tolist()]
         return _named(events, ("user_annotation",), texts)
     if by == "module":
         return _module_keys(events)
@@ -57,11 +57,11 @@ def _module_keys(events: pd.DataFrame) -> tuple[Ints, list[str]]:
     """The ``module`` column; where nothing stands there, the chain of ``nn.Module`` calls around a row."""
     column = events["module"].array
     if (column.codes >= 0).any():
-        return column.codes.astype(np.int64), list(column.categories)
+        return column.codes.astype(np.int64), column.categories.tolist()
     parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
     texts = [
         name.removeprefix(MODULE_PREFIX) if name.startswith(MODULE_PREFIX) else None
-        for name in events["name"].cat.categories
+        for name in events["name"].cat.categories.tolist()
     ]
     marked, labels = _named(events, ("python_function",), texts)
     rows = np.flatnonzero(marked >= 0)
@@ -80,7 +80,8 @@ def _line_keys(trace: Trace) -> tuple[Ints, list[str]]:
     texts: dict[str, int] = {}
     names = events["name"].array
     of_name = [
-        _user_line(match["file"], int(match["line"])) if (match := _PYTHON.match(n)) else None for n in names.categories
+        _user_line(match["file"], int(match["line"])) if (match := _PYTHON.match(n)) else None
+        for n in names.categories.tolist()
     ]
     codes = np.array([*(texts.setdefault(t, len(texts)) if t else -1 for t in of_name), -1], np.int64)
     key = np.where(is_category(events["cat"].array, ("python_function",)), codes[names.codes], -1)

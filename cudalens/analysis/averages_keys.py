@@ -79,7 +79,7 @@ def codes_of(trace: Trace, key: str, stacks: Callable[[], Stacks]) -> tuple[Ints
 
 def step_names(names: pd.Categorical) -> tuple[Ints, list[str]]:
     """Codes and texts of the names with every step under one name."""
-    texts = [STEP_NAME if text.startswith(STEP_PREFIX) else text for text in names.categories]
+    texts = [STEP_NAME if text.startswith(STEP_PREFIX) else text for text in names.categories.tolist()]
     codes, distinct = pd.factorize(np.array(texts, object))
     return np.append(codes, -1)[names.codes].astype(np.int64), list(distinct)
 
@@ -95,7 +95,7 @@ def _by_name(events: pd.DataFrame) -> tuple[Ints, Values]:
 def _by_shapes(events: pd.DataFrame) -> tuple[Ints, Values]:
     """Shapes as torch.profiler groups them: a list of tensors is ``[]``, whatever they are."""
     shapes = events["shapes"].array
-    texts = [_flat(text) for text in shapes.categories]
+    texts = [_flat(text) for text in shapes.categories.tolist()]
     codes, distinct = pd.factorize(np.array(texts, object))
     return _texts(np.append(codes, -1)[shapes.codes].astype(np.int64), list(distinct))
 

@@ -184,7 +184,7 @@ def _entry_codes(table: pd.DataFrame, names: pd.Categorical) -> tuple[list[str],
         str(function) if pd.isna(file) or pd.isna(line) else f"{file}({line}): {function}"
         for file, line, function in zip(what["file"], what["line"], what["function"], strict=True)
     ]
-    codes, distinct = pd.factorize(np.array([*texts, *names.categories], object))
+    codes, distinct = pd.factorize(np.array([*texts, *names.categories.tolist()], object))
     of_kind = codes[: len(what)]
     keys = [table["file"].cat.codes, table["line"].fillna(-1).astype(np.int64), table["function"].cat.codes]
     combined = np.zeros(len(table), np.int64)

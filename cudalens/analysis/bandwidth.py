@@ -83,8 +83,8 @@ def memcpy_bandwidth(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
 
 def _kinds(names: pd.Categorical) -> tuple[Ints, Ints]:
     """Numbers of each name's direction and host memory, -1 for none of the latter."""
-    direction = np.array([*map(_direction, names.categories), len(DIRECTIONS) - 1], np.int64)
-    memory = np.array([*map(_host_memory, names.categories), -1], np.int64)
+    direction = np.array([*map(_direction, names.categories.tolist()), len(DIRECTIONS) - 1], np.int64)
+    memory = np.array([*map(_host_memory, names.categories.tolist()), -1], np.int64)
     return direction[names.codes], memory[names.codes]
 
 

@@ -106,7 +106,7 @@ def step_rows(trace: Trace) -> Ints:
     """Rows of the events that are profiler steps of the host."""
     events = trace.events
     names = events["name"].array
-    is_step = np.append([str(name).startswith(STEP_PREFIX) for name in names.categories], False).astype(bool)
+    is_step = np.append([str(name).startswith(STEP_PREFIX) for name in names.categories.tolist()], False).astype(bool)
     host = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
     return np.flatnonzero(is_step[names.codes] & host & events["step"].notna().to_numpy())
 
@@ -210,7 +210,8 @@ def _texts(texts: pd.Categorical, rows: Ints, none: str) -> tuple[Ints, list[tup
     """Number and key of the text of each of `rows`; `none` for row -1 and for a missing text."""
     codes = np.where(rows >= 0, texts.codes[rows] if len(texts) else -1, -1).astype(np.int64)
     code, distinct = pd.factorize(codes)
-    return code, [(none if k < 0 else str(texts.categories[k]),) for k in distinct.tolist()]
+    names = texts.categories.tolist()
+    return code, [(none if k < 0 else str(names[k]),) for k in distinct.tolist()]
 
 
 def _pairs(names: pd.Categorical, rows: Ints, ops: Ints, kind: NDArray[np.int8]) -> tuple[Ints, list[tuple[Any, ...]]]:
@@ -218,11 +219,11 @@ def _pairs(names: pd.Categorical, rows: Ints, ops: Ints, kind: NDArray[np.int8])
     op = np.where(ops >= 0, names.codes[ops] if len(names) else -1, -1).astype(np.int64)
     stride = len(names.categories) + 1
     code, distinct = pd.factorize(((names.codes[rows].astype(np.int64) + 1) * stride + op + 1) * len(KINDS) + kind)
-    keys = []
+    keys, known = [], names.categories.tolist()
     for packed in distinct.tolist():
         both, k = divmod(packed, len(KINDS))
         name, of = (part - 1 for part in divmod(both, stride))
-        texts = [str(names.categories[part]) if part >= 0 else none for part, none in ((name, "?"), (of, NO_OP))]
+        texts = [str(known[part]) if part >= 0 else none for part, none in ((name, "?"), (of, NO_OP))]
         keys.append((*texts, KINDS[k]))
     return code, keys
 

@@ -24,12 +24,12 @@ _NO_PLACE = ("Trace", "overhead")
 class Moments:
     """Moments of threads as numbers in order of thread, then time.
 
-    They count distinct times: keys made of nanoseconds would leave 64 bits where a stray row lies decades from others.
+    They count given times: keys made of nanoseconds would leave 64 bits where a stray row lies decades from others.
     """
 
     def __init__(self, *times: Ints) -> None:
         """Take the times that are to be told apart, ns."""
-        self._times = np.unique(np.concatenate(times))
+        self._times = np.sort(np.concatenate(times))
 
     def key(self, thread: Ints, time: Ints) -> Ints:
         """A number for each moment; times that were not given count as the last given one before them."""

@@ -56,7 +56,7 @@ def find_waits(events: pd.DataFrame, window: Window, host: HostLines, works: Wor
 
 def _call_kinds(events: pd.DataFrame) -> NDArray[np.int8]:
     names = events["name"].array
-    kinds = np.array([*map(_kind_of, names.categories), _NONE], np.int8)
+    kinds = np.array([*map(_kind_of, names.categories.tolist()), _NONE], np.int8)
     is_call = is_category(events["cat"].array, RUNTIME_CATEGORIES)
     found: NDArray[np.int8] = np.where(is_call, kinds[names.codes], _NONE).astype(np.int8)
     return found
@@ -172,7 +172,7 @@ def record_times(events: pd.DataFrame, rows: Ints) -> Ints:
     wanted = _plain(events, "wait_record_id", rows)
     names = events["name"].array
     ends = ("EventRecord", "EventRecordWithFlags")
-    is_record = np.array([*(plain_call(name).endswith(ends) for name in names.categories), False])
+    is_record = np.array([*(plain_call(name).endswith(ends) for name in names.categories.tolist()), False])
     calls = np.flatnonzero(is_category(events["cat"].array, RUNTIME_CATEGORIES) & is_record[names.codes])
     ids = _plain(events, "correlation_id", calls)
     order = np.argsort(ids, kind="stable")
@@ -220,7 +220,7 @@ def _copy_pairs(events: pd.DataFrame, works: Works, calls: Ints, kind: NDArray[n
     hit[hit] = works.launch[order][at[hit]] == calls[hit]
     call, work = np.flatnonzero(hit), order[at[hit]]
     names = events["name"].array
-    pageable = np.array([*("Pageable" in name for name in names.categories), False])
+    pageable = np.array([*("Pageable" in name for name in names.categories.tolist()), False])
     start = events["ts"].to_numpy()[calls[call]]
     until = start + events["dur"].to_numpy()[calls[call]] + SKEW_NS
     waits = (kind[call] == _COPY) | pageable[names.codes[works.row[work]]]

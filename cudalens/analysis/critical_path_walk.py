@@ -168,15 +168,13 @@ def _framed(trace: Trace, kind: Ints, row: Ints, begin: Ints, end: Ints) -> pd.D
     events = trace.events
     known = row >= 0
     place = np.where(known, row, 0)
-    frame = pd.DataFrame(
-        {
-            "kind": pd.Categorical.from_codes(kind.astype(np.int8), categories=pd.Index(PIECES, dtype="str")),
-            "event": pd.arrays.IntegerArray(place, ~known),
-            "start": begin,
-            "end": end,
-            "dur_ns": end - begin,
-        }
-    )
+    columns = {
+        "kind": pd.Categorical.from_codes(kind.astype(np.int8), categories=pd.Index(PIECES, dtype="str")),
+        "event": pd.arrays.IntegerArray(place, ~known),
+        "start": begin,
+        "end": end,
+        "dur_ns": end - begin,
+    }
     for name in ("name", "device", "stream", "pid", "tid"):
-        frame[name] = events[name].array.take(row, allow_fill=True) if len(row) else events[name].array[:0]
-    return frame
+        columns[name] = events[name].array.take(row, allow_fill=True) if len(row) else events[name].array[:0]
+    return pd.DataFrame(columns, copy=False)

@@ -132,7 +132,7 @@ class _Change:
 
     def _named(self, pattern: str) -> Bools:
         names = self._events["name"].array
-        hits = [name == pattern or fnmatchcase(name, pattern) for name in names.categories]
+        hits = [name == pattern or fnmatchcase(name, pattern) for name in names.categories.tolist()]
         found: Bools = np.append(np.array(hits, bool), False)[names.codes]
         return found
 

@@ -73,6 +73,6 @@ def _by_kind(comp: Intervals, comm: Intervals, mem: Intervals) -> tuple[int, ...
 
 def is_communication(names: pd.Categorical) -> NDArray[np.bool_]:
     """True for each name that is a collective's kernel (NCCL's and RCCL's), shape (n,)."""
-    hits = np.array([_COMM.match(name) is not None for name in names.categories] + [False])
+    hits = np.array([_COMM.match(name) is not None for name in names.categories.tolist()] + [False])
     found: NDArray[np.bool_] = hits[names.codes]
     return found

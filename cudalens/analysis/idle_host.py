@@ -37,7 +37,7 @@ class Host:
         self.is_call = is_category(cat, RUNTIME_CATEGORIES)
         self.name, self.module = events["name"].array, events["module"].array
         is_python = is_category(cat, ("python_function",))
-        users = np.array([_NOT_USERS.search(text) is None for text in self.name.categories] + [False])
+        users = np.array([_NOT_USERS.search(text) is None for text in self.name.categories.tolist()] + [False])
         self.is_users_line = is_python & users[self.name.codes]
         self._in_tree = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
         self._in_tree &= ~is_category(cat, ("Trace", "overhead"))
@@ -91,7 +91,7 @@ def waits_of(trace: Trace, host: Host) -> Waits:
     """The waits of ``trace.syncs`` whose end is known, and every runtime call that is a wait by its name."""
     syncs = trace.syncs
     syncs = syncs[syncs["dur"].notna()]
-    by_name = np.array([_SYNCHRONIZE.match(text) is not None for text in host.name.categories] + [False])
+    by_name = np.array([_SYNCHRONIZE.match(text) is not None for text in host.name.categories.tolist()] + [False])
     calls = np.flatnonzero(by_name[host.name.codes] & host.is_call)
     start = np.concatenate([syncs["ts"].to_numpy(np.int64), host.ts[calls]])
     dur = np.concatenate([integers(syncs["dur"]), (host.end - host.ts)[calls]])

@@ -29,7 +29,7 @@ def is_made_to_wait(trace: Trace, work: Work, host: Host, pieces: Ints) -> Bools
         host: Its host.
         pieces: Positions in `work`, shape (m,).
     """
-    by_name = np.array([_WAIT.match(text) is not None for text in host.name.categories] + [False])
+    by_name = np.array([_WAIT.match(text) is not None for text in host.name.categories.tolist()] + [False])
     calls = np.flatnonzero(by_name[host.name.codes] & host.is_call)
     call = work.launch[pieces]
     if not len(calls) or not len(pieces):

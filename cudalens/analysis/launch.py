@@ -157,7 +157,7 @@ class _Measured:
 
     def _is_graph(self) -> Bools:
         names = self._events["name"].array
-        by_name = np.array(["GraphLaunch" in name for name in names.categories] + [False])
+        by_name = np.array(["GraphLaunch" in name for name in names.categories.tolist()] + [False])
         found: Bools = by_name[names.codes[self._launches.calls]]
         return found
 

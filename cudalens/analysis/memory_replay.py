@@ -72,7 +72,7 @@ def devices_of(trace: Trace) -> list[int]:
 def replays(trace: Trace) -> Iterator[DeviceReplay]:
     """The replay of each device of `trace`, by its index."""
     memory, blocks = trace.memory, trace.blocks
-    kind = kinds_of(memory["action"].cat.codes.to_numpy(), list(memory["action"].cat.categories))
+    kind = kinds_of(memory["action"].cat.codes.to_numpy(), memory["action"].cat.categories.tolist())
     kind[memory["addr"].isna().to_numpy() & (kind <= FREE_COMPLETED)] = OTHER
     addr = plain(memory["addr"], np.uint64)
     size, settings = memory["num_bytes"].to_numpy(), settings_of(trace.info.extra)

@@ -163,7 +163,7 @@ def _before(start: Ints, end: Ints, total: Ints, lanes: Lanes, at: Ints) -> Ints
 def _message_bytes(rows: pd.DataFrame) -> Ints:
     elements = np.maximum(integers(rows["in_elements"]), integers(rows["out_elements"]))
     dtypes = rows["message_dtype"].array
-    item = np.array([_item_bytes(name) for name in dtypes.categories] + [-1], np.int64)[dtypes.codes]
+    item = np.array([_item_bytes(name) for name in dtypes.categories.tolist()] + [-1], np.int64)[dtypes.codes]
     return np.where((elements >= 0) & (item > 0), elements * item, -1)
 
 
@@ -175,7 +175,7 @@ def _item_bytes(dtype: str) -> int:
 def _bus_factors(collective: pd.Categorical, group_size: Ints) -> NDArray[np.float64]:
     ranks = np.where(group_size > 0, group_size, np.nan).astype(np.float64)
     factors = np.full(len(ranks), np.nan)
-    for code, name in enumerate(collective.categories):
+    for code, name in enumerate(collective.categories.tolist()):
         if factor := _factor(name):
             mine = collective.codes == code
             factors[mine] = factor(ranks[mine])

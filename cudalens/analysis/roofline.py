@@ -158,7 +158,7 @@ class _Calls:
     def _with_tf32(self, dtype: Ints, dtypes: list[str]) -> Ints:
         """Numbers of dtypes, where float32 on tensor cores is one of its own, by the kernels' names."""
         names = self._events["name"].array
-        by_name = np.array([_TF32.search(name) is not None for name in names.categories] + [False])
+        by_name = np.array([_TF32.search(name) is not None for name in names.categories.tolist()] + [False])
         is_tf32 = np.zeros(len(self._ops), bool)
         is_tf32[self._op[by_name[names.codes[self._work.rows[self._owned]]]]] = True
         float32 = dtypes.index("float32") if "float32" in dtypes else -2

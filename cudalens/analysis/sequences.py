@@ -243,9 +243,10 @@ def _apart(place: Ints, ids: Ints, width: int) -> Bools:
 def _shown(trace: Trace, row: _Row, keys: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
     place = found["place"].to_numpy(np.int64)
     lane = row.lane[place]
-    texts = trace.events["name"].array
+    texts = trace.events["name"].cat.categories.tolist()
     names = [
-        tuple(texts.categories[row.name[at : at + width]]) for at, width in zip(place, found["length"], strict=True)
+        tuple(texts[code] for code in row.name[at : at + width].tolist())
+        for at, width in zip(place.tolist(), found["length"].tolist(), strict=True)
     ]
     numbers = {name: found[name].to_numpy(np.int64) for name in ("length", "count", "kernel_ns", "gap_ns", "total_ns")}
     return pd.DataFrame(

@@ -170,7 +170,7 @@ def _num_launches(events: pd.DataFrame) -> int:
     launches = np.zeros(len(events), bool)
     launches[launch[~launch.isna()].to_numpy(dtype=np.int64)] = True
     names = events["name"].array
-    by_name = np.append([_launches(name) for name in names.categories], False).astype(bool)[names.codes]
+    by_name = np.append([_launches(name) for name in names.categories.tolist()], False).astype(bool)[names.codes]
     return int((launches | (by_name & is_category(events["cat"].array, RUNTIME_CATEGORIES))).sum())
 
 
@@ -190,7 +190,9 @@ def _peaks(memory: pd.DataFrame) -> dict[str, int] | None:
 
 def _step_lengths(events: pd.DataFrame) -> Ints:
     names = events["name"].array
-    is_step = np.append([name.startswith(STEP_PREFIX) for name in names.categories], False).astype(bool)[names.codes]
+    is_step = np.append([name.startswith(STEP_PREFIX) for name in names.categories.tolist()], False).astype(bool)[
+        names.codes
+    ]
     host = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
     lengths: Ints = events["dur"].to_numpy()[is_step & host]
     return lengths

@@ -134,7 +134,7 @@ class Look:
     def is_named(self, pattern: re.Pattern[str]) -> Bools:
         """True for rows whose name `pattern` matches; looks at the distinct names, not at the rows."""
         names = self.events["name"].array
-        hits = np.array([*(pattern.search(str(name)) is not None for name in names.categories), False], bool)
+        hits = np.array([*(pattern.search(str(name)) is not None for name in names.categories.tolist()), False], bool)
         found: Bools = hits[names.codes]
         return found
 

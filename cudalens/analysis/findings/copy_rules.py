@@ -64,7 +64,7 @@ def pageable(scene: Scene) -> Iterator[Finding]:
 def _goes_to_device(scene: Scene, rows: Ints) -> bool:
     """Whether most of the time of copies went to the device, and not from it."""
     names = scene.events["name"].array[rows]
-    to_device = np.array([f"{name}".startswith("Memcpy HtoD") for name in names.categories], bool)[names.codes]
+    to_device = np.array([f"{name}".startswith("Memcpy HtoD") for name in names.categories.tolist()], bool)[names.codes]
     lengths = (scene.end - scene.ts)[rows]
     return bool(2 * lengths[to_device].sum() >= lengths.sum())
 

@@ -100,7 +100,9 @@ class Scene:
         if (known := self._matches.get((pattern, cats))) is None:
             names = self.events["name"].array
             search = re.compile(pattern).search
-            hits = np.array([search(name) is not None for name in names.categories] + [False], bool)[names.codes]
+            hits = np.array([search(name) is not None for name in names.categories.tolist()] + [False], bool)[
+                names.codes
+            ]
             hits &= ~self.events["is_instant"].to_numpy()
             if cats is not None:
                 hits &= is_category(self.events["cat"].array, cats)

@@ -162,7 +162,18 @@ def decode_args(
         return [_decode_one(bytes(one), spec, problems, where) for one in raw], present
 
 
-_NEEDLES: Final = {"flops": b'lops"', "old_flops": b'lops"', "graph_id": b'"graph ', "graph_node_id": b'"graph '}
+_NEEDLES: Final = {
+    "flops": b'lops"',
+    "old_flops": b'lops"',
+    "graph_id": b'"graph ',
+    "graph_node_id": b'"graph ',
+    "wait_stream": b'"wait_on_',
+    "wait_record_id": b'"wait_on_',
+    "in_elements": b' msg nelems"',
+    "out_elements": b' msg nelems"',
+    "process_group": b"Group ",
+    "group_size": b"Group ",
+}
 """Fields that share one search."""
 
 

@@ -288,7 +288,7 @@ def _category_columns() -> list[str]:
 def _text_of(array: pd.Categorical, is_json: bool) -> Callable[[pd.Categorical], list[Any]]:
     """Turns rows of a categorical into texts, made once per category; JSON text goes in as it is."""
     texts = np.empty(len(array.categories) + 1, object)
-    texts[:-1] = [_raw_json(text) if is_json else text for text in array.categories]
+    texts[:-1] = [_raw_json(text) if is_json else text for text in array.categories.tolist()]
     texts[-1] = None
     return lambda rows: list(texts[rows.codes])
 

@@ -96,7 +96,7 @@ def host_paths(trace: Trace, paths: Paths, by: str) -> Ints:
     events = trace.events
     names = events["name"].array
     # Steps are one: a flame graph of their sum says where the time goes.
-    texts = [STEPS if name.startswith(STEP_PREFIX) else name for name in names.categories]
+    texts = [STEPS if name.startswith(STEP_PREFIX) else name for name in names.categories.tolist()]
     label = np.append(paths.labels_of(texts), ROOT)[names.codes]
     above = _starts(trace, paths, by)
     own = np.zeros(len(events), bool) if by == "tree" else events[by].notna().to_numpy()
@@ -173,7 +173,9 @@ def frame_text(file: Any, line: Any, function: Any) -> str:
 
 def _module_chains(column: pd.Series, paths: Paths) -> dict[Any, int]:
     """Path of each text of nested modules, which stand outermost first between dots."""
-    return {text: paths.chain([part for part in text.split(".") if part]) for text in column.cat.categories if text}
+    return {
+        text: paths.chain([part for part in text.split(".") if part]) for text in column.cat.categories.tolist() if text
+    }
 
 
 def launched_paths(trace: Trace, paths: Paths, host: Ints) -> tuple[Ints, Ints]:
@@ -195,7 +197,7 @@ def launched_paths(trace: Trace, paths: Paths, host: Ints) -> tuple[Ints, Ints]:
     if (launch < 0).any():
         above[launch < 0] = paths.chain(["(no launch)"])
     names = events["name"].array
-    label = np.append(paths.labels_of(list(names.categories)), ROOT)[names.codes[rows]]
+    label = np.append(paths.labels_of(names.categories.tolist()), ROOT)[names.codes[rows]]
     known = label >= 0
     return rows[known], paths.add(above[known], label[known])
 
@@ -208,7 +210,7 @@ def stream_paths(trace: Trace, paths: Paths) -> tuple[Ints, Ints]:
     group, first = grouped(device, stream)
     starts = [paths.chain([device_name(device[k]), stream_name(stream[k])]) for k in first.tolist()]
     names = events["name"].array
-    label = np.append(paths.labels_of(list(names.categories)), ROOT)[names.codes[rows]]
+    label = np.append(paths.labels_of(names.categories.tolist()), ROOT)[names.codes[rows]]
     known = label >= 0
     above = np.array([*starts, ROOT], np.int64)[group]
     return rows[known], paths.add(above[known], label[known])

@@ -141,7 +141,7 @@ def _frames(ranks: dict[int, Trace]) -> HtaTraces:
     for one in ranks.values():
         for column in ("name", "cat"):
             used = one.events[column].array.remove_unused_categories()
-            texts.update(map(str, used.categories))
+            texts.update(map(str, used.categories.tolist()))
     table = SymbolTable(sorted(texts))
     starts = [int(one.events["ts"].min()) for one in ranks.values() if len(one)]
     origin = min(starts, default=0)
@@ -197,7 +197,9 @@ def _filled(column: pd.Series) -> Ints:
 
 
 def _symbols(array: pd.Categorical, table: SymbolTable) -> Ints:
-    numbers: Ints = np.array([*(table.sym_index.get(text, ABSENT) for text in array.categories), ABSENT], np.int64)
+    numbers: Ints = np.array(
+        [*(table.sym_index.get(text, ABSENT) for text in array.categories.tolist()), ABSENT], np.int64
+    )
     symbols: Ints = numbers[array.codes]
     return symbols
 

@@ -97,7 +97,7 @@ def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> d
 
 
 def _on_device(cat: pd.Categorical, device: Ints, stream: Ints) -> NDArray[np.bool_]:
-    kinds = [kind_of(name) for name in cat.categories]
+    kinds = [kind_of(name) for name in cat.categories.tolist()]
     by_category = np.array([kind is Kind.DEVICE for kind in kinds] + [False])[cat.codes]
     undecided = np.array([kind is Kind.OTHER for kind in kinds] + [False])[cat.codes]
     decided: NDArray[np.bool_] = by_category | (undecided & (device != MISSING) & (stream != MISSING))
@@ -132,7 +132,7 @@ def _with_device_lanes(
     names += [name for name in ("kernel", "gpu_memcpy", "gpu_memset") if name not in names]
     is_work = np.isin(cat.codes, [names.index(name) for name in untold])
     is_work &= np.array([*(one is not None for one in found), False])[lane] & ~columns["is_instant"]
-    kind = np.array([names.index(_work_kind(name)) for name in columns["name"].categories] or [0])
+    kind = np.array([names.index(_work_kind(name)) for name in columns["name"].categories.tolist()] or [0])
     codes = np.where(is_work, kind[columns["name"].codes], cat.codes).astype(np.int32)
     place = np.array([one or (MISSING, MISSING) for one in [*found, None]], np.int64)[lane]
     return (

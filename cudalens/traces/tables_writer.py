@@ -86,7 +86,7 @@ def to_arrow(frame: pd.DataFrame) -> pa.Table:
 
 def _array(array: Any) -> pa.Array:
     if isinstance(array, pd.Categorical):
-        texts = pa.array(list(array.categories), pa.string())
+        texts = pa.array(array.categories.tolist(), pa.string())
         codes = pa.array(array.codes.astype(np.int32), mask=np.asarray(array.isna()))
         return pa.DictionaryArray.from_arrays(codes, texts).cast(pa.string())
     if hasattr(array, "isna") and not isinstance(array, pd.arrays.NumpyExtensionArray):

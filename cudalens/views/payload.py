@@ -123,9 +123,9 @@ def _add_kinds(writer: PayloadWriter, events: pd.DataFrame, order: Ints) -> tupl
     cat_id, used_cats = pd.factorize(cat_of)
     writer.add_ints("kind_name", name_id)
     writer.add_ints("kind_cat", cat_id)
-    texts = ["", *(str(c) for c in name.categories)]
+    texts = ["", *(str(c) for c in name.categories.tolist())]
     writer.add_texts("names", [cut(texts[k]) for k in used_names])
-    cats = ["", *(str(c) for c in cat.categories)]
+    cats = ["", *(str(c) for c in cat.categories.tolist())]
     steps = [k for k, used in enumerate(used_names) if texts[used].startswith(STEP_PREFIX)]
     return kind, {"cats": [cut(cats[k], 100) for k in used_cats], "step_names": steps}
 

@@ -85,7 +85,7 @@ def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, 
 
 def _is_step(name: Any) -> NDArray[np.bool_]:
     """Rows that are steps of the profiler."""
-    known = np.array([*(str(c).startswith(STEP_PREFIX) for c in name.categories), False], bool)
+    known = np.array([*(str(c).startswith(STEP_PREFIX) for c in name.categories.tolist()), False], bool)
     hit: NDArray[np.bool_] = known[name.codes.to_numpy()]
     return hit
 
@@ -103,7 +103,7 @@ def _thread_labels(events: pd.DataFrame, code: Ints, num: int) -> list[str]:
     found = np.full(num, -1, np.int64)
     rows = np.flatnonzero(codes >= 0)[::-1]
     found[code[rows]] = codes[rows]
-    names = [str(c) for c in events["thread"].cat.categories]
+    names = [str(c) for c in events["thread"].cat.categories.tolist()]
     return [names[k] if k >= 0 else "" for k in found]
 
 

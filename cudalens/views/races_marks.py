@@ -68,7 +68,7 @@ class _Work:
         code = names.codes.to_numpy()[ops]
         by_name = np.argsort(code, kind="stable")
         self._ops, self._codes = ops[by_name], code[by_name]
-        self._code_of = {str(name): number for number, name in enumerate(names.categories)}
+        self._code_of = {str(name): number for number, name in enumerate(names.categories.tolist())}
         launch = _filled(events["launch"])
         on_device = is_category(events["cat"].array, GPU_ACTIVITIES) & (launch >= 0)
         self._work = np.flatnonzero(on_device)

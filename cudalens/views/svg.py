@@ -84,10 +84,10 @@ def color_codes(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[str]]:
     groups = theme.theme()["groups"]
     number = {group["key"]: k for k, group in enumerate(groups)}
     cats = events["cat"].cat
-    by_cat = np.array([number[theme.group_of(str(c))] for c in cats.categories] + [number[theme.GROUP_OTHER]])
+    by_cat = np.array([number[theme.group_of(str(c))] for c in cats.categories.tolist()] + [number[theme.GROUP_OTHER]])
     codes = by_cat[cats.codes.to_numpy()]
     names = events["name"].cat
-    is_comm = np.array([theme.group_of("kernel", str(n)) == "comm" for n in names.categories] + [False])
+    is_comm = np.array([theme.group_of("kernel", str(n)) == "comm" for n in names.categories.tolist()] + [False])
     codes[(codes == number["kernel"]) & is_comm[names.codes.to_numpy()]] = number["comm"]
     return codes.astype(np.int64), [group["color"] for group in groups]
 

@@ -73,7 +73,7 @@ class Comparison:
         """A row per device and kind of peak; empty where memory was not recorded."""
         return self._found.memory.copy(deep=False)
 
-    def figure(self, by: str | None = None, mode: Literal["light", "dark"] = "light") -> Any:
+    def figure(self, by: str | None = None, mode: Literal["auto", "light", "dark"] = "auto") -> Any:
         """The largest changes as a plotly figure, of ``kernels``, ``ops``, ``modules`` or ``memory``."""
         from cudalens.views.figures.compare import draw
 

@@ -12,7 +12,7 @@ from cudalens.views import units
 from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, label, nothing
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", by: str = "module") -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", by: str = "module") -> go.Figure:
     """Bars of GPU and host time of the 20 dearest keys of `attribution`; of ranks, sums over all."""
     frame = attribution(trace, by=by)
     frame["key"] = [f"(no {by})" if value != value or value is None else str(value) for value in _plain(frame["key"])]

@@ -13,7 +13,7 @@ from cudalens.views import units
 from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, lanes, nothing
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A bar per row of `memcpy_bandwidth`, whose options it takes, with its 5th to 95th percentile."""
     frame = memcpy_bandwidth(trace, **options).head(MAX_BARS)
     if not len(frame):

@@ -14,7 +14,7 @@ from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_c
 _GROUPS = {"compute": "kernel", "communication": "comm", "memory": "memory"}
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", step: int | None = None) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", step: int | None = None) -> go.Figure:
     """A bar for each of the 20 names with most time of `kernel_breakdown`; of ranks, sums over all."""
     frame = kernel_breakdown(trace, ("name", "kind"), step=step)
     if not len(frame):

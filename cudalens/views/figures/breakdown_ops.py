@@ -12,7 +12,7 @@ from cudalens.views import units
 from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, label, nothing
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A bar for each of the 20 dearest operators of `op_breakdown`, whose options it takes; of ranks, sums over all."""
     frame = op_breakdown(trace, **options).astype({"name": object})
     frame["name"] = frame["name"].where(frame["name"].notna(), "(no operator)")

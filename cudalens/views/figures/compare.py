@@ -16,7 +16,7 @@ _MAX_BARS: Final = 20
 _LABELS: Final = {BETTER: "less", WORSE: "more", UNSURE: "may be noise"}
 
 
-def figure(trace: Trace, *, other: Comparable, by: str | None = None, mode: Mode = "light") -> go.Figure:
+def figure(trace: Trace, *, other: Comparable, by: str | None = None, mode: Mode = "auto") -> go.Figure:
     """What changed from `trace` to `other`.
 
     Args:
@@ -31,7 +31,7 @@ def figure(trace: Trace, *, other: Comparable, by: str | None = None, mode: Mode
     return draw(differences(trace, other), by, mode)
 
 
-def draw(found: Differences, by: str | None = None, mode: Mode = "light") -> go.Figure:
+def draw(found: Differences, by: str | None = None, mode: Mode = "auto") -> go.Figure:
     """The figure of what was `found`; arguments as of `figure`."""
     key = by or ("kernels" if len(found.kernels) else "ops")
     if key not in compare_text.SECTIONS:

@@ -12,7 +12,7 @@ from cudalens.views import units
 from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, idle_color, label, nothing
 
 
-def figure(trace: Trace, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A bar for each of the 20 names with most time on `critical_path`, whose options it takes, and for each delay."""
     path = critical_path(trace, **options)
     if not len(path.frame):

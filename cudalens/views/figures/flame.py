@@ -16,7 +16,7 @@ _MIN_SHARE = 0.002
 _CHARS = 110
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", weight: str = "host", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", weight: str = "host", **options: Any) -> go.Figure:
     """The rectangles of `flame_graph`, whose options it takes; those below 0.2 % of the whole are left out."""
     frame = flame_graph(trace, weight=weight, **options)
     where = "the GPU" if weight == "device" else "the host"
@@ -59,7 +59,8 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "light", weight: str = "host", 
 
 def _colors(shown: Any, mode: Mode) -> list[str]:
     cats = ["kernel" if on_device else "cpu_op" for on_device in shown["is_device"]]
-    return [color_of(cat, str(name), mode) for cat, name in zip(cats, shown["name"], strict=True)]
+    shades = "light" if mode == "auto" else mode
+    return [color_of(cat, str(name), shades) for cat, name in zip(cats, shown["name"], strict=True)]
 
 
 def _title(frame: Any, whole: int, where: str) -> str:

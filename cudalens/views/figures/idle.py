@@ -15,7 +15,7 @@ from cudalens.views.figures.idle_causes import WORDS, cause_color
 from cudalens.views.figures.style import MAX_POINTS, Mode, finished, label, lanes, nothing
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A point per gap of `idle_time`, whose options it takes; at most 3,000, the longest."""
     frame = idle_time(trace, **options)
     if not len(frame):

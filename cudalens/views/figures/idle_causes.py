@@ -26,7 +26,7 @@ def cause_color(cause: str, mode: Mode) -> str:
     return group_color(groups[cause]) if cause in groups else idle_color(mode)
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A bar per device or stream of `idle_causes`, whose options it takes."""
     frame = idle_causes(trace, **options)
     if not len(frame):

@@ -14,7 +14,7 @@ from cudalens.views import units
 from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, group_color, label, nothing
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A point per launch of `launch_statistics`, whose options it takes; at most 3,000, evenly chosen."""
     frame = launch_statistics(trace, **options)
     if not len(frame):

@@ -16,7 +16,7 @@ from cudalens.views.figures.style import MAX_POINTS, Mode, finished, group_color
 _GROUPS = ("kernel", "comm", "op", "range", "runtime", "sync")
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A line per stream of `queue_lengths`; of long ones the largest length in each of 1,500 stretches of time."""
     frame = queue_lengths(trace, **options)
     if not len(frame):

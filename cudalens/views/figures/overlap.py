@@ -12,7 +12,7 @@ from cudalens.views import units
 from cudalens.views.figures.style import Mode, bars, finished, group_color, lanes, nothing
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A bar per device of `communication_overlap`, whose options it takes."""
     frame = communication_overlap(trace, **options)
     if not len(frame):

@@ -15,7 +15,7 @@ from cudalens.views.figures.style import MAX_POINTS, Mode, finished, group_color
 _GROUPS = ("comm", "kernel", "op", "range", "runtime", "sync")
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A point per collective of `collectives`, whose options it takes; at most 3,000, the longest."""
     frame = collectives(trace, **options)
     if not len(frame):

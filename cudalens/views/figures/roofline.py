@@ -16,7 +16,7 @@ from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, 
 _GROUPS = ("kernel", "comm", "op", "range", "runtime", "sync")
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A point per row of `roofline` with known operations and bytes, whose options it takes; area is device time."""
     frame = roofline(trace, **options)
     shown = frame[frame["intensity"].notna() & (frame["gpu_ns"] > 0)].head(MAX_POINTS)

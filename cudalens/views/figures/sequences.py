@@ -13,7 +13,7 @@ from cudalens.views import units
 from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, idle_color, label, lanes, nothing
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A bar for each of the 20 costliest rows of `kernel_sequences`, whose options it takes."""
     frame = kernel_sequences(trace, **options)
     if not len(frame):

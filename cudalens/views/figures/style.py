@@ -12,9 +12,17 @@ import plotly.graph_objects as go
 
 from cudalens.frames import Ranks, Trace
 from cudalens.views import units
+from cudalens.views.figures.picture import Picture
 from cudalens.views.theme import theme
 
-Mode = Literal["light", "dark"]
+Mode = Literal["auto", "light", "dark"]
+"""``auto`` stands on whatever page it is put on: no ground of its own, greys that both a light and a dark one carry."""
+
+_AUTO: Final[dict[str, Any]] = {
+    "bg": "rgba(0,0,0,0)", "text": "#767d86", "muted": "#767d86", "line": "rgba(128,136,146,0.5)",
+    "lineSoft": "rgba(128,136,146,0.22)", "tip": "#1b1f24", "tipText": "#ffffff",
+}  # fmt: skip
+"""The grey's contrast with the theme's grounds is 4.2 (light) and 4.4 (dark)."""
 
 MAX_BARS: Final = 20
 MAX_POINTS: Final = 3_000
@@ -35,13 +43,15 @@ def idle_color(mode: Mode) -> str:
 
 
 def colors_of(mode: Mode) -> dict[str, Any]:
-    """The plain colours of light or dark by their name in the theme.
+    """The plain colours of a mode by their name in the theme.
 
     Raises:
-        ValueError: `mode` is neither.
+        ValueError: There is no such mode.
     """
+    if mode == "auto":
+        return _AUTO
     if mode not in ("light", "dark"):
-        raise ValueError(f"mode={mode!r} is unknown; there are 'light' and 'dark'")
+        raise ValueError(f"mode={mode!r} is unknown; there are 'auto', 'light' and 'dark'")
     colors: dict[str, Any] = theme()[mode]
     return colors
 
@@ -81,7 +91,8 @@ def bars(
 
 
 def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *, rows: int | None = None) -> go.Figure:
-    """Give a figure its title (plain text), colours and size; `rows` is its number of horizontal bars."""
+    """`figure` with its title (plain text), colours and size; `rows` is its number of horizontal bars."""
+    figure = Picture(figure)
     colors = colors_of(mode)
     height = 400 if rows is None else 162 + _ROW_PX * max(rows, 2)
     figure.update_layout(

@@ -18,7 +18,7 @@ _PARTS: Final = (
 )
 
 
-def figure(trace: Trace | Ranks, *, mode: Mode = "light", **options: Any) -> go.Figure:
+def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
     """A bar per row of `temporal_breakdown`, whose options it takes; at most 20, the longest."""
     frame = temporal_breakdown(trace, **options)
     if not len(frame):

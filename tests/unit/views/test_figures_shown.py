@@ -1,0 +1,62 @@
+"""What a notebook keeps of a figure: data that front ends draw, a table for those that cannot, its answer as text."""
+
+import json
+
+import plotly.io as pio
+import pytest
+from sample_traces import gpu_trace
+
+from cudalens.frames import Ranks
+from cudalens.views.figures.picture import PLOTLY
+from cudalens.views.theme import contrast, theme
+
+
+@pytest.fixture
+def bundles(monkeypatch):
+    """What is displayed, in a kernel whose front end plotly does not know."""
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    monkeypatch.setattr(pio.renderers, "_default_name", "plotly_mimetype")
+    return shown
+
+
+def test_a_figure_is_kept_as_data_without_script_and_as_table(bundles):
+    trace = gpu_trace()
+    drawn = trace.figure("kernel_breakdown")
+    drawn._ipython_display_()
+    (bundle,) = bundles
+    assert set(bundle) == {PLOTLY, "text/html", "text/plain"}
+    assert [bar["type"] for bar in json.loads(json.dumps(bundle[PLOTLY]))["data"]] == ["bar"] * len(drawn.data)
+    assert "<script" not in bundle["text/html"]
+    assert "http" not in bundle["text/html"]
+    for name in drawn.layout.yaxis.ticktext:
+        assert f"<th>{name}</th>" in bundle["text/html"]
+
+
+def test_the_title_is_the_text(bundles):
+    drawn = gpu_trace().figure("idle_causes")
+    drawn._ipython_display_()
+    assert "idle: " in bundles[0]["text/plain"]
+    assert "<" not in bundles[0]["text/plain"]
+
+
+def test_foreign_names_stay_text(bundles):
+    gpu_trace(kernel="void <script>alert(1)</script>(int)").figure("kernel_breakdown")._ipython_display_()
+    assert "<script" not in bundles[0]["text/html"]
+    assert "&lt;script&gt;" in bundles[0]["text/html"]
+
+
+def test_values_stand_in_the_row_of_their_bar(bundles):
+    ranks = Ranks({0: gpu_trace(), 1: gpu_trace(steps=6)}, name="job")
+    ranks.figure("idle_causes")._ipython_display_()
+    rows = bundles[0]["text/html"].partition("<tbody>")[2].split("</tr>")[:2]
+    assert ["rank 0" in rows[0], "rank 1" in rows[1]] == [True, True]
+    assert rows[0].partition("<td>")[2] != rows[1].partition("<td>")[2]
+
+
+def test_without_a_mode_it_can_be_read_on_both_grounds():
+    drawn = gpu_trace().figure("idle_causes")
+    assert drawn.layout.paper_bgcolor == "rgba(0,0,0,0)"
+    for mode in ("light", "dark"):
+        assert contrast(drawn.layout.font.color, theme()[mode]["bg"]) > 4
+        assert gpu_trace().figure("idle_causes", mode=mode).layout.paper_bgcolor == theme()[mode]["bg"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from cudalens.virtual import active
 
 if TYPE_CHECKING:
     from cudalens.frames.exploration import Exploration
-    from cudalens.sanitizer import Sanitizer, Touch
+    from cudalens.sanitizer import Race, Sanitizer, Touch
 
 MAX_RUNS: Final = 10_000
 MAX_HOLD_NS: Final = 10_000_000_000
@@ -36,7 +36,7 @@ def confirm(
     runs: int | None = None,
     hold_ns: int | None = None,
     limit_s: float | None = None,
-    since: int = 0,
+    races: Sequence[Race] | None = None,
     on_virtual: bool = False,
 ) -> tuple[Exploration, Columns]:
     """Run a program again and again, and steer it toward the orders that a sanitizer's races allow.
@@ -47,7 +47,7 @@ def confirm(
         runs: Steered runs for each race; by default `DEFAULT_RUNS`.
         hold_ns: How long a stream is held at most, ns; None for some times what the host needs between the accesses.
         limit_s: After so long no further run is begun, s; by default `DEFAULT_LIMIT_S`.
-        since: How many of the sanitizer's races to leave out, from the first.
+        races: Those of the sanitizer's races that are tried; by default all.
         on_virtual: Also on a virtual device, where the order shows, but not in what operators compute.
 
     Raises:
@@ -58,7 +58,7 @@ def confirm(
     if hold_ns is not None:
         _checked("hold_ns", hold_ns, MAX_HOLD_NS)
     limit_s = _checked_limit(DEFAULT_LIMIT_S if limit_s is None else limit_s)
-    races = sanitizer.races[since:]
+    races = sanitizer.races if races is None else list(races)
     if not races:
         raise ExploreError("there is no race to confirm: the sanitizer has found none. Watch the program first.")
     again = program if isinstance(program, Program) else of_function(program, Exploring.callers_names())

@@ -33,6 +33,8 @@ class CudasanMagics(Magics):
         ``off`` ends that, ``status`` says how it is doing, ``report`` shows all races again, ``clear`` forgets them.
         After ``%cudasan on --explore``, on a virtual device, ``explore`` does what the last cell did there in other
         orders that its synchronisations allow, and says which values differ; nothing of the cell itself runs again.
+        On a real GPU, ``confirm`` says what running the last watched cell again would do, and with ``--yes`` runs it,
+        steered toward the orders that its races allow, and compares the values.
         ``%%cudasan`` on top of a cell watches that cell alone.
         """
         __tracebackhide__ = True
@@ -44,14 +46,19 @@ class CudasanMagics(Magics):
 
     def end(self) -> None:
         """Stop watching, when the extension is unloaded."""
+        from cudalens.magics.confirming import forget
+
         if self._watch is not None:
             self._watch.end()
+        if self.shell is not None:
+            forget(self.shell)
 
     def _on(self, options: WatchOptions) -> None:
         from cudalens.magics.watching import NotebookWatch
 
         assert self.shell is not None
-        self.end()
+        if self._watch is not None:
+            self._watch.end()
         self._watch = NotebookWatch(self.shell, options)
         print("Watching the cells that follow for stream races. `%cudasan off` ends it.")  # noqa: T201
 
@@ -82,6 +89,14 @@ class CudasanMagics(Magics):
             self._status(options)
         else:
             self._watch.explore(options)
+
+    def _confirm(self, options: WatchOptions) -> None:
+        from cudalens.magics.confirming import confirmed
+
+        assert self.shell is not None
+        confirmed(self.shell, options)
+        if self._watch is not None:
+            self._watch.mark()
 
     def _clear(self, options: WatchOptions) -> None:
         if self._watch is not None:

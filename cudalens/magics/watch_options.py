@@ -10,7 +10,7 @@ from cudalens.magics.arguments import Argument, Table, count, flag, identifier, 
 
 MAGIC: Final = "%%cudasan"
 LINE_MAGIC: Final = "%cudasan"
-ACTIONS: Final = ("on", "off", "status", "report", "clear", "explore")
+ACTIONS: Final = ("on", "off", "status", "report", "clear", "explore", "confirm")
 DEFAULT_BUDGET: Final = 50
 """Orders that `--explore` tries beside the program's own, unless it says how many."""
 
@@ -33,6 +33,10 @@ class WatchOptions:
         budget: The same for ``%cudasan explore``; None for the usual number.
         seed: The first seed of random orders.
         replay: The seed of the one order that is to be done again, or None.
+        runs: Steered runs for each race, for ``%cudasan confirm``; None for the usual number.
+        limit_s: After so long it begins no further run, s; None for the usual time.
+        yes: The user has read what running the cell again does.
+        on_virtual: Also on a virtual device, where no value differs.
     """
 
     on_race: str = "collect"
@@ -48,6 +52,10 @@ class WatchOptions:
     budget: int | None = None
     seed: int = 0
     replay: str | None = None
+    runs: int | None = None
+    limit_s: int | None = None
+    yes: bool = False
+    on_virtual: bool = False
 
     @property
     def is_looped(self) -> bool:
@@ -94,11 +102,23 @@ _CELL: Final[tuple[Argument, ...]] = (
     flag("-q", "--quiet", help="Show nothing where there is no race."),
 )
 _LINE: Final[tuple[Argument, ...]] = (
-    value("action", nargs="?", default="status", help="on, off, status (the default), report, clear or explore."),
+    value(
+        "action", nargs="?", default="status", help="on, off, status (the default), report, clear, explore or confirm."
+    ),
     *_WATCHING,
     value("--budget", metavar="N", type=count(1), help="With explore: orders to try beside the program's own (50)."),
     value("--seed", metavar="N", type=count(0), default=0, help="With explore: the first seed of random orders."),
     value("--replay", metavar="SEED", help="With explore: do one order again, by the seed that a report names."),
+    value("--runs", metavar="N", type=count(1), help="With confirm: steered runs for each race (20)."),
+    value(
+        "--limit",
+        metavar="SECONDS",
+        dest="limit_s",
+        type=count(1),
+        help="With confirm: after so long no further run is begun (600).",
+    ),
+    flag("-y", "--yes", help="With confirm: do run the cell again; without, it is only said what that would do."),
+    flag("--on-virtual", help="With confirm: steer a virtual device too, to try it out; no value differs there."),
 )
 
 TABLE: Final = Table(MAGIC, _CELL)

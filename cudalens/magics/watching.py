@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +20,8 @@ from cudalens.magics.blocks import (
     status_of,
     told,
 )
+from cudalens.magics.confirm_cell import WatchedCell, bare
+from cudalens.magics.confirming import ended_cell, remember
 from cudalens.magics.watch_options import LINE_MAGIC, MAGIC, WatchOptions, parse
 
 if TYPE_CHECKING:
@@ -50,6 +54,7 @@ class CellWatch(CellBlock):
         super().__init__(shell, MAGIC, source, variable, var=options.var, outputs=outputs)
         self._options = options
         self._sanitizer: Sanitizer | None = None
+        self._filename, self._line = "", 0
 
     @property
     def is_silent(self) -> bool:
@@ -58,6 +63,8 @@ class CellWatch(CellBlock):
 
     def __enter__(self) -> CellWatch:
         self._sanitizer = started(self._options)
+        code = sys._getframe(1)
+        self._filename, self._line = code.f_code.co_filename, code.f_lineno
         return self
 
     def __exit__(
@@ -65,6 +72,8 @@ class CellWatch(CellBlock):
     ) -> None:
         assert self._sanitizer is not None
         self._sanitizer.stop()
+        if self._source is not None:
+            remember(self._shell, self._cell(self._sanitizer, self._source))
         if self._options.explore is not None and error is None:
             explored(self._shell, self._sanitizer, self._options.explore, quiet=self._options.quiet)
         try:
@@ -74,6 +83,11 @@ class CellWatch(CellBlock):
             complain(f"{MAGIC}: the races cannot be shown: {type(failure).__name__}: {failure}")
         if error is not None:
             self._show()
+
+    def _cell(self, sanitizer: Sanitizer, source: str) -> WatchedCell:
+        text, first_line = bare(source, before=self._line)
+        count = execution_count(self._shell)
+        return WatchedCell(sanitizer, tuple(sanitizer.races), text, first_line, self._filename, count)
 
 
 class NotebookWatch:
@@ -86,6 +100,8 @@ class NotebookWatch:
     def __init__(self, shell: InteractiveShell, options: WatchOptions) -> None:
         self._shell, self._options = shell, options
         self._num_shown = 0
+        self._num_launches = 0
+        self._seen: Counter[tuple[object, ...]] = Counter()
         self._num_others = num_races_shown(shell)
         self.sanitizer = started(options)
         shell.events.register("post_run_cell", self._after_cell)
@@ -132,6 +148,7 @@ class NotebookWatch:
     def _after_cell(self, result: Any = None) -> None:
         """Show the races of the cell that has ended, once each; a failure of ours is told in one line."""
         self.sanitizer.end_block(self._shell.user_ns)
+        self._remember(result)
         found = len(self.sanitizer.races)
         since, self._num_shown = self._num_shown, found
         others, self._num_others = self._num_others, num_races_shown(self._shell)
@@ -141,6 +158,19 @@ class NotebookWatch:
             display(self._shell, self.trace(since=since))
         except Exception as error:
             complain(f"{LINE_MAGIC}: the races cannot be shown: {type(error).__name__}: {error}")
+
+    def mark(self) -> None:
+        """What was seen until now is of cells that have ended."""
+        self._num_launches = self.sanitizer.status().num_launches
+        self._seen = Counter({race.key: race.count for race in self.sanitizer.races})
+
+    def _remember(self, result: Any) -> None:
+        """The cell that has ended is the last watched one, if it did anything on a device."""
+        seen, launches = self._seen, self._num_launches
+        self.mark()
+        if self._num_launches != launches and result is not None:
+            races = tuple(race for race in self.sanitizer.races if race.count > seen[race.key])
+            remember(self._shell, ended_cell(self._shell, self.sanitizer, races, result))
 
 
 def explored(shell: InteractiveShell, sanitizer: Sanitizer, budget: int, *, quiet: bool) -> None:

@@ -374,7 +374,7 @@ class Sanitizer:
         runs: int | None = None,
         hold_ns: int | None = None,
         limit_s: float | None = None,
-        since: int = 0,
+        races: Sequence[Race] | None = None,
         on_virtual: bool = False,
     ) -> Exploration:
         """Run a program again on a real GPU, steered toward the orders that its races allow, and compare the values.
@@ -396,7 +396,7 @@ class Sanitizer:
             hold_ns: How long a stream is held at most, ns; by default some times what the host needed from one access
                 to the other, 20 ms at least, and longer where that was not enough.
             limit_s: After so long no further run is begun, s; by default 600.
-            since: How many of the races to leave out, from the first.
+            races: Those of `races` that are tried; by default all.
             on_virtual: Also on a virtual device: there the order shows in times alone, since values are computed in the
                 program's order; `explore` is for that.
 
@@ -408,7 +408,7 @@ class Sanitizer:
         """
         found: Exploration
         options: dict[str, Any] = {"runs": runs, "hold_ns": hold_ns, "limit_s": limit_s}
-        options |= {"since": since, "on_virtual": on_virtual}
+        options |= {"races": races, "on_virtual": on_virtual}
         found, values = open_door("confirm", self, program, **options)
         self._values |= values
         return found

@@ -472,7 +472,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             code=self._code,
             problems=(*session.problems, *collector.problems, *self._virtual.problems, *self._unread()),
             judged=self._races.judged,
-            extra=_cells(frames) | self._virtual.extra(),
+            extra=_cells(frames) | about.threads().to_extra() | self._virtual.extra(),
         )
         return _checked(Trace(info, **frames))
 

@@ -35,7 +35,8 @@ def difference_interval(
         before: Repeats of each row, shape (rows, n) with n of 2 or more.
         after: Repeats of each row, shape (rows, m) with m of 2 or more.
         level: Share of intervals that hold the true value, 0.95 say.
-        is_ratio: Whether the change is relative; NaN then where the median before is 0.
+        is_ratio: Whether the change is relative; NaN then where a value is 0. The interval is made of logarithms, so
+            that it never leaves what a ratio can be (above -1), and is the same whichever side comes first.
 
     Returns:
         Lower and upper ends, each of shape (rows,).
@@ -101,11 +102,19 @@ def _interval(
     middle = _change(np.median(before, axis=1), np.median(after, axis=1), is_ratio)
     tails = 100 * np.array([(1 - level) / 2, (1 + level) / 2])
     low, high = np.percentile(_change(drawn[0], drawn[1], is_ratio), tails, axis=1)
-    return middle - widen * np.maximum(middle - low, 0), middle + widen * np.maximum(high - middle, 0)
+    ends = middle - widen * np.maximum(middle - low, 0), middle + widen * np.maximum(high - middle, 0)
+    # Two repeats far apart widen it beyond what a number can hold; it is then as good as no bound.
+    return (np.expm1(ends[0]), np.expm1(np.minimum(ends[1], _LOG_MOST))) if is_ratio else ends
+
+
+_LOG_MOST: Final = 700.0
 
 
 def _change(before: Floats, after: Floats, is_ratio: bool) -> Floats:
+    """The difference; that of the logarithms, for a ratio."""
     if not is_ratio:
         return after - before
-    ratio: Floats = np.divide(after, before, out=np.full(after.shape, np.nan), where=before != 0)
-    return ratio - 1
+    known = (before > 0) & (after > 0)
+    ratio: Floats = np.divide(after, before, out=np.full(after.shape, np.nan), where=known)
+    logs: Floats = np.log(ratio)
+    return logs

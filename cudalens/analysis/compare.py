@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cudalens.analysis.bootstrap import difference_interval
 from cudalens.analysis.compare_match import matched
 from cudalens.analysis.compare_units import Costs, Measured, Side, measure, side_of
+from cudalens.analysis.work import device_work
 from cudalens.frames import Ranks, Trace
 
 Floats = NDArray[np.float64]
@@ -68,7 +69,7 @@ class Change:
             return "same" if self.after_ns == self.before_ns else "unknown"
         if self.low is None or self.high is None:
             return "unknown"
-        if self.low <= 0 <= self.high or abs(self.ratio) < LEAST_SHARE:
+        if not (self.low > 0 or self.high < 0) or abs(self.ratio) < LEAST_SHARE:
             return "same"
         return "faster" if self.ratio < 0 else "slower"
 
@@ -187,7 +188,9 @@ def _whole(before: Measured, after: Measured, unit: str) -> Change:
     middle = (float(np.median(before.wall)), float(np.median(after.wall)))
     if n < 2 or m < 2 or not middle[0]:
         return Change(*middle, n, m, None, None, unit)
-    low, high = difference_interval(before.wall[None], after.wall[None], LEVEL, is_ratio=True)
+    # A step that took less than the clock tells took a nanosecond: of nothing there is no ratio.
+    a, b = np.maximum(before.wall, 1)[None], np.maximum(after.wall, 1)[None]
+    low, high = difference_interval(a, b, LEVEL, is_ratio=True)
     return Change(*middle, n, m, float(low[0]), float(high[0]), unit)
 
 
@@ -295,12 +298,19 @@ def _notes(a: Side, b: Side, *, by_step: bool) -> tuple[str, ...]:
         )
     if not by_step and (a.has_steps or b.has_steps):
         notes.append("only one side has profiler steps, so whole runs are compared")
+    works = [_has_device_work(side) for side in sides]
+    if works[0] != works[1]:
+        notes.append(f"'{sides[works.index(False)].name}' holds no device work, '{sides[works.index(True)].name}' does")
     for what, facts in (("device", _devices), ("torch", _torch)):
         known = [facts(side) for side in sides]
         if all(known) and known[0] != known[1]:
             notes.append(f"{what}: {known[0]} before, {known[1]} after")
     notes += [f"'{s.name}' did not end well: {t.info.status}" for s in sides for t in s.traces if t.info.status != "ok"]
     return tuple(notes)
+
+
+def _has_device_work(side: Side) -> bool:
+    return any(len(device_work(trace).rows) > 0 for trace in side.traces)
 
 
 def _devices(side: Side) -> str:

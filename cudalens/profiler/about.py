@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import platform
+from pathlib import Path
+from typing import Final
 
 import torch
 
 from cudalens import device
 from cudalens._version import __version__
 from cudalens.frames import DeviceInfo
+from cudalens.frames.threads import Threads
+
+_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
+"""The control group's share of CPU time and its period, in microseconds; "max" for no limit (Linux, cgroup v2)."""
 
 
 def versions() -> dict[str, str]:
@@ -40,3 +46,17 @@ def rank() -> tuple[int | None, int | None]:
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
     return None, None
+
+
+def threads() -> Threads:
+    """On how many threads torch computes, and how many CPUs there are for them."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Threads(torch.get_num_threads(), max(1, min(bound, _allowed_cpus(bound))))
+
+
+def _allowed_cpus(unlimited: int) -> int:
+    try:
+        quota, period = _QUOTA.read_text().split()
+        return unlimited if quota == "max" else int(quota) // int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return unlimited

@@ -19,6 +19,8 @@ _VERDICT_NAME: Final = 60
 _MOST: Final = 2
 _MANY: Final = 2.0
 """From this change on, per cent say less than times."""
+_UNTOLD: Final = 99
+"""Beyond it a multiple is no more than "very many"."""
 
 
 def names(found: Differences) -> tuple[str, str]:
@@ -73,14 +75,22 @@ def _whole(found: Differences) -> str:
     if whole.status == "same" and abs(whole.ratio) < LEAST_SHARE:
         return f"no change: {times}, less than 1 % {'less' if whole.ratio < 0 else 'more'}"
     if whole.status == "same":
-        interval = f"95 % interval {_signed(whole.low)} to {_signed(whole.high)}"
-        return f"no change beyond noise: {times} ({interval}, more repeats tell more)"
+        return f"no change beyond noise: {times} ({_noise(whole.low, whole.high)}, more repeats tell more)"
     if whole.ratio >= _MANY:
         interval = f"95 % interval {1 + whole.low:.3g} to {1 + whole.high:.3g} times"
         return f"{b} is slower, {_times(whole.ratio)} ({times}, {interval})"
     ends = sorted((abs(whole.low), abs(whole.high)))
     interval = f"95 % interval {_number(ends[0])} to {_percent(ends[1])}"
     return f"{b} is {_percent(whole.ratio)} {whole.status} ({times}, {interval})"
+
+
+def _noise(low: float, high: float) -> str:
+    """The interval of a ratio; where it is so wide that per cent say nothing, as what would fit as well."""
+    if (1 + high) <= _MANY * (1 + low):
+        return f"95 % interval {_signed(low)} to {_signed(high)}"
+    least = f"{1 + low:.2g}" if 1 + low >= 1 / _UNTOLD else "near 0"
+    most = f"{1 + high:.2g}" if 1 + high < _UNTOLD else f"over {_UNTOLD}"
+    return f"they vary so much that {least} to {most} times as long fits as well"
 
 
 def _times(ratio: float) -> str:
@@ -117,10 +127,18 @@ def _causes(found: Differences) -> str:
         return _counted(found)
     same_way = rows[(rows["delta_ns"] < 0) == (delta < 0)].head(_MOST)
     told = [f"{_cause(row)} ({signed_duration(row['delta_ns'])})" for row in same_way.to_dict("records")]
+    if not told and _is_one_sided(found):
+        return "only one of them used the GPU"
     if not told:
         where = "the GPU's work" if len(found.kernels) else "operators"
         return f"{where} did not change beyond noise: look at what stands between" if delta else ""
     return f"most from {' and '.join(told)}"
+
+
+def _is_one_sided(found: Differences) -> bool:
+    """Whether there are kernels, and all of one side."""
+    statuses = set(found.kernels["status"])
+    return statuses in ({"added"}, {"removed"})
 
 
 def _cause(row: dict[Any, Any]) -> str:

@@ -17,6 +17,7 @@ from cudalens.analysis.findings import (
     kernel_rules,
     rank_rules,
     state_rules,
+    stream_rules,
     training_rules,
 )
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
@@ -50,9 +51,13 @@ RULES: Final[tuple[Rule, ...]] = (
     training_rules.optimizer,
     training_rules.zeroing,
     training_rules.communication,
+    stream_rules.turns,
+    stream_rules.queued_threads,
     state_rules.memory_full,
     state_rules.slow_clocks,
     cpu_rules.tiny_operators,
+    cpu_rules.between_operators,
+    cpu_rules.one_thread,
 )
 """The rules that look at one Trace."""
 

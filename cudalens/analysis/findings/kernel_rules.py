@@ -67,7 +67,7 @@ def small_grids(scene: Scene) -> Iterator[Finding]:
     rows = work.rows[(work.kind == COMPUTE) & (work.end - work.start >= TINY_NS)]
     if not len(rows):
         return
-    empty = 1 - np.clip(np.nan_to_num(_blocks_per_sm(scene, rows), nan=1.0), 0, 1)
+    empty = 1 - np.clip(np.nan_to_num(blocks_per_sm(scene, rows), nan=1.0), 0, 1)
     lost = ((scene.end - scene.ts)[rows] * empty).astype(np.int64)
     small = empty > 0
     cost = int(lost.sum())
@@ -92,13 +92,14 @@ def small_grids(scene: Scene) -> Iterator[Finding]:
     )
 
 
-def _blocks_per_sm(scene: Scene, rows: Ints) -> NDArray[np.float64]:
+def blocks_per_sm(scene: Scene, rows: Ints) -> NDArray[np.float64]:
+    """Blocks of each of the kernels `rows` over multiprocessors, NaN where not known; shape of `rows`."""
     known: NDArray[np.float64] = scene.events["blocks_per_sm"].array[rows].to_numpy(dtype=np.float64, na_value=np.nan)
     sms = [device.num_sms for device in scene.trace.info.devices if device.num_sms]
     if not np.isnan(known).any() or not sms:
         return known
     grids = scene.events["grid"].array[rows]
-    blocks = np.array([_num_blocks(grid) for grid in grids.categories] + [np.nan])
+    blocks = np.array([_num_blocks(grid) for grid in grids.categories.tolist()] + [np.nan])
     return np.where(np.isnan(known), blocks[grids.codes] / sms[0], known)
 
 

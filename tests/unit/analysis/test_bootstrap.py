@@ -82,3 +82,33 @@ def test_a_ratio_without_a_base_is_not_a_number():
 )
 def test_students_quantiles_are_those_of_the_tables(freedom, quantile):
     assert student_quantile(0.975, freedom) == pytest.approx(quantile, rel=0.006)
+
+
+@settings(max_examples=20, deadline=None)
+@given(VALUES, VALUES)
+def test_a_ratio_is_the_bootstrap_of_logarithms(before, after):
+    """Never below -1, as an interval of the ratio itself can be."""
+    sides = np.array([before], float), np.array([after], float)
+    (low,), (high,) = difference_interval(*sides, 0.95, is_ratio=True)
+    middle = np.median(after) / np.median(before) - 1
+    assert -1 <= low <= middle + 1e-9
+    assert middle - 1e-9 <= high < np.inf
+    rng = np.random.default_rng(SEED)
+    medians = []
+    for values in (before, after):
+        ordered = np.sort(values)
+        picks = rng.integers(0, len(values), size=(NUM_DRAWS, len(values)))
+        medians.append(np.array([np.median(ordered[pick]) for pick in picks]))
+    logs = np.log(medians[1]) - np.log(medians[0])
+    ends = np.percentile(logs, [2.5, 97.5])
+    at, widen = np.log1p(middle), expansion(min(len(before), len(after)), 0.95)
+    assert low == pytest.approx(np.expm1(at - widen * max(at - ends[0], 0)), abs=1e-9)
+    assert high == pytest.approx(np.expm1(min(at + widen * max(ends[1] - at, 0), 700)), rel=1e-6)
+
+
+def test_ratios_cover_the_truth_about_as_often_as_they_say():
+    rng = np.random.default_rng(3)
+    for n in (3, 5, 12):
+        sides = rng.lognormal(0, 0.3, (2000, n)), rng.lognormal(0, 0.3, (2000, n))
+        low, high = difference_interval(*sides, 0.95, is_ratio=True)
+        assert 0.93 <= ((low <= 0) & (high >= 0)).mean() <= 1.0

@@ -224,3 +224,19 @@ def test_modules_of_one_side_are_no_change():
     found = differences(plain, named)
     assert not len(found.modules)
     assert "'plain' did not record modules, so modules are not compared" in found.notes
+
+
+def test_no_interval_goes_below_taking_no_time_at_all():
+    steps = [[("aten::mm", ns, None, 0)] for ns in (1_000, 1_200, 30_000)]
+    a, b = run(steps), run(steps[::-1])
+    whole = differences(a, run([[("aten::mm", 40_000, None, 0)], [("aten::mm", 2_000, None, 0)]])).whole
+    assert -1 <= whole.low < 0 < whole.high
+    assert whole.status == "same"
+    assert differences(a, b).whole.status == "same"
+
+
+def test_a_gpu_on_one_side_alone_is_said():
+    a, b = run([[("aten::mm", 900, None, 0)]] * 4, name="cpu"), run([[("aten::mm", 900, "gemm", 100)]] * 4, name="gpu")
+    assert "'cpu' holds no device work, 'gpu' does" in differences(a, b).notes
+    assert differences(b, a).notes == differences(a, b).notes
+    assert differences(a, a).notes == ()

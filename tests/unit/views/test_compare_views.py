@@ -48,6 +48,28 @@ class TestVerdict:
         )
         assert "cell-3 has one step" in compare(gpu_trace(1), slower(gpu_trace(5), 2, name="b")).verdict
 
+    def test_steps_that_vary_wildly_are_told_by_what_fits_as_well(self):
+        calm = gpu_trace(3)
+        wild = slower(calm, 1, name="wild")
+        steps = wild.events.index[wild.events["name"].astype(str).str.startswith("ProfilerStep#")]
+        events = wild.events.copy()
+        events.loc[steps, "dur"] = [200_000, 1_500_000, 90_000_000]
+        verdict = compare(calm, wild.replace(events=events)).verdict
+        assert re.search(
+            r"no change beyond noise: 900 µs → 1\.50 ms a step \(they vary so much that (0\.\d+|near 0) to over 99 "
+            r"times as long fits as well, more repeats tell more\)",
+            verdict,
+        ), verdict
+
+    def test_a_gpu_on_one_side_alone(self):
+        gpu = gpu_trace(4)
+        host = gpu.events[gpu.events["device"].isna()].reset_index(drop=True)
+        host = host.assign(dur=host["dur"] * 2, launch=pd.NA, parent=pd.NA)
+        cpu = gpu.replace(events=host.astype(gpu.events.dtypes.to_dict()), info=gpu.info.replace(name="host"))
+        verdict = compare(gpu, cpu).verdict
+        assert verdict.startswith("host is 100 % slower")
+        assert verdict.endswith("only one of them used the GPU")
+
     def test_simulated_times_say_so(self):
         model = slower(gpu_trace(4), 1, name="model", source="virtual:h100")
         assert compare(model, model).verdict.startswith("[simulated: h100] no change")

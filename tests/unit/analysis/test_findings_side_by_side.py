@@ -1,0 +1,170 @@
+"""What ran one after another and might have run side by side: streams, threads that launch, CPUs."""
+
+import pytest
+from findings_worlds import MS, US, World
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cudalens
+from cudalens.analysis import findings
+from cudalens.frames.threads import THREADS_KEY, Threads, threads_of
+from cudalens.profiler import about
+
+
+def by_rule(world, **info):
+    return {one.rule: one for one in findings(world.trace(**info))}
+
+
+def in_turns(blocks_per_sm, *, waits=True, number=20):
+    """Two streams, each waited for before the other gets its kernel."""
+    world = World()
+    for _ in range(number):
+        for stream, dur in ((20, 100 * US), (24, 60 * US)):
+            if waits:
+                world.now = max(world.now, *world.free.values(), 0)
+            world.device(f"kernel_{stream}", dur, stream=stream, blocks_per_sm=blocks_per_sm)
+    return world
+
+
+def test_streams_that_wait_for_each_other_take_turns():
+    found = by_rule(in_turns(0.2))["streams_in_turns"]
+    assert found.cost_ns == 20 * 60 * US
+    assert found.confidence == "medium"
+    assert "stream 20 (2.00 ms) and on stream 24 (1.20 ms) took turns: they never ran side by side" in found.what
+
+
+def test_streams_side_by_side_and_kernels_without_room_beside_them_are_no_finding():
+    assert "streams_in_turns" not in by_rule(in_turns(0.2, waits=False))
+    assert "streams_in_turns" not in by_rule(in_turns(3.0))
+    assert "streams_in_turns" not in by_rule(World().kernels(100, 100 * US, blocks_per_sm=0.2))
+
+
+def test_without_grids_it_is_a_guess():
+    assert by_rule(in_turns(None))["streams_in_turns"].confidence == "low"
+
+
+def test_communication_and_copies_have_rules_of_their_own():
+    world = World()
+    for _ in range(20):
+        world.device("gemm", 100 * US, stream=20)
+        world.now = max(world.free.values())
+        world.device("ncclKernel_AllReduce_RING", 60 * US, stream=24)
+        world.now = max(world.free.values())
+        world.device("Memcpy HtoD (Pinned -> Device)", 60 * US, stream=28, cat="gpu_memcpy")
+        world.now = max(world.free.values())
+    assert "streams_in_turns" not in by_rule(world)
+
+
+@given(st.lists(st.tuples(st.sampled_from([20, 24, 28]), st.integers(6, 400), st.integers(0, 300)), min_size=2))
+def test_the_cost_is_the_time_of_all_streams_but_the_busiest(acts):
+    world = World()
+    for stream, dur, pause in acts:
+        world.device("k", dur * US, stream=stream, blocks_per_sm=0.1).sleep(pause * US)
+    found = by_rule(world).get("streams_in_turns")
+    busy = {}
+    for row in world.rows:
+        if row["cat"] == "kernel":
+            busy.setdefault(row["stream"], set()).update(range(row["ts"] // US, (row["ts"] + row["dur"]) // US))
+    most = max(busy, key=lambda stream: (len(busy[stream]), -stream))
+    lesser = set().union(*(times for stream, times in busy.items() if stream != most))
+    if found is not None:
+        assert found.cost_ns == len(lesser) * US
+        assert len(lesser & busy[most]) < 0.1 * len(lesser)
+    elif lesser and not lesser & busy[most]:
+        wall = max(r["ts"] + r["dur"] for r in world.rows) - min(r["ts"] for r in world.rows)
+        work = [t for times in busy.values() for t in times]
+        assert len(lesser) * US < max(0.05 * (max(work) + 1 - min(work)) * US, 0.02 * wall) or wall < 100 * US
+
+
+def two_threads(streams, block=1, number=60):
+    """Two host threads at work at the same time, `block` launches of each at a time."""
+    world = World()
+    for k in range(number):
+        tid = 1 + (k // block) % 2
+        world.device("kernel", 30 * US if tid == 1 else 20 * US, stream=streams[tid - 1], blocks_per_sm=0.2)
+        world.rows[-2]["tid"] = tid
+    return world
+
+
+def test_threads_that_launch_onto_one_stream_queue_up():
+    found = by_rule(two_threads((7, 7)))["threads_on_one_stream"]
+    assert found.cost_ns == 30 * 20 * US
+    assert "2 threads launched by turns onto stream 7, which ran their 60 kernels one after another" in found.what
+
+
+def test_threads_on_streams_of_their_own_and_a_backward_pass_are_no_finding():
+    assert "threads_on_one_stream" not in by_rule(two_threads((20, 24)))
+    assert "threads_on_one_stream" not in by_rule(two_threads((7, 7), block=20, number=400))
+
+
+def called(number, op_ns, gap_ns):
+    world = World()
+    for _ in range(number):
+        world.op("aten::add", op_ns).sleep(op_ns + gap_ns)
+    return world
+
+
+def test_python_between_operators():
+    found = by_rule(called(601, 10 * US, 20 * US), source="cpu")
+    assert set(found) == {"python_between"}
+    assert found["python_between"].cost_ns == 600 * 20 * US
+    assert "called 601 operators, and was in Python between them for 12.0 ms, 20.0 µs each time" in (
+        found["python_between"].what
+    )
+
+
+def test_operators_that_keep_the_cpu_busy_and_long_pauses_are_no_python():
+    assert by_rule(called(601, 40 * US, US), source="cpu") == {}
+    assert by_rule(called(601, 10 * US, MS), source="cpu") == {}
+    assert by_rule(called(400, 10 * US, 20 * US), source="cpu") == {}
+
+
+def test_waiting_for_data_is_not_python_between():
+    world = World()
+    for _ in range(601):
+        world.op("aten::add", 10 * US).sleep(10 * US)
+        world.within("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", lambda w: w.sleep(20 * US))
+    assert set(by_rule(world, source="cpu")) == {"data_loader"}
+
+
+def with_threads(torch, cpus):
+    return {"source": "cpu", "extra": Threads(torch, cpus).to_extra()}
+
+
+def test_one_thread_for_operators_that_could_use_all_cpus():
+    world = called(50, MS, US)
+    found = by_rule(world, **with_threads(1, 8))["one_cpu_thread"]
+    assert found.cost_ns == 50 * MS * 7 // 8
+    assert "orch computes on 1 thread, and the process may use 8 CPUs: 50 operators" in found.what
+    assert found.advice.startswith("torch.set_num_threads(8)")
+    for torch, cpus in ((4, 8), (1, 1), (1, 2)):
+        assert by_rule(world, **with_threads(torch, cpus)) == {}
+    assert by_rule(world, source="cpu") == {}
+    assert "one_cpu_thread" not in by_rule(called(50, 20 * US, US), **with_threads(1, 8))
+
+
+def test_threads_of_the_program_that_compute_side_by_side_use_their_cpus():
+    world = World()
+    for _ in range(20):
+        for tid in (1, 2, 3):
+            world.host("aten::mm", "cpu_op", world.now, MS, tid=tid)
+        world.sleep(MS)
+    assert by_rule(world, **with_threads(1, 8)) == {}
+
+
+def test_a_live_run_says_how_many_threads_and_cpus_there_are(monkeypatch, tmp_path):
+    with cudalens.profile(cpu_only=True, keep=False) as p:
+        pass
+    found = threads_of(p.trace.info)
+    assert found.torch >= 1
+    assert found.cpus >= 1
+    quota = tmp_path / "cpu.max"
+    monkeypatch.setattr(about, "_QUOTA", quota)
+    for text, cpus in (("50000 100000", 1), ("max 100000", about.threads().cpus), ("broken", about.threads().cpus)):
+        quota.write_text(text)
+        assert about.threads().cpus == cpus
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"torch": "x", "cpus": 2}', '{"torch": 1}'])
+def test_a_file_may_say_anything_about_threads(text):
+    assert threads_of(World().kernels(1, US).trace(extra={THREADS_KEY: text}).info) is None

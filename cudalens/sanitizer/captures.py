@@ -103,5 +103,5 @@ def _current(shadow: Shadow, cell: Cell, life: Life, known: dict[int, int]) -> C
     region = cell.region
     block = shadow.find(region.start, region.end)
     if block is None:
-        block, _ = shadow.claim(region.start, region.end, known)
+        block = shadow.claim(region.start, region.end, known)
     return block.cell(region, known)

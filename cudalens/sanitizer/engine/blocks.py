@@ -130,6 +130,18 @@ class Block:
             if cell.region.end > self.past_from:
                 self.cell(cell.region, known).take_in(map(cell.spelled, entries))
 
+    def forget_released(self, known: VectorClock) -> None:
+        """Forget what the allocator waited for before it hands the range out again.
+
+        Args:
+            known: What the host knows to be done.
+        """
+        if self.releases:
+            self.recall(known)
+            for cell in self._cells.values():
+                cell.forget_known(self.releases)
+            self.releases = {}
+
     def strip(self) -> Spare:
         """Give up all cells, emptied, for a block of the same bounds."""
         spare = self._cells, self.layouts

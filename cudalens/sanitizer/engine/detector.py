@@ -183,7 +183,7 @@ class Detector:
         end = start + max(num_bytes, extent)
         block = self.shadow.at(start)
         if block is None or block.end != end or block.releases:
-            block = self._claim(start, end)
+            block = self.shadow.claim(start, end, self.clocks.host.vector)
         elif block.past:
             block.recall(self.clocks.host.vector)
         former = block.life
@@ -197,13 +197,6 @@ class Detector:
                 life.whole = former.whole
         if num_bytes and life.whole is None:
             life.whole = block.cell(Region(start, num_bytes), self.clocks.host.vector)
-
-    def _claim(self, start: int, end: int) -> Block:
-        block, released = self.shadow.claim(start, end, self.clocks.host.vector)
-        if released:
-            # The allocator has seen these done, on the host, before it hands the memory out again.
-            self.clocks.host_learns(released)
-        return block
 
     def free(self, life: Life) -> None:
         """The last reference to an allocation went."""

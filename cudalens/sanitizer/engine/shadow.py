@@ -134,8 +134,11 @@ class Shadow:
                     rests.append(rest)
         return rests
 
-    def claim(self, start: int, end: int, known: VectorClock) -> tuple[Block, VectorClock]:
+    def claim(self, start: int, end: int, known: VectorClock) -> Block:
         """A block for exactly these addresses, which knows what its predecessors were used for.
+
+        What the allocator has seen done before it handed the addresses out again is forgotten. That says nothing of
+        other memory: had those streams been slower, the allocator would have taken another block.
 
         What it leaves over of them stays, as blocks that belong to nobody.
 
@@ -145,17 +148,17 @@ class Shadow:
             known: What the host knows to be done.
 
         Returns:
-            The block, and what the allocator waited for before it handed the addresses out.
+            The block.
         """
         block = self._blocks.get(start)
         if block is not None and block.end == end:
-            released, block.releases = block.releases, {}
-            return block, released
-        block, released = Block(start, end), {}
+            block.forget_released(known)
+            return block
+        block = Block(start, end)
         for former in self.overlapping(start, end):
             block.generation = max(block.generation, former.generation)
-            _raise(released, former.releases)
             former.recall(known)
+            former.forget_released(known)
             taken: set[Cell] = set()
             block.inherit(former, known, taken)
             self._remove(former)
@@ -164,12 +167,12 @@ class Shadow:
             if end < former.end:
                 self._leave(former, end, former.end, known, taken)
         self._add(block)
-        return block, released
+        return block
 
     def _leave(self, former: Block, start: int, end: int, known: VectorClock, taken: set[Cell]) -> None:
         """What is left of a former block, in front or behind, belongs to nobody."""
         rest = Block(start, end)
-        rest.generation, rest.releases = former.generation, dict(former.releases)
+        rest.generation = former.generation
         rest.inherit(former, known, taken)
         if rest.num_cells:
             self._add(rest)
@@ -187,9 +190,3 @@ class Shadow:
         block.is_current = False
         if block.life is not None:
             block.life.is_live, block.life.run = False, None
-
-
-def _raise(into: VectorClock, other: VectorClock) -> None:
-    for index, clock in other.items():
-        if into.get(index, 0) < clock:
-            into[index] = clock

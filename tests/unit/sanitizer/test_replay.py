@@ -103,6 +103,13 @@ def test_record_stream_of_the_reading_stream_makes_reuse_safe_and_of_another_doe
         assert kinds(*ops, alloc("y", reuse="x"), launch("s0", writes="y")) == expected
 
 
+def test_reuse_of_a_recorded_block_orders_nothing_else():
+    """Had the copy been slower, the allocator would have taken another block, and the host would still read too early."""
+    ops = [pinned("h"), alloc("x"), op("record_stream", t="x", stream="copy"), launch("copy", reads="x", writes="h")]
+    ops += [op("free", t="x"), alloc("y", reuse="x")]
+    assert kinds(*ops, launch("s0", writes="y"), op("host_read", t="h")) == [RaceKind.HOST]
+
+
 def test_record_stream_of_the_stream_of_the_pool_means_nothing():
     ops = [alloc("x"), launch("s0", writes="x"), op("record_stream", t="x", stream="s0"), op("free", t="x")]
     assert kinds(*ops, alloc("y", reuse="x"), launch("s1", writes="y")) == [RaceKind.USE_AFTER_FREE]

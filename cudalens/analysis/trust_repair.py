@@ -58,7 +58,8 @@ def repaired(trace: Trace, *, repair: bool = True) -> Trace:
         repair: False to check it only.
 
     Returns:
-        A Trace. Where there is nothing to repair its frames are those of `trace`.
+        A Trace. Where there is nothing to repair its frames are those of `trace`; `trace` itself, without a verdict,
+        where it has no events and nothing is wrong with it.
     """
     before = trace.info.trust
     done = [finding for finding in before.findings if finding.severity == "repaired"] if before else []
@@ -68,6 +69,8 @@ def repaired(trace: Trace, *, repair: bool = True) -> Trace:
         trace, place = _applied(trace, plan)
         done += [repaired_finding(s, place) for s in found if s.severity == "repairable"]
         found = suspicions(trace)
+    if not (len(trace.events) or found or done):  # a memory snapshot, say: no times were there to be judged
+        return trace
     trust = report_of(found, done).trust
     return trace.replace(info=trace.info.replace(trust=trust))
 

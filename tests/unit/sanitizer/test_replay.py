@@ -104,7 +104,7 @@ def test_record_stream_of_the_reading_stream_makes_reuse_safe_and_of_another_doe
 
 
 def test_reuse_of_a_recorded_block_orders_nothing_else():
-    """Had the copy been slower, the allocator would have taken another block, and the host would still read too early."""
+    """Had the copy been slower, the allocator would have taken another block; the host would still read too early."""
     ops = [pinned("h"), alloc("x"), op("record_stream", t="x", stream="copy"), launch("copy", reads="x", writes="h")]
     ops += [op("free", t="x"), alloc("y", reuse="x")]
     assert kinds(*ops, launch("s0", writes="y"), op("host_read", t="h")) == [RaceKind.HOST]

@@ -102,7 +102,7 @@ class Exploring:
         log, _, since, until = self._block()
         races = sanitizer.races[since:until]
         with unseen():
-            conflicts = unordered_conflicts(log.builder.program, log.ops, at_most=MAX_CONFLICTS)
+            conflicts = unordered_conflicts(log.program, log.ops, at_most=MAX_CONFLICTS)
             suspects = [Suspect(_text(race), _pairs(race, log, conflicts)) for race in races]
             found = self._explorer().explore(suspects, budget=budget, seed=seed)
         verdicts = zip(races, found.races, strict=True)

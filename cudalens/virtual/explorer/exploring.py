@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -35,6 +36,7 @@ from cudalens.virtual.explorer.schedules import (
 if TYPE_CHECKING:
     from cudalens.virtual.explorer.logged import LoggedOp
     from cudalens.virtual.explorer.op_log import OpLog
+    from cudalens.virtual.explorer.places import Span
 
 MAX_CONFLICTS: Final = 10_000
 """Unordered pairs that are looked for, at most."""
@@ -95,8 +97,11 @@ class Explorer:
         if log.problem is not None:
             raise ExploreError(f"this program cannot be done again in other orders: {log.problem}.")
         self._ops: Sequence[LoggedOp] = log.ops
-        self._program, self._source, self._lanes = log.builder.program, source, lanes
+        self._program, self._source, self._lanes = log.program, source, lanes
         self._outputs = dict(outputs)
+        self._blank: dict[int, list[Span]] = {}
+        for number, span in log.memory.blank:
+            self._blank.setdefault(number, []).append(span)
         touched = [span for op in log.ops for span in op.touched()] + [o.place.storage for o in outputs.values()]
         self._image = self._reserved(touched, log, max_bytes)
         self._variables = {name: output.place for name, output in outputs.items()}
@@ -154,11 +159,13 @@ class Explorer:
             for number, op in enumerate(self._ops)
         )
 
-    def _outcome(self, schedule: Schedule, unwritten: int = UNWRITTEN) -> Outcome:
+    def _outcome(
+        self, schedule: Schedule, unwritten: int = UNWRITTEN, blank: Mapping[int, Sequence[Span]] = MappingProxyType({})
+    ) -> Outcome:
         before = torch.get_num_threads()
         torch.set_num_threads(self._num_threads or before)
         try:
-            return outcome_of(self._ops, schedule.order, self._image, self._variables, unwritten=unwritten)
+            return outcome_of(self._ops, schedule.order, self._image, self._variables, unwritten=unwritten, blank=blank)
         finally:
             torch.set_num_threads(before)
 
@@ -172,7 +179,7 @@ class Explorer:
                 self.notes.append("an operator gives other bits each time on several threads; one thread was used.")
                 first = self._outcome(order)
             self._expected = first
-            self._check(first, self._outcome(order, unwritten=UNWRITTEN ^ _OTHER))
+            self._check(first, self._outcome(order, unwritten=UNWRITTEN ^ _OTHER, blank=self._blank))
         return self._expected
 
     def _check(self, outcome: Outcome, other: Outcome) -> None:

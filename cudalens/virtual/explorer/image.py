@@ -62,6 +62,12 @@ class Image:
         for span, contents in self._initial:
             self.bytes_of(span).copy_(contents)
 
+    def blank(self, spans: Iterable[Span], unwritten: int) -> None:
+        """Let nobody have written these bytes; those that no task needs are not here at all."""
+        for space, start, end in spans:
+            for first, buffer in zip(self._starts[space], self._buffers[space], strict=True):
+                buffer[max(start - first, 0) : max(end - first, 0)].fill_(unwritten)
+
     def view(self, place: Place) -> torch.Tensor:
         """A tensor over these bytes."""
         if place.storage.start == place.storage.end:

@@ -31,6 +31,7 @@ class KnownMemory:
         initial: Bytes that lay somewhere before the first task: where, and what.
         num_bytes: What is kept of contents.
         allocated: Addresses of blocks that were handed out since the log began.
+        blank: Memory that was handed out for somebody to write: how many tasks there were then, and where.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class KnownMemory:
         self.initial: list[tuple[Span, torch.Tensor]] = []
         self.num_bytes = 0
         self.allocated: set[int] = set()
+        self.blank: list[tuple[int, Span]] = []
         self._max_bytes, self._leave, self._refuse = max_bytes, leave, refuse
         self._token = object()
         self._spaces = itertools.count(1)
@@ -54,6 +56,7 @@ class KnownMemory:
         self._exposed.clear()
         self._own.clear()
         self._covered.clear()
+        self.blank.clear()
 
     def storage_of(self, tensor: torch.Tensor) -> Any:
         """A tensor's storage; None where it has none of its own, which ends the log."""

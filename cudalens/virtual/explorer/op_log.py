@@ -17,16 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.device import hooks, queries, records
+from cudalens.device import hooks, queries
 from cudalens.device.interpose import interposed
 from cudalens.device.stacks import place as site_of
 from cudalens.virtual.below import unseen
 from cudalens.virtual.captured_ops import writes_of
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
 from cudalens.virtual.explorer.memory import KnownMemory
-from cudalens.virtual.explorer.orders import HOST, Builder, Clock, joined
+from cudalens.virtual.explorer.orders import HOST, Program
 from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
 from cudalens.virtual.explorer.replays import replay
+from cudalens.virtual.explorer.waits import Waits
 from cudalens.virtual.plans import make_plan
 from cudalens.virtual.residency import residence_of
 
@@ -77,24 +78,19 @@ class OpLog:
         max_bytes: Memory that may be kept: what lay in memory before, and values of the host.
 
     Attributes:
-        builder: The order of the tasks.
         ops: The tasks, by their number.
         memory: What is known of memory.
-        streams: Device and stream of each lane, by its number; the host's is not among them.
         problem: Why this cannot be done again; None while it can.
     """
 
     def __init__(self, gpus: Gpus, *, max_bytes: int) -> None:
         self.gpus, self._machine = gpus, gpus.machine
-        self.builder, self.ops = Builder(), list[LoggedOp]()
+        self.ops: list[LoggedOp] = []
         self.problem: str | None = None
         self.memory = KnownMemory(max_bytes, self._leave, self._refuse)
-        self.streams: dict[int, Stream] = {}
-        self._lanes: dict[tuple[int, int], int] = {}
+        self._waits = Waits(self._machine)
         self._thread = _Thread()
         self._lock = threading.RLock()
-        self._shared: dict[int, set[int]] = {}
-        self._fences: list[tuple[Span, Clock]] = []
         self._works: dict[int, tuple[object, _Pending]] = {}
         self._subscription: hooks.Subscription | None = None
 
@@ -102,8 +98,6 @@ class OpLog:
 
     def start(self) -> None:
         """Begin to note."""
-        for device in self._machine.devices:
-            self._lane(device.default_stream)
         quick = {hooks.MemoryAllocated: self._allocated, hooks.MemoryFreed: self._freed}
         self._subscription = hooks.subscribe(self._told, quick=quick)
         queries.watch()
@@ -131,11 +125,21 @@ class OpLog:
         """Whether it notes what happens."""
         return self._subscription is not None and self.problem is None
 
+    @property
+    def program(self) -> Program:
+        """The order of the tasks."""
+        return self._waits.builder.program
+
+    @property
+    def streams(self) -> dict[int, Stream]:
+        """The stream of each lane, by its number; the host's is not among them."""
+        return self._waits.streams
+
     def _refuse(self, problem: str) -> None:
         """This program cannot be done again: keep nothing of it."""
         self.problem = self.problem or problem
         self.ops.clear()
-        self.builder = Builder()
+        self._waits = Waits(self._machine)
         self.memory.forget()
 
     # Operators
@@ -248,7 +252,7 @@ class OpLog:
         pending = self._thread.pending
         if pending is not None and pending.number is None and self.is_on:
             with self._lock:
-                self._put(pending, self._lane(stream))
+                self._put(pending, self._waits.lane(stream))
 
     def _host_op(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Pending | None:
         """An operator that is about to run on the host, where it touches memory that is followed."""
@@ -314,7 +318,7 @@ class OpLog:
             tape.replay()
             return
         with self._lock, unseen():
-            replay(tape, self.memory, functools.partial(self._add_to, self._lane(stream)), site_of(2))
+            replay(tape, self.memory, functools.partial(self._add_to, self._waits.lane(stream)), site_of(2))
 
     def _add_to(self, lane: int, op: LoggedOp) -> None:
         op.lane = lane
@@ -322,7 +326,7 @@ class OpLog:
 
     def _add(self, op: LoggedOp) -> int:
         self.ops.append(op)
-        return self.builder.add(op.lane, self._fenced(op.touched()))
+        return self._waits.add(op.lane, op.touched())
 
     def _finish(self, pending: _Pending, out: Any) -> None:
         """An operator has returned: where its results lie, and whether an argument lies elsewhere now."""
@@ -334,6 +338,7 @@ class OpLog:
                 op.makes.append((path, self.memory.made(tensor)))
         self._note_moves(pending)
         if op.name in _BLANK:
+            self.memory.blank += [(len(self.ops), place.storage) for _, place in op.makes]
             return
         if pending.device is None and op.func is not None and make_plan(op.func).draws:
             self._keep_results(op, pending, out)
@@ -342,10 +347,10 @@ class OpLog:
         if not (op.writes or op.makes or op.is_observed):
             return  # a view
         if pending.number is None:
-            self._put(pending, HOST if pending.device is None else self._lane(self._current(pending.device)))
-        elif fences := self._fenced([place.storage for _, place in op.makes]):
+            self._put(pending, HOST if is_host else self._waits.current_lane(pending.device))
+        elif op.makes:
             assert pending.number is not None
-            self.builder.need(pending.number, joined(fences))
+            self._waits.touches(pending.number, [place.storage for _, place in op.makes])
         self.memory.settled(op)
 
     def _keep_results(self, op: LoggedOp, pending: _Pending, out: Any) -> None:
@@ -368,13 +373,10 @@ class OpLog:
         landed = [*op.writes, *(place for _, place in op.makes)]
         return any(place.storage.space and not self.memory.is_pinned(place.storage.space) for place in landed)
 
-    def _current(self, device: Device) -> Stream:
-        return self._machine.current_stream(device)
-
     def _leave(self, span: Span, contents: torch.Tensor, name: str) -> None:
         """Memory holds what no operator brought: torch's own scratch that joined a device, or what Python wrote."""
         is_host = span.space != 0
-        lane = HOST if is_host else self._lane(self._current(self._machine.current_device))
+        lane = HOST if is_host else self._waits.current_lane()
         self._add(LoggedOp(name, None, contents=[(span, contents)], site=site_of(2), lane=lane))
 
     def _read_by_host(self, tensor: Any, *args: Any, **kwargs: Any) -> None:
@@ -390,78 +392,24 @@ class OpLog:
 
     def _told(self, record: hooks.Record) -> None:
         """Listener of `cudalens.device.hooks`."""
-        act = _ACTS.get(type(record))
-        if act is not None and self.is_on:
+        if self.is_on:
             with self._lock:
-                act(self, record)
-
-    def _on_event_recorded(self, record: Any) -> None:
-        stream = self._stream(record.stream)
-        if stream is not None and stream.capture is None:
-            self.builder.record(record.cuda_event, self._lane(stream))
-
-    def _on_event_waited(self, record: Any) -> None:
-        stream = self._stream(record.stream)
-        if stream is not None and stream.capture is None:
-            self.builder.wait(record.cuda_event, self._lane(stream))
-
-    def _on_event_synchronized(self, record: Any) -> None:
-        self.builder.synchronize_event(record.cuda_event)
-
-    def _on_stream_synchronized(self, record: Any) -> None:
-        stream = self._stream(record.stream)
-        if stream is not None and stream.capture is None:
-            self.builder.synchronize(self._lane(stream))
-
-    def _on_device_synchronized(self, record: Any) -> None:
-        self.builder.synchronize_device(self._machine.current_device.index)
-
-    def _on_shared(self, record: Any) -> None:
-        stream = self._stream(record.stream)
-        if stream is not None:
-            self._shared.setdefault(record.address, set()).add(self._lane(stream))
+                self._waits.told(record)
 
     def host_waits(self, stream: Stream) -> None:
         """The host waits for a stream without a call that says so: the driver does it in a copy."""
         if self.is_on:
             with self._lock:
-                self.builder.synchronize(self._lane(stream))
-
-    def _stream(self, handle: int) -> Stream | None:
-        """The stream of a pointer; torch's guards have made its device the current one."""
-        devices = [self._machine.current_device, *self._machine.devices]
-        return next(filter(None, (device.find_stream(handle) for device in devices)), None)
-
-    def _lane(self, stream: Stream) -> int:
-        key = stream.device.index, stream.handle
-        lane = self._lanes.get(key)
-        if lane is None:
-            is_legacy = stream.handle == 0
-            lane = self._lanes[key] = self.builder.lane(
-                stream.device.index, is_legacy=is_legacy, is_blocking=stream.is_blocking and not is_legacy
-            )
-            self.streams[lane] = stream
-        return lane
-
-    # Blocks
+                self._waits.host_waits(stream)
 
     def _allocated(self, address: int) -> None:
         if self.is_on:
             self.memory.allocated.add(address)
 
     def _freed(self, address: int) -> None:
-        """A block that other streams use is handed out again when these have done what they hold now."""
-        lanes = self._shared.pop(address, None)
-        if lanes and self.is_on:
+        if self._waits.is_shared(address) and self.is_on:
             with self._lock:
-                clock = joined(self.builder.reached(lane) for lane in lanes)
-                self._fences.append((self.memory.block_at(address), clock))
-
-    def _fenced(self, spans: Iterable[Span]) -> list[Clock]:
-        if not self._fences:
-            return []
-        touched = list(spans)
-        return [clock for fence, clock in self._fences if any(fence.overlaps(span) for span in touched)]
+                self._waits.freed(address, self.memory.block_at(address))
 
 
 def _holds_tensors(value: Any) -> bool:
@@ -493,15 +441,3 @@ def _has_numbers(out: Any) -> bool:
     if isinstance(out, list | tuple):
         return any(_has_numbers(item) for item in out)
     return isinstance(out, bool | int | float | complex)
-
-
-_ACTS: Final[dict[type[hooks.Record], Callable[[OpLog, Any], None]]] = {
-    hooks.EventRecorded: OpLog._on_event_recorded,
-    hooks.EventWaited: OpLog._on_event_waited,
-    hooks.EventSynchronized: OpLog._on_event_synchronized,
-    records.EventFoundDone: OpLog._on_event_synchronized,
-    hooks.StreamSynchronized: OpLog._on_stream_synchronized,
-    records.StreamFoundDone: OpLog._on_stream_synchronized,
-    hooks.DeviceSynchronized: OpLog._on_device_synchronized,
-    hooks.BlockRecordedOnStream: OpLog._on_shared,
-}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ import torch
 from cudalens.virtual.below import unseen
 from cudalens.virtual.explorer.image import UNWRITTEN, Image
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
-from cudalens.virtual.explorer.places import Place, at, tensors_in
+from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
 
 Seen = int | str
 """What is looked at: the number of a task whose result the host saw, or the name of a variable."""
@@ -37,6 +38,7 @@ def outcome_of(
     variables: Mapping[str, Place],
     *,
     unwritten: int = UNWRITTEN,
+    blank: Mapping[int, Sequence[Span]] = MappingProxyType({}),
 ) -> Outcome:
     """Do all tasks in an order.
 
@@ -46,12 +48,15 @@ def outcome_of(
         image: Where; it is as before the first task when they begin.
         variables: Places that are looked at in the end, by their names.
         unwritten: Every byte of memory that nobody has written.
+        blank: Before a task of that number, or at the end by the number of all, memory that is to count as such again.
     """
     outcome = Outcome()
     with unseen():
         image.reset(unwritten)
         for number in order:
+            image.blank(blank.get(number, ()), unwritten)
             _do(number, ops[number], image, outcome)
+        image.blank(blank.get(len(order), ()), unwritten)
         for name, place in variables.items():
             outcome.values[name] = image.view(place).clone(memory_format=torch.contiguous_format)
     return outcome

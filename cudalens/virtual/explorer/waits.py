@@ -1,0 +1,147 @@
+"""What orders a watched program's tasks: its streams, events, synchronisations, and blocks that are handed out again.
+
+`cudalens.device.hooks` tells of them; `Builder` makes the partial order of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from cudalens.device import hooks, records
+from cudalens.virtual.explorer.orders import Builder, Clock, joined
+from cudalens.virtual.explorer.places import Span
+
+if TYPE_CHECKING:
+    from cudalens.virtual.machine import Device, Machine
+    from cudalens.virtual.streams import Stream
+
+
+class Waits:
+    """The order of one log's tasks.
+
+    Args:
+        machine: The virtual devices.
+
+    Attributes:
+        builder: The order, as far as it has come.
+        streams: Device and stream of each lane, by its number; the host's is not among them.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self.builder = Builder()
+        self.streams: dict[int, Stream] = {}
+        self._lanes: dict[tuple[int, int], int] = {}
+        self._shared: dict[int, set[int]] = {}
+        self._fences: list[tuple[Span, Clock]] = []
+        for device in machine.devices:
+            self.lane(device.default_stream)
+
+    def lane(self, stream: Stream) -> int:
+        """The number of a stream's lane."""
+        key = stream.device.index, stream.handle
+        lane = self._lanes.get(key)
+        if lane is None:
+            is_legacy = stream.handle == 0
+            lane = self._lanes[key] = self.builder.lane(
+                stream.device.index, is_legacy=is_legacy, is_blocking=stream.is_blocking and not is_legacy
+            )
+            self.streams[lane] = stream
+        return lane
+
+    def current_lane(self, device: Device | None = None) -> int:
+        """The lane of a device's current stream; by default the current device's."""
+        return self.lane(self._machine.current_stream(device or self._machine.current_device))
+
+    def add(self, lane: int, touched: Iterable[Span]) -> int:
+        """A task is put on a lane; returns its number.
+
+        Args:
+            lane: The lane.
+            touched: The bytes that it needs.
+        """
+        return self.builder.add(lane, self._fences_of(touched))
+
+    def touches(self, number: int, spans: Iterable[Span]) -> None:
+        """The last task of its lane needs these bytes, too."""
+        if fences := self._fences_of(spans):
+            self.builder.need(number, joined(fences))
+
+    def host_waits(self, stream: Stream) -> None:
+        """The host waits for a stream without a call that says so: the driver does it in a copy."""
+        self.builder.synchronize(self.lane(stream))
+
+    # Blocks
+
+    def is_shared(self, address: int) -> bool:
+        """Whether other streams than its owner use the block at an address, by ``record_stream``."""
+        return address in self._shared
+
+    def freed(self, address: int, block: Span) -> None:
+        """A block that other streams use is handed out again when these have done what they hold now."""
+        lanes = self._shared.pop(address, ())
+        self._fences.append((block, joined(self.builder.reached(lane) for lane in lanes)))
+
+    def _fences_of(self, spans: Iterable[Span]) -> list[Clock]:
+        if not self._fences:
+            return []
+        touched = list(spans)
+        return [clock for fence, clock in self._fences if any(fence.overlaps(span) for span in touched)]
+
+    # Events and synchronisations
+
+    def told(self, record: hooks.Record) -> None:
+        """Something has happened; what orders nothing is passed over."""
+        act = _ACTS.get(type(record))
+        if act is not None:
+            act(self, record)
+
+    def _on_event_recorded(self, record: Any) -> None:
+        stream = self._launching(record.stream)
+        if stream is not None:
+            self.builder.record(record.cuda_event, self.lane(stream))
+
+    def _on_event_waited(self, record: Any) -> None:
+        stream = self._launching(record.stream)
+        if stream is not None:
+            self.builder.wait(record.cuda_event, self.lane(stream))
+
+    def _on_event_synchronized(self, record: Any) -> None:
+        self.builder.synchronize_event(record.cuda_event)
+
+    def _on_stream_synchronized(self, record: Any) -> None:
+        stream = self._launching(record.stream)
+        if stream is not None:
+            self.builder.synchronize(self.lane(stream))
+
+    def _on_device_synchronized(self, record: Any) -> None:
+        self.builder.synchronize_device(self._machine.current_device.index)
+
+    def _on_shared(self, record: Any) -> None:
+        stream = self._stream(record.stream)
+        if stream is not None:
+            self._shared.setdefault(record.address, set()).add(self.lane(stream))
+
+    def _launching(self, handle: int) -> Stream | None:
+        """The stream of a pointer, where it is not being captured."""
+        stream = self._stream(handle)
+        return None if stream is None or stream.capture is not None else stream
+
+    def _stream(self, handle: int) -> Stream | None:
+        """The stream of a pointer; torch's guards have made its device the current one."""
+        devices = [self._machine.current_device, *self._machine.devices]
+        return next(filter(None, (device.find_stream(handle) for device in devices)), None)
+
+
+_ACTS: Final[dict[type[hooks.Record], Callable[[Waits, Any], None]]] = {
+    hooks.EventRecorded: Waits._on_event_recorded,
+    hooks.EventWaited: Waits._on_event_waited,
+    hooks.EventSynchronized: Waits._on_event_synchronized,
+    records.EventFoundDone: Waits._on_event_synchronized,
+    hooks.StreamSynchronized: Waits._on_stream_synchronized,
+    records.StreamFoundDone: Waits._on_stream_synchronized,
+    hooks.DeviceSynchronized: Waits._on_device_synchronized,
+    hooks.BlockRecordedOnStream: Waits._on_shared,
+}
+"""What is done at each kind of record."""

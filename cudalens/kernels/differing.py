@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Sequence
 from math import prod
 from typing import Any, Final
 
@@ -13,6 +13,9 @@ from cudalens.frames.exploration import Difference
 MAX_CELLS: Final = 64
 """Rows and columns of a picture of a tensor, at most."""
 
+_MAX_AT_ONCE: Final = 1 << 24
+"""Elements whose difference is computed at a time, unless a single cell has more."""
+
 _MAX_SAMPLES: Final = 6
 _TINY: Final = torch.finfo(torch.float64).tiny
 """Stands for the difference of numbers that are equal, while their bits are not (0.0 and -0.0, two NaNs)."""
@@ -21,15 +24,15 @@ _TINY: Final = torch.finfo(torch.float64).tiny
 def difference_of(name: str, expected: torch.Tensor, found: torch.Tensor) -> Difference | None:
     """How two tensors of one dtype and device differ, bit by bit; None where they do not.
 
-    Reads both once, and again where they differ. Meanwhile a byte of memory is taken for each element, and some 30 for
-    each of a 64th of them.
+    Reads both once, and again where they differ. Meanwhile a byte of memory is taken for each element, and some 60 for
+    each of at most 16 million of them (of more, where a single cell of the picture has more).
 
     Args:
         name: What to call it.
         expected: As it should be.
         found: As it is.
     """
-    if expected.shape != found.shape or expected.dtype != found.dtype:
+    if (expected.shape, expected.dtype, expected.device) != (found.shape, found.dtype, found.device):
         told = f"ValueError: it is {_layout(found)}, in the program's order {_layout(expected)}"
         count = found.numel()
         return Difference(name, count, count, (), None, None, None, tuple(found.shape), _dtype(found), error=told)
@@ -87,32 +90,61 @@ class _Picture:
 def _picture(mask: torch.Tensor, expected: torch.Tensor, found: torch.Tensor) -> _Picture:
     columns = expected.shape[-1] if expected.dim() else 1
     shape = prod(expected.shape) // columns, columns
-    before, now, differs = (t.reshape(shape) for t in (expected, found, mask))
-    num_rows = min(shape[0], MAX_CELLS)
-    bounds = [shape[0] * n // num_rows for n in range(num_rows + 1)]
-    rows = [_row(*(t[low:high] for t in (before, now, differs))) for low, high in pairwise(bounds)]
+    given = [t.reshape(shape) for t in (expected, found, mask)]
+    rows = [_row([t[low:high] for t in given], low * columns) for low, high in _bounds(shape[0], MAX_CELLS)]
     gap, places, first, second = (torch.stack(list(column)).cpu() for column in zip(*rows, strict=True))
-    places += torch.tensor(bounds[:-1])[:, None] * columns
     told = _Picture()
     known = gap[gap.isfinite() & (gap > _TINY)]
-    told.max_abs = float(known.max()) if known.numel() and expected.dtype is not torch.bool else None
+    if expected.dtype is not torch.bool and (known.numel() or gap.isfinite().all()):
+        told.max_abs = float(known.max()) if known.numel() else 0.0
     told.worst = int(places.reshape(-1)[gap.argmax()])
     told.heat = _grid(_shares(gap, known))
     told.expected, told.found = _grid(first), _grid(second)
     return told
 
 
-def _row(before: torch.Tensor, now: torch.Tensor, differs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """A row of cells: difference, number and both values of the element of each that differs most."""
+def _bounds(length: int, most: int) -> list[tuple[int, int]]:
+    """Stretches of one length, but for the last, that make up a whole: first, end."""
+    size = -(-length // min(length, most))
+    return [(low, min(low + size, length)) for low in range(0, length, size)]
+
+
+def _row(given: Sequence[torch.Tensor], start: int) -> tuple[torch.Tensor, ...]:
+    """A row of cells: difference, number and both values of the element of each that differs most.
+
+    Args:
+        given: Some rows of both tensors, and which elements differ; each of shape (rows, columns).
+        start: Number of their first element.
+    """
+    num_rows, columns = given[0].shape
+    cells = _bounds(columns, MAX_CELLS)
+    width = cells[0][1]
+    at_once = max(1, _MAX_AT_ONCE // (num_rows * width)) * width
+    parts = [_cells([t[:, low : low + at_once] for t in given], width) for low in range(0, columns, at_once)]
+    lows = range(0, columns, at_once)
+    most, places, first, second = (torch.cat(list(column)) for column in zip(*parts, strict=True))
+    counts = torch.tensor([len(part[0]) for part in parts])
+    low = torch.tensor(list(lows)).repeat_interleave(counts).to(places.device)
+    part_columns = (
+        torch.tensor([min(at_once, columns - low) for low in lows]).repeat_interleave(counts).to(places.device)
+    )
+    return most, start + places // part_columns * columns + low + places % part_columns, first, second
+
+
+def _cells(given: Sequence[torch.Tensor], width: int) -> tuple[torch.Tensor, ...]:
+    """Of each `width` columns: the largest difference, where it is (by number in `given`), and both values there."""
+    before, now, differs = given
+    num_rows, columns = before.shape
     one, two = _numbers(before), _numbers(now)
     gap = (two - one).abs()
     gap = torch.where(gap.isnan(), torch.full_like(gap, torch.inf), gap).clamp(min=_TINY)
     gap = torch.where(differs, gap, torch.zeros_like(gap))
-    most, places = torch.nn.functional.adaptive_max_pool2d(
-        gap[None], (1, min(gap.shape[1], MAX_CELLS)), return_indices=True
-    )
-    at = places[0, 0]
-    return most[0, 0], at, _shown(one.reshape(-1)[at]), _shown(two.reshape(-1)[at])
+    num_cells = -(-columns // width)
+    gap = torch.nn.functional.pad(gap, (0, num_cells * width - columns), value=-1.0)
+    most, at = gap.reshape(num_rows, num_cells, width).transpose(0, 1).reshape(num_cells, -1).max(dim=1)
+    column = torch.arange(num_cells, device=at.device) * width + at % width
+    places = at // width * columns + column
+    return most, places, _shown(one.reshape(-1)[places]), _shown(two.reshape(-1)[places])
 
 
 def _numbers(values: torch.Tensor) -> torch.Tensor:
@@ -170,7 +202,7 @@ def _index(number: int, shape: torch.Size) -> tuple[int, ...]:
 
 
 def _layout(tensor: torch.Tensor) -> str:
-    return f"{_dtype(tensor)}{list(tensor.shape)}"
+    return f"{_dtype(tensor)}{list(tensor.shape)} on {tensor.device}"
 
 
 def _dtype(tensor: torch.Tensor) -> str:

@@ -206,7 +206,7 @@ def question(cell: WatchedCell, shell: InteractiveShell, runs: int, most_races: 
     """
     body = cell.statements(shell)
     num_races = min(len(cell.races), most_races)
-    times = 2 + num_races * (runs + 1)
+    times = 2 + 2 * num_races * runs
     races = f"{num_races} race{'s' * (num_races != 1)}"
     shown = [line for line in cell.lines if line.strip()]
     more = len(shown) - _MAX_LINES
@@ -219,7 +219,8 @@ def question(cell: WatchedCell, shell: InteractiveShell, runs: int, most_races: 
     )
     return (
         f"To confirm {races}, the code of {cell.name} would run again, for real, up to {times:,} times "
-        f"(twice in its own order, then up to {runs:,} + 1 times for each race):\n\n{text}\n\n"
+        f"(twice in its own order, then up to {runs:,} times steered for each race, and after each run in which values "
+        f"differ once more in its own order):\n\n{text}\n\n"
         f"Each run does all that the cell does: files that it writes are written again, requests are sent again. "
         f"What it prints or shows is not seen. {does}\n"
         "Put back before each run and at the end: tensors that it writes, your variables, what their lists, "

@@ -137,7 +137,7 @@ class Confirmer:
         self._broken: str | None = None
 
     def confirm(self) -> Exploration:
-        """Run it, at most ``2 + (runs + 1) * races`` times; afterwards everything is as it was.
+        """Run it, at most ``2 + 2 * runs * races`` times; afterwards everything is as it was.
 
         Raises:
             ExploreError: It cannot run again.

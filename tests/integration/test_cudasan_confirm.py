@@ -79,7 +79,7 @@ def test_before_anything_runs_it_is_said_what_would(cuda, tmp_path):
     cuda.capsys.readouterr()
     cuda.run(CONFIRM)
     told = cuda.capsys.readouterr().out
-    assert "the code of In[3] would run again, for real, up to 6 times" in told
+    assert "the code of In[3] would run again, for real, up to 8 times" in told
     assert "line 14: prints (print)" in told
     assert "line 14: writes files (open)" in told
     assert "    x.mul_(2)" in told

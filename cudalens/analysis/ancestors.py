@@ -70,6 +70,53 @@ def running_at(rows: Ints, at: Ints, end: Ints, parent: Ints) -> Ints:
     return found
 
 
+def is_within_same(rows: Ints, key: Ints, parent: Ints, depth: Ints) -> Bools:
+    """Whether a row above each of some rows is among them and has the same key. Shape (m,).
+
+    Rows are numbered so that those beneath a row follow it directly: then one lies within another where the other comes
+    before it, and reaches to it.
+
+    Args:
+        rows: Distinct rows, shape (m,).
+        key: The key of each of them, shape (m,).
+        parent: Row of the parent or -1, shape (n,).
+        depth: Number of rows above each row, shape (n,).
+    """
+    place, size = _preorder(parent, depth)
+    order = np.lexsort((place[rows], key))
+    first, last = place[rows[order]], place[rows[order]] + size[rows[order]]
+    opens = np.append(True, key[order][1:] != key[order][:-1])[: len(rows)]
+    # Keys one after the other: what one key reaches never counts for the next.
+    stride = len(parent) + 1
+    base = (np.cumsum(opens) - 1) * stride
+    reach = np.maximum.accumulate(base + last)
+    within = np.zeros(len(rows), bool)
+    within[order[1:]] = (base + first)[1:] < reach[:-1]
+    return within
+
+
+def _preorder(parent: Ints, depth: Ints) -> tuple[Ints, Ints]:
+    """Place of each row in an order in which all rows beneath it follow it directly; and how many those are with it."""
+    n = len(parent)
+    size = np.ones(n, np.int64)
+    rows = np.flatnonzero(parent >= 0)
+    rows = rows[np.argsort(-depth[rows], kind="stable")]
+    for part in np.split(rows, np.flatnonzero(np.diff(depth[rows])) + 1):
+        np.add.at(size, parent[part], size[part])
+    order = np.argsort(parent, kind="stable")
+    before = np.cumsum(size[order]) - size[order]
+    opens = np.append(True, parent[order][1:] != parent[order][:-1])[:n]
+    place = np.empty(n, np.int64)
+    place[order] = before - before[opens][np.cumsum(opens) - 1]
+    place += parent >= 0
+    above = parent.copy()
+    while (going := np.flatnonzero(above >= 0)).size:
+        step = above[going]
+        place[going] += place[step]
+        above[going] = above[step]
+    return place, size
+
+
 def _powers(parent: Ints) -> list[Ints]:
     """The row 1, 2, 4, 8 … generations above each row, -1 where there is none, up to the deepest row's."""
     ups = [parent]

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis.ancestors import is_within_same
 from cudalens.analysis.attribution_keys import inherited, own_keys
 from cudalens.analysis.averages import sums_beneath
 from cudalens.analysis.critical_path_host import host_rows
@@ -112,7 +113,8 @@ class _Sums:
         above = np.where(parent >= 0, key[np.maximum(parent, 0)], -2) if len(key) else key
         begins = np.zeros(len(key), bool)
         begins[self._host] = above[self._host] != key[self._host]
-        outer = begins & ~self._is_inner(begins)
+        outer, rows = begins.copy(), np.flatnonzero(begins)
+        outer[rows] = ~is_within_same(rows, key[rows], parent, events["depth"].to_numpy())
         launched = np.zeros(len(key), np.int64)
         known = self._work.launch >= 0
         np.add.at(launched, self._work.launch[known], length[known])
@@ -124,22 +126,6 @@ class _Sums:
             _sums(self._row_code[at], dur[at], n),
             _sums(self._row_code[at], beneath[self._host][at], n),
         )
-
-    def _is_inner(self, begins: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Rows that begin a key which a row further above has as well."""
-        parent, key = self._parent, self._key
-        head = np.where(begins | (parent < 0), np.arange(len(key)), parent)
-        while (further := head[head]) is not None and (further != head).any():
-            head = further
-        inner = np.zeros(len(key), bool)
-        rows = np.flatnonzero(begins & (parent >= 0))
-        at = head[parent[rows]]
-        while len(rows):
-            same = key[at] == key[rows]
-            inner[rows[same]] = True
-            more = ~same & (parent[at] >= 0)
-            rows, at = rows[more], head[parent[at[more]]]
-        return inner
 
     def _within(self, values: Ints, texts: list[str]) -> Ints:
         """Sums over each module and the modules within it: those whose path continues its own."""

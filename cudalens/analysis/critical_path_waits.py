@@ -196,10 +196,10 @@ def _pairs(
     start = events["ts"].to_numpy()[calls]
     until = start + events["dur"].to_numpy()[calls] + SKEW_NS
     parts = [_copy_pairs(events, works, calls, kind)]
+    may_wait = np.isin(kind, (_DEVICE, _STREAM, _EVENT, _RELEASE))
     for chain in range(len(works.first)):
         stream, device = works.stream[works.first[chain]], works.device[works.first[chain]]
-        asked = (kind == _DEVICE) | (kind == _STREAM) | (kind == _EVENT) | (kind == _RELEASE)
-        asked &= ((told.stream < 0) | (told.stream == stream)) & ((told.device < 0) | (told.device == device))
+        asked = may_wait & ((told.stream < 0) | (told.stream == stream)) & ((told.device < 0) | (told.device == device))
         at = np.flatnonzero(asked)
         work, is_drained = queues.last_before(chain, told.bound[at], until[at])
         # Who waits for a whole stream goes on when it has drained; if it had not, the wait was for another one.
@@ -289,14 +289,14 @@ def _event_edges(events: pd.DataFrame, works: Works, queues: _Queues, kind: NDAr
     called = events["ts"].to_numpy()[launch]
     recorded = record_times(events, rows)
     bound = np.where(recorded >= 0, recorded, called)
-    device = _plain(events, "device", rows)
+    device, awaited, waiting = (_plain(events, name, rows) for name in ("device", "wait_stream", "stream"))
     source, target = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
     for chain, first in enumerate(works.first.tolist()):
         here = device == works.device[first]
-        of_source = np.flatnonzero(here & (_plain(events, "wait_stream", rows) == works.stream[first]))
+        of_source = np.flatnonzero(here & (awaited == works.stream[first]))
         never = np.full(len(of_source), np.iinfo(np.int64).max)
         source[of_source], _ = queues.last_before(chain, bound[of_source], never)
-        of_target = np.flatnonzero(here & (_plain(events, "stream", rows) == works.stream[first]))
+        of_target = np.flatnonzero(here & (waiting == works.stream[first]))
         target[of_target] = queues.first_after(chain, called[of_target])
     both = (source >= 0) & (target >= 0)
     source, target = source[both], target[both]

@@ -7,7 +7,8 @@ for each change between host, streams and threads.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -27,63 +28,65 @@ PIECES: Final = (*KINDS, "host", "untraced host", "launch delay", "stream gap", 
 """Kinds of pieces by their number; the first three are device work."""
 
 
-class _Run(NamedTuple):
-    """Part of the path: stretches of a thread (first = thread), or works first to last of a stream."""
-
-    is_host: bool
-    first: int
-    last: int
-    begin: int
-    end: int
-
-
-class _Edge(NamedTuple):
-    kind: int
-    row: int
-    begin: int
-    end: int
+_HostRun = tuple[int, int, int]
+"""Part of the path on a thread: its number, begin, end."""
+_DeviceRun = tuple[int, int, int]
+"""Part of the path on a stream: works first to last, end."""
+_Edge = tuple[int, int, int, int]
+"""Part of the path between those: kind, row, begin, end."""
 
 
 def path_frame(trace: Trace, graph: Graph) -> pd.DataFrame:
     """The critical path's pieces in order of time, columns as in `cudalens.analysis.CriticalPath.frame`."""
-    runs, edges = _walk(graph)
-    parts = [_host_pieces(graph, [run for run in runs if run.is_host])]
-    parts.append(_device_pieces(graph, [run for run in runs if not run.is_host]))
-    parts.append(tuple(np.array(part, np.int64) for part in zip(*edges, strict=True)) if edges else _nothing())
+    walker = _walk(graph)
+    parts = [_host_pieces(graph, walker.host_runs), _device_pieces(graph, walker.device_runs)]
+    parts.append(_columns(walker.edges, 4))
     kind, row, begin, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     some = np.flatnonzero(end > begin)
     order = some[np.argsort(begin[some], kind="stable")]
     return _framed(trace, kind[order], row[order], begin[order], end[order])
 
 
-def _nothing() -> tuple[Ints, ...]:
-    return tuple(np.empty(0, np.int64) for _ in _Edge._fields)
+def _columns(rows: Sequence[tuple[int, ...]], num: int) -> tuple[Ints, ...]:
+    return tuple(np.array(rows, np.int64).reshape(-1, num).T)
 
 
-def _walk(graph: Graph) -> tuple[list[_Run], list[_Edge]]:
+def _walk(graph: Graph) -> _Walker:
     walker = _Walker(graph)
     is_host, where, time = walker.last()
     while where >= 0:
         step = walker.back_on_host if is_host else walker.back_on_device
         is_host, where, time = step(where, time)
-    return walker.runs, walker.edges
+    return walker
 
 
 class _Walker:
-    """Goes back from cause to cause; a place is (is it a host thread, which thread or work, when)."""
+    """Goes back from cause to cause; a place is (is it a host thread, which thread or work, when).
+
+    A path may turn some hundred thousand times, each time to a few numbers of arrays: views of memory give them as
+    plain integers, several times as fast as arrays do.
+    """
 
     def __init__(self, graph: Graph) -> None:
-        self.runs: list[_Run] = []
+        self.host_runs: list[_HostRun] = []
+        self.device_runs: list[_DeviceRun] = []
         self.edges: list[_Edge] = []
         self._graph = graph
-        arrivals = graph.arrivals
+        arrivals, causes, works = graph.arrivals, graph.causes, graph.works
+        self._arrival_source, self._arrival_row = memoryview(arrivals.source), memoryview(arrivals.row)
+        self._cause_time, self._cause_work = memoryview(causes.time), memoryview(causes.work)
+        self._cause_thread, self._thread_of_row = memoryview(causes.thread), memoryview(graph.host.of_row)
+        self._start, self._end, self._row = memoryview(works.start), memoryview(works.end), memoryview(works.row)
+        self._issued, self._launch = memoryview(works.issued), memoryview(works.launch)
+        self._binding, self._bound_by = memoryview(graph.binding), memoryview(graph.bound_by)
+        self._event_source = memoryview(graph.edges.source)
         waited = np.flatnonzero(arrivals.source >= 0)
         self._waits: dict[int, tuple[list[int], list[int]]] = {}
         for thread in np.unique(arrivals.thread[waited]).tolist():
             at = waited[arrivals.thread[waited] == thread]
             self._waits[thread] = (arrivals.time[at].tolist(), at.tolist())
         changes = np.where(graph.binding != STREAM, np.arange(len(graph.works)), -1)
-        self._head = np.maximum.accumulate(changes) if len(changes) else changes
+        self._head = memoryview(np.maximum.accumulate(changes) if len(changes) else changes)
 
     def last(self) -> tuple[bool, int, int]:
         """What ends last of all; a host thread before device work."""
@@ -101,30 +104,29 @@ class _Walker:
         graph = self._graph
         if at < 0:
             begin = int(graph.host.start[graph.host.first[thread]])
-            self.runs.append(_Run(True, thread, thread, begin, time))
-            self.edges.append(_Edge(UNKNOWN, -1, graph.window.begin, begin))
+            self.host_runs.append((thread, begin, time))
+            self.edges.append((UNKNOWN, -1, graph.window.begin, begin))
             return False, -1, 0
-        self.runs.append(_Run(True, thread, thread, times[at], time))
-        cause, row = int(graph.arrivals.source[arrivals[at]]), int(graph.arrivals.row[arrivals[at]])
-        since, work = int(graph.causes.time[cause]), int(graph.causes.work[cause])
-        self.edges.append(_Edge(SYNC if work >= 0 else HANDOVER, row, since, times[at]))
-        return (False, work, since) if work >= 0 else (True, int(graph.causes.thread[cause]), since)
+        self.host_runs.append((thread, times[at], time))
+        cause, row = self._arrival_source[arrivals[at]], self._arrival_row[arrivals[at]]
+        since, work = self._cause_time[cause], self._cause_work[cause]
+        self.edges.append((SYNC if work >= 0 else HANDOVER, row, since, times[at]))
+        return (False, work, since) if work >= 0 else (True, self._cause_thread[cause], since)
 
     def back_on_device(self, work: int, time: int) -> tuple[bool, int, int]:
         """To what the first of the works that wait for nothing but each other waited for."""
-        graph, works = self._graph, self._graph.works
-        head = int(self._head[work])
-        start, row = int(works.start[head]), int(works.row[head])
-        self.runs.append(_Run(False, head, work, start, time))
-        if graph.binding[head] == LAUNCH:
-            issued = int(works.issued[head])
-            self.edges.append(_Edge(LAUNCHING, row, issued, start))
-            return True, int(graph.host.of_row[works.launch[head]]), issued
-        if graph.binding[head] == EVENT:
-            source = int(graph.edges.source[graph.bound_by[head]])
-            self.edges.append(_Edge(WAIT, row, int(works.end[source]), start))
-            return False, source, int(works.end[source])
-        self.edges.append(_Edge(UNKNOWN, row, graph.window.begin, start))
+        head = self._head[work]
+        start, row, binding = self._start[head], self._row[head], self._binding[head]
+        self.device_runs.append((head, work, time))
+        if binding == LAUNCH:
+            issued = self._issued[head]
+            self.edges.append((LAUNCHING, row, issued, start))
+            return True, self._thread_of_row[self._launch[head]], issued
+        if binding == EVENT:
+            source = self._event_source[self._bound_by[head]]
+            self.edges.append((WAIT, row, self._end[source], start))
+            return False, source, self._end[source]
+        self.edges.append((UNKNOWN, row, self._graph.window.begin, start))
         return False, -1, 0
 
 
@@ -135,12 +137,11 @@ def _ranges(first: Ints, count: Ints) -> tuple[Ints, Ints]:
     return first[of] + within, of
 
 
-def _host_pieces(graph: Graph, runs: list[_Run]) -> tuple[Ints, ...]:
-    runs = [run for run in runs if run.end > run.begin]
-    if not runs:
-        return _nothing()
+def _host_pieces(graph: Graph, runs: Sequence[_HostRun]) -> tuple[Ints, ...]:
+    thread, begin, end = _columns([run for run in runs if run[2] > run[1]], 3)
+    if not len(thread):
+        return _columns([], 4)
     host = graph.host
-    _, thread, _, begin, end = (np.array(part, np.int64) for part in zip(*runs, strict=True))
     first, last = host.at(thread, begin), host.at(thread, end - 1)
     stretch, of = _ranges(first, last - first + 1)
     owner = host.owner[stretch]
@@ -148,12 +149,12 @@ def _host_pieces(graph: Graph, runs: list[_Run]) -> tuple[Ints, ...]:
     return kind, owner, np.maximum(host.start[stretch], begin[of]), np.minimum(host.end[stretch], end[of])
 
 
-def _device_pieces(graph: Graph, runs: list[_Run]) -> tuple[Ints, ...]:
+def _device_pieces(graph: Graph, runs: Sequence[_DeviceRun]) -> tuple[Ints, ...]:
     """Works of each run, up to the start of the next where they overlap, and the gaps between them."""
     if not runs:
-        return _nothing()
+        return _columns([], 4)
     works = graph.works
-    _, first, last, _, until = (np.array(part, np.int64) for part in zip(*runs, strict=True))
+    first, last, until = _columns(runs, 3)
     at, of = _ranges(first, last - first + 1)
     is_last = at == last[of]
     following = np.where(is_last, until[of], works.start[np.minimum(at + 1, len(works) - 1)])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -86,7 +86,7 @@ def kernel_sequences(
         raise ValueError(f"length={length!r} must be a number of kernels from 2, or the least and the largest of them")
     work = in_step(trace, device_work(trace), step)
     row, keys = _in_rows(trace, taken(work, work.kind != MEMORY), max_gap_ns)
-    grams = list(_grams(row, low, high))
+    grams = list(_grams(row, low, high, max(min_count, 1)))
     occurrences = {width: _Occurrences.of(of, width, min_count) for width, of in grams}
     found = pd.concat([_costs(row, one, width, min_count) for width, one in occurrences.items()])
     found = found.sort_values(["total_ns", "length"], ascending=False, kind="stable")
@@ -105,7 +105,7 @@ def _in_rows(trace: Trace, work: Work, max_gap_ns: int) -> tuple[_Row, pd.DataFr
 
 
 class _Grams(NamedTuple):
-    """The sequences of one length: a number at each place, -1 where none begins, and what is around it.
+    """The common sequences of one length: a number at each place, -1 where none begins, and what is around it.
 
     Attributes:
         ids: Number of the sequence that begins at each place, shape (n,).
@@ -116,25 +116,29 @@ class _Grams(NamedTuple):
     is_maximal: Bools
 
 
-def _grams(row: _Row, low: int, high: int) -> Any:
+def _grams(row: _Row, low: int, high: int, min_count: int) -> Iterator[tuple[int, _Grams]]:
     """Sequences of each length from `low` to `high`: two are equal where their heads and their last names are."""
-    ids = pd.factorize(row.lane * (int(row.name.max(initial=0)) + 1) + row.name)[0].astype(np.int64)
-    names = ids
-    for width in range(2, high + 1):
-        ids = _longer(ids, names, row.run, width)
+    names = pd.factorize(row.lane * (int(row.name.max(initial=0)) + 1) + row.name)[0].astype(np.int64)
+    ids = _longer(names, names, row.run, SHORTEST, min_count)
+    for width in range(SHORTEST, high + 1):
+        more = np.full(len(ids), -1) if width == high else _longer(ids, names, row.run, width + 1, min_count)
         if width >= low:
-            more = _longer(ids, names, row.run, width + 1) if width < high else np.full(len(ids), -1)
             yield width, _Grams(ids, _is_maximal(ids, more))
+        ids = more
 
 
-def _longer(ids: Ints, names: Ints, run: Ints, width: int) -> Ints:
-    """Numbers of the sequences of `width`, from those that are one shorter."""
+def _longer(ids: Ints, names: Ints, run: Ints, width: int, min_count: int) -> Ints:
+    """Numbers of the sequences of `width`, from those that are one shorter.
+
+    A rare sequence is left out, and with it all longer ones that hold it: they are no less rare.
+    """
     longer = np.full(len(ids), -1, np.int64)
     inside = len(ids) - width + 1
     if inside > 0:
-        place = np.flatnonzero(run[:inside] == run[width - 1 :])
-        key = ids[place] * (int(names.max()) + 1) + names[place + width - 1]
-        longer[place] = pd.factorize(key)[0]
+        place = np.flatnonzero((run[:inside] == run[width - 1 :]) & (ids[:inside] >= 0) & (ids[1 : inside + 1] >= 0))
+        found, distinct = pd.factorize(ids[place] * (int(names.max()) + 1) + names[place + width - 1])
+        is_common = np.bincount(found, minlength=len(distinct)) >= min_count
+        longer[place] = np.where(is_common, np.cumsum(is_common) - 1, -1)[found]
     return longer
 
 

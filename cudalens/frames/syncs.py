@@ -117,7 +117,7 @@ class _Tree:
     def __init__(self, events: pd.DataFrame) -> None:
         self.events = events
         self.start = events["ts"].to_numpy()
-        self.end = self.start + events["dur"].to_numpy()
+        self.dur = events["dur"].to_numpy()
         self.parent, self._stack = filled(events["parent"]), filled(events["stack"])
         self.names = Names(events["name"])
         cat = events["cat"].array
@@ -155,7 +155,7 @@ class _Tree:
 
     def last_of_the_program(self) -> int:
         """When its last operator or range ended; the smallest int64 where there was none."""
-        ends = self.end[self._is_user]
+        ends = self.start[self._is_user] + self.dur[self._is_user]
         return int(ends.max()) if len(ends) else int(np.iinfo(np.int64).min)
 
 
@@ -199,7 +199,7 @@ class _Rows:
 
     def of_wait(self, wait: Wait, seen: int) -> dict[str, Any]:
         """The row of a wait that the runtime calls tell of, and of what was seen of it."""
-        row = max(wait.rows, key=lambda call: int(self._tree.end[call] - self._tree.start[call]))
+        row = max(wait.rows, key=lambda call: int(self._tree.dur[call]))
         sighting = self._seen[seen] if seen >= 0 else {}
         ops, python = self._tree.ops(wait.rows[0]), self._tree.python(wait.rows[0])
         calls = tuple(self._tree.names[call] for call in wait.rows)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import host, trace_of
 
-from cudalens.analysis.ancestors import nearest, nearest_of, running_at
+from cudalens.analysis.ancestors import is_within_same, nearest, nearest_of, running_at
 from cudalens.analysis.idle_host import Host
 
 
@@ -14,6 +14,11 @@ def climbed(row, parent, is_found):
     while row >= 0 and not is_found(row):
         row = parent[row]
     return row
+
+
+def above_all(row, parent):
+    while (row := int(parent[row])) >= 0:
+        yield row
 
 
 @st.composite
@@ -49,6 +54,18 @@ def test_the_row_that_still_runs(tree, time):
     rows = np.array([-1, *range(len(parent))], np.int64)
     found = running_at(rows, np.full(len(rows), time), end, parent)
     assert found.tolist() == [-1, *(climbed(row, parent, lambda at: end[at] > time) for row in range(len(parent)))]
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees(), st.randoms(use_true_random=False), st.integers(1, 4))
+def test_rows_within_others_of_their_key(tree, random, num_keys):
+    parent, _ = tree
+    depth = np.array([len(list(above_all(row, parent))) for row in range(len(parent))], np.int64)
+    rows = np.array(random.sample(range(len(parent)), random.randint(0, len(parent))), np.int64)
+    key = np.array([random.randrange(num_keys) for _ in rows], np.int64)
+    keyed = dict(zip(rows.tolist(), key.tolist(), strict=True))
+    expected = [any(keyed.get(up) == keyed[row] for up in above_all(row, parent)) for row in keyed]
+    assert is_within_same(rows, key, parent, depth).tolist() == expected
 
 
 @settings(max_examples=60, deadline=None)

@@ -73,20 +73,20 @@ class _Walker:
         self.edges: list[_Edge] = []
         self._graph = graph
         arrivals, causes, works = graph.arrivals, graph.causes, graph.works
-        self._arrival_source, self._arrival_row = memoryview(arrivals.source), memoryview(arrivals.row)
-        self._cause_time, self._cause_work = memoryview(causes.time), memoryview(causes.work)
-        self._cause_thread, self._thread_of_row = memoryview(causes.thread), memoryview(graph.host.of_row)
-        self._start, self._end, self._row = memoryview(works.start), memoryview(works.end), memoryview(works.row)
-        self._issued, self._launch = memoryview(works.issued), memoryview(works.launch)
-        self._binding, self._bound_by = memoryview(graph.binding), memoryview(graph.bound_by)
-        self._event_source = memoryview(graph.edges.source)
+        self._arrival_source, self._arrival_row = arrivals.source.data, arrivals.row.data
+        self._cause_time, self._cause_work = causes.time.data, causes.work.data
+        self._cause_thread, self._thread_of_row = causes.thread.data, graph.host.of_row.data
+        self._start, self._end, self._row = works.start.data, works.end.data, works.row.data
+        self._issued, self._launch = works.issued.data, works.launch.data
+        self._binding, self._bound_by = graph.binding.data, graph.bound_by.data
+        self._event_source = graph.edges.source.data
         waited = np.flatnonzero(arrivals.source >= 0)
         self._waits: dict[int, tuple[list[int], list[int]]] = {}
         for thread in np.unique(arrivals.thread[waited]).tolist():
             at = waited[arrivals.thread[waited] == thread]
             self._waits[thread] = (arrivals.time[at].tolist(), at.tolist())
         changes = np.where(graph.binding != STREAM, np.arange(len(graph.works)), -1)
-        self._head = memoryview(np.maximum.accumulate(changes) if len(changes) else changes)
+        self._head = (np.maximum.accumulate(changes) if len(changes) else changes).data
 
     def last(self) -> tuple[bool, int, int]:
         """What ends last of all; a host thread before device work."""

@@ -54,10 +54,30 @@ def _named(
 
 
 def _module_keys(events: pd.DataFrame) -> tuple[Ints, list[str]]:
-    """The ``module`` column; where nothing stands there, the chain of ``nn.Module`` calls around a row."""
+    """The ``module`` column; the chain of calls around it for ``nn.Module`` calls without one, as files have them."""
     column = events["module"].array
-    if (column.codes >= 0).any():
-        return column.codes.astype(np.int64), column.categories.tolist()
+    codes, texts = column.codes.astype(np.int64), [str(text) for text in column.categories.tolist()]
+    rows = unnamed_modules(events)
+    if not len(rows):
+        return codes, texts
+    chain, paths = _module_chains(events)
+    known = {text: number for number, text in enumerate(texts)}
+    of_path = np.array([known.setdefault(path, len(known)) for path in paths], np.int64)
+    codes[rows] = of_path[chain[rows]]
+    return codes, list(known)
+
+
+def unnamed_modules(events: pd.DataFrame) -> Ints:
+    """Rows of calls of nn.Modules that have no ``module`` of their own: a file has it of operators alone, or of none."""
+    is_module = np.array([name.startswith(MODULE_PREFIX) for name in events["name"].cat.categories] + [False], bool)
+    if not is_module.any():
+        return np.empty(0, np.int64)
+    calls = is_module[events["name"].array.codes] & is_category(events["cat"].array, ("python_function",))
+    return np.flatnonzero(calls & (events["module"].array.codes < 0))
+
+
+def _module_chains(events: pd.DataFrame) -> tuple[Ints, list[str]]:
+    """For each call of an nn.Module the modules around it and itself, between dots; -1 for other rows."""
     parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
     texts = [
         name.removeprefix(MODULE_PREFIX) if name.startswith(MODULE_PREFIX) else None

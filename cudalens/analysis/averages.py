@@ -94,11 +94,14 @@ def total_average(trace: Trace, /) -> pd.DataFrame:
     Returns:
         One row: ``name`` ("Total"), ``count`` (host and device rows, folded ones left out), ``total_ns`` (durations of
         host rows, those of enclosed rows included: what torch calls cpu_time_total), ``self_ns`` (their self times),
-        ``device_ns`` (durations of device rows), ``flops`` and ``num_bytes`` (sums; missing where nothing is known).
+        ``device_ns`` (durations of device rows), ``flops`` and ``num_bytes`` (sums; missing where nothing is known), and
+        the memory columns of `key_averages`, likewise summed (what a row and the row around it allocated counts twice,
+        as torch has it; the ``self_`` ones count it once).
     """
     averages = key_averages(trace)
     host = ~averages["is_device"].to_numpy()
-    sums = averages[["flops", "num_bytes"]].sum(min_count=1)
+    summed = ("flops", "num_bytes", *MEMORY_COLUMNS)
+    sums = averages[list(summed)].sum(min_count=1)
     return pd.DataFrame(
         {
             "name": categorical(np.zeros(1, np.int32), ["Total"]),
@@ -106,8 +109,7 @@ def total_average(trace: Trace, /) -> pd.DataFrame:
             "total_ns": [int(averages["total_ns"][host].sum())],
             "self_ns": [int(averages["self_ns"][host].sum())],
             "device_ns": [int(averages["total_ns"][~host].sum())],
-            "flops": pd.array([sums["flops"]], dtype="Int64"),
-            "num_bytes": pd.array([sums["num_bytes"]], dtype="Int64"),
+            **{column: pd.array([sums[column]], dtype="Int64") for column in summed},
         }
     )
 

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis.attribution_keys import inherited, own_keys, unnamed_modules
 from cudalens.analysis.averages_stacks import Stacks
 from cudalens.frames.build import STEP_PREFIX, categorical
 
@@ -74,6 +75,8 @@ def codes_of(trace: Trace, key: str, stacks: Callable[[], Stacks]) -> tuple[Ints
         return _texts(*stacks().innermost(int(match[1])))
     if key == "cell_line":
         return _texts(*stacks().places())
+    if key == "module" and len(unnamed_modules(trace.events)):
+        return _texts(*_modules_around(trace))
     return COLUMNS[key](trace.events)
 
 
@@ -86,6 +89,20 @@ def step_names(names: pd.Categorical) -> tuple[Ints, list[str]]:
 
 def _texts(codes: Ints, texts: list[str]) -> tuple[Ints, Values]:
     return codes, lambda rows: categorical(codes[rows], texts)
+
+
+def _modules_around(trace: Trace) -> tuple[Ints, list[str]]:
+    """The module of each row, of device work that of its launch, where calls of modules tell more than the column."""
+    events = trace.events
+    parent, forward, launch = (_plain(events[link].array) for link in ("parent", "forward", "launch"))
+    key, texts = own_keys(trace, "module")
+    key = inherited(key, parent, forward)
+    return np.where(launch >= 0, key[launch], key), texts
+
+
+def _plain(values: Any) -> Ints:
+    plain: Ints = values.to_numpy(dtype=np.int64, na_value=-1)
+    return plain
 
 
 def _by_name(events: pd.DataFrame) -> tuple[Ints, Values]:

@@ -74,9 +74,10 @@ def python_columns(
 ) -> dict[str, pd.DataFrame]:
     """Fill in the ``stack`` and ``module`` columns of `events` from its rows of Python functions.
 
-    A backward function and all beneath it get the stack and the modules of the forward op that it belongs to (same
-    sequence number, on the thread that the backward function names); device work gets those of the call that launched
-    it.
+    A backward function and all beneath it get the modules of their forward operator, and the stack of the first
+    operator with its sequence number on the thread that it names: that is what torch.profiler gives it, and now and
+    then an operator before the forward one, without a gradient, has that number as well. Device work gets those of the
+    call that launched it.
 
     Args:
         events: The complete events frame; its two columns are replaced.
@@ -91,15 +92,18 @@ def python_columns(
     parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
     depth, names = events["depth"].to_numpy(), events["name"].array
     is_python = is_category(events["cat"].array, ("python_function",))
-    source = _source_rows(events, parent, depth, thread_numbers)
+    backward, above = _backward_rows(events, parent, depth)
     if options.modules:
         of_module = np.append([name.startswith(MODULE_PREFIX) for name in names.categories], False)
         marked = is_python & of_module.astype(bool)[names.codes]
         chains = Chains(parent, depth, marked, names.codes.astype(np.int64))
+        forward = events["forward"].to_numpy(dtype=np.int64, na_value=-1)[above]
+        source = _source_rows(events, backward, forward)
         events["module"] = _paths(chains, _from(source, chains.of_row), names.categories)
     if not options.stacks:
         return {}
     chains = Chains(parent, depth, is_python, names.codes.astype(np.int64))
+    source = _source_rows(events, backward, _first_of_sequence(events, backward, above, thread_numbers))
     # A Python function's own stack is its place in the tree.
     of_row = np.where(is_python, -1, _from(source, chains.of_row))
     events["stack"], stacks = _stacks(chains, of_row, names.categories)
@@ -111,18 +115,33 @@ def _from(source: Ints, chain: Ints) -> Ints:
     return found
 
 
-def _source_rows(events: pd.DataFrame, parent: Ints, depth: NDArray[np.int32], thread_numbers: dict[int, int]) -> Ints:
-    """The row whose ancestors speak for each row: itself, the forward op of a backward one, the launch of device work.
+def _backward_rows(events: pd.DataFrame, parent: Ints, depth: NDArray[np.int32]) -> tuple[Bools, Ints]:
+    """Which rows are part of a backward pass, shape (n,), and the backward function of each of these."""
+    forward_thread = events["fwd_tid"].to_numpy(dtype=np.int64, na_value=-1)
+    nearest = Chains(parent, depth, forward_thread >= 0, np.arange(len(events), dtype=np.int64))
+    backward = nearest.of_row >= 0
+    return backward, np.array(nearest.label, np.int64)[nearest.of_row[backward]]
+
+
+def _source_rows(events: pd.DataFrame, backward: Bools, of_backward: Ints) -> Ints:
+    """The row whose ancestors speak for each row: itself, `of_backward` for backward ones, the launch of device work.
 
     -1 where there should be another row and none was recorded.
     """
+    source: Ints = np.arange(len(events), dtype=np.int64)
+    source[backward] = of_backward
+    launch = events["launch"].to_numpy(dtype=np.int64, na_value=-1)
+    source[launch >= 0] = source[launch[launch >= 0]]
+    return source
+
+
+def _first_of_sequence(events: pd.DataFrame, backward: Bools, above: Ints, thread_numbers: dict[int, int]) -> Ints:
+    """The first row outside of backward passes with the sequence number of each of the functions `above`, -1 for none.
+
+    On the thread that the function names; `thread_numbers` has torch's number of each thread by tid.
+    """
     forward_thread = events["fwd_tid"].to_numpy(dtype=np.int64, na_value=-1)
     sequence = events["sequence_nr"].to_numpy(dtype=np.int64, na_value=-1)
-    n = len(events)
-    nearest = Chains(parent, depth, forward_thread >= 0, np.arange(n, dtype=np.int64))
-    backward = nearest.of_row >= 0
-    source: Ints = np.arange(n, dtype=np.int64)
-    above = np.array(nearest.label, np.int64)[nearest.of_row[backward]] if backward.any() else source[:0]
     candidates = np.flatnonzero(~backward & (sequence >= 0))
     tid = events["tid"].to_numpy(dtype=np.int64, na_value=-1)[candidates]
     number = pd.Series(tid).map(thread_numbers).fillna(-1).to_numpy(dtype=np.int64)
@@ -130,10 +149,7 @@ def _source_rows(events: pd.DataFrame, parent: Ints, depth: NDArray[np.int32], t
     for key, row in zip(zip(sequence[candidates].tolist(), number.tolist(), strict=True), candidates, strict=True):
         first.setdefault(key, int(row))
     wanted = zip(sequence[above].tolist(), forward_thread[above].tolist(), strict=True)
-    source[backward] = np.array([first.get(key, -1) for key in wanted], np.int64)
-    launch = events["launch"].to_numpy(dtype=np.int64, na_value=-1)
-    source[launch >= 0] = source[launch[launch >= 0]]
-    return source
+    return np.array([first.get(key, -1) for key in wanted], np.int64)
 
 
 def _paths(chains: Chains, of_row: Ints, categories: pd.Index) -> pd.Categorical:

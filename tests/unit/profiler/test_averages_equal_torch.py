@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from programs import asynchronous, mlp_training, nested_same_name, recorded, threaded_autograd, transformer_step
 from torch.profiler import record_function
 
-from cudalens.analysis import key_averages, total_average
+import cudalens
+from cudalens.analysis import attribution, key_averages, total_average
 from cudalens.frames import RunInfo, Trace
 from cudalens.profiler import ProfilerOptions
 
@@ -202,6 +203,32 @@ def test_memory_of_one_thread_equals_torchs(program):
     }
     assert found == expected
     assert any(total for total, _ in found.values())
+    total, torchs_total = total_average(trace).iloc[0], peer.total_average()
+    in_rows = sum(row.cpu_memory_usage for row in peer.key_averages() if row.key != "[memory]")
+    assert total["host_memory_bytes"] == in_rows
+    freed_outside = sum(row.self_cpu_memory_usage for row in peer.key_averages() if row.key == "[memory]")
+    assert total["self_host_memory_bytes"] == torchs_total.self_cpu_memory_usage - freed_outside
+    assert total["device_memory_bytes"] == 0
+    assert pd.isna(total_average(run(program, options())[0]).iloc[0]["host_memory_bytes"])
+
+
+def by_module(trace):
+    return trace.key_averages(by=["name", "module"]).astype(object).fillna("-").values.tolist()
+
+
+def test_modules_are_the_same_in_the_run_and_in_its_files(tmp_path):
+    """Files name modules on operators (ours), or as calls of Python alone (torch's export)."""
+    trace, _ = run(mlp_training, options())
+    live = trace.key_averages(by=["module"]).set_index("module")["self_ns"]
+    assert live.index.notna().sum() > 1
+    ours_again = cudalens.load(trace.to_chrome(tmp_path / "ours.json"))
+    assert by_module(ours_again) == by_module(trace)
+    assert attribution(ours_again, by="module").equals(attribution(trace, by="module"))
+    bare = ours_again.events.assign(
+        module=pd.Categorical([None] * len(trace)), stack=pd.array([None] * len(trace), "Int64")
+    )
+    torchs_like = ours_again.replace(events=bare.astype({"module": pd.CategoricalDtype(pd.Index([], dtype="str"))}))
+    assert torchs_like.key_averages(by=["module"]).set_index("module")["self_ns"].to_dict() == live.to_dict()
 
 
 def test_lines_are_called_as_the_notebook_calls_its_cells():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields
@@ -109,11 +111,22 @@ class HistoryFile:
         """See that it can be used.
 
         Raises:
-            HistoryError: Its folder is missing, it is locked, broken, or something else's.
+            HistoryError: Its folder is missing or cannot be written, it is locked, broken, or something else's.
         """
-        if not self.path.parent.is_dir():
-            raise HistoryError(f"{self.path}: there is no folder {str(self.path.parent)!r}; make it first.")
+        folder = self.path.parent
+        if not folder.is_dir():
+            raise HistoryError(f"{self.path}: there is no folder {str(folder)!r}; make it first.")
+        if self.path.is_dir():
+            raise HistoryError(f"{self.path}: a folder; give the name of a file in it.")
         self.last(1)
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            raise HistoryError(f"{self.path}: it may be read only; runs could not be kept. Give another name.")
+        try:
+            with tempfile.TemporaryFile(dir=folder):  # SQLite keeps a journal beside the file while it writes
+                pass
+        except OSError as error:
+            reason = error.strerror or error
+            raise HistoryError(f"{self.path}: nothing can be written to its folder ({reason}).") from None
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

@@ -68,7 +68,7 @@ def _module_keys(events: pd.DataFrame) -> tuple[Ints, list[str]]:
 
 
 def unnamed_modules(events: pd.DataFrame) -> Ints:
-    """Rows of calls of nn.Modules that have no ``module`` of their own: a file has it of operators alone, or of none."""
+    """Rows of calls of nn.Modules without a ``module`` of their own: files have it of operators alone, or of none."""
     is_module = np.array([name.startswith(MODULE_PREFIX) for name in events["name"].cat.categories] + [False], bool)
     if not is_module.any():
         return np.empty(0, np.int64)

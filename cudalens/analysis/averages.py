@@ -94,9 +94,9 @@ def total_average(trace: Trace, /) -> pd.DataFrame:
     Returns:
         One row: ``name`` ("Total"), ``count`` (host and device rows, folded ones left out), ``total_ns`` (durations of
         host rows, those of enclosed rows included: what torch calls cpu_time_total), ``self_ns`` (their self times),
-        ``device_ns`` (durations of device rows), ``flops`` and ``num_bytes`` (sums; missing where nothing is known), and
-        the memory columns of `key_averages`, likewise summed (what a row and the row around it allocated counts twice,
-        as torch has it; the ``self_`` ones count it once).
+        ``device_ns`` (durations of device rows), ``flops`` and ``num_bytes`` (sums; missing where nothing is known),
+        and the memory columns of `key_averages`, summed likewise: what a row allocated counts for the rows around it,
+        too, as torch has it, but for the ``self_`` ones.
     """
     averages = key_averages(trace)
     host = ~averages["is_device"].to_numpy()

@@ -1,6 +1,7 @@
 """Past runs: what is kept, what a new run is compared with, and files that cannot be used."""
 
 import sqlite3
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -186,6 +187,19 @@ def test_a_locked_file_is_a_warning(tmp_path, monkeypatch):
     finally:
         other.close()
     assert len(HistoryFile(path).last(10)) == 1
+
+
+def test_a_folder_in_place_of_a_file(tmp_path):
+    with pytest.raises(HistoryError, match="a folder; give the name of a file in it"):
+        history.on(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no folder that nobody can write to")
+def test_a_folder_that_cannot_be_written_is_told_at_once():
+    """Not with the first run: by then the user relies on it."""
+    with pytest.raises(HistoryError, match=r"nothing can be written to its folder \(.+\)"):
+        history.on("/proc/history.sqlite")
+    assert history.where() is None
 
 
 def test_a_folder_that_is_missing(tmp_path):

@@ -38,7 +38,7 @@ def optimizer(scene: Scene) -> Iterator[Finding]:
         return
     if len(scene.work.rows):
         number, times = _device_spans(scene, steps)
-        what_is, side = "kernel", "of GPU time"
+        what_is, side = "kernel", "from the first to the last"
     else:
         ops = scene.matching(r"^aten::", ("cpu_op",))
         ops = ops[np.isin(scene.parent[ops], steps)]

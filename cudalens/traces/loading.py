@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.frames.garbage import no_garbage_collection
+from cudalens.traces.foreign import hint_for, kind_of_file, refuse_other_archives
 from cudalens.traces.kineto import read_chrome
 from cudalens.traces.snapshots import PICKLE_MAGIC, read_snapshot
 from cudalens.traces.source import GZIP_MAGIC
@@ -23,28 +24,6 @@ _READABLE: Final = (
     "a saved Trace (.cudalens), Chrome trace JSON (torch.profiler's export), plain or gzip, an SQLite file of nsys "
     "(nsys export --type sqlite) or nvprof, or a memory snapshot (torch.cuda.memory._dump_snapshot)"
 )
-_OTHERS: Final = (
-    (b"\x28\xb5\x2f\xfd", "zstd-compressed data"),
-    (b"BZh", "bzip2-compressed data"),
-    (b"\xfd7zXZ\0", "xz-compressed data"),
-    (b"\x04\x22\x4d\x18", "lz4-compressed data"),
-    (b"\x7fELF", "a program (ELF)"),
-    (b"PAR1", "a Parquet file"),
-    (b"\xff\xfe", "UTF-16 text"),
-    (b"\xfe\xff", "UTF-16 text"),
-    (b"<", "HTML or XML"),
-    (b"NVR\0", "a report of Nsight Compute (.ncu-rep)"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-    (b"ARROW1", "an Arrow file"),
-    (b"\x0a", "a Perfetto protocol buffer trace, perhaps"),
-)
-_HINTS: Final = {
-    "Nsight Compute": "It tells of single kernels, not of a run: record one with nsys or torch.profiler.",
-    "Perfetto": "Convert it: traceconv json FILE out.json (https://perfetto.dev/docs/quickstart/traceconv).",
-    "HDF5": "If nsys wrote it, export the report again: nsys export --type sqlite REPORT.",
-    "Arrow": "If nsys wrote it, export the report again: nsys export --type sqlite REPORT.",
-    "Parquet": "If nsys wrote it, export the report again: nsys export --type sqlite REPORT.",
-}
 _REPORTS: Final = (".nsys-rep", ".qdrep", ".qdstrm")
 """Names of nsys's own reports, whose format is not public."""
 
@@ -73,6 +52,7 @@ def load(path: str | os.PathLike[str]) -> Trace:
             head = file.read(_HEAD)
             file.seek(0)
             if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+                refuse_other_archives(path, _READABLE)
                 return Trace.load(path)
             if head.startswith(PICKLE_MAGIC):
                 with no_garbage_collection():
@@ -90,18 +70,18 @@ def load(path: str | os.PathLike[str]) -> Trace:
 
 def _refuse_foreign(path: Path, head: bytes) -> None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
-    if head.startswith(GZIP_MAGIC) or text[:1] in (b"{", b"["):
+    what = kind_of_file(head)
+    if head.startswith(GZIP_MAGIC) or (what is None and text[:1] in (b"{", b"[")):
         return
     if not text and len(head) < _HEAD:
         raise TraceFormatError(path, position="byte 0", found="an empty file", expected=_READABLE)
     if not text:
         return  # space alone so far: the reader will see
-    what = next((what for magic, what in _OTHERS if head.startswith(magic)), f"data that begin with {head[:16]!r}")
+    what = what or f"data that begin with {head[:16]!r}"
     if is_report := path.name.lower().endswith(_REPORTS):
         what = f"a report of nsys that was not exported ({path.suffix})"
     hint = f"Export it: nsys export --type sqlite {path.name}" if is_report else None
-    hint = hint or next((hint for word, hint in _HINTS.items() if word in what), None)
-    raise TraceFormatError(path, position="byte 0", found=what, expected=_READABLE, hint=hint)
+    raise TraceFormatError(path, position="byte 0", found=what, expected=_READABLE, hint=hint or hint_for(what))
 
 
 @contextmanager

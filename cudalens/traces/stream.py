@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from cudalens.errors import TraceFormatError
+from cudalens.traces.foreign import hint_for, kind_of_file
 from cudalens.traces.problems import Problems
 from cudalens.traces.records import NOT_FINITE, SYNTAX_ERRORS, Batch, RecordDecoder
 from cudalens.traces.source import Source
@@ -79,8 +80,16 @@ class EventStream:
         elif self._buffer.startswith(b"{"):
             self._find_events()
         else:
-            raise self._refusal("nothing" if not self._buffer else f"{self._buffer[:20]!r}", "a JSON object or list")
+            raise self._no_json()
         return True
+
+    def _no_json(self) -> TraceFormatError:
+        expected = "a JSON object or list"
+        if not self._buffer:
+            return self._refusal("nothing", expected)
+        if what := kind_of_file(bytes(self._buffer)):
+            return self._refusal(f"{what} in the compressed data", expected, hint=hint_for(what))
+        return self._refusal(f"{self._buffer[:20]!r}", expected)
 
     def _find_events(self) -> None:
         searched = 0

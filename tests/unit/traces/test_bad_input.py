@@ -1,7 +1,12 @@
 """Damaged, foreign and hostile files: each gives a Trace that counts its damage, or an error that says where it is."""
 
+import bz2
 import gzip
+import io
 import json
+import lzma
+import tarfile
+import zipfile
 import zlib
 
 import pytest
@@ -285,3 +290,47 @@ def test_numbers_that_json_has_no_word_for_cost_no_event(tmp_path, word):
     assert column(trace, "registers")[-1] == 40
     assert column(trace, "blocks_per_sm")[-1] is None
     assert problems(trace) == {"event that is not strict JSON": 1}
+
+
+PLAIN = b'{"traceEvents": [' + EVENT + b"]}"
+
+
+def zipped(**members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def tarred():
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        info = tarfile.TarInfo("trace.json")
+        info.size = len(PLAIN)
+        archive.addfile(info, io.BytesIO(PLAIN))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "found", "todo"),
+    [
+        (zipped(trace=PLAIN), "a zip archive that is no saved Trace (1 files; the first is 'trace')", "Unpack it"),
+        (tarred(), "a tar archive", "Unpack it"),
+        (gzip.compress(tarred()), "a tar archive in the compressed data", "Unpack it"),
+        (gzip.compress(gzip.compress(PLAIN)), "gzip-compressed data in the compressed data", "Decompress it"),
+        (bz2.compress(PLAIN), "bzip2-compressed", "Decompress it"),
+        (lzma.compress(PLAIN), "xz-compressed", "Decompress it"),
+        (b"\x28\xb5\x2f\xfd\x04\x00", "zstd-compressed", "Decompress it"),
+        (PLAIN.decode().encode("utf-16"), "UTF-16", "iconv"),
+        (PLAIN.decode().encode("utf-16-le"), "UTF-16", "iconv"),
+        (PLAIN.decode().encode("utf-16-be"), "UTF-16", "iconv"),
+        (PLAIN.decode().encode("utf-32"), "UTF-32", "iconv"),
+        (gzip.compress(PLAIN.decode().encode("utf-16")), "UTF-16 text in the compressed data", "iconv"),
+    ],
+)
+def test_a_trace_in_other_wrappings_says_how_to_unwrap_it(tmp_path, content, found, todo):
+    with pytest.raises(TraceFormatError) as raised:
+        load_bytes(tmp_path, content)
+    assert found in str(raised.value)
+    assert todo in str(raised.value)

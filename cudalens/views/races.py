@@ -18,12 +18,16 @@ from cudalens.views import races_value, units
 from cudalens.views.markup import Node, element
 from cudalens.views.races_model import AccessView, RaceView, Site, StackLine, folded, race_views
 from cudalens.views.races_svg import bytes_bars, happens_before_svg
+from cudalens.views.races_value_maps import MAX_CELLS
 
 MAX_CARDS: Final = 1000
 """Races that the live view and the report hold; the others are counted."""
 
 MAX_HTML: Final = 110_000
 """Bytes of cards in a saved notebook's picture; races beyond them get a line each."""
+
+_STATIC_CELLS: Final = 32
+"""Rows and columns of a tensor's pictures there."""
 
 _MAX_HTML_LINES: Final = 100
 _MAX_CARD_BYTES: Final = 10_000_000
@@ -61,7 +65,7 @@ def _entry(number: int, race: RaceView) -> dict[str, Any]:
         "title": race.title,
         "tensor": race.tensor,
         "places": places,
-        "times": words.times(race.count),
+        "times": words.times(race.count) + (", confirmed by value" if race.is_confirmed else ""),
         "card": card(number, race).json(),
     }
 
@@ -85,7 +89,9 @@ def static_html(trace: Trace) -> str:
 
 def _folded_card(number: int, race: RaceView, *, is_open: bool) -> str:
     summary = element("summary", element("strong", f"Race {number}"), f" · {words.race_line(race)}")
-    return element("details", summary, card(number, race), class_="cl-race-fold", open=is_open).html()
+    return element(
+        "details", summary, card(number, race, cells=_STATIC_CELLS), class_="cl-race-fold", open=is_open
+    ).html()
 
 
 def _lines(races: list[tuple[int, RaceView]]) -> str:
@@ -98,8 +104,14 @@ def _lines(races: list[tuple[int, RaceView]]) -> str:
     return f'<ul class="cl-race-lines">{items}{more}</ul>'
 
 
-def card(number: int, race: RaceView) -> Node:
-    """One race as an ``<article>``."""
+def card(number: int, race: RaceView, *, cells: int = MAX_CELLS) -> Node:
+    """One race as an ``<article>``.
+
+    Args:
+        number: Of the race, from 1.
+        race: It.
+        cells: Rows and columns of pictures of tensors, at most.
+    """
     head = element(
         "p",
         element("strong", f"{number}. {race.title}", class_="cl-race-kind"),
@@ -112,7 +124,7 @@ def card(number: int, race: RaceView) -> Node:
         head,
         element("p", words.consequence(race), class_="cl-race-what"),
         _sides(race),
-        races_value.section(race),
+        races_value.section(race, cells=cells),
         _memory(race),
         _picture(race),
         _fix(race),

@@ -155,6 +155,11 @@ class RaceView:
     value: ValueView | None = None
 
     @property
+    def is_confirmed(self) -> bool:
+        """Whether it shows in values."""
+        return self.value is not None and self.value.verdict == "confirmed"
+
+    @property
     def title(self) -> str:
         """The kind, as a heading."""
         return KIND_TITLES.get(self.kind, self.kind) or "race"
@@ -166,12 +171,12 @@ class RaceView:
 
 
 def race_views(trace: Trace) -> list[RaceView]:
-    """The races of `trace` that are not suppressed, worst first: by kind, then by how often each was seen."""
+    """The races of `trace` that are not suppressed, worst first: those confirmed by value, then by kind and count."""
     races = trace.races
     shown = races[~races["is_suppressed"]]
     stacks = _stacks(trace.stacks, shown)
     views = [_race(int(row), fields, stacks) for row, fields in zip(shown.index, _records(shown), strict=True)]
-    return sorted(views, key=lambda race: (harm(race.kind), -race.count, race.row))
+    return sorted(views, key=lambda race: (not race.is_confirmed, harm(race.kind), -race.count, race.row))
 
 
 def harm(kind: str) -> int:

@@ -112,7 +112,8 @@ def report_text(trace: Trace) -> str:
 def race_line(race: RaceView) -> str:
     """A race in one line: kind, memory, both places, how often."""
     first, second = (side.site.place or side.title for side in (race.first, race.second))
-    return f"{race.title} of {race.tensor}, {first} and {second}, seen {times(race.count)}"
+    value = ", confirmed by value" if race.is_confirmed else ""
+    return f"{race.title} of {race.tensor}, {first} and {second}, seen {times(race.count)}{value}"
 
 
 def _race_text(number: int, race: RaceView, num_races: int) -> str:

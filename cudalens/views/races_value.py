@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from html import escape
 from typing import Final
@@ -11,11 +10,15 @@ from cudalens.frames.exploration import Exploration, RaceVerdict, Shown, columns
 from cudalens.views import assets, units
 from cudalens.views.markup import Node, element, svg
 from cudalens.views.races_model import RaceView
+from cudalens.views.races_value_maps import MAX_CELLS, RED, cells_words, maps, scale
 from cudalens.views.races_value_model import DifferenceView, ScheduleView, TaskView, ValueView, value_view
 
-RED: Final = "#e5484d"
+_MAX_SAID: Final = 4
+"""Elements that plain text tells of."""
 
-_MAP: Final = 160.0
+_MAX_PICTURED: Final = 3
+"""Values whose pictures are drawn; of the others a line says what differs."""
+
 _ROW: Final = 30
 _BOX: Final = 22
 _SLOT_CHARS: Final = 16
@@ -55,65 +58,83 @@ def text_lines(value: ValueView) -> Iterator[str]:
     yield headline(value)
     for difference in value.differences:
         yield f"{difference.name}: {difference_line(difference)}"
+        more = [f"{list(at)}: {found} instead of {expected}" for at, expected, found in difference.samples[1:_MAX_SAID]]
+        if more:
+            yield f"  {'; '.join(more)}"
     if value.schedule is not None:
+        yield from _orders(value.schedule)
         yield f"again: {_again(value.schedule)}"
 
 
-def section(race: RaceView) -> Node | None:
-    """The part of a race's card that is about values; None where other orders were not tried."""
+def _orders(schedule: ScheduleView) -> Iterator[str]:
+    """Both orders in a line each, the two accesses in brackets."""
+    names = {
+        task.number: f"[{_name(task)}]" if task.number in (schedule.first, schedule.second) else _name(task)
+        for task in schedule.tasks
+    }
+    yield f"program order: {' '.join(names.values())}"
+    yield f"{_title(schedule)[0].lower()}{_title(schedule)[1:]}: {' '.join(names[n] for n in schedule.order)}"
+
+
+def section(race: RaceView, *, cells: int = MAX_CELLS) -> Node | None:
+    """The part of a race's card that is about values; None where other orders were not tried.
+
+    Args:
+        race: The race.
+        cells: Rows and columns of pictures, at most.
+    """
     value = race.value
     if value is None:
         return None
     mark = {"confirmed": "cl-value-confirmed", "benign": "cl-value-benign"}.get(value.verdict, "cl-race-note")
     caption = element("p", element("strong", headline(value), class_=mark), ".")
-    differences = [_difference(difference) for difference in value.differences]
-    order = [] if value.schedule is None else [_order(value.schedule)]
-    return element("div", caption, *differences, *order, class_="cl-race-value")
+    return element("div", caption, *_body(value, cells), class_="cl-race-value")
 
 
-def _difference(difference: DifferenceView) -> Node:
+def _body(value: ValueView, cells: int) -> Iterator[Node]:
+    """What differs, the first values with pictures; then the order that shows it."""
+    for position, difference in enumerate(value.differences):
+        yield _difference(difference, cells if position < _MAX_PICTURED else 0)
+    if value.schedule is not None:
+        yield _order(value.schedule)
+
+
+def _difference(difference: DifferenceView, cells: int) -> Node:
     line = element("p", element("code", difference.name), f": {difference_line(difference)}", class_="cl-value-line")
-    if not difference.shape or not difference.heat or difference.num_elements < 2:
+    if not difference.shape or not difference.heat or difference.num_elements < 2 or not cells:
         return line
-    largest = f", largest difference {difference.max_abs}" if difference.max_abs else ""
-    caption = f"{difference.layout}: red where elements differ{largest}"
-    picture = element("div", heat_map(difference), element("span", caption), class_="cl-value-map")
-    fold = element("details", element("summary", "where in the tensor"), picture, open=difference.num_differing > 0)
+    pictures = element("div", *maps(difference, cells=cells), _samples(difference), class_="cl-value-maps")
+    words = "; ".join(filter(None, (scale(difference), cells_words(difference))))
+    caption = element("p", f"{difference.layout}: {words}.", class_="cl-race-note")
+    summary = element("summary", "both results, and where in the tensor")
+    fold = element("details", summary, pictures, caption, open=difference.num_differing > 0)
     return element("div", line, fold)
 
 
-def heat_map(difference: DifferenceView) -> Node:
-    """The tensor as a grid of cells, redder where more of a cell's elements differ."""
-    rows, columns = len(difference.heat), len(difference.heat[0])
-    width = _MAP if columns > 1 else 24.0
-    height = min(_MAP, max(14.0, width * min(rows / columns, 1.0))) if rows > 1 else 14.0
-    cell = width / columns, height / rows
-    shapes = [
-        element("rect", x=0, y=0, width=f"{width:g}", height=f"{height:g}", fill="currentColor", fill_opacity=0.07)
+def _samples(difference: DifferenceView) -> Node | None:
+    """Some elements, with both values."""
+    if not difference.samples:
+        return None
+    titles = ("Element", "Program's order", "Order that shows it")
+    head = element("tr", *(element("th", title, scope="col") for title in titles))
+    rows = [
+        element(
+            "tr",
+            element("th", element("code", str(list(index))), scope="row"),
+            element("td", expected),
+            element("td", found),
+        )
+        for index, expected, found in difference.samples
     ]
-    y = 0
-    for row, group in itertools.groupby(difference.heat):
-        length = len(list(group))
-        for x, end, share in _runs(row):
-            box = {"x": f"{x * cell[0]:.2f}", "y": f"{y * cell[1]:.2f}"}
-            size = {"width": f"{(end - x) * cell[0]:.2f}", "height": f"{length * cell[1]:.2f}"}
-            shapes.append(element("rect", **box, **size, fill=RED, fill_opacity=f"{0.25 + 0.75 * share:.2f}"))
-        y += length
-    label = f"where {difference.name} differs"
-    return svg(width, height, label, *shapes, preserveAspectRatio="none")
-
-
-def _runs(row: tuple[float, ...]) -> Iterator[tuple[int, int, float]]:
-    """Stretches of equal cells that differ at all: first, end, share."""
-    start = 0
-    for end in range(1, len(row) + 1):
-        if end == len(row) or row[end] != row[start]:
-            if row[start]:
-                yield start, end, row[start]
-            start = end
+    left = difference.num_differing - len(rows)
+    more = element("p", f"and {units.count(left)} more", class_="cl-race-note") if left > 0 else None
+    table = element("table", element("thead", head), element("tbody", *rows), class_="cl-value-samples")
+    return element("div", table, more)
 
 
 def _again(schedule: ScheduleView) -> str:
+    if schedule.is_steered:
+        return "san.confirm(program), %cudasan confirm"
     return f"san.replay_schedule({schedule.seed!r}), %cudasan explore --replay {schedule.seed}"
 
 
@@ -136,7 +157,7 @@ def timelines_svg(schedule: ScheduleView) -> Node:
     own = [task.number for task in schedule.tasks]
     parts = [
         *_timeline("Program order", [by_number[n] for n in own], lanes, schedule, 0),
-        *_timeline("Order that shows it", [by_number[n] for n in schedule.order], lanes, schedule, height + 12),
+        *_timeline(_title(schedule), [by_number[n] for n in schedule.order], lanes, schedule, height + 12),
     ]
     slots = max(len(own), 1)
     width = _LABEL + slots * (_slot(schedule) + _GAP)
@@ -148,6 +169,10 @@ def timelines_svg(schedule: ScheduleView) -> Node:
         *parts,
         **style,
     )
+
+
+def _title(schedule: ScheduleView) -> str:
+    return "Steered run that shows it" if schedule.is_steered else "Order that shows it"
 
 
 def _slot(schedule: ScheduleView) -> float:
@@ -213,11 +238,11 @@ def exploration_html(exploration: Exploration) -> str:
 def _race(race: RaceVerdict, exploration: Exploration) -> Node:
     value = value_view(columns_of_race(race, exploration.steps))
     assert value is not None
-    order = [] if value.schedule is None else [_order(value.schedule)]
-    summary = element("summary", element("strong", f"Race {race.race + 1}"), f" · {headline(value)}")
+    why = f": {race.why}" if race.why else ""
+    head = headline(value) if not why else headline(value).partition(":")[0]
+    summary = element("summary", element("strong", f"Race {race.race + 1}"), f" · {head}{why}")
     text = element("p", race.text, class_="cl-race-what")
-    differences = [_difference(difference) for difference in value.differences]
-    body = element("div", text, *differences, *order, class_="cl-race cl-race-value")
+    body = element("div", text, *_body(value, MAX_CELLS), class_="cl-race cl-race-value")
     return element("details", summary, body, class_="cl-race-fold", open=value.verdict == "confirmed")
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf, nan
 from typing import Any, Final
 
 from cudalens.frames.exploration import MAX_DIFFERENCES, MAX_TASKS
+
+MAX_SAMPLES: Final = 8
+"""Elements of a tensor that are listed, at most."""
 
 _VERDICTS: Final = ("confirmed", "benign", "unknown")
 _MAX_CELLS: Final = 64
@@ -30,6 +34,9 @@ class DifferenceView:
     dtype: str
     heat: tuple[tuple[float, ...], ...]
     error: str
+    expected_map: tuple[tuple[float, ...], ...] = ()
+    found_map: tuple[tuple[float, ...], ...] = ()
+    samples: tuple[tuple[tuple[int, ...], str, str], ...] = ()
 
     @property
     def layout(self) -> str:
@@ -67,6 +74,11 @@ class ScheduleView:
     first: int | None
     second: int | None
     left_out: int
+
+    @property
+    def is_steered(self) -> bool:
+        """Whether it was a run on a real device, and not done again task by task."""
+        return self.seed.startswith("hold:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +123,8 @@ def _parsed(text: Any, kind: type) -> Any:
 
 def _difference(item: Mapping[str, Any]) -> DifferenceView:
     found = "memory that nobody wrote" if item.get("is_unwritten") is True else _number(item.get("found"))
+    heat = _grid(item.get("heat"), _share)
+    maps = [_like(_grid(item.get(name), _value), heat) for name in ("expected_map", "found_map")]
     return DifferenceView(
         _text(item.get("name")),
         _whole(item.get("num_differing")) or 0,
@@ -121,8 +135,19 @@ def _difference(item: Mapping[str, Any]) -> DifferenceView:
         "" if item.get("max_abs") is None else _number(item.get("max_abs")),
         _wholes(item.get("shape")),
         _text(item.get("dtype")),
-        _heat(item.get("heat")),
+        heat,
         _text(item.get("error")),
+        *maps,
+        _samples(item.get("samples")),
+    )
+
+
+def _samples(value: Any) -> tuple[tuple[tuple[int, ...], str, str], ...]:
+    items = value[:MAX_SAMPLES] if isinstance(value, list) else []
+    return tuple(
+        (_wholes(item[0]), _number(item[1]), _number(item[2]))
+        for item in items
+        if isinstance(item, list) and len(item) == 3
     )
 
 
@@ -149,14 +174,27 @@ def _task(entry: Any) -> TaskView | None:
     return TaskView(number, *texts)
 
 
-def _heat(value: Any) -> tuple[tuple[float, ...], ...]:
+def _grid(value: Any, number: Callable[[Any], float]) -> tuple[tuple[float, ...], ...]:
     rows = value[:_MAX_CELLS] if isinstance(value, list) else []
-    cells = [tuple(_share(cell) for cell in row[:_MAX_CELLS]) for row in rows if isinstance(row, list)]
+    cells = [tuple(number(cell) for cell in row[:_MAX_CELLS]) for row in rows if isinstance(row, list)]
     return tuple(row for row in cells if row and len(row) == len(cells[0]))
 
 
+def _like(grid: tuple[tuple[float, ...], ...], heat: tuple[tuple[float, ...], ...]) -> tuple[tuple[float, ...], ...]:
+    """A grid, if it has as many cells as another."""
+    return grid if heat and len(grid) == len(heat) and len(grid[0]) == len(heat[0]) else ()
+
+
 def _share(cell: Any) -> float:
-    return min(max(float(cell), 0.0), 1.0) if isinstance(cell, int | float) and cell == cell else 0.0
+    value = _value(cell)
+    return min(max(value, 0.0), 1.0) if value == value else 0.0
+
+
+def _value(cell: Any) -> float:
+    try:
+        return float(cell) if isinstance(cell, int | float) else nan
+    except OverflowError:
+        return inf
 
 
 def _whole(value: Any) -> int | None:

@@ -140,7 +140,41 @@ function raceCard(race) {
   const card = buildMarkup(race.card);
   const diff = card.querySelector(".cl-race-diff");
   if (diff) addRaceCopy(diff);
+  const values = card.querySelector(":scope > .cl-race-value");
+  if (values) addRaceTabs(card, values);
   return card;
+}
+
+// Two tabs, the accesses and the values. What convinces a person is the number that comes out wrong: where there is one,
+// its tab is the one that is open.
+function addRaceTabs(card, values) {
+  const id = `cl-race-tab-${Math.random().toString(36).slice(2)}`;
+  const parts = [...card.children].filter((node) => node !== values && !node.matches(".cl-race-head, .cl-race-what"));
+  const accesses = uiElement("div", { class: "cl-race-panel" }, ...parts);
+  const panels = [accesses, values];
+  const tabs = ["Accesses", "Values"].map((text, k) => uiElement("button", { type: "button", role: "tab", id: `${id}-${k}`,
+    "data-lm-suppress-shortcuts": "true" }, text));
+  const show = (at) => {
+    for (const [k, tab] of tabs.entries()) {
+      tab.setAttribute("aria-selected", String(k === at));
+      tab.tabIndex = k === at ? 0 : -1;
+      panels[k].hidden = k !== at;
+    }
+  };
+  for (const [k, panel] of panels.entries()) {
+    panel.setAttribute("role", "tabpanel");
+    panel.setAttribute("aria-labelledby", `${id}-${k}`);
+    tabs[k].addEventListener("click", () => show(k));
+    tabs[k].addEventListener("keydown", (event) => {
+      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+      event.preventDefault();
+      event.stopPropagation();
+      show(1 - k);
+      tabs[1 - k].focus();
+    });
+  }
+  card.append(uiElement("div", { class: "cl-race-tabs", role: "tablist", "aria-label": "What is known of the race" }, ...tabs), accesses, values);
+  show(values.querySelector(".cl-value-confirmed") ? 1 : 0);
 }
 
 // A button that copies the diff as it stands, without what it would say of itself.

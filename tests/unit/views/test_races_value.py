@@ -1,6 +1,9 @@
 """A race by value as cards show it: what a real exploration says, and what a hostile file might."""
 
 import json
+import math
+import random
+from dataclasses import replace
 
 import pytest
 
@@ -16,10 +19,10 @@ from cudalens.views.races_value import (
     difference_line,
     exploration_html,
     headline,
-    heat_map,
     text_lines,
     timelines_svg,
 )
+from cudalens.views.races_value_maps import RED, YELLOW, cells_words, heat_map, maps, scale
 from cudalens.views.races_value_model import value_view
 
 HEAT = ((0.0, 1.0), (0.0, 1.0), (0.5, 0.0))
@@ -71,14 +74,76 @@ def test_a_verdict_goes_through_the_frame_to_the_card():
     assert value_view(columns_of_race(verdict(verdict="benign", shown=None), STEPS)).schedule is None
 
 
+def paths(picture):
+    """What is drawn, the palest first."""
+    found = [child.attributes for child in picture.children if getattr(child, "tag", "") == "path"]
+    return [(path["d"], path["fill"]) for path in sorted(found, key=lambda path: float(path["fill-opacity"]))]
+
+
 def test_the_heat_map_is_red_where_elements_differ():
     (difference,) = value_view(columns_of_race(verdict(), STEPS)).differences
-    boxes = [child.attributes for child in heat_map(difference).children if getattr(child, "tag", "") == "rect"][1:]
-    assert [(float(b["x"]), float(b["y"]), float(b["width"]), float(b["height"])) for b in boxes] == [
-        pytest.approx((80, 0, 80, 320 / 3), abs=0.01),
-        pytest.approx((0, 320 / 3, 80, 160 / 3), abs=0.01),
-    ]
-    assert float(boxes[0]["fill-opacity"]) > float(boxes[1]["fill-opacity"])
+    picture = heat_map(difference)
+    assert picture.attributes["viewBox"] == "0 0 2 3"
+    assert paths(picture) == [("M0 2h1v1h-1z", RED), ("M1 0h1v2h-1z", RED)]
+    assert paths(heat_map(difference, cells=1)) == [("M0 0h1v1h-1z", RED)]
+
+
+def pictured(**changes):
+    grids = {
+        "expected_map": ((0.0, 1.0), (0.0, 3.0), (4.0, 0.0)),
+        "found_map": ((0.0, 5.0), (0.0, math.nan), (2.0, 0.0)),
+    }
+    samples = (((0, 1), 1.0, 5.0), ((1, 1), 3.0, math.nan))
+    shown = Shown("hold:21<9", ORDER, (replace(DIFFERENCE, samples=samples, **{**grids, **changes}),), ((21, 9),))
+    return verdict(shown=shown)
+
+
+def test_both_results_are_drawn_on_one_scale():
+    (difference,) = value_view(columns_of_race(pictured(), STEPS)).differences
+    expected, found, heat = (figure.children[1] for figure in maps(difference))
+    assert [path for path, _ in paths(expected)][-1] == "M0 2h1v1h-1z"  # 4 of 5: the largest of its own
+    assert ("M1 1h1v1h-1z", YELLOW) in paths(found)
+    assert paths(heat) == paths(heat_map(difference))
+    assert scale(difference).startswith("value 0 (pale) to 5 (strong), yellow: NaN or infinite; red where bits differ")
+    assert cells_words(difference) == "each cell shows the one of its elements that differs most"
+
+
+def test_grids_of_other_sizes_are_left_out():
+    (difference,) = value_view(columns_of_race(pictured(found_map=((1.0,),)), STEPS)).differences
+    assert len(maps(difference)) == 1
+
+
+def test_a_steered_run_is_shown_as_such():
+    result = Exploration("cuda", 7, False, (pictured(),), steps=STEPS, outputs=("y<b>",), is_steered=True)
+    html = exploration_html(result)
+    assert "1 of 1 race confirmed by value, in 7 steered runs." in html
+    assert "Steered run that shows it" in html
+    assert "san.confirm(program), %cudasan confirm" in html
+    assert "replay_schedule" not in html
+    assert "<td>1</td><td>5</td>" in html
+    assert "and 3,410 more" in html
+    untried = replace(result, races=(verdict(verdict="unknown", shown=None, why="it <waits>"),))
+    assert "Not tried: it &lt;waits&gt;" in exploration_html(untried)
+
+
+def test_plain_text_tells_more_elements_and_both_orders():
+    lines = list(text_lines(value_view(columns_of_race(pictured(), STEPS))))
+    assert lines[2] == "  [1, 1]: nan instead of 3"
+    program, steered, again = lines[3:]
+    assert program.startswith("program order: ")
+    assert steered.startswith("steered run that shows it: ")
+    assert program.index("[op9]") < program.index("[op21]")
+    assert steered.index("[op21]") < steered.index("[op9]")
+    assert again == "again: san.confirm(program), %cudasan confirm"
+
+
+def test_pictures_of_noise_stay_small():
+    rng = random.Random(0)
+    grid = tuple(tuple(rng.random() for _ in range(64)) for _ in range(64))
+    noise = {"heat": grid, "expected_map": grid, "found_map": grid}
+    (difference,) = value_view(columns_of_race(pictured(**noise), STEPS)).differences
+    assert sum(len(node.html()) for node in maps(difference)) < 200_000
+    assert sum(len(node.html()) for node in maps(difference, cells=32)) < 50_000
 
 
 def test_both_orders_are_drawn_on_the_lanes_of_their_streams():
@@ -107,6 +172,8 @@ HOSTILE = [
     json.dumps([{"heat": [[1.0] * 100] * 100, "shape": [10] * 1000, "found": "x" * 10_000}] * 20),
     json.dumps({"seed": 5, "tasks": [{"number": 1e99}, 7, {"number": 3, "lane": None}], "order": [3, 3, 4, "a", -1]}),
     json.dumps({"tasks": [], "order": [1], "first": 10**40, "left_out": True}),
+    f'[{{"heat": [[1e400, {10**400}]], "expected_map": [["x", {10**400}]], "found_map": [[NaN, -Infinity]]}}]',
+    json.dumps([{"heat": [[1]], "shape": [1], "num_elements": 9, "samples": [[[1], 2], 5, [["<i>"], "<b>", {}]] * 50}]),
 ]
 
 
@@ -117,7 +184,9 @@ def test_a_broken_file_does_no_harm(text):
     assert len(view.differences) <= 16
     for difference in view.differences:
         difference_line(difference)
-        assert not difference.heat or len(heat_map(difference).html()) < 1_000_000
+        scale(difference)
+        assert len(difference.samples) <= 8
+        assert not difference.heat or sum(len(node.html()) for node in maps(difference)) < 1_000_000
     if view.schedule is not None:
         assert "<script" not in timelines_svg(view.schedule).html()
     assert value_view({**fields, "value_verdict": "<b>"}) is None

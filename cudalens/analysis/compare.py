@@ -82,7 +82,7 @@ class Differences:
         a: The first side.
         b: The second.
         whole: How long a repeat took.
-        ops: A row per operator and side, as `differences` defines it.
+        ops: A row per operator, call or range and side, as `differences` defines it.
         kernels: A row per kernel.
         modules: A row per module.
         memory: A row per device and kind of peak.
@@ -109,8 +109,9 @@ def differences(a: Comparable, b: Comparable) -> Differences:
     Returns:
         Frames ``ops``, ``kernels``, ``modules`` and ``memory``, a row each, largest difference first, with
 
-        - ``name`` and ``where``: an operator (or module) on the ``host`` (its self time) or the ``device`` (GPU time of
-          the work that it launched itself, not through another operator); a kernel, copy or set, with ``op``, the
+        - ``name`` and ``where``: an operator, a call of the runtime or driver, a range of the program (or a module) on
+          the ``host`` (its self time), or an operator (a module) on the ``device`` (GPU time of the work that it
+          launched itself, not through another operator); a kernel, copy or set, with ``op``, the
           operator that launched it, ``a_name`` and ``b_name`` (missing where a side has none), and ``matched_by``:
           ``name``, or ``op`` where the name is another one but the operator and the kind of work are the same; of
           memory ``name`` is ``peak allocated`` or ``peak reserved``, and ``where`` the device;

@@ -14,7 +14,7 @@ from cudalens.analysis.ancestors import nearest
 from cudalens.analysis.summary import wall_ns
 from cudalens.analysis.work import KINDS, device_work
 from cudalens.errors import TraceError
-from cudalens.frames import Ranks, Trace, is_category
+from cudalens.frames import RUNTIME_CATEGORIES, Ranks, Trace, is_category
 from cudalens.frames.build import STEP_PREFIX
 
 Ints = NDArray[np.int64]
@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 NO_OP: Final = "(no operator)"
 NO_MODULE: Final = "(no module)"
 HOST, DEVICE = "host", "device"
+_HOST: Final = ("cpu_op", "user_annotation", *RUNTIME_CATEGORIES)
+"""Categories whose own time on the host is compared: operators, calls of runtime and driver, ranges of the program."""
 _MEMORY: Final = {"allocated_bytes": "peak allocated", "reserved_bytes": "peak reserved"}
 
 Costs = dict[tuple[Any, ...], Floats]
@@ -60,7 +62,7 @@ class Measured:
 
     Attributes:
         wall: Length of each repeat, ns; shape (n,).
-        ops: Time by (operator, "host" or "device"), ns.
+        ops: Time by (operator, call or range, "host" or "device"), ns.
         kernels: Time by (kernel, operator that launched it, kind of work), ns.
         modules: Time by (module path, "host" or "device"), ns.
         calls: How often, by the same keys, each of the three.
@@ -105,10 +107,15 @@ def side_of(value: object, name: str) -> Side:
 def step_rows(trace: Trace) -> Ints:
     """Rows of the events that are profiler steps of the host."""
     events = trace.events
-    names = events["name"].array
-    is_step = np.append([str(name).startswith(STEP_PREFIX) for name in names.categories.tolist()], False).astype(bool)
     host = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
-    return np.flatnonzero(is_step[names.codes] & host & events["step"].notna().to_numpy())
+    return np.flatnonzero(_is_step(trace) & host & events["step"].notna().to_numpy())
+
+
+def _is_step(trace: Trace) -> NDArray[np.bool_]:
+    """Rows that bear the name of a profiler step: every one has another, and the steps are what is compared."""
+    names = trace.events["name"].array
+    found = np.array([str(name).startswith(STEP_PREFIX) for name in names.categories.tolist()] + [False], bool)
+    return found[names.codes]
 
 
 def measure(side: Side, *, by_step: bool) -> Measured:
@@ -137,7 +144,7 @@ def _measure(trace: Trace, *, by_step: bool) -> tuple[list[Any], Measured]:
     names = events["name"].array
     ops.add(_texts(names, above, NO_OP), DEVICE, units.of[work.rows], dur)
     kernels.add(_pairs(names, work.rows, above, work.kind), None, units.of[work.rows], dur)
-    host = np.flatnonzero(is_category(events["cat"].array, ("cpu_op",)) & ~events["is_instant"].to_numpy())
+    host = np.flatnonzero(is_category(events["cat"].array, _HOST) & ~events["is_instant"].to_numpy() & ~_is_step(trace))
     own = events["self_dur"].to_numpy()
     ops.add(_texts(names, host, NO_OP), HOST, units.of[host], own[host])
     if events["module"].notna().any():

@@ -7,16 +7,21 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis.compare import LEAST_SHARE, ROW_LEVEL, Differences
+from cudalens.analysis.compare_units import HOST
 from cudalens.views import units
 
 CHANGED: Final = ("added", "removed", "faster", "slower", "more", "less")
-SECTIONS: Final = {"kernels": "kernels", "ops": "operators", "modules": "modules", "memory": "memory"}
+SECTIONS: Final = {"kernels": "kernels", "ops": "operators and calls", "modules": "modules", "memory": "memory"}
 """The frames, and what they are called; in the order in which they are shown."""
+
+_NOUNS: Final = {"kernels": ("kernel", "kernels"), "ops": ("operator or call", "operators and calls")}
 
 MAX_ROWS: Final = 12
 _NAME: Final = 48
 _VERDICT_NAME: Final = 60
 _MOST: Final = 2
+_LEAST_PART: Final = 0.10
+"""Of the whole difference: what the host did that is less explains nothing."""
 _MANY: Final = 2.0
 """From this change on, per cent say less than times."""
 _UNTOLD: Final = 99
@@ -125,14 +130,22 @@ def _causes(found: Differences) -> str:
     delta = whole.after_ns - whole.before_ns
     if whole.status == "same":
         return _counted(found)
-    same_way = rows[(rows["delta_ns"] < 0) == (delta < 0)].head(_MOST)
-    told = [f"{_cause(row)} ({signed_duration(row['delta_ns'])})" for row in same_way.to_dict("records")]
+    told = _told(rows, delta)
     if not told and _is_one_sided(found):
         return "only one of them used the GPU"
     if not told:
         where = "the GPU's work" if len(found.kernels) else "operators"
-        return f"{where} did not change beyond noise: look at what stands between" if delta else ""
+        host = changed(found.ops)
+        between = _told(host[(host["where"] == HOST) & (host["delta_ns"].abs() >= _LEAST_PART * abs(delta))], delta)
+        more = f"most from {' and '.join(between)}" if between else "look at what stands between"
+        return f"{where} did not change beyond noise: {more}" if delta else ""
     return f"most from {' and '.join(told)}"
+
+
+def _told(rows: pd.DataFrame, delta: float) -> list[str]:
+    """The rows that changed the most in the direction of `delta`, each with by how much."""
+    same_way = rows[(rows["delta_ns"] < 0) == (delta < 0)].head(_MOST)
+    return [f"{_cause(row)} ({signed_duration(row['delta_ns'])})" for row in same_way.to_dict("records")]
 
 
 def _is_one_sided(found: Differences) -> bool:
@@ -158,9 +171,9 @@ def is_renamed(row: dict[Any, Any]) -> bool:
 def _counted(found: Differences) -> str:
     """How many rows changed although the whole did not: ``3 kernels and 1 operator changed``."""
     counts = [
-        units.plural(int(getattr(found, key)["status"].isin(CHANGED).sum()), noun.removesuffix("s"))
-        for key, noun in SECTIONS.items()
-        if key in ("kernels", "ops") and getattr(found, key)["status"].isin(CHANGED).any()
+        f"{units.count(number)} {nouns[number > 1]}"
+        for key, nouns in _NOUNS.items()
+        if (number := int(getattr(found, key)["status"].isin(CHANGED).sum()))
     ]
     return f"{' and '.join(counts)} changed" if counts else ""
 

@@ -131,7 +131,8 @@ def test_one_name_under_another_op_is_the_same_kernel():
     a, b = run([[("aten::mm", 10, "gemm", 90)]] * 3), run([[("aten::addmm", 10, "gemm", 90)]] * 3)
     (only,) = differences(a, b).kernels.to_dict("records")
     assert (only["matched_by"], only["status"]) == ("name", "same")
-    assert set(differences(a, b).ops["status"]) == {"added", "removed"}
+    ops = differences(a, b).ops
+    assert set(ops[ops["name"].str.startswith("aten::")]["status"]) == {"added", "removed"}
 
 
 def test_every_step_counts_the_last_one_too():
@@ -240,3 +241,20 @@ def test_a_gpu_on_one_side_alone_is_said():
     assert "'cpu' holds no device work, 'gpu' does" in differences(a, b).notes
     assert differences(b, a).notes == differences(a, b).notes
     assert differences(a, a).notes == ()
+
+
+def test_calls_of_the_runtime_and_ranges_are_compared_by_their_own_time():
+    """What an allocator or a wait costs the host is no operator's time, and steps are told apart by their numbers."""
+    a = run([[("aten::mm", 9_000, "gemm", 100)]] * 4)
+    events = a.events.copy()
+    calls = events.index[events["name"] == "cudaLaunchKernel"]
+    events["name"] = events["name"].cat.rename_categories({"cudaLaunchKernel": "cudaMalloc"})
+    b = a.replace(events=events)
+    ops = differences(a, b).ops
+    assert row(ops, "cudaMalloc")["status"] == "added"
+    assert row(ops, "cudaLaunchKernel")["a_ns"] == events["self_dur"].loc[calls].median() == 4_500
+    assert row(ops, "aten::mm", where="host")["status"] == "same"
+    assert not ops["name"].str.startswith("ProfilerStep").any()
+    ranges = pd.Categorical(events["cat"].astype(str).replace("cpu_op", "user_annotation"))
+    found = differences(b, b.replace(events=events.assign(cat=ranges))).ops
+    assert row(found, "aten::mm", where="host")["status"] == "same"

@@ -61,6 +61,17 @@ class TestVerdict:
             verdict,
         ), verdict
 
+    def test_the_hosts_calls_are_told_where_the_gpu_did_not_change(self):
+        a = gpu_trace(1)
+        events = a.events.copy()
+        call = events.index[events["cat"] == "cuda_runtime"][0]
+        events.loc[call, ["dur", "self_dur"]] += 900_000
+        step = events.index[events["name"].astype(str).str.startswith("ProfilerStep#")][0]
+        events.loc[step, "dur"] += 900_000
+        verdict = compare(a, a.replace(events=events, info=a.info.replace(name="b"))).verdict
+        name = events["name"].loc[call]
+        assert f"the GPU's work did not change beyond noise: most from {name} on the host (+900 µs)" in verdict
+
     def test_a_gpu_on_one_side_alone(self):
         gpu = gpu_trace(4)
         host = gpu.events[gpu.events["device"].isna()].reset_index(drop=True)

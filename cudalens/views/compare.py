@@ -15,7 +15,7 @@ from cudalens.analysis.compare import Change, Comparable, Differences, differenc
 from cudalens.frames import atomic_write
 from cudalens.views import compare_text, units
 from cudalens.views.compare_timeline import compare_timeline
-from cudalens.views.markup import Node, element, svg
+from cudalens.views.markup import Node, element, for_notebooks, svg
 
 BETTER, WORSE, UNSURE = "#1a8f5c", "#d1443a", "#7d8790"
 _MAX_ROWS: Final = 25
@@ -103,7 +103,7 @@ class Comparison:
         parts = [verdict, notes, compare_timeline(self._found)]
         parts += [self._section(key, title) for key, title in compare_text.SECTIONS.items()]
         inner = "".join(part.html() for part in parts if part is not None)
-        return f'<div class="cudalens-compare"><style>{style_text()}</style>{inner}</div>'
+        return f'<div class="cudalens-compare"><style>{style_text()}</style>{for_notebooks(inner)}</div>'
 
     def _section(self, key: str, title: str) -> Node | None:
         rows = compare_text.rows_of(self._found, key)

@@ -6,6 +6,7 @@ see ``static/markup.js``).
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final, TypeAlias
@@ -13,6 +14,14 @@ from typing import Any, Final, TypeAlias
 SVG: Final = "http://www.w3.org/2000/svg"
 
 _VOID: Final = frozenset({"br", "hr"})
+_PICTURE: Final = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
+UNTRUSTED: Final = (
+    '<style>:is(.cudalens-static, .cudalens-compare, .cudalens-memory) bdi[style="display:none"] { display: contents '
+    "!important } .cudalens-untrusted { display: none !important }</style>"
+    '<p class="cudalens-untrusted">Pictures show once this notebook is trusted: “Trust Notebook” in the command '
+    "palette, or run the cell.</p>"
+)
+"""What stands below pictures in a notebook: the style sheet that shows them, the line that it hides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +89,14 @@ def svg(width: float, height: float, label: str, *children: Child | None, **attr
     node = element("svg", element("title", label), *children, role="img", **attributes)
     frame = {"xmlns": SVG, "viewBox": f"0 0 {width:g} {height:g}", "width": f"{width:g}", "height": f"{height:g}"}
     return Node(node.tag, frame | node.attributes, node.children)
+
+
+def for_notebooks(html: str) -> str:
+    """`html` with its ``<svg>`` pictures hidden where a notebook is not trusted.
+
+    Of a notebook that was not run here, in a fresh clone say, JupyterLab drops style sheets and the tags of pictures,
+    but keeps the pictures' texts, which then stand in a heap. So a picture hides itself, a style sheet shows it again,
+    and a line says why it is not there.
+    """
+    hidden, count = _PICTURE.subn(r'<bdi style="display:none">\g<0></bdi>', html)
+    return f"{hidden}{UNTRUSTED}" if count else html

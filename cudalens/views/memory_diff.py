@@ -15,7 +15,7 @@ from cudalens.analysis.memory_replay import DeviceReplay, replays
 from cudalens.frames import Trace
 from cudalens.frames.snapshots import HAS_TIMES
 from cudalens.views import assets, memory_text, units
-from cudalens.views.markup import Node, element, svg
+from cudalens.views.markup import Node, element, for_notebooks, svg
 from cudalens.views.memory_map import PARTS
 from cudalens.views.memory_map_svg import CURVE_HEIGHT, FONT, WIDTH, curve_line, legend
 
@@ -53,7 +53,7 @@ class MemoryDiff:
         verdict = element("p", element("strong", str(self).partition("\n")[0]))
         parts = [verdict, self._curves(), *self._bars(), self._table()]
         inner = "".join(part.html() for part in parts if part is not None)
-        return f'<div class="cudalens-memory"><style>{assets.memory_style_text()}</style>{inner}</div>'
+        return f'<div class="cudalens-memory"><style>{assets.memory_style_text()}</style>{for_notebooks(inner)}</div>'
 
     def _sides(self) -> tuple[tuple[str, Trace, str], ...]:
         names = _names(self.before, self.after)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from cudalens.frames import Trace
 from cudalens.views import assets, findings, graphs, graphs_text, memory_map, races, syncs, text
+from cudalens.views.markup import for_notebooks
 from cudalens.views.metrics import metrics_svg
 from cudalens.views.svg import timeline_svg
 
@@ -76,7 +77,7 @@ def static_html(trace: Trace, widget_id: str | None = None) -> str:
     pictures = f"{costs}{memory}{timeline_svg(trace)}{metrics_svg(trace)}{waits}"
     tree = _graphs(trace, sum(len(part.encode()) for part in (head, verdict, found, pictures, table)))
     found = f"{tree}{found}" if graphs_text.has_failed(trace) else f"{found}{tree}"
-    return f"{head}{verdict}{found}{pictures}{table}</div>"
+    return f"{head}{for_notebooks(f'{verdict}{found}{pictures}{table}')}</div>"
 
 
 def _graphs(trace: Trace, num_used: int) -> str:

@@ -112,7 +112,7 @@ def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *,
     )
     line = {"gridcolor": colors["lineSoft"], "linecolor": colors["line"], "zerolinecolor": colors["line"]}
     figure.update_xaxes(**line)
-    figure.update_yaxes(**line, automargin=True, showgrid=rows is None)
+    figure.update_yaxes(**line, automargin=True, showgrid=rows is None, zeroline=rows is None)
     for axes in (figure.update_xaxes, figure.update_yaxes):
         axes(selector={"type": "log"}, dtick=1)
     if is_simulated(trace):
@@ -125,7 +125,8 @@ def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *,
 
 def _wrapped(title: str) -> str:
     """At most two lines of what fits into a notebook's cell."""
-    lines = wrap(units.shorten(title, 2 * _TITLE_CHARS - 10), _TITLE_CHARS)
+    text = units.shorten(title, 2 * _TITLE_CHARS - 10).replace(" %", "\u00a0%")
+    lines = wrap(text, _TITLE_CHARS)
     return "<br>".join(map(escape, lines))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sample_races import hostile_races, many_races, race_trace
 from test_mimebundle import Markup
 
-from cudalens.views.markup import Node, element, svg
+from cudalens.views.markup import Node, element, for_notebooks, svg
 from cudalens.views.races import card
 from cudalens.views.races_model import race_views
 
@@ -41,6 +41,16 @@ def nodes_of(node):
     for child in node.children:
         if isinstance(child, Node):
             yield from nodes_of(child)
+
+
+def test_pictures_of_a_notebook_hide_themselves_where_style_sheets_and_their_tags_are_dropped():
+    two = "".join(svg(10, 10, label, element("text", "axis")).html() for label in ("one", "two"))
+    html = for_notebooks(f'<div class="cudalens-static"><p>verdict</p>{two}</div>')
+    stripped = re.sub(r"<style>.*?</style>|</?(svg|title|text)\b[^>]*>", "", html)
+    assert re.findall(r'<bdi style="display:none">(.*?)</bdi>', stripped) == ["oneaxis", "twoaxis"]
+    assert "Trust Notebook" in stripped
+    assert html.count("<style>") == 1
+    assert for_notebooks("<p>no picture</p>") == "<p>no picture</p>"
 
 
 @pytest.mark.parametrize("trace", [race_trace(), many_races(4), hostile_races()], ids=["plain", "many", "hostile"])

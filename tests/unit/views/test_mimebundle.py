@@ -8,9 +8,10 @@ from sample_traces import HOSTILE, LONG_KERNEL, cpu_trace, gpu_trace, hostile_tr
 from cudalens.frames import Problem
 from cudalens.views import assets, svg, text
 from cudalens.views import mimebundle as module
+from cudalens.views.markup import UNTRUSTED
 
 ALLOWED = {
-    *("details", "summary", "code", "span", "b", "rect"),
+    *("details", "summary", "code", "span", "b", "bdi", "rect"),
     "div",
     "style",
     "p",
@@ -78,7 +79,9 @@ def test_html_of_hostile_texts_holds_only_our_elements():
     assert not any(name.startswith("on") or name in ("src", "href") for name in found.attributes)
     assert (
         "".join(found.styles)
-        == module._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.findings_style_text()
+        == module._STYLE.removeprefix("<style>").removesuffix("</style>")
+        + assets.findings_style_text()
+        + UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     )
 
 

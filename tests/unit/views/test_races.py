@@ -19,6 +19,7 @@ from cudalens.frames import StackTable, Trace
 from cudalens.report import to_html
 from cudalens.views import assets, mimebundle, races
 from cudalens.views.facts import facts
+from cudalens.views.markup import UNTRUSTED
 from cudalens.views.races_model import MAX_DIFF, MAX_STACK, StackLine, folded, race_views
 
 CARD_ELEMENTS = {"article", "b", "code", "details", "pre", "rect", "span", "summary", "g"}
@@ -224,6 +225,7 @@ def test_hostile_texts_stay_text(events, tmp_path):
     assert not any(name.startswith("on") or name in ("src", "href") for name in found.attributes)
     ours = mimebundle._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.races_style_text()
     ours += assets.findings_style_text() if events else ""
+    ours += UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     assert "".join(found.styles) == ours
     page = to_html(trace, tmp_path / "r.html").read_text()
     assert "<img" not in page

@@ -17,11 +17,14 @@ with suppress(ImportError):  # the tests that need a GPU run where hypothesis ma
     settings.register_profile("thorough", **UNTIMED, max_examples=2_000)
     settings.load_profile(os.environ.get("CUDALENS_HYPOTHESIS", "untimed"))
 
+INTERPRETS = "TRITON_INTERPRET" not in os.environ
+os.environ.setdefault("TRITON_INTERPRET", "1")  # settled when Triton is imported, which a conftest beside tests may do
+
 
 def pytest_configure(config):
     """Threads of a worker are bounded, Triton interprets but for a GPU's tests, Ctrl-C raises as in a terminal."""
-    if config.option.markexpr != "gpu":
-        os.environ.setdefault("TRITON_INTERPRET", "1")  # settled when Triton is imported, which anybody may do
+    if config.option.markexpr == "gpu" and INTERPRETS:
+        os.environ.pop("TRITON_INTERPRET", None)
     if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, here and in all child processes
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # what a shell hands to the jobs in its background

@@ -13,8 +13,9 @@ from cudalens.kernels.launch import Kernel, num_programs
 from cudalens.kernels.layout import layout_table
 from cudalens.kernels.values import Reading, loaded, reading_of, table_of
 
-BLOCK: Final = 1024
 _NONE: Final = (1 << 63) - 1
+_NUM_WARPS: Final = 4
+_MAX_INT32: Final = (1 << 31) - 1
 
 
 def _compare(
@@ -23,111 +24,131 @@ def _compare(
     table,
     layout,
     out,
-    n,
+    begin,
+    end,
     NDIM: tl.constexpr,
     READING: tl.constexpr,
     COMPLEX: tl.constexpr,
-    DOUBLE: tl.constexpr,
+    WIDE: tl.constexpr,
+    SHORT: tl.constexpr,
+    EVEN: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Each program takes every num_programs-th block and writes one row of `out`.
+    """Each program takes every num_programs-th block of the elements from `begin` to `end` and writes a row of `out`.
 
+    A block without a difference costs little more than its loads; so long as tensors agree, memory sets the pace.
     Takes pointers to both inputs, to the values of 8-bit floats, to sizes and strides (int64, innermost dimension
     first: sizes, strides of a, strides of b; NDIM 0 where both are contiguous), to the results (int64, five for each
-    program), and the number of elements.
+    program). WIDE: numbers of 64 bits; SHORT: all offsets fit in 32 bits; EVEN: the blocks are full.
     """
     pid = tl.program_id(0).to(tl.int64)
-    step = tl.num_programs(0).to(tl.int64) * BLOCK
-    count = tl.zeros([BLOCK], tl.int64)
-    nans = tl.zeros([BLOCK], tl.int64)
-    first = tl.full([BLOCK], 9223372036854775807, tl.int64)
-    largest_int = tl.zeros([BLOCK], tl.uint64)
-    largest = tl.zeros([BLOCK], tl.float64 if DOUBLE else tl.float32)
-    relative = tl.zeros([BLOCK], tl.float64 if DOUBLE else tl.float32)
-    for start in range(pid * BLOCK, n, step):
-        i = start + tl.arange(0, BLOCK).to(tl.int64)
-        mask = i < n
+    programs = tl.num_programs(0).to(tl.int64)
+    lanes = tl.arange(0, BLOCK)
+    count = tl.zeros([], tl.int64)
+    nans = tl.zeros([], tl.int64)
+    first = tl.full([], 9223372036854775807, tl.int64)
+    largest_int = tl.zeros([], tl.uint64 if WIDE else tl.uint32)
+    largest = tl.zeros([], tl.float64 if WIDE else tl.float32)
+    relative = tl.zeros([], tl.float64 if WIDE else tl.float32)
+    for start in range(begin + pid * BLOCK, end, programs * BLOCK):
+        i = start + lanes.to(tl.int64)
+        mask = i < end
         if NDIM == 0:
             at_a = i
             at_b = i
         else:
-            rest = i
-            at_a = tl.zeros([BLOCK], tl.int64)
-            at_b = tl.zeros([BLOCK], tl.int64)
+            rest = i.to(tl.int32) if SHORT else i
+            at_a = tl.zeros_like(rest)
+            at_b = tl.zeros_like(rest)
             for d in tl.static_range(NDIM):
-                size = tl.load(layout + d)
+                size = tl.load(layout + d).to(rest.dtype)
                 place = rest % size
                 rest = rest // size
-                at_a += place * tl.load(layout + NDIM + d)
-                at_b += place * tl.load(layout + 2 * NDIM + d)
+                at_a += place * tl.load(layout + NDIM + d).to(rest.dtype)
+                at_b += place * tl.load(layout + 2 * NDIM + d).to(rest.dtype)
         if COMPLEX:
-            at_a = at_a * 2
-            at_b = at_b * 2
-        x = tl.load(a + at_a, mask=mask, other=0)
-        y = tl.load(b + at_b, mask=mask, other=0)
-        if READING == 3:
-            differs = (x != y) & mask
-            low = tl.minimum(x, y).to(tl.uint64)
-            high = tl.maximum(x, y).to(tl.uint64)
-            diff = tl.where(differs, high - low, 0)
-            largest_int = tl.maximum(largest_int, diff)
-            scale = tl.maximum(tl.abs(x.to(tl.float64)), tl.abs(y.to(tl.float64)))
-            relative = tl.maximum(relative, tl.where(differs, diff.to(tl.float64) / tl.where(differs, scale, 1.0), 0.0))
+            at_a = at_a.to(tl.int64) * 2
+            at_b = at_b.to(tl.int64) * 2
+        if EVEN:
+            x = tl.load(a + at_a)
+            y = tl.load(b + at_b)
         else:
-            if READING == 1:
-                x = (x.to(tl.int32) << 16).to(tl.float32, bitcast=True)
-                y = (y.to(tl.int32) << 16).to(tl.float32, bitcast=True)
-            elif READING == 2:
-                x = tl.load(table + x.to(tl.int32))
-                y = tl.load(table + y.to(tl.int32))
-            elif not DOUBLE:
-                x = x.to(tl.float32)
-                y = y.to(tl.float32)
-            nan_x = x != x
-            nan_y = y != y
-            unequal = x != y
-            size_x = tl.abs(x)
-            size_y = tl.abs(y)
-            diff = tl.abs(x - y)
-            if COMPLEX:
+            x = tl.load(a + at_a, mask=mask, other=0)
+            y = tl.load(b + at_b, mask=mask, other=0)
+        unequal = x != y  # of bfloat16 and 8-bit floats the bits: equal ones are equal numbers, or NaN both
+        if COMPLEX:
+            if EVEN:
+                u = tl.load(a + at_a + 1)
+                v = tl.load(b + at_b + 1)
+            else:
                 u = tl.load(a + at_a + 1, mask=mask, other=0)
                 v = tl.load(b + at_b + 1, mask=mask, other=0)
-                nan_x = nan_x | (u != u)
-                nan_y = nan_y | (v != v)
-                unequal = unequal | (u != v)
-                # |z| = m sqrt(1 + (l / m)^2) with m the larger and l the smaller part: no overflow in between.
-                m = tl.maximum(size_x, tl.abs(u))
-                r = tl.minimum(size_x, tl.abs(u)) / tl.where((m == 0.0) | (m == float("inf")), 1.0, m)
-                size_x = tl.where(m == float("inf"), m, m * tl.sqrt(1.0 + r * r))
-                m = tl.maximum(size_y, tl.abs(v))
-                r = tl.minimum(size_y, tl.abs(v)) / tl.where((m == 0.0) | (m == float("inf")), 1.0, m)
-                size_y = tl.where(m == float("inf"), m, m * tl.sqrt(1.0 + r * r))
-                # Equal parts differ by 0 also where both are infinite.
-                p = tl.where(x == y, 0.0, diff)
-                q = tl.where(u == v, 0.0, tl.abs(u - v))
-                m = tl.maximum(p, q)
-                r = tl.minimum(p, q) / tl.where((m == 0.0) | (m == float("inf")), 1.0, m)
-                diff = tl.where(m == float("inf"), m, m * tl.sqrt(1.0 + r * r))
-            differs = unequal & ~(nan_x & nan_y) & mask
-            counts = differs & ~(nan_x | nan_y)
-            diff = tl.where(counts, diff, 0.0)
-            largest = tl.maximum(largest, diff)
+            unequal = unequal | (u != v)
+        if tl.max(unequal.to(tl.int32), axis=0) != 0:
+            if READING == 3:
+                differs = unequal
+                low = tl.minimum(x, y).to(tl.uint64 if WIDE else tl.uint32)
+                high = tl.maximum(x, y).to(tl.uint64 if WIDE else tl.uint32)
+                diff_int = high - low
+                largest_int = tl.maximum(largest_int, tl.max(diff_int, axis=0))
+                diff = diff_int.to(tl.float64 if WIDE else tl.float32)
+                size_x = tl.abs(x.to(tl.float64 if WIDE else tl.float32))
+                size_y = tl.abs(y.to(tl.float64 if WIDE else tl.float32))
+                counts = differs
+            else:
+                if READING == 1:
+                    f = (x.to(tl.int32) << 16).to(tl.float32, bitcast=True)
+                    g = (y.to(tl.int32) << 16).to(tl.float32, bitcast=True)
+                elif READING == 2:
+                    f = tl.load(table + x.to(tl.int32))
+                    g = tl.load(table + y.to(tl.int32))
+                else:
+                    f = x.to(tl.float64 if WIDE else tl.float32)
+                    g = y.to(tl.float64 if WIDE else tl.float32)
+                nan_x = f != f
+                nan_y = g != g
+                differs = f != g
+                size_x = tl.abs(f)
+                size_y = tl.abs(g)
+                diff = tl.abs(f - g)
+                if COMPLEX:
+                    nan_x = nan_x | (u != u)
+                    nan_y = nan_y | (v != v)
+                    differs = differs | (u != v)
+                    # |z| = m sqrt(1 + (l / m)^2) with m the larger and l the smaller part: no overflow in between.
+                    m = tl.maximum(size_x, tl.abs(u))
+                    r = tl.minimum(size_x, tl.abs(u)) / tl.where((m == 0.0) | (m == float("inf")), 1.0, m)
+                    size_x = tl.where(m == float("inf"), m, m * tl.sqrt(1.0 + r * r))
+                    m = tl.maximum(size_y, tl.abs(v))
+                    r = tl.minimum(size_y, tl.abs(v)) / tl.where((m == 0.0) | (m == float("inf")), 1.0, m)
+                    size_y = tl.where(m == float("inf"), m, m * tl.sqrt(1.0 + r * r))
+                    # Equal parts differ by 0 also where both are infinite.
+                    p = tl.where(f == g, 0.0, diff)
+                    q = tl.where(u == v, 0.0, tl.abs(u - v))
+                    m = tl.maximum(p, q)
+                    r = tl.minimum(p, q) / tl.where((m == 0.0) | (m == float("inf")), 1.0, m)
+                    diff = tl.where(m == float("inf"), m, m * tl.sqrt(1.0 + r * r))
+                differs = differs & ~(nan_x & nan_y)
+                counts = differs & ~(nan_x | nan_y)
+                nans += tl.sum((differs & (nan_x | nan_y)).to(tl.int32), axis=0)
+                diff = tl.where(counts, diff, 0.0)
+                largest = tl.maximum(largest, tl.max(diff, axis=0))
             scale = tl.maximum(size_x, size_y)
             ratio = tl.minimum(diff / tl.where(counts, scale, 1.0), 2.0)
             ratio = tl.where(scale == float("inf"), 1.0, ratio)
-            relative = tl.maximum(relative, tl.where(counts, ratio, 0.0))
-            nans += (differs & (nan_x | nan_y)).to(tl.int64)
-        count += differs.to(tl.int64)
-        first = tl.minimum(first, tl.where(differs, i, 9223372036854775807))
+            relative = tl.maximum(relative, tl.max(tl.where(counts, ratio, 0.0), axis=0))
+            count += tl.sum(differs.to(tl.int32), axis=0)
+            at = tl.min(tl.where(differs, lanes, BLOCK), axis=0)
+            first = tl.minimum(first, tl.where(at < BLOCK, at.to(tl.int64) + start, 9223372036854775807))
     row = out + pid * 5
-    tl.store(row, tl.sum(count))
-    tl.store(row + 1, tl.min(first))
-    tl.store(row + 2, tl.sum(nans))
+    tl.store(row, count)
+    tl.store(row + 1, first)
+    tl.store(row + 2, nans)
     if READING == 3:
-        tl.store(row + 3, tl.max(largest_int).to(tl.int64, bitcast=True))
+        tl.store(row + 3, largest_int.to(tl.uint64).to(tl.int64, bitcast=True))
     else:
-        tl.store(row + 3, tl.max(largest).to(tl.float64).to(tl.int64, bitcast=True))
-    tl.store(row + 4, tl.max(relative).to(tl.float64).to(tl.int64, bitcast=True))
+        tl.store(row + 3, largest.to(tl.float64).to(tl.int64, bitcast=True))
+    tl.store(row + 4, relative.to(tl.float64).to(tl.int64, bitcast=True))
 
 
 COMPARE: Final = Kernel(_compare)
@@ -140,17 +161,41 @@ def begin(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         A row for each program, for `finish`: int64, shape (programs, 5), on their device. Column 1 holds the number of
         the first element that differs, or what no number is.
     """
-    reading = reading_of(a.dtype)
-    assert reading is not None
-    programs = num_programs(a.numel(), BLOCK, a.device)
-    out = torch.empty((programs, 5), dtype=torch.int64, device=a.device)
+    block = block_of(a.dtype)
+    num_full = a.numel() // block * block
+    programs = num_programs(num_full, block, a.device) if num_full else 0
+    num_rows = programs + (num_full < a.numel())
+    out = torch.empty((num_rows, 5), dtype=torch.int64, device=a.device)
     layout, num_dims = layout_table(a, b)
-    table = table_of(a.dtype, a.device) if reading is Reading.TABLE else out
-    is_double = reading is Reading.INTEGER or a.dtype in (torch.float64, torch.complex128)
-    constants: dict[str, Any] = {"NDIM": num_dims, "READING": int(reading), "COMPLEX": a.dtype.is_complex}
-    constants |= {"DOUBLE": is_double, "BLOCK": BLOCK, "num_warps": 4}
-    COMPARE.launch(programs, loaded(a), loaded(b), table, layout, out, a.numel(), **constants)
+    given = (loaded(a), loaded(b), _table(a, out), layout)
+    constants = _constants(a, b, num_dims) | {"BLOCK": block, "num_warps": _NUM_WARPS}
+    if programs:
+        COMPARE.launch(programs, *given, out, 0, num_full, EVEN=True, **constants)
+    if num_full < a.numel():
+        COMPARE.launch(1, *given, out[programs:], num_full, a.numel(), EVEN=False, **constants)
     return out
+
+
+def block_of(dtype: torch.dtype) -> int:
+    """Elements that a program takes at a time: of 1 and 2 bytes 16 for each thread, of larger ones 8."""
+    return (16 if dtype.itemsize < 4 else 8) * 32 * _NUM_WARPS
+
+
+def _constants(a: torch.Tensor, b: torch.Tensor, num_dims: int) -> dict[str, Any]:
+    is_wide = a.dtype.itemsize == 16 or (a.dtype.itemsize == 8 and not a.dtype.is_complex)
+    reach = max(sum((size - 1) * step for size, step in zip(t.shape, t.stride(), strict=True)) for t in (a, b))
+    return {
+        "NDIM": num_dims,
+        "READING": int(reading_of(a.dtype) or 0),
+        "COMPLEX": a.dtype.is_complex,
+        "WIDE": is_wide,
+        "SHORT": max(reach, a.numel()) <= _MAX_INT32,
+    }
+
+
+def _table(tensor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """The values of 8-bit floats; for others any pointer does."""
+    return table_of(tensor.dtype, tensor.device) if reading_of(tensor.dtype) is Reading.TABLE else out
 
 
 def finish(out: torch.Tensor, dtype: torch.dtype) -> Found:

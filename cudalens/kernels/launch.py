@@ -7,7 +7,8 @@ Triton kernel can reach (the CPU's, a virtual device's) and where Triton is not 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -44,7 +45,26 @@ def uses_triton(backend: Backend, tensor: torch.Tensor) -> bool:
 
 def can_launch(device: torch.device) -> bool:
     """Whether a compiled kernel can run on `device`."""
-    return is_gpu(device) and has_triton() and not is_interpreted()
+    if not is_gpu(device) or not has_triton() or is_interpreted():
+        return False
+    return _can_build(torch.cuda.current_device() if device.index is None else device.index)
+
+
+@cache
+def _can_build(index: int) -> bool:
+    """Whether Triton gets as far as a launch here: it needs a C compiler on this machine, and knows no old GPUs."""
+    try:
+        from triton.runtime import driver
+
+        with torch.cuda.device(index):
+            driver.active.get_current_target()  # this builds its own bridge to the driver
+    except Exception:  # whatever it fails by, torch's operators do the same
+        return False
+    return torch.version.hip is not None or torch.cuda.get_device_capability(index) >= _OLDEST
+
+
+_OLDEST: Final = (7, 0)
+"""The oldest compute capability that Triton compiles for."""
 
 
 def _check_triton(tensor: torch.Tensor) -> None:
@@ -84,7 +104,15 @@ class Kernel:
             import triton
 
             self._decorated = triton.jit(self._function)
-        self._decorated[(grid,)](*args, **constants)
+        with _device_of(args):
+            self._decorated[(grid,)](*args, **constants)
+
+
+def _device_of(args: Iterable[Any]) -> AbstractContextManager[Any]:
+    """Makes the GPU that holds the arguments the current one: Triton launches there, wherever they are."""
+    on_gpu = (arg.device for arg in args if isinstance(arg, torch.Tensor) and is_gpu(arg.device))
+    device = next(on_gpu, None)
+    return nullcontext() if device is None else torch.cuda.device(device)
 
 
 def is_interpreted() -> bool:

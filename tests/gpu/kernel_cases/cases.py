@@ -45,9 +45,9 @@ def views(tensor):
         yield "offset", tensor[1:]
 
 
-def pairs(device, seed=0):
+def pairs(device, seed=0, dtypes=DTYPES):
     """Labelled pairs of equal shape and dtype, equal and not."""
-    for dtype, shape in itertools.product(DTYPES, SHAPES):
+    for dtype, shape in itertools.product(dtypes, SHAPES):
         a = filled(shape, dtype, device, seed)
         b = with_changes(a, (1, 5, 77)) if a.numel() else a.clone()
         other = filled(shape, dtype, device, seed + 1)

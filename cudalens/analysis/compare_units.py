@@ -115,7 +115,8 @@ def _is_step(trace: Trace) -> NDArray[np.bool_]:
     """Rows that bear the name of a profiler step: every one has another, and the steps are what is compared."""
     names = trace.events["name"].array
     found = np.array([str(name).startswith(STEP_PREFIX) for name in names.categories.tolist()] + [False], bool)
-    return found[names.codes]
+    rows: NDArray[np.bool_] = found[names.codes]
+    return rows
 
 
 def measure(side: Side, *, by_step: bool) -> Measured:

@@ -15,7 +15,7 @@ from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Confidence, Finding
 from cudalens.analysis.findings.scene import Scene
 from cudalens.analysis.intervals import length, union
-from cudalens.analysis.work import COMPUTE
+from cudalens.analysis.work import COMPUTE, MEMORY
 
 Ints = NDArray[np.int64]
 
@@ -59,18 +59,25 @@ def tiny_kernels(scene: Scene) -> Iterator[Finding]:
 def small_grids(scene: Scene) -> Iterator[Finding]:
     """``small_grids``: kernels have fewer blocks than the device has multiprocessors, so that part of it stands idle.
 
-    Cost: duration times the share of multiprocessors without a block, summed over kernels of at least `TINY_NS`; from
-    Kineto's blocks per multiprocessor, or the launch grid and the number of multiprocessors. An estimate: a longer
-    block is not made shorter by others beside it. Told from a tenth of the devices' time on.
+    Cost: the time in which kernels of at least `TINY_NS` ran times the share of multiprocessors without a block of any
+    kernel, of the device that lost the most; from Kineto's blocks per multiprocessor, or the launch grid and the number
+    of multiprocessors. An estimate: a longer block is not made shorter by others beside it. Told from a tenth of the
+    devices' time on.
     """
     work = scene.work
-    rows = work.rows[(work.kind == COMPUTE) & (work.end - work.start >= TINY_NS)]
-    if not len(rows):
-        return
-    empty = 1 - np.clip(np.nan_to_num(blocks_per_sm(scene, rows), nan=1.0), 0, 1)
+    kernels = np.flatnonzero(work.kind != MEMORY)
+    fill = np.clip(np.nan_to_num(blocks_per_sm(scene, work.rows[kernels]), nan=1.0), 0, 1)
+    long = (work.kind[kernels] == COMPUTE) & (work.end - work.start >= TINY_NS)[kernels]
+    rows, empty = work.rows[kernels[long]], 1 - fill[long]
     lost = ((scene.end - scene.ts)[rows] * empty).astype(np.int64)
     small = empty > 0
-    cost = int(lost.sum())
+    cost = max(
+        (
+            _unfilled(work.start[kernels[of]], work.end[kernels[of]], fill[of], long[of])
+            for of in (work.device[kernels] == device for device in np.unique(work.device[kernels]))
+        ),
+        default=0,
+    )
     if cost < _FILL_SHARE * scene.span_ns or not cost:
         return
     names = scene.events["name"].array[rows]
@@ -90,6 +97,15 @@ def small_grids(scene: Scene) -> Iterator[Finding]:
         advice,
         "low",
     )
+
+
+def _unfilled(start: Ints, end: Ints, fill: NDArray[np.float64], counted: NDArray[np.bool_]) -> int:
+    """Time in which any `counted` kernel ran, times the share of the device that all kernels left empty, ns."""
+    at = np.concatenate([start, end])
+    order = np.argsort(at, kind="stable")
+    running = np.cumsum(np.concatenate([counted, -counted.astype(np.int64)])[order])[:-1] > 0
+    filled = np.cumsum(np.concatenate([fill, -fill])[order])[:-1]
+    return round(float((np.diff(at[order]) * running * np.clip(1 - filled, 0, 1)).sum()))
 
 
 def blocks_per_sm(scene: Scene, rows: Ints) -> NDArray[np.float64]:

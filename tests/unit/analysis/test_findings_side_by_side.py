@@ -76,6 +76,29 @@ def test_the_cost_is_the_time_of_all_streams_but_the_busiest(acts):
         assert len(lesser) * US < max(0.05 * (max(work) + 1 - min(work)) * US, 0.02 * wall) or wall < 100 * US
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([20, 24]), st.integers(5, 90), st.integers(0, 20), st.integers(0, 5)), min_size=2
+    )
+)
+def test_small_kernels_side_by_side_fill_the_gpu_together(acts):
+    """Never more than the time in which they ran: against the sum over each microsecond."""
+    world = World()
+    for stream, dur, pause, quarters in acts:
+        world.device("k", dur * US, stream=stream, blocks_per_sm=quarters / 4).sleep(pause * US)
+    found = by_rule(world).get("small_grids")
+    kernels = [row for row in world.rows if row["cat"] == "kernel"]
+    lost = 0
+    for at in range(max(row["ts"] + row["dur"] for row in kernels) // US):
+        now = [row["blocks_per_sm"] for row in kernels if row["ts"] <= at * US < row["ts"] + row["dur"]]
+        lost += (1 - min(1, sum(min(1, fill) for fill in now))) * US if now else 0
+    if found is not None:
+        assert found.cost_ns == lost
+        assert found.share_pct <= 100
+    else:
+        assert lost < 100 * US or lost < 0.1 * max(row["ts"] + row["dur"] for row in world.rows)
+
+
 def two_threads(streams, block=1, number=60):
     """Two host threads at work at the same time, `block` launches of each at a time."""
     world = World()

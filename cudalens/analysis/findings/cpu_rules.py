@@ -36,8 +36,8 @@ _SIDE_BY_SIDE: Final = 1.5
 def tiny_operators(scene: Scene) -> Iterator[Finding]:
     """``tiny_operators``: on the CPU alone, operators so short that calling them is most of the work.
 
-    Cost: the time in which outermost operators shorter than 5 µs ran, on any thread. Told from five hundred of them, and a fifth of the
-    measured window, on.
+    Cost: the time in which outermost operators shorter than 5 µs ran, on any thread. Told from five hundred of them,
+    and a fifth of the measured window, on.
     """
     if len(scene.work.rows):
         return

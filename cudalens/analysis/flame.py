@@ -11,33 +11,43 @@ from numpy.typing import NDArray
 from cudalens.analysis.call_tree import call_tree
 from cudalens.analysis.ranked import ranked
 from cudalens.frames import Trace
+from cudalens.traces.flame_paths import Paths, host_paths, launched_paths
 
 Ints = NDArray[np.int64]
 
 WEIGHTS: Final = ("host", "device")
+GROUPINGS: Final = ("tree", "stack", "module")
 
 
 @ranked
-def flame_graph(trace: Trace, weight: str = "host", per_thread: bool = False) -> pd.DataFrame:
+def flame_graph(trace: Trace, weight: str = "host", per_thread: bool = False, by: str = "tree") -> pd.DataFrame:
     """The rectangles of a flame graph.
 
     Args:
         trace: Any Trace, or Ranks.
         weight: ``host`` for time on host threads, ``device`` for durations of the device work launched beneath.
         per_thread: Each host thread has rectangles of its own; else they are merged.
+        by: What callers are: ``tree``, the rows that enclose a row, as `call_tree` has them; ``stack``, the recorded
+            Python frames of the nearest row that has some (``function (file:line)``), outermost first, and below them
+            the rows from that one on; ``module``, likewise with nn.Modules. Rows without any stand on "(no stack)",
+            "(no module)", and all profiler steps are one. As `cudalens.traces` writes collapsed stacks.
 
     Returns:
-        A row per path of `call_tree` that has any width, a path after its parent. ``name``, ``is_device``,
+        A row per path that has any width, a path after its parent. ``name``, ``is_device``,
         ``depth`` (0 at the bottom), ``parent`` (row of this frame, <NA> for a root), ``count``, ``self_ns`` (what
         belongs to the path alone; below 0 it counts as 0), ``start_ns`` and ``width_ns``: siblings stand side by side,
         the widest first, within their parent, whose width is its own ``self_ns`` and the widths of its children.
 
     Raises:
-        ValueError: There is no such weight.
+        ValueError: There is no such weight or grouping, or `per_thread` is asked for without the tree.
     """
     if weight not in WEIGHTS:
         raise ValueError(f"weight={weight!r} is none of {', '.join(WEIGHTS)}")
-    tree = call_tree(trace, per_thread=per_thread)
+    if by not in GROUPINGS:
+        raise ValueError(f"by={by!r} is none of {', '.join(GROUPINGS)}")
+    if per_thread and by != "tree":
+        raise ValueError(f"per_thread=True goes with by='tree': a {by} does not tell its thread")
+    tree = call_tree(trace, per_thread=per_thread) if by == "tree" else _by_callers(trace, by)
     parent = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     depth = tree["depth"].to_numpy()
     own = np.maximum(tree[f"{weight}_self_ns"].to_numpy(), 0)
@@ -57,6 +67,38 @@ def flame_graph(trace: Trace, weight: str = "host", per_thread: bool = False) ->
             "self_ns": own[keep],
             "start_ns": start[keep],
             "width_ns": width[keep],
+        }
+    )
+
+
+def _by_callers(trace: Trace, by: str) -> pd.DataFrame:
+    """As `call_tree`, with recorded stacks or modules for callers."""
+    paths = Paths()
+    host = host_paths(trace, paths, by)
+    num_host = len(paths)
+    rows, device = launched_paths(trace, paths, host)
+    known = np.flatnonzero(host >= 0)
+    n, parent = len(paths), paths.parent
+    host_self, device_self, depth = (np.zeros(n, np.int64) for _ in range(3))
+    np.add.at(host_self, host[known], trace.events["self_dur"].to_numpy()[known])
+    np.add.at(device_self, device, trace.events["dur"].to_numpy()[rows])
+    at, above = np.arange(n), parent
+    while (above >= 0).any():  # one generation after the other
+        at, above = at[above >= 0], above[above >= 0]
+        depth[at] += 1
+        above = parent[above]
+    is_device = np.zeros(n, bool)
+    is_device[device] = True
+    is_device[:num_host] = False
+    return pd.DataFrame(
+        {
+            "name": pd.Categorical.from_codes(paths.label, categories=pd.Index(paths.labels, dtype="str")),
+            "is_device": is_device,
+            "depth": depth,
+            "parent": pd.arrays.IntegerArray(np.maximum(parent, 0), parent < 0),
+            "count": np.bincount(np.concatenate([host[known], device]), minlength=n),
+            "host_self_ns": host_self,
+            "device_self_ns": device_self,
         }
     )
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.analysis import attribution, call_tree, flame_graph
-from cudalens.frames import RunInfo, Trace, build_events
+from cudalens.frames import RunInfo, StackTable, Trace, build_events
+from cudalens.traces.flame_writer import collapsed_lines
 
 CATS = {"a": "cpu_op", "b": "cpu_op", "r": "user_annotation", "nn.Module: M_0": "python_function"}
 CATS |= {"nn.Module: L_0": "python_function", "me.py(3): f": "python_function", "torch/x.py(9): g": "python_function"}
@@ -195,3 +196,63 @@ def test_nothing_gives_empty_frames_with_the_same_columns():
         attribution(full, by="colour")
     with pytest.raises(ValueError, match="none of host, device"):
         flame_graph(full, weight="memory")
+
+
+@pytest.mark.parametrize("by", ["stack", "module"])
+@pytest.mark.parametrize("weight", ["host", "device"])
+def test_a_flame_graph_by_callers_is_what_collapsed_stacks_say(by, weight):
+    """The same paths and the same costs as the file for flamegraph.pl has."""
+    trace = with_callers()
+    frame = flame_graph(trace, weight=weight, by=by)
+    names, parent = frame["name"].astype(str).tolist(), frame["parent"].to_numpy(dtype=int, na_value=-1)
+    lines = set()
+    for row in range(len(frame)):
+        path, at = [], row
+        while at >= 0:
+            path.append(names[at])
+            at = parent[at]
+        assert frame["depth"].iloc[row] == len(path) - 1
+        if frame["self_ns"].iloc[row]:
+            lines.add(f"{';'.join(path[::-1])} {frame['self_ns'].iloc[row]}")
+    assert lines == set(collapsed_lines(trace, weight, by))
+    assert any(line.startswith(f"(no {by})") for line in lines)
+    whole = frame.loc[frame["depth"] == 0, "width_ns"].sum()
+    assert whole == frame["self_ns"].sum() > 0
+    assert set(frame["is_device"]) == ({False} if weight == "host" else {False, True})
+
+
+def with_callers():
+    """Operators of two lines of a file and of two modules, each with a kernel, and one of no line and no module."""
+    rows = []
+    for k in range(5):
+        at = 100 * k
+        rows += [
+            ("aten::mm", "cpu_op", at, 50 + k, None, None),
+            ("cudaLaunchKernel", "cuda_runtime", at + 10, 5, k, None),
+        ]
+        rows.append(("gemm", "kernel", at + 60, 20 + k, k, 0))
+    names, cats, ts, dur, correlation, device = zip(*rows, strict=True)
+    host = [None if d is not None else 1 for d in device]
+    columns = {"name": pd.Categorical(names), "cat": pd.Categorical(cats), "ts": np.array(ts), "dur": np.array(dur)}
+    columns |= {"pid": pd.array(host, "Int64"), "tid": pd.array(host, "Int64"), "stream": pd.array(device, "Int64")}
+    columns |= {"device": pd.array(device, "Int32"), "correlation_id": pd.array(correlation, "Int64")}
+    events = build_events(columns)
+    table = StackTable()
+    first, second = (table.add([f"train.py({line}): step", "train.py(9): main"]) for line in (3, 4))
+    ops = np.flatnonzero(events["cat"] == "cpu_op")
+    stack, module = np.full(len(events), -1), np.full(len(events), -1)
+    stack[ops[:4]], module[ops[:4]] = [first, first, second, second], [0, 1, 1, 0]
+    events["stack"] = pd.arrays.IntegerArray(np.maximum(stack, 0), stack < 0)
+    events["module"] = pd.Categorical.from_codes(module, pd.Index(["Net.Linear", "Net.Conv"], dtype="str"))
+    return Trace(RunInfo(name="run", source="cuda"), events=events, stacks=table.to_frame())
+
+
+def test_groupings_of_flame_graphs_that_are_none():
+    trace = Trace(RunInfo(name="run", source="cuda"))
+    with pytest.raises(ValueError, match="by='line' is none of tree, stack, module"):
+        flame_graph(trace, by="line")
+    with pytest.raises(ValueError, match="per_thread=True goes with by='tree'"):
+        flame_graph(trace, by="stack", per_thread=True)
+    for by in ("stack", "module"):
+        assert flame_graph(trace, by=by).columns.equals(flame_graph(trace).columns)
+        assert len(flame_graph(trace, by=by)) == 0

@@ -152,8 +152,10 @@ class Steered:
         self._hold = hold(stream, self.aim.nanoseconds)
 
     def _host_waits(self) -> None:
-        """The host is about to wait for the held stream: the second task cannot come first any more."""
-        if self.is_held:
+        """The host is about to wait for the held stream: if the second task has not come yet, it cannot come first."""
+        if self._is_host_looking:
+            self._overtaken()
+        elif self.is_held:
             self.is_ordered = True
             self.release()
 
@@ -187,13 +189,17 @@ class Steered:
         )
 
     def _let_overtaken_go(self) -> None:
-        """The second task is over: the first one begins now, if it has not yet."""
+        """The second task is over: the first one comes now, and all that was late with it."""
+        self._overtaken()
+        assert self.aim.first.device is not None
+        torch.cuda.synchronize(self.aim.first.device)
+
+    def _overtaken(self) -> None:
+        """The second task is over: see whether the first one is yet to begin, and let it go."""
         self._is_host_looking = False
         times = self._times.get(self.aim.first.number)
         self.is_turned = not self.is_astray and self.is_held and times is not None and not times.begin.query()
         self.release()
-        assert self.aim.first.device is not None
-        torch.cuda.synchronize(self.aim.first.device)
 
     @property
     def is_held(self) -> bool:

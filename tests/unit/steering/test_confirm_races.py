@@ -225,6 +225,28 @@ def test_a_race_with_the_host(h100):
     assert found.steps[-1].lane == "host"
 
 
+def test_the_host_looks_until_it_does_something_else(h100):
+    """Its look at the numpy array comes after the call that gave it: the copy is late until the host waits for it."""
+    side, x = torch.cuda.Stream(), torch.ones(1 << 16, device="cuda")
+    host = torch.zeros(1 << 16, pin_memory=True)
+    torch.cuda.synchronize()
+    copied = torch.cuda.Event()
+
+    def program():
+        with torch.cuda.stream(side):
+            host.copy_(x, non_blocking=True)
+            copied.record()
+        array = host.numpy()
+        is_there = copied.query()
+        torch.cuda.synchronize()
+        return is_there, array[0]
+
+    found = watched(program).confirm(program, runs=2, on_virtual=True)
+    (race,) = found.confirmed
+    assert str(race.shown.differences[0]) == "`result[0]` differs: False instead of True"
+    assert "result[1]" in found.outputs
+
+
 def test_replays_of_graphs(h100):
     x, y, side = torch.ones(16, device="cuda"), torch.zeros(16, device="cuda"), torch.cuda.Stream()
     graph = torch.cuda.CUDAGraph()

@@ -117,6 +117,17 @@ def test_what_a_wait_cost_is_its_whole_length_but_not_more_than_the_gap():
     assert trace_of(rows).events["name"][gap["sync"]] == "cudaStreamSynchronize"
 
 
+@pytest.mark.parametrize("later", [False, True])
+def test_the_wait_that_a_gap_is_put_down_to(later):
+    rows = [launch(0, 2, 1), work(5, 10, call=1), host(3, 4, "cudaEventSynchronize", "cuda_runtime")]
+    rows += [host(20, 30, "cudaStreamSynchronize", "cuda_runtime"), launch(60, 2, 2), work(64, 5, call=2)]
+    if later:  # the wait in which the gap began says most
+        rows.append(host(12, 6, "cudaDeviceSynchronize", "cuda_runtime"))
+    gap, names = one_gap(rows), trace_of(rows).events["name"]
+    assert names[gap["sync"]] == ("cudaDeviceSynchronize" if later else "cudaStreamSynchronize")
+    assert (gap["sync_ns"], gap["host_ns"], gap["launch_ns"]) == ((36, 9, 4) if later else (30, 15, 4))
+
+
 def test_queued_work_waits_for_another_stream():
     rows = [launch(0, 1, 1), work(5, 5, call=1), launch(2, 1, 2), work(6, 60, stream=20, call=2)]
     rows += [launch(4, 1, 3), work(70, 5, call=3)]

@@ -1,4 +1,7 @@
-"""A replay against a call without a graph: the same arguments, the same random numbers, every output compared."""
+"""A replay against a call without a graph: the same arguments, the same random numbers, every output compared.
+
+And against itself: what somebody holds of earlier recordings has the same bits after a replay as before.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from cudalens.graphs.node import Check, GraphNode
 from cudalens.graphs.outputs import Fresh
 
 if TYPE_CHECKING:
+    from cudalens.graphs.liveness import OutputRef
+    from cudalens.graphs.warmup import WarmupNode
     from cudalens.kernels import Comparison
+    from cudalens.kernels.fingerprint import PendingFingerprint
 
 
 @dataclass(slots=True)
@@ -79,7 +85,51 @@ def _written(node: GraphNode, leaves: Sequence[Any]) -> list[tuple[str, torch.Te
     ]
 
 
-def compare(node: GraphNode, expected: Expected, outputs: Sequence[Any], leaves: Sequence[Any]) -> None:
+@dataclass(slots=True)
+class HeldOutput:
+    """An output of an earlier recording that somebody holds, and that a replay must not overwrite.
+
+    Attributes:
+        label: Which.
+        ref: It.
+        before: Fingerprint of its memory before the replay.
+    """
+
+    label: str
+    ref: OutputRef
+    before: PendingFingerprint
+
+
+def held_outputs(current: GraphNode | WarmupNode | None, node: GraphNode, leaves: Sequence[Any]) -> list[HeldOutput]:
+    """What is held of the path that a replay goes on from, but for what the function itself overwrites."""
+    if current is None:
+        return []
+    written = {tensor.untyped_storage().data_ptr() for _, tensor in _written(node, leaves)}
+    found: dict[int, HeldOutput] = {}
+    for ref, function, place in current.held():
+        if ref.address not in written and ref.address not in found and (before := _fingerprint(ref)) is not None:
+            at = f" at {place}" if place is not None and place.code else ""
+            found[ref.address] = HeldOutput(f"an output of {function.name}, made{at}", ref, before)
+    return list(found.values())
+
+
+def _fingerprint(ref: OutputRef) -> PendingFingerprint | None:
+    """Of all its memory; None where it has none any more. Holds nothing of it."""
+    from cudalens.kernels import begin_fingerprint
+
+    storage = ref.storage()
+    if storage is None or not storage.nbytes():
+        return None
+    return begin_fingerprint(torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage))
+
+
+def compare(
+    node: GraphNode,
+    expected: Expected,
+    outputs: Sequence[Any],
+    leaves: Sequence[Any],
+    held: Sequence[HeldOutput] = (),
+) -> None:
     """Compare a replay with what was expected: on the device, so that the host need not wait before it asks."""
     pairs = [(f"output {n}", value, outputs[n].detach()) for n, value in expected.values.items()]
     pairs += [(label, value, tensor) for label, tensor, value in expected.written]
@@ -90,15 +140,23 @@ def compare(node: GraphNode, expected: Expected, outputs: Sequence[Any], leaves:
         for label, value, replayed in pairs
         if value.numel() and can_compare(value)
     ]
-    node.set_check(lambda: _told([(label, pending.result()) for label, pending in found]))
+    kept = [(one, after) for one in held if (after := _fingerprint(one.ref)) is not None]
+
+    def find_out() -> Check:
+        lost = [one.label for one, after in kept if one.before.result() != after.result()]
+        return _told([(label, pending.result()) for label, pending in found], lost)
+
+    node.set_check(find_out)
 
 
-def _told(found: Sequence[tuple[str, Comparison]]) -> Check:
-    """What the comparisons came to."""
+def _told(found: Sequence[tuple[str, Comparison]], lost: Sequence[str]) -> Check:
+    """What the comparisons came to; `lost` are held outputs that were overwritten."""
     bad = [(label, one) for label, one in found if not one.is_equal]
     nan = any(one.num_nan_mismatches for _, one in bad)
     diff = float("inf") if nan else max((float(one.max_abs_diff) for _, one in found), default=0.0)
-    return Check(not bad, diff, _words(*bad[0]) if bad else None)
+    words = [_words(*bad[0])] if bad else []
+    words += [f"{lost[0]}, which is still held: the replay has overwritten it"] if lost else []
+    return Check(not words, diff, "; ".join(words) or None)
 
 
 def _words(label: str, found: Comparison) -> str:

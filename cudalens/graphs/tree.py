@@ -365,6 +365,7 @@ class GraphTree:
         checks = node.variant.function.check and not node.is_checked
         expected = checking.run_eagerly(node, leaves) if checks else None
         self._addresses.update([item.ref.address for item in self._stale])  # a warmup's outputs lie in the pool, too
+        held = checking.held_outputs(self._current, node, leaves) if checks else ()
         node.copy_inputs(leaves, self._addresses)
         if self._stale:
             self._clone_stale(leaves, node.returned_leaves)
@@ -377,7 +378,7 @@ class GraphTree:
         node.variant.function.counts.replays += 1
         outputs = node.hand_out(leaves)
         if expected is not None:
-            checking.compare(node, expected, outputs, leaves)
+            checking.compare(node, expected, outputs, leaves, held)
         return outputs
 
     def _follow_stream(self) -> None:

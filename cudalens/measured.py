@@ -5,28 +5,41 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from cudalens import session
+from cudalens.analysis.bootstrap import difference_interval
+from cudalens.analysis.compare_units import step_rows
+from cudalens.analysis.work import device_work
 from cudalens.errors import ProfilerError
+from cudalens.frames import Trace
 from cudalens.frames.info import Overhead
 from cudalens.session import outcome_of, profile, runs
 
+Ints = NDArray[np.int64]
+
+
+LEVEL: Final = 0.95
+"""Of the interval of a slowdown."""
+
+MIN_RUNS: Final = 3
+"""Of each kind, for medians and an interval: two have no spread to speak of."""
+
 
 class PlainRuns:
-    """Times runs of some code without a profiler, as one stretch that ends when the GPU has done what they launched.
-
-    Attributes:
-        num_done: Runs that ended well.
-    """
+    """Times runs of some code without a profiler, as one stretch that ends when the GPU has done what they launched."""
 
     def __init__(self) -> None:
-        self.num_done = 0
         self._began_ns = time.perf_counter_ns()
+        self._ended_ns: list[int] = []
 
     def ended_one(self) -> None:
         """One more run has ended well."""
-        self.num_done += 1
+        self._ended_ns.append(time.perf_counter_ns())
 
     def overhead(self, run: profile, num_profiled: int, *, is_warm: bool, error: BaseException | None) -> Overhead:
         """What the profile `run` of `num_profiled` runs cost against these; to be called when the last one has ended.
@@ -39,16 +52,40 @@ class PlainRuns:
         """
         if error is None:
             wait_for_device()
-        elapsed_ns = time.perf_counter_ns() - self._began_ns
-        is_known = error is None and self.num_done > 0
-        return Overhead(
+        elapsed_ns, num_done = time.perf_counter_ns() - self._began_ns, len(self._ended_ns)
+        is_known = error is None and num_done > 0
+        cost = Overhead(
             profiled_ns=round(run.wall_ns / num_profiled),
-            unprofiled_ns=round(elapsed_ns / self.num_done) if is_known else None,
+            unprofiled_ns=round(elapsed_ns / num_done) if is_known else None,
             num_profiled=num_profiled,
-            num_unprofiled=self.num_done,
+            num_unprofiled=num_done,
             is_warm=is_warm,
             error=outcome_of(error)[1],
         )
+        return _by_runs(cost, _times(run.trace), np.diff([self._began_ns, *self._ended_ns])) if is_known else cost
+
+
+def _times(trace: Trace) -> Ints:
+    """Times of the profiled runs, where the host's are what they took: not beside a GPU, nor in a model's time."""
+    if trace.info.is_simulated or len(device_work(trace).rows):
+        return np.empty(0, np.int64)
+    times: Ints = trace.events["dur"].to_numpy()[step_rows(trace)]
+    return times
+
+
+def _by_runs(cost: Overhead, profiled: Ints, plain: Ints) -> Overhead:
+    """`cost` by medians of single runs, with their interval: one stall of the machine then makes no slowdown."""
+    if len(profiled) != cost.num_profiled or min(len(profiled), len(plain)) < MIN_RUNS:
+        return cost
+    sides = np.maximum(plain, 1)[None].astype(np.float64), np.maximum(profiled, 1)[None].astype(np.float64)
+    (low,), (high,) = difference_interval(*sides, LEVEL, is_ratio=True)
+    return msgspec.structs.replace(
+        cost,
+        profiled_ns=round(float(np.median(profiled))),
+        unprofiled_ns=round(float(np.median(plain))),
+        low_pct=100 * float(low),
+        high_pct=100 * float(high),
+    )
 
 
 def overhead(
@@ -57,7 +94,8 @@ def overhead(
     """What profiling `function` costs: it is called `warmup` times, then `repeat` times profiled, `repeat` times not.
 
     Each of the two stretches ends with a wait for the GPU and is divided by the number of its runs, so that work that
-    the GPU does after the host has gone on is counted in both. What `function` raises passes on.
+    the GPU does after the host has gone on is counted in both. Without a GPU at work, medians of single runs are told
+    from three on, and the interval in which the slowdown lies. What `function` raises passes on.
 
     Args:
         function: What is measured, without arguments. It is called ``warmup + 2 * repeat`` times.

@@ -100,12 +100,16 @@ class Overhead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """What profiling cost the code that was profiled: it was run again without the profiler.
 
     Attributes:
-        profiled_ns: Time of a profiled run, ns; of several, all of it with one wait for the GPU at the end, divided.
+        profiled_ns: Time of a profiled run, ns; of several, all of it with one wait for the GPU at the end, divided, or
+            where `low_pct` is known their median.
         unprofiled_ns: The same without the profiler; None where a run failed.
         num_profiled: Number of profiled runs.
         num_unprofiled: Number of runs without the profiler that ended well.
         is_warm: Whether the code had run before it was profiled: a first run costs more for other reasons.
         error: The exception that ended the runs without the profiler, in one line, or None.
+        low_pct: Lower end of the 95 % interval of `slowdown_pct`, from the times of single runs; None where there are
+            too few, or where a GPU was at work and the host's time of a run is not the run's.
+        high_pct: Upper end of it.
     """
 
     profiled_ns: int
@@ -114,6 +118,8 @@ class Overhead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     num_unprofiled: int = 0
     is_warm: bool = True
     error: str | None = None
+    low_pct: float | None = None
+    high_pct: float | None = None
 
     @property
     def slowdown_pct(self) -> float | None:

@@ -42,10 +42,20 @@ def overhead(info: RunInfo) -> list[str]:
         return [f"its slowdown by profiling is not known: the unprofiled run raised {cost.error or 'something'}"]
     profiled, plain = units.duration(cost.profiled_ns), units.duration(cost.unprofiled_ns)
     percent, way = units.percent(abs(cost.slowdown_pct)), "slower" if cost.slowdown_pct >= 0 else "faster"
-    again = f", means of {cost.num_profiled} runs" if cost.num_profiled > 1 else ""
+    kind = "means" if cost.low_pct is None else "medians"
+    again = f", {kind} of {cost.num_profiled} runs" if cost.num_profiled > 1 else ""
     again += "" if cost.is_warm else " (the profiled run was the first: warm up to compare)"
     made = f"profiling made it {percent} {way}" if cost.slowdown_pct >= 0 else f"profiled it ran {percent} {way}"
+    if cost.low_pct is not None and cost.high_pct is not None:
+        ends = f"95 % interval {_signed(cost.low_pct)} to {_signed(cost.high_pct)}"
+        if cost.low_pct <= 0 <= cost.high_pct:
+            return [f"profiling did not slow it beyond noise: {profiled} against {plain} unprofiled{again} ({ends})"]
+        made = f"{made} ({ends})"
     return [f"{made}: {profiled} against {plain} unprofiled{again}"]
+
+
+def _signed(percent: float) -> str:
+    return f"{'-' if percent < 0 else '+' if percent else ''}{units.percent(abs(percent))}"
 
 
 def trust(trace: Trace) -> TrustText:

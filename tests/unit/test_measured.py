@@ -1,10 +1,12 @@
 """What profiling costs: the same code with the profiler and without it."""
 
+import numpy as np
 import pytest
 import torch
 
 import cudalens
-from cudalens.frames import Trace
+from cudalens.frames import Overhead, Trace
+from cudalens.measured import _by_runs
 
 
 class Counted:
@@ -47,6 +49,34 @@ def test_the_time_of_a_profiled_run_is_that_of_its_window():
     cost = cudalens.overhead(Counted(), repeat=2, name="step", cpu_only=True)
     info = cudalens.runs["step"].info
     assert cost.profiled_ns == round((info.ended_ns - info.started_ns) / 2)
+
+
+def test_single_runs_tell_how_sure_it_is():
+    cost = cudalens.overhead(Counted(), repeat=5, name="step", cpu_only=True)
+    steps = cudalens.runs["step"].events.query("name.str.startswith('ProfilerStep#')")["dur"]
+    assert cost.profiled_ns == round(steps.median())
+    assert -100 <= cost.low_pct <= cost.slowdown_pct + 1e-3
+    assert cost.slowdown_pct - 1e-3 <= cost.high_pct
+
+
+def test_one_stall_makes_no_slowdown():
+    """Five runs of 10 ms on both sides, but for one without the profiler that took half a second."""
+    cost = Overhead(profiled_ns=10, unprofiled_ns=100, num_profiled=5, num_unprofiled=5)
+    found = _by_runs(cost, np.full(5, 10_000_000), np.array([10, 10, 500, 10, 10]) * 1_000_000)
+    assert (found.slowdown_pct, found.profiled_ns) == (0, 10_000_000)
+    assert found.low_pct < 0 <= found.high_pct
+    slow = _by_runs(cost, np.array([12, 13, 12, 13, 12]) * 1_000_000, np.full(5, 10_000_000))
+    assert 0 < slow.low_pct <= slow.slowdown_pct <= slow.high_pct
+    for few in (np.empty(0, int), np.full(2, 10), np.full(4, 10)):
+        assert _by_runs(cost, few, np.full(5, 10)) == cost
+
+
+def test_beside_a_gpu_the_hosts_time_of_a_run_is_not_the_runs():
+    def step():
+        (torch.ones(64, 64, device="cuda") @ torch.ones(64, 64, device="cuda")).sum()
+
+    with cudalens.virtual.device("h100"):
+        assert cudalens.overhead(step, repeat=4, name="step").low_pct is None
 
 
 def test_nothing_is_kept_where_nobody_wants_it():

@@ -87,6 +87,15 @@ def test_what_profiling_cost():
     assert overhead(num_profiled=5, num_unprofiled=5)[0].endswith("unprofiled, means of 5 runs")
     assert overhead(is_warm=False)[0].endswith("unprofiled (the profiled run was the first: warm up to compare)")
     assert overhead(unprofiled_ns=24_200_000) == ["profiled it ran 50 % faster: 12.1 ms against 24.2 ms unprofiled"]
+    many = {"num_profiled": 5, "num_unprofiled": 5}
+    assert overhead(**many, low_pct=2.0, high_pct=11.0) == [
+        "profiling made it 6.1 % slower (95 % interval +2.0 % to +11 %): 12.1 ms against 11.4 ms unprofiled, "
+        "medians of 5 runs"
+    ]
+    assert overhead(**many, low_pct=-2.0, high_pct=11.0) == [
+        "profiling did not slow it beyond noise: 12.1 ms against 11.4 ms unprofiled, medians of 5 runs "
+        "(95 % interval -2.0 % to +11 %)"
+    ]
     (failed,) = overhead(unprofiled_ns=None, error="ValueError: twice")
     assert failed == "its slowdown by profiling is not known: the unprofiled run raised ValueError: twice"
     assert trust_text.overhead(RunInfo(name="a", source="cpu")) == []

@@ -85,7 +85,8 @@ def depths(parent: Ints) -> NDArray[np.int32]:
 
 
 def self_durations(dur: Ints, parent: Ints) -> Ints:
-    """`dur` less the summed `dur` of the children, ns; exact while sums stay below 2**53 ns (104 days)."""
+    """`dur` less the summed `dur` of the children, ns; exact."""
     child = np.flatnonzero(parent >= 0)
-    inside = np.bincount(parent[child], weights=dur[child], minlength=len(dur))
-    return dur - inside.astype(np.int64)
+    rest = dur.copy()
+    np.subtract.at(rest, parent[child], dur[child])
+    return rest

@@ -62,6 +62,11 @@ def test_self_times_of_a_tree_add_up_to_its_roots(events):
     assert tree.self_durations(dur, parent).sum() == dur[parent < 0].sum()
 
 
+def test_self_times_are_exact_beyond_what_a_double_holds():
+    dur, parent = np.array([2**62 + 1, 2**61 + 1, 2**60 + 1]), np.array([-1, 0, 0])
+    assert tree.self_durations(dur, parent).tolist() == [2**62 - 2**61 - 2**60 - 1, 2**61 + 1, 2**60 + 1]
+
+
 def test_an_event_that_only_overlaps_is_no_child():
     ts, dur = np.array([0, 5]), np.array([10, 10])
     assert tree.parents(ts, dur, np.zeros(2, np.int32)).tolist() == [-1, -1]

@@ -315,6 +315,23 @@ def test_of_causes_fulfilled_together_a_cuda_event_says_most():
     assert pieces(critical_path(trace_of(rows)))[-2:] == [("compute", "a", 100), ("compute", "b", 40)]
 
 
+def test_work_that_began_before_it_could_have_been_held_was_not():
+    rows = [
+        launch(0, 2, 1),
+        kernel(6, 100, 1, stream=7, name="a"),
+        launch(10, 2, 3, name="cudaEventRecord"),
+        launch(15, 2, 4, name="cudaStreamWaitEvent"),
+        {"ts": 16, "dur": 90, "name": "Stream Wait Event", "cat": "cuda_sync", "stream": 20, "correlation_id": 4}
+        | {"wait_stream": 7, "wait_record_id": 3},
+        launch(20, 5, 5),
+        kernel(30, 90, 5, stream=20, name="b"),
+    ]
+    path = critical_path(trace_of(rows))
+    assert held_by(path._trace) == set()
+    assert not len(path._graph.edges.source)
+    assert [name for kind, name, _ in pieces(path) if kind == "compute"] == ["b"]
+
+
 def test_work_after_the_record_is_not_waited_for():
     rows = [
         launch(0, 2, 1),

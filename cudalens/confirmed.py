@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -137,8 +138,15 @@ def checked_device(*, on_virtual: bool = False) -> str:
     """Where programs can be steered, as a Trace names it.
 
     Raises:
-        ExploreError: There is no GPU, or only a virtual one that was not asked for.
+        ExploreError: There is no GPU, or only a virtual one that was not asked for; or other ranks would have to run
+            again, too.
     """
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
+        raise ExploreError(
+            f"this is one of {distributed.get_world_size()} ranks, and the program would run again in it alone: its "
+            "collectives would wait for the others forever. Confirm it in one process, without collectives."
+        )
     device = active()
     if device is not None:
         if not on_virtual:
@@ -153,6 +161,11 @@ def checked_device(*, on_virtual: bool = False) -> str:
             "steering a program's streams needs a GPU, and torch sees none. On a virtual one, "
             "cudalens.virtual.device('h100') (in a notebook: %cudadevice virtual h100), san.explore() (%cudasan "
             "explore) tries other orders."
+        )
+    if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
+        raise ExploreError(
+            "with CUDA_LAUNCH_BLOCKING set the host waits for every kernel, so that none can overtake another: no race "
+            "shows. Start Python without it."
         )
     return "cuda"
 

@@ -15,7 +15,7 @@ from cudalens.frames.exploration import Difference, Exploration, RaceVerdict, Sh
 from cudalens.kernels import begin_fingerprint
 from cudalens.kernels.differing import difference_of
 from cudalens.kernels.fingerprint import PendingFingerprint
-from cudalens.steering.held import Aim, InOrder, Steered, attempted, synchronize
+from cudalens.steering.held import Aim, InOrder, Steered, attempted, synchronize, warm_up
 from cudalens.steering.program import Program, State
 from cudalens.steering.tasks import Spot, Task, telling
 
@@ -145,6 +145,7 @@ class Confirmer:
         try:
             reference = self._reference()
             self._pairs = [pairs_of(suspect, reference.tasks) for suspect in self._suspects]
+            self._warm_up()
             races = [self._judged(n, suspect, reference) for n, suspect in enumerate(self._suspects)]
         finally:
             self._end()
@@ -160,6 +161,13 @@ class Confirmer:
             tuple(dict.fromkeys(self._notes)),
             is_steered=True,
         )
+
+    def _warm_up(self) -> None:
+        try:
+            for device in {first.device for pairs in self._pairs for first, _ in pairs if first.device is not None}:
+                warm_up(device)
+        except Exception as error:  # Triton has errors of many kinds
+            raise _ours(error) from error
 
     def _end(self) -> None:
         """Whatever happened: nothing is held, and everything is as it was."""

@@ -253,6 +253,16 @@ def _has_ended(times: _Times) -> bool:
     return times.end is not None and bool(times.end.query())
 
 
+def warm_up(device: int) -> None:
+    """Hold a stream of a device for a moment: what that needs is compiled and loaded before a run is steered.
+
+    Raises:
+        KernelError: No stream can be held there.
+    """
+    hold(torch.cuda.current_stream(device), 1_000).release()
+    torch.cuda.synchronize(device)
+
+
 def _what(task: Task) -> tuple[str, str, int, bool]:
     return task.name, task.place.filename, task.place.line, task.device is None
 

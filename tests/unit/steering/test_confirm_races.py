@@ -313,6 +313,26 @@ def test_without_races_or_without_a_program_or_a_gpu(h100):
         watched(racy).confirm(None, on_virtual=True)
 
 
+def test_one_of_several_ranks_is_refused(h100, tmp_path):
+    """A process group of one is none of several; that of two is a fake one, which talks to nobody."""
+    distributed, racy = torch.distributed, Racy()
+    san = watched(racy)
+    distributed.init_process_group("gloo", store=distributed.FileStore(str(tmp_path / "one"), 1), rank=0, world_size=1)
+    try:
+        assert san.confirm(racy, runs=1, on_virtual=True).num_schedules == 1
+    finally:
+        distributed.destroy_process_group()
+    fake = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
+    distributed.init_process_group("fake", store=fake.FakeStore(), rank=0, world_size=2)
+    num_runs = racy.num_runs
+    try:
+        with pytest.raises(ExploreError, match="one of 2 ranks, and the program would run again in it alone"):
+            san.confirm(racy, on_virtual=True)
+    finally:
+        distributed.destroy_process_group()
+    assert racy.num_runs == num_runs
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu():
     with pytest.raises(ExploreError, match="needs a GPU, and torch sees none"):
@@ -386,18 +406,26 @@ def test_no_run_is_begun_after_the_limit(h100):
     assert "were over" in found.races[0].why
 
 
-def test_what_goes_wrong_in_steering_is_not_the_programs(h100, monkeypatch):
+@pytest.mark.parametrize("at", [0, 1])
+def test_what_goes_wrong_in_steering_is_not_the_programs(h100, monkeypatch, at):
     racy = Racy()
     san = watched(racy)
 
-    def out_of_order(*_):
-        raise KernelError("hold: the compiler is not there.")
+    from cudalens.steering import held
 
-    monkeypatch.setattr("cudalens.steering.held.hold", out_of_order)
+    hold, numbers = held.hold, itertools.count()
+
+    def out_of_order(*given):
+        if next(numbers) == at:
+            raise KernelError("hold: the compiler is not there.")
+        return hold(*given)
+
+    monkeypatch.setattr(held, "hold", out_of_order)
     with pytest.raises(ExploreError, match=r"could not be steered: KernelError: hold: the compiler") as failure:
         san.confirm(racy, on_virtual=True)
     assert isinstance(failure.value.__cause__, KernelError)
-    assert racy.num_runs == 1 + 2 + 1
+    assert racy.num_runs == 1 + 2 + at
+    assert racy.x.sum().item() == 2 * 64 * 64
 
 
 def test_containers_generators_and_current_streams_are_as_before(h100):
@@ -472,7 +500,7 @@ def test_an_interrupt_while_a_stream_is_held(h100, monkeypatch):
         with torch.cuda.stream(racy.side):
             racy.x.mul_(2)
         if next(numbers) == 4:
-            assert [one.is_released for one in holds.made] == [False]
+            assert [one.is_released for one in holds.made] == [True, False]  # the first was a moment's, to warm up
             raise KeyboardInterrupt
         return racy.x + 1
 
@@ -480,5 +508,5 @@ def test_an_interrupt_while_a_stream_is_held(h100, monkeypatch):
     before = racy.x.tolist()
     with pytest.raises(KeyboardInterrupt):
         san.confirm(program, on_virtual=True)
-    assert [one.is_released for one in holds.made] == [True]
+    assert [one.is_released for one in holds.made] == [True, True]
     assert racy.x.tolist() == before

@@ -13,6 +13,8 @@ from cudalens.views.races_model import RaceView
 from cudalens.views.races_value_maps import MAX_CELLS, RED, cells_words, maps, scale
 from cudalens.views.races_value_model import DifferenceView, ScheduleView, TaskView, ValueView, value_view
 
+_MAX_PICTURED_RACES: Final = 6
+
 _MAX_SAID: Final = 4
 """Elements that plain text tells of."""
 
@@ -226,7 +228,8 @@ def _name(task: TaskView) -> str:
 
 def exploration_html(exploration: Exploration) -> str:
     """What came of trying other orders, as HTML that stands alone."""
-    parts = [_race(race, exploration) for race in exploration.races]
+    confirmed = [race.race for race in exploration.confirmed]
+    parts = [_race(race, exploration, _cells_of(confirmed, race)) for race in exploration.races]
     parts += [_unreported(shown) for shown in exploration.others]
     compared = f"Compared: {', '.join(exploration.outputs)}." if exploration.outputs else None
     parts += [element("p", note, class_="cl-race-note") for note in filter(None, (compared, *exploration.notes))]
@@ -235,14 +238,20 @@ def exploration_html(exploration: Exploration) -> str:
     return f'<style>{assets.races_style_text()}</style><div class="cudalens-races">{verdict}{body}</div>'
 
 
-def _race(race: RaceVerdict, exploration: Exploration) -> Node:
+def _cells_of(confirmed: list[int], race: RaceVerdict) -> int:
+    """Rows and columns of pictures: however many races there are, what a notebook saves stays of bearable size."""
+    position = confirmed.index(race.race) if race.race in confirmed else _MAX_PICTURED_RACES
+    return MAX_CELLS if not position else MAX_CELLS // 2 if position < _MAX_PICTURED_RACES else 0
+
+
+def _race(race: RaceVerdict, exploration: Exploration, cells: int) -> Node:
     value = value_view(columns_of_race(race, exploration.steps))
     assert value is not None
     why = f": {race.why}" if race.why else ""
     head = headline(value) if not why else headline(value).partition(":")[0]
     summary = element("summary", element("strong", f"Race {race.race + 1}"), f" · {head}{why}")
     text = element("p", race.text, class_="cl-race-what")
-    body = element("div", text, *_body(value, MAX_CELLS), class_="cl-race cl-race-value")
+    body = element("div", text, *_body(value, cells), class_="cl-race cl-race-value")
     return element("details", summary, body, class_="cl-race-fold", open=value.verdict == "confirmed")
 
 

@@ -126,6 +126,15 @@ def test_a_steered_run_is_shown_as_such():
     assert "Not tried: it &lt;waits&gt;" in exploration_html(untried)
 
 
+def test_many_races_stay_small():
+    rng = random.Random(0)
+    noise = tuple(tuple(rng.random() for _ in range(64)) for _ in range(64))
+    one = pictured(heat=noise, expected_map=noise, found_map=noise)
+    html = exploration_html(exploration(*(replace(one, race=n) for n in range(16))))
+    assert html.count("<summary>both results") == 6
+    assert len(html) < 600_000
+
+
 def test_plain_text_tells_more_elements_and_both_orders():
     lines = list(text_lines(value_view(columns_of_race(pictured(), STEPS))))
     assert lines[2] == "  [1, 1]: nan instead of 3"

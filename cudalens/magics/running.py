@@ -110,9 +110,9 @@ class CellRun(CellBlock):
         """The runs without the profiler were cut short: the profile stands, and an exception of theirs is told."""
         self._note_overhead(error)
         if isinstance(error, Exception):
-            complain(
-                f"{MAGIC}: the run without the profiler raised {type(error).__name__}: {error}. The profile stands."
-            )
+            from cudalens.session import outcome_of
+
+            complain(f"{MAGIC}: the run without the profiler raised {outcome_of(error)[1]}. The profile stands.")
             return True
         self._show()
         return False

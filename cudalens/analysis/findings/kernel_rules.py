@@ -147,7 +147,7 @@ def full_precision(scene: Scene) -> Iterator[Finding]:
     if not len(rows) or (capability is not None and capability < _TENSOR_CORES):
         return
     cost = length(scene.time_of(rows))
-    if cost < _COST_SHARE * scene.span_ns:
+    if cost < _COST_SHARE * scene.span_ns or not cost:
         return
     kernel = _dearest_name(scene, rows)
     what = (

@@ -31,6 +31,7 @@ RULES: Final[tuple[Rule, ...]] = (
     trust_device.shared_ids,
     trust_device.overlaps,
     trust_device.durations,
+    trust_device.all_later,
     trust_host.duplicates,
     trust_host.torn_trees,
     trust_host.steps,

@@ -222,6 +222,24 @@ def durations(look: Look) -> list[Suspicion]:
     return found + _absurd(look)
 
 
+def all_later(look: Look) -> list[Suspicion]:
+    """Device work all of which begins when the host's recording is over, of a program that launched `_MIN_LATER` times.
+
+    A device that is busy with work of before, which is not recorded, does so; and so does one whose clock is late.
+    """
+    work, window = look.work, look.host_window
+    if window is None or int((work.launch >= 0).sum()) < _MIN_LATER or int(work.start[0]) < window[1]:
+        return []
+    late = duration(int(work.start[0]) - window[1])
+    what = f"all {plural(len(work.rows), 'device row')} begin when the host's recording is over, by {late} and more"
+    todo = "The device had earlier work to do, which is not recorded, or its clock is late: launch delays hold it, too."
+    return look.suspicion("work all later", "note", what, work.rows, todo=todo)
+
+
+_MIN_LATER: Final = 20
+"""Fewer launches take no longer than the first of them needs to reach the device."""
+
+
 def _absurd(look: Look) -> list[Suspicion]:
     work, window = look.work, look.host_window
     if window is None:

@@ -344,3 +344,17 @@ def test_a_trace_without_events_is_clean():
     lone = build_events(frame_columns([host("aten::one", "cpu_op", BASE, 1)]))
     assert trust(Trace(RunInfo(name="one", source="file:chrome"), events=lone)).trust.findings == ()
     assert isinstance(trust(empty).frame, pd.DataFrame)
+
+
+def test_work_that_all_begins_after_the_recording_is_noted():
+    """Earlier work that nobody recorded, or a late clock; no figure is proven wrong."""
+    ops = [(10, 10, 0, 100, 7)] * 30
+    rows = [row for row in healthy_rows(ops) if row["name"] != "cudaDeviceSynchronize"]
+    last = max(row["ts"] + row["dur"] for row in rows if row["device"] is None)
+    first = min(row["ts"] for row in rows if row["device"] is not None)
+    late = trust(trace_of(moved(rows, last - first)))
+    assert late.trust.verdict == "clean"
+    assert len(found(late, "work all later")) == 30
+    assert not found(trust(trace_of(moved(rows, last - first - 1))), "work all later")
+    few = [row for row in moved(rows, last - first) if row["correlation_id"] is None or row["correlation_id"] < 119]
+    assert not found(trust(trace_of(few)), "work all later")

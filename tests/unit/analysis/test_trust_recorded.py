@@ -25,7 +25,7 @@ NOTES = {
     "dlrm_worker3_step_12.1694128201557.pt.trace.json": {"work from before": 64},
     "h100__Qwen_Qwen1.5-0.5B-Chat__1016005.json.gz": {"work from before": 509},
     "b200__eager_trace.json.gz": {"allowed overlap": 74},
-    "inference__vllm_piecewise.json.gz": {"allowed overlap": 1},
+    "inference__vllm_piecewise.json.gz": {"allowed overlap": 1, "work all later": 423},
     "inference__xdit_flux1_capture.json.gz": {"torn Python calls": 2},
     "mi300__google_owlv2-large-patch14-ensemble__1016001.json.gz": {"allowed overlap": 2},
     "h100_2gpu_1s.sqlite": {"work from after": 1714, "work from before": 2276, "profiler overhead": 198},

@@ -188,7 +188,8 @@ class Sanitizer:
         self._last = self._status_of(watch)
         if not self._findings.races:
             watch.log.clear()
-        self._ended_log = watch.log
+        if len(watch.log) or not len(self._ended_log):
+            self._ended_log = watch.log
         if self in _running:
             _running.remove(self)
             queries.unwatch()
@@ -317,7 +318,7 @@ class Sanitizer:
     def findings(self, since: int = 0) -> list[Finding]:
         """The races from the one of number `since` on, each with a fix that was tried on what the log holds.
 
-        The log is that of the current run, or of the last one.
+        The log is that of the current run; for races that it knows nothing of, that of the last one.
         """
         from cudalens.sanitizer.fixes import findings_of
         from cudalens.sanitizer.names import names_of_streams
@@ -326,6 +327,11 @@ class Sanitizer:
         log = self._watch.log if self._watch is not None else self._ended_log
         with naming(names_of_streams()):
             found = findings_of(log.records(), races) if races else []
+            missing = [n for n, finding in enumerate(found) if finding.between is None]
+            if missing and log is not self._ended_log and len(self._ended_log):
+                earlier = findings_of(self._ended_log.records(), [races[n] for n in missing])
+                for n, finding in zip(missing, earlier, strict=True):
+                    found[n] = finding
         return [replace(finding, value=self._values.get(finding.race.key)) for finding in found]
 
     def explore(self, budget: int | None = None, *, seed: int = 0) -> Exploration:
@@ -349,7 +355,7 @@ class Sanitizer:
         """
         found: Exploration
         found, values = self._explored().explore(self, budget=budget, seed=seed)
-        self._values |= values
+        self._keep(values)
         return found
 
     def replay_schedule(self, seed: str | int) -> Shown:
@@ -410,8 +416,15 @@ class Sanitizer:
         options: dict[str, Any] = {"runs": runs, "hold_ns": hold_ns, "limit_s": limit_s}
         options |= {"races": races, "on_virtual": on_virtual}
         found, values = open_door("confirm", self, program, **options)
-        self._values |= values
+        self._keep(values)
         return found
+
+    def _keep(self, values: Mapping[tuple[object, ...], dict[str, Any]]) -> None:
+        """Verdicts on races by value; one that was confirmed stays so, whatever further orders show."""
+        for key, columns in values.items():
+            before = self._values.get(key)
+            if before is None or before["value_verdict"] != "confirmed" or columns["value_verdict"] == "confirmed":
+                self._values[key] = columns
 
     def end_block(self, names: Mapping[str, object]) -> None:
         """What is watched from now on is another block to `explore`; nothing where that was not asked for.

@@ -10,14 +10,12 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.errors import ExploreError, KernelError
+from cudalens.errors import ExploreError
 from cudalens.frames.exploration import Difference, Exploration, RaceVerdict, Shown, Step
-from cudalens.kernels import begin_fingerprint
-from cudalens.kernels.differing import difference_of
-from cudalens.kernels.fingerprint import PendingFingerprint
 from cudalens.steering.held import Aim, InOrder, Steered, attempted, synchronize, warm_up
 from cudalens.steering.program import Program, State
 from cudalens.steering.tasks import Spot, Task, telling
+from cudalens.steering.values import copied, difference, fingerprints
 
 DEFAULT_RUNS: Final = 20
 """Steered runs for each race, unless the user says otherwise."""
@@ -219,8 +217,8 @@ class Confirmer:
                 f"run again, in its own order, the program raises {type(error).__name__}: {_line(error)} "
                 "It has to come to its end again and again; give it what it needs, or what it used up."
             ) from error
-        values = {name: _copy(value) for name, value in self._outputs(result).items()}
-        prints = _prints(values)
+        values = {name: copied(value) for name, value in self._outputs(result).items()}
+        prints = fingerprints(values)
         del result
         self._state.restore()
         return _Reference(listener.tasks, listener.issued_s, values, prints)
@@ -360,13 +358,13 @@ class Confirmer:
         return tuple(one for one in differences if one.name not in unsteady)
 
     def _differences(self, found: Mapping[str, Any], reference: _Reference) -> tuple[Difference, ...]:
-        prints = _prints({name: found[name] for name in reference.prints if name in found})
+        prints = fingerprints({name: found[name] for name in reference.prints if name in found})
         told: list[Difference] = []
         for name, expected in reference.values.items():
             if name not in found:
                 told.append(Difference(name, 0, 0, (), None, None, None, (), "", error="NameError: it is not there"))
             elif prints[name] != reference.prints[name]:
-                told += filter(None, [_difference(name, expected, found[name])])
+                told += filter(None, [difference(name, expected, found[name])])
         return tuple(told)
 
     def _step(self, task: Task) -> Step:
@@ -423,38 +421,6 @@ def _raised(error: Exception) -> Difference:
 
 def _what(task: Task) -> tuple[str, str, int]:
     return task.name, task.place.filename, task.place.line
-
-
-def _prints(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fingerprints of tensors, all queued before the first is waited for; other values as they are."""
-    pending = {name: _begun(value) if isinstance(value, torch.Tensor) else value for name, value in values.items()}
-    return {
-        name: one.result() if isinstance(one, PendingFingerprint) else _number(one) for name, one in pending.items()
-    }
-
-
-def _begun(tensor: torch.Tensor) -> PendingFingerprint | str:
-    try:
-        return begin_fingerprint(tensor)
-    except KernelError:  # sparse, nested: nothing is said of it
-        return "not compared"
-
-
-def _number(value: Any) -> Any:
-    """NaNs are one."""
-    return "nan" if value != value else value
-
-
-def _copy(value: Any) -> Any:
-    return value.detach().clone(memory_format=torch.contiguous_format) if isinstance(value, torch.Tensor) else value
-
-
-def _difference(name: str, expected: Any, found: Any) -> Difference | None:
-    if isinstance(expected, torch.Tensor) and isinstance(found, torch.Tensor):
-        return difference_of(name, expected, found)
-    gap = abs(found - expected) if all(isinstance(v, int | float) for v in (found, expected)) else None
-    before, now = (str(v) if isinstance(v, complex) else v for v in (expected, found))
-    return Difference(name, 1, 1, (), before, now, gap, (), type(expected).__name__)
 
 
 def _line(error: BaseException) -> str:

@@ -117,6 +117,20 @@ class Listener(Protocol):
         """It has been."""
 
 
+@contextmanager
+def unsaid() -> Iterator[None]:
+    """Torch does not warn, or raise, where the host waits for the device (set_sync_debug_mode): it is us who wait."""
+    before = torch.cuda.get_sync_debug_mode()
+    if not before:  # setting it gives a warning of its own, the first time
+        yield
+        return
+    torch.cuda.set_sync_debug_mode(0)
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
 class Teller:
     """Numbers tasks, and tells a listener of them; what the listener does itself is none.
 
@@ -141,7 +155,8 @@ class Teller:
         """The listener is told; nothing that goes wrong there is the program's."""
         before, self._local.is_quiet = self.is_quiet, True
         try:
-            yield
+            with unsaid():
+                yield
         except Exception as error:
             self.failure = self.failure or error
         finally:

@@ -130,7 +130,9 @@ def test_everything_is_as_it_was_for_each_run_and_afterwards(h100):
     before, state = (x.tolist(), host.tolist(), w.grad.tolist()), torch.cuda.get_rng_state()
     found = san.confirm(program, runs=2, on_virtual=True)
     assert [race.verdict for race in found.races] == ["benign"]
-    assert not found.notes
+    assert [note.partition(",")[0] for note in found.notes] == [
+        "a virtual device computes values in the program's order"
+    ]
     assert len(set(map(str, seen.by_run[1:]))) == 1
     assert (x.tolist(), host.tolist(), w.grad.tolist()) == before
     assert torch.equal(torch.cuda.get_rng_state(), state)
@@ -195,6 +197,38 @@ def test_an_interrupt_lets_go_and_puts_everything_back(h100):
         san.confirm(program, on_virtual=True)
     assert racy.x.tolist() == before
     assert len(torch.utils._python_dispatch._get_current_dispatch_mode_stack()) == 1  # the virtual device's own
+
+
+def test_the_fix_is_known_after_it_too(h100):
+    racy = Racy()
+    with cudalens.sanitize() as san:
+        racy()
+        for _ in range(2):
+            san.confirm(racy, runs=1, on_virtual=True)
+        (finding,) = san.findings()
+    assert finding.fix is not None
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+def test_waits_of_ours_are_not_the_programs(h100):
+    """Torch raises where the host waits, as far as it is the program that does."""
+    racy = Racy()
+    san = watched(racy)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found = san.confirm(racy, runs=1, on_virtual=True)
+        assert torch.cuda.get_sync_debug_mode() == 2
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert [race.verdict for race in found.races] == ["benign"]
+
+
+def test_what_was_confirmed_stays_so(h100):
+    racy = Racy()
+    san = watched(asks_the_time(racy))
+    assert san.confirm(asks_the_time(racy), runs=1, on_virtual=True).confirmed
+    assert not san.confirm(racy, runs=1, on_virtual=True).confirmed
+    assert san.trace().races["value_verdict"].tolist() == ["confirmed"]
 
 
 def test_a_sanitizer_that_is_on_judges_none_of_it(h100):
@@ -331,6 +365,13 @@ def test_one_of_several_ranks_is_refused(h100, tmp_path):
     finally:
         distributed.destroy_process_group()
     assert racy.num_runs == num_runs
+
+
+def test_where_no_kernel_overtakes_another_it_is_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    with pytest.raises(ExploreError, match="with CUDA_LAUNCH_BLOCKING set the host waits for every kernel"):
+        cudalens.sanitize().confirm(lambda: None)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

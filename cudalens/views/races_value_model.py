@@ -124,7 +124,7 @@ def _parsed(text: Any, kind: type) -> Any:
 def _difference(item: Mapping[str, Any]) -> DifferenceView:
     found = "memory that nobody wrote" if item.get("is_unwritten") is True else _number(item.get("found"))
     heat = _grid(item.get("heat"), _share)
-    maps = [_like(_grid(item.get(name), _value), heat) for name in ("expected_map", "found_map")]
+    expected_map, found_map = (_like(_grid(item.get(name), _value), heat) for name in ("expected_map", "found_map"))
     return DifferenceView(
         _text(item.get("name")),
         _whole(item.get("num_differing")) or 0,
@@ -137,7 +137,8 @@ def _difference(item: Mapping[str, Any]) -> DifferenceView:
         _text(item.get("dtype")),
         heat,
         _text(item.get("error")),
-        *maps,
+        expected_map,
+        found_map,
         _samples(item.get("samples")),
     )
 

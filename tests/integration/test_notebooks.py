@@ -96,7 +96,7 @@ def test_the_demo_tells_when_a_cell_fails(tmp_path):
 class TestCommitted:
     """What stands in the repository: small, clean, and of no machine in particular."""
 
-    @pytest.fixture(params=[QUICKSTART, RACES], ids=lambda path: path.stem)
+    @pytest.fixture(params=sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
     def path(self, request):
         return request.param
 
@@ -106,7 +106,7 @@ class TestCommitted:
 
     def test_it_is_valid_and_small(self, path, notebook):
         nbformat.validate(notebook)
-        assert path.stat().st_size < 300_000
+        assert path.stat().st_size < (1_500_000 if path.name == "find-the-bottleneck.ipynb" else 300_000)
 
     def test_it_carries_nothing_of_the_machine(self, path, notebook):
         text = path.read_text()
@@ -157,3 +157,54 @@ def test_the_memory_notebook_names_the_leak_and_mends_the_fragmentation(tmp_path
     assert "fragmentation 50 %" in fragmented
     assert "out of memory" not in next(shown for source, shown in cells if source.startswith("%%cudamem expandable"))
     assert "+5.37 GiB" in cells[-1][1]
+
+
+def test_the_bottleneck_notebook_names_the_cause_and_proves_each_fix(tmp_path):
+    cells = executed("find-the-bottleneck.ipynb", tmp_path)
+    verdicts = {source.split()[1]: shown for source, shown in cells if source.startswith("%%cudaprofile")}
+    assert "lost to launch overhead" in verdicts["slow"].splitlines()[0]
+    assert "unfused optimizer steps" in verdicts["slow"]
+    assert "unfused optimizer steps" not in verdicts["fused"]
+    assert "waiting for the GPU: item at" in verdicts["fused"]
+    assert "waiting for the GPU: item at" not in verdicts["no-waits"]
+    assert "pageable copies" in verdicts["no-waits"]
+    assert "pageable copies" not in verdicts["pinned"]
+    diffs = {
+        source.split()[-1]: shown.splitlines()[0] for source, shown in cells if source.startswith("%cudaprofile diff")
+    }
+    # What pays is faster by a band that does not hold 0; what does not pay is no change.
+    for name in ("fused", "no-waits", "pinned", "attention", "graph", "fast"):
+        assert re.search(rf"\] {name} is [\d.]+ % faster \(.* a step, 95 % interval [\d.]+ to [\d.]+ %\)", diffs[name])
+    assert "] no change: " in diffs["tf32"]
+    refused = next(shown for source, shown in cells if "slow.check(" in source)
+    assert "2 of 2 assertions do not hold on 'slow'" in refused
+
+
+def test_the_files_notebook_gives_the_same_kernels_from_every_file(tmp_path):
+    cells = executed("your-traces.ipynb", tmp_path)
+    opened = next(shown for source, shown in cells if source.startswith("def facts"))
+    rows = {line.split()[1]: line.split()[2:] for line in opened.splitlines()[1:]}
+    assert rows["cpu.json"][:3] == ["file:kineto", "clean", "0"]
+    assert rows["gpu.cudalens"][1:] == rows["gpu.json.gz"][1:] == rows["gpu.sqlite"][1:]
+    kernels = int(rows["gpu.sqlite"][2])
+    assert kernels > 100
+    trusted = next(shown for source, shown in cells if source.startswith("def damaged"))
+    verdicts = re.findall(r"^(\S+\.sqlite): (clean|repaired|partial):", trusted, re.MULTILINE)
+    assert verdicts == [("gpu.sqlite", "clean"), ("early.sqlite", "repaired"), ("lost.sqlite", "partial")]
+    broken = next(shown for source, shown in cells if source.startswith("def cut"))
+    said = ["partial: the gzip data stop before their end", "cut short: copy or export it again"]
+    said += ["nsys export --type sqlite report.nsys-rep", "notes.json, byte 0", "asks for builtins.print"]
+    assert [text for text in said if text not in broken] == []
+    assert "this ran inside of you" not in broken
+    ranks = next(shown for source, shown in cells if "rest = cudalens.load_ranks" in source)
+    assert "1 x rank without a file: rank 1 of 3" in ranks
+    assert "'rank-3.json.gz'" in ranks
+    changed = next(shown for source, shown in cells if "changed = cudalens.compare" in source)
+    assert re.match(r"\[simulated: h100\] fused is \d+ % faster \(.* 95 % interval \d+ to \d+ %\)", changed)
+    shell = next(shown for source, shown in cells if source.startswith("def shell"))
+    assert "(exit code 1)" in shell
+    assert "Wrote report.html" in shell
+    out = next(shown for source, shown in cells if source.startswith("def is_kernel"))
+    assert out.count(f": {kernels}") == 6
+    snapshot = next(shown for source, shown in cells if "_dump_snapshot" in source)
+    assert "768 MiB left" in snapshot

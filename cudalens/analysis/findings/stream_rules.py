@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
@@ -55,11 +56,15 @@ def _by_time(scene: Scene, mine: Ints) -> list[tuple[int, Intervals]]:
     """The streams of the work `mine`, each with the time that it was busy; the busiest first."""
     work = scene.work
     found = [
-        (stream, union(work.start[mine[of]], work.end[mine[of]]))
-        for stream in np.unique(work.stream[mine]).tolist()
-        for of in [work.stream[mine] == stream]
+        (int(work.stream[part[0]]), union(work.start[part], work.end[part])) for part in _parts(mine, work.stream[mine])
     ]
     return sorted(found, key=lambda one: -length(one[1]))
+
+
+def _parts(values: Ints, keys: Ints) -> list[Ints]:
+    """The values of each distinct key, in ascending order of keys; those of one key keep their order."""
+    order = np.argsort(keys, kind="stable")
+    return [part for part in np.split(values[order], np.flatnonzero(np.diff(keys[order])) + 1) if len(part)]
 
 
 def _in_turns(scene: Scene, mine: Ints, streams: list[tuple[int, Intervals]]) -> Iterator[Finding]:
@@ -105,15 +110,17 @@ def queued_threads(scene: Scene) -> Iterator[Finding]:
     with room beside them as for ``streams_in_turns``. Told from a twentieth of the devices' time on.
     """
     work = scene.work
-    index, thread, _ = scene.by_launch
-    for device, stream in sorted({*zip(work.device[index].tolist(), work.stream[index].tolist(), strict=True)}):
-        of = (work.device[index] == device) & (work.stream[index] == stream) & (work.kind[index] == COMPUTE)
-        mine, by = index[of], thread[of]
-        order = np.argsort(scene.ts[work.launch[mine]], kind="stable")
-        mine, by = mine[order], by[order]
+    index, thread, at = scene.by_launch
+    compute = work.kind[index] == COMPUTE
+    order = np.flatnonzero(compute)[np.argsort(at[compute], kind="stable")]
+    lane = pd.factorize(work.device[index[order]] * (int(work.stream.max(initial=0)) + 2) + work.stream[index[order]])[
+        0
+    ]
+    for part in _parts(order, lane.astype(np.int64)):
+        mine, by = index[part], thread[part]
         switches = int((by[1:] != by[:-1]).sum())
         if switches >= max(_MIN_SWITCHES, _MIN_TURNS * len(mine)):
-            yield from _queued(scene, stream, mine, by)
+            yield from _queued(scene, int(work.stream[mine[0]]), mine, by)
 
 
 def _queued(scene: Scene, stream: int, mine: Ints, by: Ints) -> Iterator[Finding]:

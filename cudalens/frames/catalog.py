@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -457,7 +458,7 @@ def columns_of(frame: str) -> tuple[Column, ...]:
 def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray | np.ndarray:
     """`length` missing values of `dtype` (zeros or False for dtypes that cannot be missing)."""
     if dtype == "category":
-        return pd.Categorical.from_codes(np.full(length, -1, np.int8), categories=pd.Index([], dtype="str"))
+        return pd.Categorical.from_codes(np.full(length, -1, np.int8), dtype=_no_texts(), validate=False)
     if dtype in ("int64", "int32", "bool"):
         return np.zeros(length, dtype)
     kind = pd.api.types.pandas_dtype(dtype)
@@ -467,8 +468,18 @@ def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray |
     return array
 
 
+@cache
+def _no_texts() -> pd.CategoricalDtype:
+    return pd.CategoricalDtype(pd.Index([], dtype="str"))
+
+
 def empty_frame(frame: str) -> pd.DataFrame:
     """The frame named `frame` with all its columns and no row."""
+    return _empty(frame).copy(deep=False)  # no values that two could share
+
+
+@cache
+def _empty(frame: str) -> pd.DataFrame:
     return pd.DataFrame({column.name: missing_array(column.dtype, 0) for column in columns_of(frame)})
 
 

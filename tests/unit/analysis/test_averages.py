@@ -96,7 +96,7 @@ def programs(draw):
 
 
 @given(programs())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_folding_equals_torchs_rounds_of_lifting(rows):
     events = make_events(rows)
     expected, own = folded_slowly(events)

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.analysis import device_time
@@ -34,6 +34,7 @@ def trace_of(rows, at=1_716_423_322_388_068_751):
     return Trace(RunInfo(name="t", source="cuda"), events=build_events(columns))
 
 
+@settings(max_examples=60, deadline=None)
 @given(ROWS)
 def test_against_single_nanoseconds(rows):
     work = [(ts, dur, WORK[name]) for ts, dur, (cat, name) in rows if name in WORK and cat != "cpu_op"]

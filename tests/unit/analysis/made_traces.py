@@ -28,6 +28,8 @@ def trace_of(rows, at=1_716_423_322_388_068_751, **info):
         values = [row.get(name) for row in rows]
         if name in ("ts", "dur"):
             columns[name] = np.array(values, np.int64) + (at if name == "ts" else 0)
+        elif name == "is_instant":
+            columns[name] = np.array([bool(value) for value in values])
         elif name in TEXTS:
             columns[name] = pd.Categorical(values)
         else:

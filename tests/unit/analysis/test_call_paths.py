@@ -140,19 +140,24 @@ def key_of(events, row, by):
 @given(traces(), st.sampled_from(["op", "range", "line", "module"]))
 def test_attribution_adds_up_and_gives_each_event_to_one_key(trace, by):
     events, frame = trace.events, attribution(trace, by)
-    host_self, device_self, host_total = {}, {}, {}
+    host_self, device_self, host_total, device_total, begun = {}, {}, {}, {}, {}
     for row in range(len(events)):
         if events["cat"][row] == "kernel":
             launch = launched_by(events, row)
             key = None if launch is None else key_of(events, launch, by)
             device_self[key] = device_self.get(key, 0) + int(events["dur"][row])
+            around = {None} if launch is None else {key_of(events, r, by) for r in chain(events, launch)}
+            for outer in around - {None}:
+                device_total[outer] = device_total.get(outer, 0) + int(events["dur"][row])
             continue
         key = key_of(events, row, by)
         host_self[key] = host_self.get(key, 0) + int(events["self_dur"][row])
+        above = chain(events, row)[1:2]
+        begun[key] = begun.get(key, 0) + (not above or key_of(events, above[0], by) != key)
         if key is not None and by != "module" and key not in [key_of(events, r, by) for r in chain(events, row)[1:]]:
             host_total[key] = host_total.get(key, 0) + int(events["dur"][row])
     labels = [None if pd.isna(k) else k for k in frame["key"]]
-    columns = ("host_self_ns", "device_self_ns", "host_total_ns")
+    columns = ("host_self_ns", "device_self_ns", "host_total_ns", "device_total_ns", "count")
     found = {column: dict(zip(labels, frame[column], strict=True)) for column in columns}
     keys = host_self.keys() | device_self.keys()
     assert set(labels) == keys
@@ -160,6 +165,14 @@ def test_attribution_adds_up_and_gives_each_event_to_one_key(trace, by):
     assert {k: found["host_self_ns"][k] for k in keys} == {k: host_self.get(k, 0) for k in keys}
     assert {k: found["device_self_ns"][k] for k in keys} == {k: device_self.get(k, 0) for k in keys}
     assert {k: found["host_total_ns"][k] for k in host_total} == host_total
+    assert {k: found["count"][k] for k in keys} == {k: begun.get(k, 0) for k in keys}
+    if None in keys:
+        assert found["device_total_ns"][None] == device_self.get(None, 0)
+        assert found["host_total_ns"][None] == host_self.get(None, 0)
+    if by != "module":
+        assert {k: found["device_total_ns"][k] for k in keys - {None}} == {
+            k: device_total.get(k, 0) for k in keys - {None}
+        }
     if by == "module":
         for key in keys - {None}:
             within = sum(v for k, v in host_self.items() if k == key or (k or "").startswith(key + "."))

@@ -54,6 +54,7 @@ NO_WORK = [
     host(1_553, 3, "aten::record_stream") | {"stream": 7},
     host(3_607, 90, "cudaStreamQuery", "cuda_runtime") | {"stream": 7},
     work(1_513, 700, "Stream Sync", cat="cuda_sync"),
+    work(6_007, 0, "gemm", is_instant=True),
     work(2_801, 4_000, "step", cat="gpu_user_annotation"),
     host(2_903, 5_000, "Buffer Flush", "overhead") | {"device": 0, "stream": 7},
 ]
@@ -84,6 +85,24 @@ def test_rows_on_a_stream_that_are_no_work_are_not_counted(name):
     plain, disturbed = run(name, traced()), run(name, traced("disturbed"))
     assert len(plain)
     pd.testing.assert_frame_equal(without_rows(plain), without_rows(disturbed), check_categorical=False)
+
+
+def test_the_time_of_devices_does_not_count_them_either():
+    assert analysis.device_time(traced("disturbed")).to_dict() == analysis.device_time(traced()).to_dict()
+    instants = trace_of([work(5, 0, "gemm", is_instant=True), work(9, 0, "gemm", is_instant=True)])
+    assert analysis.device_time(instants).isna().all()
+
+
+def test_a_copy_is_no_communication_whatever_its_name():
+    trace = trace_of([work(0, 5, NCCL, cat="gpu_memcpy"), work(10, 5, NCCL)])
+    for found in (analysis.device_time(trace), analysis.temporal_breakdown(trace).iloc[0]):
+        assert (found["mem_ns"], found["comm_ns"]) == (5, 5)
+
+
+def test_what_starts_with_a_step_belongs_to_it():
+    rows = [host(10 * i, 10, f"ProfilerStep#{i}", "user_annotation") for i in range(3)]
+    trace = trace_of([*rows, launch(10, 2, 1), work(25, 3, call=1), launch(29, 5, 2), work(40, 3, call=2)])
+    assert analysis.temporal_breakdown(trace, "step")[["step", "busy_ns"]].to_numpy().tolist() == [[1, 3], [2, 3]]
 
 
 @pytest.mark.parametrize("name", OF_ALL)

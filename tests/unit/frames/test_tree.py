@@ -72,6 +72,11 @@ def test_an_event_that_only_overlaps_is_no_child():
     assert tree.parents(ts, dur, np.zeros(2, np.int32)).tolist() == [-1, -1]
 
 
+def test_a_child_may_end_with_its_parent_after_a_shorter_sibling():
+    ts, dur = np.array([0, 2, 5, 7, 9]), np.array([10, 2, 5, 1, 1])
+    assert tree.parents(ts, dur, np.zeros(5, np.int32)).tolist() == [-1, 0, 0, 2, 2]
+
+
 def test_a_point_at_the_end_of_an_interval_lies_outside_of_it():
     ts, dur = np.array([0, 9, 10]), np.array([10, 0, 0])
     assert tree.parents(ts, dur, np.zeros(3, np.int32)).tolist() == [-1, 0, -1]

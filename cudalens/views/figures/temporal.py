@@ -39,5 +39,6 @@ def _title(frame: Any) -> str:
     span = int(frame["span_ns"].sum())
     parts = {text: int(frame[f"{part}_ns"].sum()) for part, text, _ in (*_PARTS, ("idle", "idle", ""))}
     told = [f"{text} {units.percent(100 * ns / span)}" for text, ns in parts.items() if ns and span]
-    start = f"{len(frame)} rows, together {units.duration(span)}" if len(frame) > 1 else f"Of {units.duration(span)}"
+    what = "ranks" if "rank" in frame and frame["rank"].is_unique else "rows"
+    start = f"{len(frame)} {what}, together {units.duration(span)}" if len(frame) > 1 else f"Of {units.duration(span)}"
     return f"{start}: {', '.join(told)}"

@@ -54,6 +54,12 @@ def test_values_stand_in_the_row_of_their_bar(bundles):
     assert rows[0].partition("<td>")[2] != rows[1].partition("<td>")[2]
 
 
+def test_the_title_counts_ranks():
+    ranks = Ranks({0: gpu_trace(), 1: gpu_trace()}, name="job")
+    assert ranks.figure("temporal_breakdown").layout.title.text.startswith("<b>2 ranks, together ")
+    assert ranks.figure("temporal_breakdown", by="stream").layout.title.text.startswith("<b>4 rows, together ")
+
+
 def test_without_a_mode_it_can_be_read_on_both_grounds():
     drawn = gpu_trace().figure("idle_causes")
     assert drawn.layout.paper_bgcolor == "rgba(0,0,0,0)"

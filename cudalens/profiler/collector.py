@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
 import pandas as pd
 
 from cudalens.frames import (
@@ -13,6 +15,7 @@ from cudalens.frames import (
     RawRows,
     build_events,
     build_memory,
+    categorical,
     is_category,
 )
 from cudalens.frames.garbage import no_garbage_collection
@@ -139,7 +142,7 @@ def build_frames(
         rows = RawRows(found.columns, found.is_async, allocations.memory_columns(raw, found.memory))
         rows = without_own_threads(rows)
         if overlay is not None:
-            rows = overlay.lay_over(rows)
+            rows = _labelled(overlay.lay_over(rows))
         events = build_events(
             rows.events, async_mask=rows.async_mask, parent=rows.parent, thread_numbers=found.thread_numbers
         )
@@ -148,6 +151,22 @@ def build_frames(
         if rows.memory is not None:
             frames["memory"] = build_memory(rows.memory, events)
     return frames
+
+
+def _labelled(rows: RawRows) -> RawRows:
+    """`rows` with the label of its thread on each row that names the thread alone: what an overlay adds does."""
+    if "tid" not in rows.events or "thread" not in rows.events:  # nothing was recorded
+        return rows
+    tid = rows.events["tid"].to_numpy(dtype=np.int64, na_value=-1)
+    labels: pd.Categorical = rows.events["thread"]
+    codes = labels.codes.astype(np.int32)
+    named, bare = np.flatnonzero((codes >= 0) & (tid >= 0)), np.flatnonzero((codes < 0) & (tid >= 0))
+    threads, first = np.unique(tid[named], return_index=True)
+    if not len(threads) or not len(bare):
+        return rows
+    at = np.minimum(np.searchsorted(threads, tid[bare]), len(threads) - 1)
+    codes[bare] = np.where(threads[at] == tid[bare], codes[named[first[at]]], -1)
+    return replace(rows, events=rows.events | {"thread": categorical(codes, list(labels.categories))})
 
 
 def _missing(events: pd.DataFrame) -> tuple[Problem, ...]:

@@ -17,7 +17,7 @@ from hypothesis import settings
 from torch.autograd import profiler as torch_profiler
 
 import cudalens
-from cudalens import ProfilerBusyError, ProfilerError, profile, runs
+from cudalens import ProfilerBusyError, ProfilerError, profile, runs, virtual
 from cudalens._interrupts import HeldInterrupts, holds_interrupts
 from cudalens.frames import empty_frame
 from cudalens.session import Runs, Session
@@ -535,3 +535,14 @@ assert dict(os.environ) == before
     environment = {k: v for k, v in os.environ.items() if k != "KINETO_LOG_LEVEL"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_calls_of_a_virtual_device_bear_their_threads_label():
+    with virtual.device("h100"), profile(keep=False) as p:
+        torch.ones(8, device="cuda").sum().item()
+    events = p.trace.events
+    calls = events[events["cat"] == "cuda_runtime"]
+    assert len(calls) > 1
+    assert set(calls["thread"]) == {threading.current_thread().name}
+    by_thread = p.trace.key_averages(by=["thread"])
+    assert by_thread[~by_thread["is_device"]]["thread"].notna().all()

@@ -122,13 +122,22 @@ class TestCommitted:
         assert notebook.cells[0].source.startswith("# ")
 
 
+def stays(output):
+    """Whether it is neither from stderr nor a widget, of a progress bar say."""
+    return output.get("name") != "stderr" and not any("widget-view" in kind for kind in output.get("data", {}))
+
+
+def shown(output):
+    return output.get("text") or output.get("data", {}).get("text/plain", "")
+
+
 def executed(name, folder):
-    """A notebook, run for real: what its code cells showed as text, by their first line."""
+    """A notebook, run for real: its code cells, and what each showed as text."""
     done = subprocess.run([sys.executable, DEMO, NOTEBOOKS / name, "--out", folder], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     notebook = nbformat.read(folder / name, as_version=4)
     return [
-        (cell.source, "\n".join(o.get("text") or o.get("data", {}).get("text/plain", "") for o in cell.outputs))
+        (cell.source, "\n".join(map(shown, filter(stays, cell.outputs))))
         for cell in notebook.cells
         if cell.cell_type == "code"
     ]

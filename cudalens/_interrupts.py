@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -29,7 +30,7 @@ class HeldInterrupts:
     """
 
     def __init__(self) -> None:
-        self._came: tuple[int, FrameType | None] | None = None
+        self._came: int | None = None
         self._before: Any = None
 
     @property
@@ -50,7 +51,7 @@ class HeldInterrupts:
         at = frame
         while at is not None:
             if at.f_code in _HOLDING:
-                self._came = (number, frame)
+                self._came = number
                 return
             at = at.f_back
         self._before(number, frame)
@@ -73,7 +74,10 @@ class HeldInterrupts:
             present = above._before
 
     def deliver(self) -> None:
-        """Do now what the waiting interrupt asked for, if there is one."""
+        """Do now what the waiting interrupt asked for, if there is one.
+
+        It strikes here: whoever held below this one need not hold it for where it came.
+        """
         came, self._came = self._came, None
         if came is not None:
-            self._before(*came)
+            self._before(came, sys._getframe())

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens._interrupts import HeldInterrupts, holds_interrupts
 from cudalens.errors import ExploreError
 from cudalens.frames.exploration import Difference, Exploration, RaceVerdict, Shown, Step
 from cudalens.steering.held import Aim, InOrder, Steered, attempted, synchronize, warm_up
@@ -133,6 +134,7 @@ class Confirmer:
         self._pairs: list[list[tuple[Task, Task]]] = []
         self._num_runs = 0
         self._broken: str | None = None
+        self._interrupts = HeldInterrupts()
 
     def confirm(self) -> Exploration:
         """Run it, at most ``2 + 2 * runs * races`` times; afterwards everything is as it was.
@@ -140,6 +142,7 @@ class Confirmer:
         Raises:
             ExploreError: It cannot run again.
         """
+        self._interrupts.install()
         try:
             reference = self._reference()
             self._pairs = [pairs_of(suspect, reference.tasks) for suspect in self._suspects]
@@ -147,6 +150,8 @@ class Confirmer:
             races = [self._judged(n, suspect, reference) for n, suspect in enumerate(self._suspects)]
         finally:
             self._end()
+            self._interrupts.remove()
+            self._interrupts.deliver()
         steps = tuple(self._step(task) for task in reference.tasks)
         return Exploration(
             self._source,
@@ -167,6 +172,7 @@ class Confirmer:
         except Exception as error:  # Triton has errors of many kinds
             raise _ours(error) from error
 
+    @holds_interrupts
     def _end(self) -> None:
         """Whatever happened: nothing is held, and everything is as it was."""
         if self._broken is None:
@@ -268,6 +274,7 @@ class Confirmer:
         return RaceVerdict(number, suspect.text, "unknown", 0, numbers, why=why or self._why_kept(tried))
 
     def _is_over(self) -> bool:
+        self._interrupts.deliver()
         if time.monotonic() < self._ends_s:
             return False
         self._notes.append(f"after {self._limit_s:,.0f} s no further run was begun")

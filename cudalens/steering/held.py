@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens._interrupts import holds_interrupts
 from cudalens.kernels import Hold, hold
 from cudalens.steering.behind import Behind
 from cudalens.steering.program import State
@@ -142,6 +143,7 @@ class Steered:
         elif first.number - WINDOW <= task.number <= second.number + WINDOW:
             self._times[task.number] = _Times(self._mark(task))
 
+    @holds_interrupts
     def _begin_hold(self, task: Task) -> None:
         if _what(task) != _what(self.aim.first) or task.device is None or task.stream is None:
             self.is_astray = True
@@ -206,6 +208,7 @@ class Steered:
         """Whether the stream is held, by us at least: the time may be over."""
         return self._hold is not None and not self._hold.is_released
 
+    @holds_interrupts
     def release(self) -> None:
         """Let the stream go; harmless where none is held."""
         if self._behind is not None:

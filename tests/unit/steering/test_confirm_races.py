@@ -6,6 +6,7 @@ On the virtual device values are computed in the program's order, but time is mo
 
 import itertools
 import random
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -523,6 +524,36 @@ def test_nothing_is_under_way_when_a_run_begins(h100):
     state.restore()
     assert torch.cuda.current_stream().query()
     assert x[0].item() == 1
+
+
+def test_a_second_interrupt_waits_until_everything_is_back(h100):
+    """It comes while variables are put back; random numbers come after those."""
+    from cudalens.steering.program import Program
+
+    class Names(dict):
+        num_runs = 0
+
+        def update(self, *args):
+            super().update(*args)
+            if self.num_runs == 3:
+                signal.raise_signal(signal.SIGINT)
+
+    racy, names = Racy(), Names(kept=1)
+
+    def run():
+        names.num_runs += 1
+        names["kept"] = names["new"] = random.random()
+        racy()
+        if names.num_runs == 3:
+            raise KeyboardInterrupt
+
+    san, state = watched(racy), random.getstate()
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        san.confirm(Program(run, lambda result: {}, names), on_virtual=True)
+    assert names == {"kept": 1}
+    assert random.getstate() == state
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_an_interrupt_while_a_stream_is_held(h100, monkeypatch):

@@ -197,6 +197,10 @@ def test_backward_belongs_to_the_module_of_its_forward():
     columns |= {name: pd.array(values, "Int64") for name, values in integers.items()}
     frame = attribution(Trace(RunInfo(name="t", source="cuda"), events=build_events(columns)), by="module")
     assert frame[["key", "host_self_ns", "device_self_ns"]].to_numpy().tolist() == [["M_0", 18, 30]]
+    columns["module"] = pd.Categorical([None, "forward", "its own", None, None])
+    frame = attribution(Trace(RunInfo(name="t", source="cuda"), events=build_events(columns)), by="module")
+    assert frame[["host_self_ns", "device_self_ns"]].to_numpy().tolist() == [[13, 30], [5, 0]]
+    assert frame["key"][0] == "forward"
 
 
 def test_nothing_gives_empty_frames_with_the_same_columns():

@@ -76,6 +76,12 @@ def test_one_stream_one_sequence():
     assert kernel_sequences(trace_of(rows), 3, min_count=1)["stream"].tolist()[:2] == [7, 20]
 
 
+def test_gaps_are_those_of_the_stream_where_kernels_overlap():
+    rows = [work(at + ts, dur, name) for at in (0, 40) for ts, dur, name in [(0, 20, "a"), (5, 5, "b"), (25, 5, "c")]]
+    frame = kernel_sequences(trace_of(rows), 3)
+    assert frame[["count", "kernel_ns", "gap_ns"]].to_numpy().tolist() == [[2, 60, 10]]
+
+
 def test_rotations_of_a_loop_come_once():
     frame = kernel_sequences(trace_of(kernels("abcd" * 10)), (2, 4))
     assert frame["sequence"].tolist() == [("a", "b", "c", "d")]

@@ -81,12 +81,14 @@ class OpLog:
         ops: The tasks, by their number.
         memory: What is known of memory.
         problem: Why this cannot be done again; None while it can.
+        num_threads: Threads that it is done again on; None until somebody has found out what is best.
     """
 
     def __init__(self, gpus: Gpus, *, max_bytes: int) -> None:
         self.gpus, self._machine = gpus, gpus.machine
         self.ops: list[LoggedOp] = []
         self.problem: str | None = None
+        self.num_threads: int | None = None
         self.memory = KnownMemory(max_bytes, self._leave, self._refuse)
         self._waits = Waits(self._machine)
         self._thread = _Thread()

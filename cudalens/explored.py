@@ -97,8 +97,10 @@ class Exploring:
             ExploreError: There was none, or it cannot be done again.
         """
         budget = DEFAULT_BUDGET if budget is None else budget
-        if budget < 1:
-            raise ExploreError(f"budget={budget}: expected the number of orders to try, at least 1.")
+        if not isinstance(budget, int) or budget < 1:
+            raise ExploreError(f"budget={budget!r}: expected the number of orders to try, a whole one of at least 1.")
+        if not isinstance(seed, int) or seed < 0:
+            raise ExploreError(f"seed={seed!r}: expected the first seed of random orders, a whole number from 0 on.")
         log, _, since, until = self._block()
         races = sanitizer.races[since:until]
         with unseen():

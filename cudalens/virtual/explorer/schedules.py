@@ -59,7 +59,7 @@ def schedule_of(program: Program, seed: str | int) -> Schedule:
     Raises:
         ExploreError: The text is no seed, or none of this program.
     """
-    text = f"random:{seed}" if isinstance(seed, int) else seed.strip()
+    text = f"random:{seed}" if isinstance(seed, int) else str(seed).strip()
     if text == PROGRAM:
         return in_program_order(program)
     if _SEED.fullmatch(text) is None:

@@ -308,6 +308,12 @@ def test_what_cannot_be_explored_is_said():
         torch.ones(4, device="cuda")
     with pytest.raises(ExploreError, match="budget=0"):
         san.explore(0)
+    with pytest.raises(ExploreError, match=r"budget=2\.5: expected the number of orders"):
+        san.explore(2.5)
+    with pytest.raises(ExploreError, match="seed='a': expected the first seed"):
+        san.explore(seed="a")
+    with pytest.raises(ExploreError, match=r"3\.5 is no seed of a schedule"):
+        san.replay_schedule(3.5)
     with cudalens.sanitize(explore=True, explore_bytes=1000) as san:
         torch.ones(1000, device="cuda")
     with pytest.raises(ExploreError, match=r"explore_bytes="):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.bootstrap import difference_interval
 from cudalens.analysis.compare_match import matched
-from cudalens.analysis.compare_units import Costs, Measured, Side, measure, side_of
+from cudalens.analysis.compare_units import Costs, Measured, Side, measure, side_of, step_rows, stride_of_steps
 from cudalens.analysis.work import device_work
 from cudalens.frames import Ranks, Trace
 
@@ -124,7 +124,8 @@ def differences(a: Comparable, b: Comparable) -> Differences:
         - ``status``: one of `STATUSES`. ``added`` and ``removed``: no repeat of the other side has it. Else a row
           changed when its interval does not hold 0 and it changed by `LEAST_SHARE` or more.
 
-        Repeats are profiler steps where all Traces have them (also the last), else whole Traces. ``modules`` and
+        Repeats are profiler steps where all Traces have them (also the last; of more than `MOST_STEPS` every second,
+        fourth, …, and ``notes`` says so), else whole Traces. ``modules`` and
         ``memory`` are empty where a Trace of either side did not record them, and ``notes`` says so.
 
     Raises:
@@ -299,6 +300,10 @@ def _notes(a: Side, b: Side, *, by_step: bool) -> tuple[str, ...]:
         )
     if not by_step and (a.has_steps or b.has_steps):
         notes.append("only one side has profiler steps, so whole runs are compared")
+    for side in sides if by_step else ():
+        count = max(len(step_rows(trace)) for trace in side.traces)
+        if (stride := stride_of_steps(count)) > 1:
+            notes.append(f"'{side.name}' has {count:,} profiler steps: one of each {stride} is compared")
     works = [_has_device_work(side) for side in sides]
     if works[0] != works[1]:
         notes.append(f"'{sides[works.index(False)].name}' holds no device work, '{sides[works.index(True)].name}' does")

@@ -25,6 +25,9 @@ NO_MODULE: Final = "(no module)"
 HOST, DEVICE = "host", "device"
 _HOST: Final = ("cpu_op", "user_annotation", *RUNTIME_CATEGORIES)
 """Categories whose own time on the host is compared: operators, calls of runtime and driver, ranges of the program."""
+MOST_STEPS: Final = 2048
+"""Of more profiler steps than this in a Trace, every second, fourth, … is compared: the tables hold a number for each
+row and step, and at so many steps an interval is narrow as it is."""
 _MEMORY: Final = {"allocated_bytes": "peak allocated", "reserved_bytes": "peak reserved"}
 
 Costs = dict[tuple[Any, ...], Floats]
@@ -119,6 +122,11 @@ def _is_step(trace: Trace) -> NDArray[np.bool_]:
     return rows
 
 
+def stride_of_steps(count: int) -> int:
+    """One of how many of `count` steps is compared: a power of two, so that the ranks of a job agree on it."""
+    return 1 << max(0, -(-count // MOST_STEPS) - 1).bit_length()
+
+
 def measure(side: Side, *, by_step: bool) -> Measured:
     """What each repeat of `side` spent: each step of each Trace, or each Trace as a whole.
 
@@ -182,6 +190,10 @@ class _Units:
         rows = step_rows(trace)
         step = events["step"].array[rows].to_numpy(dtype=np.int64)
         numbers, first = np.unique(step, return_index=True)
+        stride = stride_of_steps(len(numbers))
+        kept = numbers % stride == 0
+        kept = kept if kept.any() else np.arange(len(numbers)) % stride == 0
+        numbers, first = numbers[kept], first[kept]
         self.labels, rows = numbers.tolist(), rows[first]
         self.n = len(rows)
         number = events["step"].array.to_numpy(dtype=np.int64, na_value=-1)

@@ -77,6 +77,15 @@ def test_what_became_faster_came_and_went():
     assert row(swapped.kernels, "gemm")["status"] == "slower"
 
 
+def test_of_a_great_many_steps_some_are_compared_and_it_is_said():
+    slow, fast = (run([[("aten::mm", 1000, "gemm", ns)]] * 5_000, name=f"{ns} ns") for ns in (5_000, 4_000))
+    found = differences(slow, fast)
+    assert found.whole.num_before == 5_000 // 4
+    assert found.whole.ratio == pytest.approx(-1 / 6)
+    assert row(found.kernels, "gemm")["delta_ns"] == -1_000
+    assert "'5000 ns' has 5,000 profiler steps: one of each 4 is compared" in found.notes
+
+
 def test_noise_is_no_change():
     found = differences(noisy(0, 50_000), noisy(1, 50_000))
     assert found.whole.status == "same"

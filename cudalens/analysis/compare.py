@@ -121,8 +121,9 @@ def differences(a: Comparable, b: Comparable) -> Differences:
         - ``low_ns`` and ``high_ns`` (``low_bytes``, ``high_bytes``): the interval of the difference of medians at
           `ROW_LEVEL`, missing where a side has one repeat;
         - ``a_count`` and ``b_count``: calls a repeat (medians); not of memory;
-        - ``status``: one of `STATUSES`. ``added`` and ``removed``: no repeat of the other side has it. Else a row
-          changed when its interval does not hold 0 and it changed by `LEAST_SHARE` or more.
+        - ``status``: one of `STATUSES`. A row changed when its interval does not hold 0 and it changed by `LEAST_SHARE`
+          or more; it is ``added`` or ``removed`` then where no repeat of the other side has it. With one repeat on a
+          side, what only one side has is ``added`` or ``removed``, and other changes are ``unknown``.
 
         Repeats are profiler steps where all Traces have them (also the last; of more than `MOST_STEPS` every second,
         fourth, …, and ``notes`` says so), else whole Traces. ``modules`` and
@@ -269,14 +270,15 @@ def _row_intervals(old: Floats, new: Floats) -> tuple[Any, Any]:
 def _statuses(old: Floats, new: Floats, delta: Floats, low: Any, high: Any, unit: str) -> list[str]:
     fewer, more = ("faster", "slower") if unit == "ns" else ("less", "more")
     found = np.where(delta < 0, fewer, np.where(delta > 0, more, "same")).astype(object)
+    had, has = (values.any(axis=1) for values in (old, new))
     if len(old) and low.isna().all():
         found[delta != 0] = "unknown"
+        found[has & ~had], found[had & ~has] = "added", "removed"
     elif len(old):
+        found[has & ~had], found[had & ~has] = "added", "removed"
         within = (low.to_numpy(np.float64) <= 0) & (high.to_numpy(np.float64) >= 0)
         middle = np.maximum(_medians(old), _medians(new))
         found[within | (np.abs(delta) < LEAST_SHARE * middle)] = "same"
-    had, has = (values.any(axis=1) for values in (old, new))
-    found[has & ~had], found[had & ~has] = "added", "removed"
     statuses: list[str] = found.tolist()
     return statuses
 

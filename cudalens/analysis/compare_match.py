@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.analysis.compare_units import Costs, Measured
+from cudalens.analysis.compare_units import NO_OP, Costs, Measured
 
 Floats = NDArray[np.float64]
 Key = tuple[Any, ...]
@@ -48,14 +48,15 @@ def matched(before: Measured, after: Measured) -> list[Pair]:
     Work of one name, operator and kind is the same. Of what is left, work of one name and kind is, whichever operator
     launched it. Then, operator by operator and within each kind, the dearest of one side is taken for the dearest of
     the other, the second for the second, and so on: an operator whose kernel was renamed still does what it did. Work
-    that no operator launched is matched by its name alone.
+    that no operator launched is matched by its name alone; so are copies and sets, whose names are no compiler's choice
+    but say what was done (a copy between other places is another copy).
     """
     old, new = dict(before.kernels), dict(after.kernels)
     found = [(key, key, "name") for key in list(old) if key in new]
     _take(old, new, found)
     found += _by_group(old, new, lambda key: (key[0], key[2]), "name")
     _take(old, new, found)
-    found += _by_group(old, new, lambda key: (key[1], key[2]) if not key[1].startswith("(") else (key, id(key)), "op")
+    found += _by_group(*(_renamable(side) for side in (old, new)), lambda key: (key[1], key[2]), "op")
     _take(old, new, found)
     alone = [(key, None, None) for key in old] + [(None, key, None) for key in new]
     return [_pair(before, after, *one) for one in [*found, *alone]]
@@ -65,6 +66,10 @@ def _take(old: Costs, new: Costs, found: list[tuple[Any, Any, Any]]) -> None:
     for a, b, _ in found:
         old.pop(a, None)
         new.pop(b, None)
+
+
+def _renamable(costs: Costs) -> Costs:
+    return {key: cost for key, cost in costs.items() if key[1] != NO_OP and key[2] != "memory"}
 
 
 def _by_group(old: Costs, new: Costs, group_of: Any, how: str) -> list[tuple[Any, Any, Any]]:

@@ -22,7 +22,8 @@ def run(steps, *, name="run", source="cuda", memory=None, **info):
             rows.append((op, "cpu_op", at, host, 1, None, None))
             if kernel is not None:
                 rows.append(("cudaLaunchKernel", "cuda_runtime", at, host // 2, 1, None, correlation))
-                rows.append((kernel, "kernel", at + host, device, None, 0, correlation))
+                cat = "gpu_memcpy" if kernel.startswith("Memcpy") else "kernel"
+                rows.append((kernel, cat, at + host, device, None, 0, correlation))
             at += host + device
         rows.insert(first, (f"ProfilerStep#{number}", "user_annotation", start, at - start, 1, None, None))
     names, cats, ts, dur, tid, device, corr = zip(*rows, strict=True)
@@ -84,6 +85,22 @@ def test_of_a_great_many_steps_some_are_compared_and_it_is_said():
     assert found.whole.ratio == pytest.approx(-1 / 6)
     assert row(found.kernels, "gemm")["delta_ns"] == -1_000
     assert "'5000 ns' has 5,000 profiler steps: one of each 4 is compared" in found.notes
+
+
+def test_what_comes_now_and_then_is_not_removed_where_it_stays_away():
+    now_and_then = ("aten::item", 700, "item", 300)
+    a = run([[("aten::mm", 1000, "gemm", 9_000 + k), *([now_and_then] if k == 4 else [])] for k in range(10)])
+    b = run([[("aten::mm", 1000, "gemm", 9_000 + k)] for k in range(10)])
+    assert row(differences(a, b).kernels, "item")["status"] == "same"
+    assert row(differences(b, a).ops, "aten::item", where="host")["status"] == "same"
+
+
+def test_a_copy_between_other_places_is_another_copy():
+    def copies(name):
+        return run([[("aten::copy_", 1000, name, 5_000 + k)] for k in range(6)])
+
+    found = differences(copies("Memcpy HtoD (Pageable -> Device)"), copies("Memcpy DtoD (Device -> Device)")).kernels
+    assert sorted(found["status"]) == ["added", "removed"]
 
 
 def test_noise_is_no_change():

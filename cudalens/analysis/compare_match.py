@@ -56,7 +56,7 @@ def matched(before: Measured, after: Measured) -> list[Pair]:
     _take(old, new, found)
     found += _by_group(old, new, lambda key: (key[0], key[2]), "name")
     _take(old, new, found)
-    found += _by_group(*(_renamable(side) for side in (old, new)), lambda key: (key[1], key[2]), "op")
+    found += _by_group(_renamable(old), _renamable(new), lambda key: (key[1], key[2]), "op")
     _take(old, new, found)
     alone = [(key, None, None) for key in old] + [(None, key, None) for key in new]
     return [_pair(before, after, *one) for one in [*found, *alone]]

@@ -56,7 +56,9 @@ class OutputRef:
         """Whether anybody but the node holds the output, or something that shares its storage."""
         if self.kept is None:
             return _use_count(self._ref.cdata) > 0
-        if _references(self.kept) > _LEAST or _use_count(self._ref.cdata) > self._base:
+        # Counted here and not in a function: where torch.compile has put its hook around calls, a call holds what it
+        # is given once more.
+        if sys.getrefcount(self.kept) + self.kept._use_count() > _LEAST or _use_count(self._ref.cdata) > self._base:  # type: ignore[attr-defined]
             return True
         # Python's own object of the storage: from torch 2.10 on it counts in C++ whether or not somebody holds it.
         return sys.getrefcount(self.kept.untyped_storage()) > self._wrapped
@@ -97,12 +99,6 @@ def _weak(tensor: torch.Tensor) -> Any:
     return TensorWeakRef(tensor)
 
 
-def _references(tensor: Any) -> int:
-    """How many hold a tensor: Python's names and containers, and C++ (autograd, say) beyond Python's own object."""
-    count: int = sys.getrefcount(tensor) + tensor._use_count()
-    return count
-
-
 class _Probe:
     """An attribute that holds a tensor, and nothing else does."""
 
@@ -110,8 +106,10 @@ class _Probe:
         self.kept = torch.empty(0)
 
     def count(self) -> int:
-        return _references(self.kept)
+        """References by Python's names and containers, and C++ ones (autograd's, say) beyond Python's own object."""
+        count: int = sys.getrefcount(self.kept) + self.kept._use_count()  # type: ignore[attr-defined]
+        return count
 
 
 _LEAST: Final = _Probe().count()
-"""`_references` of a tensor that only one attribute holds: how this Python and this torch count."""
+"""References to a tensor that only one attribute holds: how this Python and this torch count."""

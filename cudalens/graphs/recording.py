@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -161,6 +162,7 @@ class Recorder:
                 graph.register_generator_state(generator)
             except Exception as error:
                 raise NotRecordedError(Finding(Reason.UNREGISTERED_RNG, str(error).partition("\n")[0])) from None
+        handled = sys.exc_info()[1]  # the caller's, where it stands in an ``except``: no part of this failure
         try:
             with (
                 _silent(),
@@ -175,17 +177,19 @@ class Recorder:
         except Exception as error:
             torch.cuda.set_stream(stream)  # torch leaves its own where a capture cannot be ended
             leaves.clear()
-            raise self._failure(node, watch, error) from None
+            raise self._failure(node, watch, error, handled) from None
         except BaseException:
             torch.cuda.set_stream(stream)
             self._abandon(node)
             self._spoil(node, watch.left_behind(()))
             raise
 
-    def _failure(self, node: GraphNode, watch: Watch, error: Exception) -> NotRecordedError:
+    def _failure(
+        self, node: GraphNode, watch: Watch, error: Exception, handled: BaseException | None
+    ) -> NotRecordedError:
         """What a failed capture comes to; nothing of it is left."""
-        finding = _why(watch, error)
-        traceback_of(error)
+        finding = _why(watch, error, handled)
+        clear_tracebacks(error, handled)
         self._abandon(node)
         self._spoil(node, watch.left_behind(()))
         return NotRecordedError(finding)
@@ -283,9 +287,14 @@ class Recorder:
         node.pool_bytes = self.backend.pool_size(self.pool, self.device).allocated_bytes
 
 
-def traceback_of(error: BaseException) -> None:
-    """Clear the frames that an exception holds, so that the tensors in them are free."""
-    seen = set()
+def clear_tracebacks(error: BaseException, handled: BaseException | None) -> None:
+    """Clear the frames that an exception holds, so that the tensors in them are free.
+
+    Args:
+        error: The exception; those that it came of are cleared as well.
+        handled: What was being handled when all began; it stays as it is.
+    """
+    seen = {id(handled)}
     waiting: list[BaseException | None] = [error]
     while waiting:
         at = waiting.pop()
@@ -296,12 +305,12 @@ def traceback_of(error: BaseException) -> None:
         waiting += [at.__context__, at.__cause__]
 
 
-def _why(watch: Watch, error: Exception) -> Finding:
-    """The reason for a failed capture."""
+def _why(watch: Watch, error: Exception, handled: BaseException | None) -> Finding:
+    """The reason for a failed capture, which began while `handled` was being handled."""
     if watch.findings:
         return watch.findings[0]
     causes = [str(error)]
-    while error.__context__ is not None and isinstance(error.__context__, Exception):
+    while isinstance(error.__context__, Exception) and error.__context__ is not handled:
         error = error.__context__
         causes.append(str(error))
     text = " ".join(causes).lower()

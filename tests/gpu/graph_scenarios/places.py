@@ -219,6 +219,24 @@ def a_capture_that_fails_for_the_user_s_reasons(m: GraphManager) -> None:
 
 
 @scenario
+def a_capture_that_fails_while_another_exception_is_handled(m: GraphManager) -> None:
+    def function(x):
+        if torch.cuda.is_current_stream_capturing():
+            raise ValueError("not in a capture, please")
+        return x + 1
+
+    step = m.wrap(function)
+    for _ in range(4):
+        try:
+            raise KeyError("of the caller")
+        except KeyError as error:
+            result, traceback = step(values()), error.__traceback__
+        same(result, values() + 1)
+        assert traceback is not None
+    told(m, "CAPTURE_FAILED", "", "ValueError: not in a capture, please")
+
+
+@scenario
 def moved_and_managed(m: GraphManager) -> None:
     a, b, c = m.wrap(lambda x: x + 1), m.wrap(lambda x: (x * 2, x * 3)), m.wrap(lambda p: p.sum() + 1)
     for n in range(8):

@@ -36,7 +36,8 @@ class Program:
 
     def alloc(self, t, bytes, stream=None, host=False, reuse=None):
         if host:
-            tensor = torch.empty(bytes // 4).pin_memory()
+            # Not what chance left there: that may be the very values that a late copy brings.
+            tensor = torch.full((bytes // 4,), -0.5).pin_memory()
         else:
             with torch.cuda.stream(self.stream(stream)):
                 tensor = torch.empty(bytes // 4, device="cuda")

@@ -13,7 +13,8 @@ def load(path: str | os.PathLike[str], *, repair: bool = True) -> Trace:
     """Read a trace from `path`, and check how far it can be trusted.
 
     Every kind of file that `cudalens.traces.load` reads, told from its content. ``trace.info.trust`` holds the verdict
-    (clean, repaired, partial) and what was found; `cudalens.analysis.repaired` says what a repair does.
+    (clean, repaired, partial) and what was found (None for what holds no events and has no fault, a memory snapshot
+    say); `cudalens.analysis.repaired` says what a repair does.
 
     Args:
         path: The file.

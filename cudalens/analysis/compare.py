@@ -125,8 +125,8 @@ def differences(a: Comparable, b: Comparable) -> Differences:
           or more; it is ``added`` or ``removed`` then where no repeat of the other side has it. With one repeat on a
           side, what only one side has is ``added`` or ``removed``, and other changes are ``unknown``.
 
-        Repeats are profiler steps where all Traces have them (also the last; of more than `MOST_STEPS` every second,
-        fourth, …, and ``notes`` says so), else whole Traces. ``modules`` and
+        Repeats are profiler steps where all Traces have them (also the last; of more than
+        `compare_units.MOST_STEPS` one of each two, four, …, and ``notes`` says so), else whole Traces. ``modules`` and
         ``memory`` are empty where a Trace of either side did not record them, and ``notes`` says so.
 
     Raises:

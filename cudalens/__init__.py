@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     import cudalens.analysis as analysis
-    from cudalens.analysis.assertions import check
-    from cudalens.compared import compare
-    from cudalens.device.discover import devices
+    from cudalens.analysis.assertions.check import check
+    from cudalens.api.compare import compare
+    from cudalens.api.load import load, load_ranks
+    from cudalens.api.memory import memory_history, memory_snapshot
+    from cudalens.api.profile import profile, runs
+    from cudalens.device.inventory.discover import devices
     from cudalens.frames import Trace
     from cudalens.graphs import cudagraph
-    from cudalens.opened import load, load_ranks
     from cudalens.profiler import emit_nvtx, record_function, schedule
-    from cudalens.remembered import memory_history, memory_snapshot
     from cudalens.sanitizer import sanitize
-    from cudalens.session import profile, runs
-    from cudalens.views.gauges import live
+    from cudalens.views.devices.gauges import live
 
 
 __all__ = [
@@ -98,20 +98,20 @@ __all__ = [
 
 _LAZY = {
     "Trace": ("cudalens.frames", "Trace"),
-    "check": ("cudalens.analysis.assertions", "check"),
-    "compare": ("cudalens.compared", "compare"),
+    "check": ("cudalens.analysis.assertions.check", "check"),
+    "compare": ("cudalens.api.compare", "compare"),
     "cudagraph": ("cudalens.graphs", "cudagraph"),
-    "devices": ("cudalens.device.discover", "devices"),
+    "devices": ("cudalens.device.inventory.discover", "devices"),
     "emit_nvtx": ("cudalens.profiler", "emit_nvtx"),
-    "live": ("cudalens.views.gauges", "live"),
-    "load": ("cudalens.opened", "load"),
-    "load_ranks": ("cudalens.opened", "load_ranks"),
-    "memory_history": ("cudalens.remembered", "memory_history"),
-    "memory_snapshot": ("cudalens.remembered", "memory_snapshot"),
-    "overhead": ("cudalens.measured", "overhead"),
-    "profile": ("cudalens.session", "profile"),
+    "live": ("cudalens.views.devices.gauges", "live"),
+    "load": ("cudalens.api.load", "load"),
+    "load_ranks": ("cudalens.api.load", "load_ranks"),
+    "memory_history": ("cudalens.api.memory", "memory_history"),
+    "memory_snapshot": ("cudalens.api.memory", "memory_snapshot"),
+    "overhead": ("cudalens.api.overhead", "overhead"),
+    "profile": ("cudalens.api.profile", "profile"),
     "record_function": ("cudalens.profiler", "record_function"),
-    "runs": ("cudalens.session", "runs"),
+    "runs": ("cudalens.api.profile", "runs"),
     "sanitize": ("cudalens.sanitizer", "sanitize"),
     "schedule": ("cudalens.profiler", "schedule"),
 }

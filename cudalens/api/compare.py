@@ -11,7 +11,7 @@ from cudalens.errors import TraceError
 from cudalens.frames import Ranks, Trace
 
 if TYPE_CHECKING:
-    from cudalens.views.compare import Comparison
+    from cudalens.views.compare.comparison import Comparison
 
 Run = str | os.PathLike[str] | Trace | Ranks
 """A run: its name in `cudalens.runs`, a file of it, or what it left behind."""
@@ -35,7 +35,7 @@ def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
         TraceError: A name is no run, or nothing was recorded in a run.
         TraceFormatError: A file cannot be read.
     """
-    from cudalens.views.compare import compare as side_by_side
+    from cudalens.views.compare.comparison import compare as side_by_side
 
     return side_by_side(_found(a), _found(b))
 
@@ -61,7 +61,7 @@ def _by_name(run: str | os.PathLike[str]) -> Trace | Ranks:
     if not path.exists():
         known = ", ".join(map(repr, runs)) or "none"
         raise TraceError(f"{os.fspath(run)!r} is no run and no file; runs of this session: {known}.")
-    from cudalens.opened import load, load_ranks
+    from cudalens.api.load import load, load_ranks
 
     return load_ranks(path) if path.is_dir() else load(path)
 
@@ -70,5 +70,5 @@ def _runs() -> Any:
     """The runs of this process; none where nothing that makes runs was imported yet."""
     import sys
 
-    session = sys.modules.get("cudalens.session")
+    session = sys.modules.get("cudalens.api.profile")
     return {} if session is None else session.runs

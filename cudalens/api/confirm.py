@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
+from cudalens.api.explore import Exploring, tensors_among
 from cudalens.errors import ExploreError
-from cudalens.explored import Exploring, tensors_among
 from cudalens.frames.exploration import columns_of_race
 from cudalens.sanitizer import running
 from cudalens.sanitizer.engine import HOST, StreamId
-from cudalens.sanitizer.names import names_of_streams
+from cudalens.sanitizer.live.names import names_of_streams
+from cudalens.sanitizer.rerun import DEFAULT_LIMIT_S, DEFAULT_RUNS, Confirmer, Program, Spot, Suspect
 from cudalens.sanitizer.text import describe, naming, stream_name
-from cudalens.steering import DEFAULT_LIMIT_S, DEFAULT_RUNS, Confirmer, Program, Spot, Suspect
 from cudalens.virtual import active
 
 if TYPE_CHECKING:

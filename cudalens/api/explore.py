@@ -12,7 +12,7 @@ from cudalens.device.stacks import is_own
 from cudalens.errors import ExploreError
 from cudalens.frames.exploration import columns_of_race
 from cudalens.virtual import active
-from cudalens.virtual.below import unseen
+from cudalens.virtual.dispatch.dispatch_utils import unseen
 from cudalens.virtual.explorer.conflicts import Pair, unordered_conflicts
 from cudalens.virtual.explorer.exploring import MAX_CONFLICTS, Explorer, Suspect
 from cudalens.virtual.explorer.op_log import OpLog
@@ -176,7 +176,7 @@ def _items(name: str, value: Any) -> list[tuple[str, Any]]:
 
 def _lanes(log: OpLog) -> list[str]:
     from cudalens.sanitizer.engine import StreamId
-    from cudalens.sanitizer.names import names_of_streams
+    from cudalens.sanitizer.live.names import names_of_streams
     from cudalens.sanitizer.text import naming, stream_name
 
     with naming(names_of_streams()):
@@ -185,7 +185,7 @@ def _lanes(log: OpLog) -> list[str]:
 
 
 def _text(race: Race) -> str:
-    from cudalens.sanitizer.names import names_of_streams
+    from cudalens.sanitizer.live.names import names_of_streams
     from cudalens.sanitizer.text import describe, naming
 
     with naming(names_of_streams()):

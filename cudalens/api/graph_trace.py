@@ -13,8 +13,8 @@ import torch
 from cudalens.device import facts
 from cudalens.frames import RunInfo, Trace
 from cudalens.graphs.frames import frame_of
-from cudalens.graphs.joining import joined
-from cudalens.profiler import about
+from cudalens.graphs.merge import joined
+from cudalens.profiler import metadata
 from cudalens.virtual import active
 
 if TYPE_CHECKING:
@@ -68,16 +68,16 @@ def graphs_trace(
     begin = time.perf_counter()
     pairs = list(manager) if isinstance(manager, Iterable) else [(manager, since)]
     frame = joined([*(one.frame(mark) for one, mark in pairs), plain_frame(plain)])
-    rank, world_size = about.rank()
+    rank, world_size = metadata.rank()
     info = RunInfo(
         name=name,
         source=_source(),
         status=status,
         error=error,
         build_s=time.perf_counter() - begin,
-        versions=about.versions(),
+        versions=metadata.versions(),
         devices=facts.devices(torch),
-        host=about.host(),
+        host=metadata.host(),
         rank=rank,
         world_size=world_size,
         code=code,

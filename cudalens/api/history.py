@@ -22,10 +22,10 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.summary import summarize
+from cudalens.api.history_file import HistoryFile, PastRun
 from cudalens.errors import HistoryError
 from cudalens.frames import Trace
 from cudalens.frames.info import Standing
-from cudalens.history_file import HistoryFile, PastRun
 
 __all__ = ["DEFAULT_FILE", "HistoryWarning", "clear", "off", "on", "record", "table", "where"]
 

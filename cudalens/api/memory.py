@@ -13,14 +13,14 @@ from typing import Any, Final, Literal
 import torch
 from msgspec.structs import replace
 
+from cudalens.api.profile import outcome_of, runs
 from cudalens.device import facts
 from cudalens.errors import MemorySnapshotError
 from cudalens.frames import RunInfo, Trace
 from cudalens.memory import MemoryCollector
 from cudalens.memory.leaks import watched_cells
 from cudalens.memory.snapshot import MAX_ENTRIES
-from cudalens.profiler import about
-from cudalens.session import outcome_of, runs
+from cudalens.profiler import metadata
 from cudalens.virtual import active
 
 _numbers: Final = itertools.count(1)
@@ -162,7 +162,7 @@ def _trace(
     memory = frames["memory"]
     if on is not None:  # a virtual device has a clock of its own
         window = (int(memory["ts"].iloc[0]), int(memory["ts"].iloc[-1])) if len(memory) else (None, None)
-    rank, world_size = about.rank()
+    rank, world_size = metadata.rank()
     info = RunInfo(
         name=name,
         source=f"virtual:{on.spec.key}" if on is not None else "cuda",
@@ -172,9 +172,9 @@ def _trace(
         error=error,
         build_s=collector.build_s,
         options=collector.options,
-        versions=about.versions(),
+        versions=metadata.versions(),
         devices=tuple(replace(one, is_modelled=on is not None) for one in facts.devices(torch)),
-        host=about.host(),
+        host=metadata.host(),
         rank=rank,
         world_size=world_size,
         code=code,

@@ -11,14 +11,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens import session
-from cudalens.analysis.bootstrap import difference_interval
-from cudalens.analysis.compare_units import step_rows
-from cudalens.analysis.work import device_work
+from cudalens.analysis.compare.bootstrap import difference_interval
+from cudalens.analysis.compare.units import step_rows
+from cudalens.analysis.time.work import device_work
+from cudalens.api import profile as session
+from cudalens.api.profile import outcome_of, profile, runs
 from cudalens.errors import ProfilerError
 from cudalens.frames import Trace
 from cudalens.frames.info import Overhead
-from cudalens.session import outcome_of, profile, runs
 
 Ints = NDArray[np.int64]
 

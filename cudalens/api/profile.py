@@ -19,23 +19,23 @@ from functools import wraps
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar, Unpack
 
-from cudalens._interrupts import HeldInterrupts, holds_interrupts
-from cudalens._runs import Runs, runs
 from cudalens.analysis import repaired
+from cudalens.api.runs import Runs, runs
+from cudalens.device.interrupts import HeldInterrupts, holds_interrupts
 from cudalens.device.metrics import DEFAULT_HZ, MetricsCollector
 from cudalens.device.stacks import file_label
 from cudalens.device.syncs import SyncCollector
 from cudalens.errors import ProfilerError
 from cudalens.frames import Problem, RunInfo, Trace, empty_frame
-from cudalens.frames.joining import join_frames
-from cudalens.frames.syncs import CLOCK_SKEW_NS, Surroundings, build_syncs
+from cudalens.frames.merge import join_frames
+from cudalens.frames.syncs.build import CLOCK_SKEW_NS, Surroundings, build_syncs
 from cudalens.graphs.collector import GraphCollector
-from cudalens.profiler import ProfilerCollector, ProfilerOptions, about, kineto, ranges
+from cudalens.profiler import ProfilerCollector, ProfilerOptions, kineto, metadata, ranges
 from cudalens.profiler.options import TorchNames, by_our_names
 from cudalens.profiler.schedules import Cycles, Schedule, check_schedule, text_of
 from cudalens.profiler.steps import steps
 from cudalens.sanitizer.collector import RaceCollector
-from cudalens.virtual.collector import VirtualCollector
+from cudalens.virtual.profile.collector import VirtualCollector
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -450,7 +450,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
                 "nothing could be recorded: " + "; ".join(f"{p.kind} ({p.where})" for p in session.problems)
             )
         frames |= self._put_together(session, frames)
-        rank, world_size = about.rank()
+        rank, world_size = metadata.rank()
         window = {"started_ns": session.started_ns, "ended_ns": session.ended_ns}
         info = RunInfo(
             **(window | collector.facts() | self._virtual.facts()),
@@ -464,15 +464,15 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             | ({"metrics": self._metrics} if self._metrics else {})
             | ({"syncs": True} if self._looks_for_syncs else {})
             | ({"schedule": text_of(self._whole._schedule)} if self._whole and self._whole._schedule else {}),
-            versions=about.versions(),
-            host=about.host(),
+            versions=metadata.versions(),
+            host=metadata.host(),
             rank=rank,
             world_size=world_size,
             num_steps=self._steps.num_steps or None,
             code=self._code,
             problems=(*session.problems, *collector.problems, *self._virtual.problems, *self._unread()),
             judged=self._races.judged,
-            extra=_cells(frames) | about.threads().to_extra() | self._virtual.extra(),
+            extra=_cells(frames) | metadata.threads().to_extra() | self._virtual.extra(),
         )
         return _checked(Trace(info, **frames))
 

@@ -9,7 +9,7 @@ import torch
 
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.info import Judged
-from cudalens.profiler import about
+from cudalens.profiler import metadata
 from cudalens.virtual import active
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ def races_trace(
     begin = time.perf_counter()
     frames = sanitizer.frames_of(sanitizer.findings(since))
     state = sanitizer.status()
-    rank, world_size = about.rank()
+    rank, world_size = metadata.rank()
     info = RunInfo(
         name=name,
         source=_source(),
         status=status,
         error=error,
         build_s=time.perf_counter() - begin,
-        versions=about.versions(),
-        host=about.host(),
+        versions=metadata.versions(),
+        host=metadata.host(),
         rank=rank,
         world_size=world_size,
         code=code,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cudalens.device import absence, facts, sources
+from cudalens.device import facts
+from cudalens.device.inventory import absence, sources
 from cudalens.errors import MetricsError
 
 

@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from cudalens.device.records import (
+from cudalens.device.gpu_trace_records import (
     BlockRecordedOnStream,
     CaptureBegan,
     CaptureEnded,

@@ -191,7 +191,7 @@ def brief(error: CudalensError) -> CudalensError:
 
 
 def _described(path: Path) -> str:
-    from cudalens.views import units
+    from cudalens.analysis import units
 
     return f"{path} ({units.size(path.stat().st_size)})"
 

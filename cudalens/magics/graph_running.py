@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cudalens.api.graph_trace import PlainRun
     from cudalens.frames import Trace
-    from cudalens.graphed import PlainRun
     from cudalens.graphs.manager import GraphManager
 
 _ENOUGH: Final = 3
@@ -128,7 +128,7 @@ class CellGraph(CellBlock):
 
     def stays(self, key: str, line: int) -> None:
         """The cell runs as it is, because of what stands in a line of it."""
-        from cudalens.graphed import PlainRun
+        from cudalens.api.graph_trace import PlainRun
 
         why = WHYS[key]
         text = (self._source or "").split("\n")[line - 2 : line - 1]  # the magic line is the first of the cell
@@ -300,7 +300,7 @@ class CellGraph(CellBlock):
         return self._options.name or f"cell-{self._count}"
 
     def _traced(self, error: BaseException | None) -> Trace:
-        from cudalens.graphed import graphs_trace
+        from cudalens.api.graph_trace import graphs_trace
 
         marked = {id(manager): mark for manager, mark in self._marks}
         pairs = [(manager, marked.get(id(manager))) for manager in all_managers()]

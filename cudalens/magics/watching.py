@@ -210,7 +210,7 @@ def _trace(
     code: str | None = None,
     error: BaseException | None = None,
 ) -> Trace:
-    from cudalens.watched import races_trace
+    from cudalens.api.race_trace import races_trace
 
     name = f"cell-{execution_count(shell)}"
     return races_trace(sanitizer, name, since=since, code=code, status=status_of(error), error=told(error))

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Final
 
+from cudalens.analysis import units
 from cudalens.frames import DeviceInfo, RunInfo, Trace
-from cudalens.views import units
 
 # Clocks that start with the machine or the file stay below it; the epoch's nanoseconds passed it in 2001.
 _EPOCH_LIKE: Final = 10**18

@@ -4,7 +4,7 @@ import pytest
 from sample_snapshots import random_snapshot, trace_of
 
 from cudalens.analysis import blocks_at, bytes_by_stack, fragmentation, segment_lifetimes
-from cudalens.views.memory_map_payload import pack
+from cudalens.views.memory.map_payload import pack
 
 DECODE = """
 import { decodeMemory, mmCurves } from "/static/memory_map_data.js";

@@ -18,9 +18,9 @@ from torch.autograd import profiler as torch_profiler
 
 import cudalens
 from cudalens import ProfilerBusyError, ProfilerError, profile, runs, virtual
-from cudalens._interrupts import HeldInterrupts, holds_interrupts
+from cudalens.api.profile import Runs, Session
+from cudalens.device.interrupts import HeldInterrupts, holds_interrupts
 from cudalens.frames import empty_frame
-from cudalens.session import Runs, Session
 
 
 @pytest.fixture(autouse=True)
@@ -332,7 +332,7 @@ def test_an_object_that_is_dropped_while_running_ends_its_profiler():
     p = profile(cpu_only=True)
     p.__enter__()
     assert torch.autograd._profiler_enabled()
-    import cudalens.session as session
+    import cudalens.api.profile as session
 
     session._active = None
     del p

@@ -1,7 +1,7 @@
 """Assertions about a Trace: ``idle < 20%``, ``peak_memory < 8 GB and races == 0``; what they say and whether they hold.
 
 `parse_assertion` reads one, before anything runs; `Assertion.check` holds it against a Trace. The language is in
-`cudalens.analysis.assertions_grammar`, the figures in `cudalens.analysis.assertion_figures`.
+`cudalens.analysis.assertions.grammar`, the figures in `cudalens.analysis.assertions.figures`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from cudalens.analysis import units
-from cudalens.analysis.assertion_figures import FIGURES, NAMES, NotRecordedError, kinds_of, measure
-from cudalens.analysis.assertions_grammar import BYTES, PERCENT, TIME, Comparison, Expression, Figure, Number, Parser
+from cudalens.analysis.assertions.figures import FIGURES, NAMES, NotRecordedError, kinds_of, measure
+from cudalens.analysis.assertions.grammar import BYTES, PERCENT, TIME, Comparison, Expression, Figure, Number, Parser
 from cudalens.errors import AssertionFailed
 from cudalens.frames import Trace
 

@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.assertions_grammar import BYTES, COUNT, PERCENT, TIME
-from cudalens.analysis.device_time import device_time
+from cudalens.analysis.assertions.grammar import BYTES, COUNT, PERCENT, TIME
 from cudalens.analysis.findings import RULES, findings
 from cudalens.analysis.summary import summarize, wall_ns
-from cudalens.analysis.sync_groups import summarize_syncs, syncs
+from cudalens.analysis.time.device_time import device_time
+from cudalens.analysis.time.sync_groups import summarize_syncs, syncs
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, Trace, is_category
 
 Measures = Mapping[str, float]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.analysis.compare_units import NO_OP, Costs, Measured
+from cudalens.analysis.compare.units import NO_OP, Costs, Measured
 
 Floats = NDArray[np.float64]
 Key = tuple[Any, ...]

@@ -1,7 +1,7 @@
 """Two runs side by side: what became faster or slower, came or went, by operator, kernel, module and memory.
 
-Repeats (profiler steps, or several Traces) tell noise from change: `cudalens.analysis.bootstrap` gives the interval of
-each difference of medians, and only what leaves it is called a change.
+Repeats (profiler steps, or several Traces) separate noise from change: `cudalens.analysis.compare.bootstrap` gives the
+interval of each difference of medians, and only what leaves it is called a change.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.bootstrap import difference_interval
-from cudalens.analysis.compare_match import matched
-from cudalens.analysis.compare_units import Costs, Measured, Side, measure, side_of, step_rows, stride_of_steps
-from cudalens.analysis.work import device_work
+from cudalens.analysis.compare.bootstrap import difference_interval
+from cudalens.analysis.compare.match import matched
+from cudalens.analysis.compare.units import Costs, Measured, Side, measure, side_of, step_rows, stride_of_steps
+from cudalens.analysis.time.work import device_work
 from cudalens.frames import Ranks, Trace
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.ancestors import nearest
 from cudalens.analysis.summary import wall_ns
-from cudalens.analysis.work import KINDS, device_work
+from cudalens.analysis.time.work import KINDS, device_work
 from cudalens.errors import TraceError
 from cudalens.frames import RUNTIME_CATEGORIES, Ranks, Trace, is_category
 from cudalens.frames.build import STEP_PREFIX

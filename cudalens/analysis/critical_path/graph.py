@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.analysis.breakdown_groups import numbered
-from cudalens.analysis.critical_path_host import HostLines, host_lines
-from cudalens.analysis.work import device_work
+from cudalens.analysis.critical_path.host import HostLines, host_lines
+from cudalens.analysis.time.groups import numbered
+from cudalens.analysis.time.work import device_work
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
@@ -53,7 +53,7 @@ class Works:
         chain: Number of its stream.
         device: Device index, -1 where unknown.
         stream: Stream, -1 where unknown.
-        kind: As in `cudalens.analysis.work.Work`.
+        kind: As in `cudalens.analysis.time.work.Work`.
         start: Start, not before the window.
         end: End; where the host saw it done a little earlier, by clocks that differ, that moment.
         launch: Row of the launching call, -1 where unknown.
@@ -183,7 +183,7 @@ class Graph:
 
 def build_graph(trace: Trace, window: Window) -> Graph:
     """The dependencies of `trace` within `window`."""
-    from cudalens.analysis.critical_path_waits import find_waits
+    from cudalens.analysis.critical_path.waits import find_waits
 
     host = host_lines(trace.events, window.begin, window.host_end)
     works = _works(trace, window, host)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.critical_path_graph import Graph, Window, build_graph
-from cudalens.analysis.critical_path_host import host_rows
-from cudalens.analysis.critical_path_walk import PIECES, path_frame
-from cudalens.analysis.critical_path_what_if import WhatIf, what_if
-from cudalens.analysis.work import device_work
+from cudalens.analysis.critical_path.graph import Graph, Window, build_graph
+from cudalens.analysis.critical_path.host import host_rows
+from cudalens.analysis.critical_path.walk import PIECES, path_frame
+from cudalens.analysis.critical_path.what_if import WhatIf, what_if
+from cudalens.analysis.time.work import device_work
 from cudalens.frames import Ranks, Trace
 from cudalens.frames.build import STEP_PREFIX
 

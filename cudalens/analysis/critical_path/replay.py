@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.analysis.critical_path_graph import ROOT, Graph
-from cudalens.analysis.critical_path_host import Moments
+from cudalens.analysis.critical_path.graph import ROOT, Graph
+from cudalens.analysis.critical_path.host import Moments
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.critical_path_host import HostLines
+from cudalens.analysis.critical_path.host import HostLines
 from cudalens.frames import RUNTIME_CATEGORIES, is_category
 
 Ints = NDArray[np.int64]

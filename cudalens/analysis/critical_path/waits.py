@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.critical_path_graph import Arrivals, Causes, EventEdges, Window, Works
-from cudalens.analysis.critical_path_host import HostLines, Moments
-from cudalens.analysis.critical_path_threads import handovers
+from cudalens.analysis.critical_path.graph import Arrivals, Causes, EventEdges, Window, Works
+from cudalens.analysis.critical_path.host import HostLines, Moments
+from cudalens.analysis.critical_path.threads import handovers
 from cudalens.frames import RUNTIME_CATEGORIES, is_category
-from cudalens.frames.sync_kinds import is_release, plain_call
+from cudalens.frames.syncs.kinds import is_release, plain_call
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

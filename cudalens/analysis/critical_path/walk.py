@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.critical_path_graph import EVENT, LAUNCH, STREAM, Graph
-from cudalens.analysis.work import KINDS
+from cudalens.analysis.critical_path.graph import EVENT, LAUNCH, STREAM, Graph
+from cudalens.analysis.time.work import KINDS
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.analysis.averages import sums_beneath
-from cudalens.analysis.critical_path_graph import STREAM, Graph
-from cudalens.analysis.critical_path_replay import Durations, measured, replay
-from cudalens.analysis.work import COMMUNICATION, COMPUTE, MEMORY
+from cudalens.analysis.critical_path.graph import STREAM, Graph
+from cudalens.analysis.critical_path.replay import Durations, measured, replay
+from cudalens.analysis.time.averages import sums_beneath
+from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, MEMORY
 from cudalens.frames import is_category
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.analysis.intervals import Intervals, intersect, subtract, union
+from cudalens.analysis.time.intervals import Intervals, intersect, subtract, union
 
 if TYPE_CHECKING:
-    from cudalens.analysis.findings.scene import Scene
+    from cudalens.analysis.findings.trace_arrays import Scene
 
 Ints = NDArray[np.int64]
 

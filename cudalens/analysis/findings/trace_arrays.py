@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.findings.blame import Blame, blame
 from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding
-from cudalens.analysis.intervals import Intervals, length, subtract, union
+from cudalens.analysis.findings.idle_attribution import Blame, blame
 from cudalens.analysis.summary import wall_ns
-from cudalens.analysis.work import Work, device_work
+from cudalens.analysis.time.intervals import Intervals, length, subtract, union
+from cudalens.analysis.time.work import Work, device_work
 from cudalens.frames import Trace, is_category
 
 Ints = NDArray[np.int64]

@@ -7,10 +7,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.memory_replay import plain
+from cudalens.analysis.memory.replay import plain
 from cudalens.frames import Trace
 from cudalens.frames.catalog import BLOCK_CATEGORIES
-from cudalens.frames.snapshots_categories import stack_marks
+from cudalens.frames.snapshots.categories import stack_marks
 
 _OF_RELEASED: Final = (
     ("workspace", "workspace"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from cudalens.analysis.memory_names import Holder, holders, names_in
-from cudalens.analysis.memory_stacks import active_blocks
+from cudalens.analysis.memory.names import Holder, holders, names_in
+from cudalens.analysis.memory.stacks import active_blocks
 from cudalens.frames import Trace
 
 

@@ -16,8 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import Trace, nullable
-from cudalens.frames.snapshots import settings_of
-from cudalens.frames.snapshots_history import (
+from cudalens.frames.snapshots.build import settings_of
+from cudalens.frames.snapshots.history import (
     ALLOC,
     FREE_COMPLETED,
     FREE_REQUESTED,
@@ -40,7 +40,7 @@ class DeviceReplay:
     Attributes:
         device: Its index.
         rows: Its rows of ``trace.memory``, in order; shape (n,).
-        kind: What each does, by the numbers of `cudalens.frames.snapshots_history`; shape (n,).
+        kind: What each does, by the numbers of `cudalens.frames.snapshots.history`; shape (n,).
         end_rows: Its active rows of ``trace.blocks``, by address; shape (b,).
         end: What it held at the end.
         replay: Its history.

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.memory_replay import DeviceReplay, plain, replays
+from cudalens.analysis.memory.replay import DeviceReplay, plain, replays
 from cudalens.frames import Trace
-from cudalens.frames.snapshots_history import SEGMENT_ADDED, SEGMENT_REMOVED
+from cudalens.frames.snapshots.history import SEGMENT_ADDED, SEGMENT_REMOVED
 
 _COLUMNS: Final = {
     "device": "Int32",

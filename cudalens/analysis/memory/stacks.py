@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.memory_names import block_holders
-from cudalens.analysis.memory_replay import plain
+from cudalens.analysis.memory.names import block_holders
+from cudalens.analysis.memory.replay import plain
 from cudalens.frames import Trace, nullable
 
 Ints = NDArray[np.int64]

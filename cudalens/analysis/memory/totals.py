@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.memory_replay import DeviceReplay, plain, replays
+from cudalens.analysis.memory.replay import DeviceReplay, plain, replays
 from cudalens.frames import Trace
-from cudalens.frames.snapshots import HAS_TIMES, SNAPSHOT_KEYS
+from cudalens.frames.snapshots.build import HAS_TIMES, SNAPSHOT_KEYS
 
 _STATES: Final = ("active_allocated", "active_pending_free", "inactive")
 SEGMENT_KEYS: Final = ("device", "segment_addr")

@@ -9,11 +9,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis.ancestors import is_within_same
-from cudalens.analysis.attribution_keys import inherited, own_keys
-from cudalens.analysis.averages import sums_beneath
-from cudalens.analysis.critical_path_host import host_rows
+from cudalens.analysis.critical_path.host import host_rows
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.work import device_work
+from cudalens.analysis.time.attribution_keys import inherited, own_keys
+from cudalens.analysis.time.averages import sums_beneath
+from cudalens.analysis.time.work import device_work
 from cudalens.frames import Trace
 
 Ints = NDArray[np.int64]

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.averages_keys import STEP_NAME, check_keys, codes_of, column_of, step_names
-from cudalens.analysis.averages_stacks import Stacks
 from cudalens.analysis.ranked import ranked
+from cudalens.analysis.time.averages_keys import STEP_NAME, check_keys, codes_of, column_of, step_names
+from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, is_category, nullable
 from cudalens.frames.build import categorical
 

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.attribution_keys import inherited, own_keys, unnamed_modules
-from cudalens.analysis.averages_stacks import Stacks
+from cudalens.analysis.time.attribution_keys import inherited, own_keys, unnamed_modules
+from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.frames.build import STEP_PREFIX, categorical
 
 if TYPE_CHECKING:

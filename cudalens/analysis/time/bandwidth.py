@@ -8,19 +8,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.breakdown_groups import (
-    Ints,
-    in_step,
-    integers,
-    known,
-    measured,
-    numbered,
-    quantiles,
-    share,
-    sums,
-)
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.work import MEMORY, device_work
+from cudalens.analysis.time.groups import Ints, in_step, integers, known, measured, numbered, quantiles, share, sums
+from cudalens.analysis.time.work import MEMORY, device_work
 from cudalens.frames import Trace, categorical
 
 DIRECTIONS: Final = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH", "set", "other")

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.breakdown_groups import (
+from cudalens.analysis.ranked import ranked
+from cudalens.analysis.time.groups import (
     Bools,
     Ints,
     in_step,
@@ -21,8 +22,7 @@ from cudalens.analysis.breakdown_groups import (
     steps_of,
     sums,
 )
-from cudalens.analysis.ranked import ranked
-from cudalens.analysis.work import KINDS, Work, device_work
+from cudalens.analysis.time.work import KINDS, Work, device_work
 from cudalens.frames import Trace, categorical, is_category
 
 KEYS: Final = ("name", "kind", "device", "stream", "step", "grid", "block_dim")

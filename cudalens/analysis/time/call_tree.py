@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.critical_path_host import host_rows
+from cudalens.analysis.critical_path.host import host_rows
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.work import device_work
+from cudalens.analysis.time.work import device_work
 from cudalens.frames import Trace
 
 Ints = NDArray[np.int64]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.intervals import Intervals, intersect, length, subtract, union, unite
+from cudalens.analysis.time.intervals import Intervals, intersect, length, subtract, union, unite
 from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
 
 _COMM: Final = re.compile(r"^nccl.*Kernel", re.DOTALL)

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.call_tree import call_tree
 from cudalens.analysis.ranked import ranked
+from cudalens.analysis.time.call_tree import call_tree
 from cudalens.frames import Trace
-from cudalens.traces.flame_paths import Paths, host_paths, launched_paths
+from cudalens.traces.export.flame_paths import Paths, host_paths, launched_paths
 
 Ints = NDArray[np.int64]
 

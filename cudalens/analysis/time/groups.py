@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.intervals import Intervals, union
-from cudalens.analysis.work import Work
+from cudalens.analysis.time.intervals import Intervals, union
+from cudalens.analysis.time.work import Work
 from cudalens.frames import Trace, nullable
 
 Ints = NDArray[np.int64]

@@ -7,7 +7,8 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.breakdown_groups import (
+from cudalens.analysis.ranked import ranked
+from cudalens.analysis.time.groups import (
     Bools,
     Ints,
     Lanes,
@@ -19,11 +20,10 @@ from cudalens.analysis.breakdown_groups import (
     share,
     sums,
 )
-from cudalens.analysis.idle_host import Host, Waits, texts, waits_of
-from cudalens.analysis.idle_waits import is_made_to_wait
-from cudalens.analysis.intervals import Intervals, subtract, union
-from cudalens.analysis.ranked import ranked
-from cudalens.analysis.work import Work, device_work
+from cudalens.analysis.time.idle_host import Host, Waits, texts, waits_of
+from cudalens.analysis.time.idle_waits import is_made_to_wait
+from cudalens.analysis.time.intervals import Intervals, subtract, union
+from cudalens.analysis.time.work import Work, device_work
 from cudalens.frames import Trace, categorical
 
 By = Literal["device", "stream"]

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.ancestors import nearest_of, running_at
-from cudalens.analysis.breakdown_groups import Bools, Ints, integers
+from cudalens.analysis.time.groups import Bools, Ints, integers
 from cudalens.frames import RUNTIME_CATEGORIES, Trace, is_category
 from cudalens.frames.build import lanes
 

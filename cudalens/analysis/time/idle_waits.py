@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.breakdown_groups import Bools, Ints, integers
-from cudalens.analysis.idle_host import Host
-from cudalens.analysis.work import Work
+from cudalens.analysis.time.groups import Bools, Ints, integers
+from cudalens.analysis.time.idle_host import Host
+from cudalens.analysis.time.work import Work
 from cudalens.frames import Trace, is_category
 
 _WAIT: Final = re.compile(r"^(?:cuda|cu|hip)StreamWaitEvent(?:_\w+)?$")

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.breakdown_groups import Bools, Ints, integers, known, measured, numbered, quantiles, share, sums
-from cudalens.analysis.launch_queue import Queues, lengths_at, queues
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.work import KINDS, Work, device_work
+from cudalens.analysis.time.groups import Bools, Ints, integers, known, measured, numbered, quantiles, share, sums
+from cudalens.analysis.time.launch_queue import Queues, lengths_at, queues
+from cudalens.analysis.time.work import KINDS, Work, device_work
 from cudalens.frames import Trace, categorical, nullable
 
 CALL_CUTOFF_NS: Final = 50_000

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.breakdown_groups import Ints, known, numbered
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.work import Work, device_work
+from cudalens.analysis.time.groups import Ints, known, numbered
+from cudalens.analysis.time.work import Work, device_work
 from cudalens.frames import Trace
 
 

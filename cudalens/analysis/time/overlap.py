@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.breakdown_groups import Ints, Lanes, in_step, integers, known, measured, numbered, share
-from cudalens.analysis.idle_host import texts
-from cudalens.analysis.intervals import intersect
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.temporal import temporal_breakdown
-from cudalens.analysis.work import COMMUNICATION, COMPUTE, Work, device_work
+from cudalens.analysis.time.groups import Ints, Lanes, in_step, integers, known, measured, numbered, share
+from cudalens.analysis.time.idle_host import texts
+from cudalens.analysis.time.intervals import intersect
+from cudalens.analysis.time.temporal import temporal_breakdown
+from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, Work, device_work
 from cudalens.frames import Trace
 
 _ITEM_BYTES: Final = {

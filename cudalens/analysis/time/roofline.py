@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.breakdown import enclosing
-from cudalens.analysis.breakdown_groups import (
+from cudalens.analysis.ranked import ranked
+from cudalens.analysis.time.breakdown import enclosing
+from cudalens.analysis.time.groups import (
     Bools,
     Ints,
     in_step,
@@ -23,10 +24,9 @@ from cudalens.analysis.breakdown_groups import (
     sums,
     taken,
 )
-from cudalens.analysis.ranked import ranked
-from cudalens.analysis.roofline_ceilings import by_device, ceilings_of, peak_bytes_per_s, peak_flops_per_s
-from cudalens.analysis.roofline_shapes import Facts, facts, spread
-from cudalens.analysis.work import COMPUTE, Work, device_work
+from cudalens.analysis.time.roofline_ceilings import by_device, ceilings_of, peak_bytes_per_s, peak_flops_per_s
+from cudalens.analysis.time.roofline_shapes import Facts, facts, spread
+from cudalens.analysis.time.work import COMPUTE, Work, device_work
 from cudalens.frames import Trace, categorical, is_category
 from cudalens.frames.ceilings import Ceilings
 

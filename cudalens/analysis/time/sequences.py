@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.breakdown_groups import Bools, Ints, in_step, known, numbered, share, sums, taken
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.work import MEMORY, Work, device_work
+from cudalens.analysis.time.groups import Bools, Ints, in_step, known, numbered, share, sums, taken
+from cudalens.analysis.time.work import MEMORY, Work, device_work
 from cudalens.frames import Trace
 
 SHORTEST: Final = 2

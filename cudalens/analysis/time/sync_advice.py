@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from cudalens.frames.sync_kinds import SyncKind
+from cudalens.frames.syncs.kinds import SyncKind
 
 _MAX_NAME: Final = 40
 

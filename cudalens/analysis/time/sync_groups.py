@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.sync_advice import advice
-from cudalens.frames.sync_kinds import EXPLICIT, SyncKind
+from cudalens.analysis.time.sync_advice import advice
+from cudalens.frames.syncs.kinds import EXPLICIT, SyncKind
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

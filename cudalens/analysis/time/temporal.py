@@ -7,10 +7,10 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.breakdown_groups import Ints, Lanes, in_step, known, numbered, share, steps_of, sums
-from cudalens.analysis.intervals import intersect, subtract, unite
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.work import COMMUNICATION, COMPUTE, MEMORY, Work, device_work
+from cudalens.analysis.time.groups import Ints, Lanes, in_step, known, numbered, share, steps_of, sums
+from cudalens.analysis.time.intervals import intersect, subtract, unite
+from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, MEMORY, Work, device_work
 from cudalens.frames import Trace
 
 By = Literal["device", "stream", "step"]

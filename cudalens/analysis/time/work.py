@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.analysis.device_time import is_communication
+from cudalens.analysis.time.device_time import is_communication
 from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
 
 Ints = NDArray[np.int64]

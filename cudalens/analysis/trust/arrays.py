@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cudalens.analysis.time.work import Work, device_work
 from cudalens.analysis.units import duration, shorten
-from cudalens.analysis.work import Work, device_work
 from cudalens.frames import RUNTIME_CATEGORIES, Trace, is_category
 
 Ints = NDArray[np.int64]

@@ -12,10 +12,11 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis import trust_device, trust_host
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.trust_clock import clock
-from cudalens.analysis.trust_look import Ints, Look, Suspicion
+from cudalens.analysis.trust import device as trust_device
+from cudalens.analysis.trust import host as trust_host
+from cudalens.analysis.trust.arrays import Ints, Look, Suspicion
+from cudalens.analysis.trust.clock import clock
 from cudalens.frames import Trace
 from cudalens.frames.info import Trust, TrustFinding
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from cudalens.analysis.trust_look import DEVICE_WAIT, Ints, Look, Severity, Suspicion
+from cudalens.analysis.trust.arrays import DEVICE_WAIT, Ints, Look, Severity, Suspicion
 from cudalens.analysis.units import duration, plural
 
 _CONTEXT_SYNC: Final = "Context Sync"

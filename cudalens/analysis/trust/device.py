@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.trust_look import DEVICE_WAIT, MISSING, Bools, Ints, Look, Suspicion
+from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Bools, Ints, Look, Suspicion
 from cudalens.analysis.units import duration, plural
 from cudalens.frames.build import lanes
 

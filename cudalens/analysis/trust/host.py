@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.intervals import length, union
-from cudalens.analysis.trust_look import Bools, Ints, Look, Suspicion
+from cudalens.analysis.time.intervals import length, union
+from cudalens.analysis.trust.arrays import Bools, Ints, Look, Suspicion
 from cudalens.analysis.units import count, duration, percent, plural
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
 from cudalens.frames.build import STEP_PREFIX, lanes

@@ -12,13 +12,13 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.trust import repaired_finding, report_of, suspicions
-from cudalens.analysis.trust_clock import clock_bounds, needed_shift_ns
-from cudalens.analysis.trust_host import duplicate_rows
-from cudalens.analysis.trust_look import Bools, Ints, Look
+from cudalens.analysis.trust.arrays import Bools, Ints, Look
+from cudalens.analysis.trust.check import repaired_finding, report_of, suspicions
+from cudalens.analysis.trust.clock import clock_bounds, needed_shift_ns
+from cudalens.analysis.trust.host import duplicate_rows
 from cudalens.frames import Trace, build_events, nullable
 from cudalens.frames.catalog import columns_of
-from cudalens.frames.sync_calls import Pending, filled
+from cudalens.frames.syncs.calls import Pending, filled
 from cudalens.frames.tree import sort_order
 
 _ON_HOST_CLOCK: Final = ("cuda_sync",)

@@ -6,7 +6,7 @@ import os
 from typing import Any, Final
 
 from cudalens.device import facts
-from cudalens.device.visible import Visible, variable
+from cudalens.device.inventory.visible import Visible, variable
 
 _GET_TORCH: Final = "https://pytorch.org/get-started/locally lists the builds"
 _TOO_OLD: Final = "too old"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from cudalens.device.sources import Gpu, Reading
+from cudalens.device.inventory.sources import Gpu, Reading
 
 _MIB: Final = 1 << 20
 

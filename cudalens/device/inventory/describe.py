@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
-from cudalens.device import facts, sources
-from cudalens.device.inventory import Device
-from cudalens.device.sources import Gpu, Source
-from cudalens.device.support import amd_formats, cuda_formats, releases_for, support
+from cudalens.device import facts
+from cudalens.device.inventory import sources
+from cudalens.device.inventory.devices import Device
+from cudalens.device.inventory.sources import Gpu, Source
+from cudalens.device.inventory.support import amd_formats, cuda_formats, releases_for, support
 
 _KHZ_PER_MHZ: Final = 1000
 

@@ -11,13 +11,14 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, Final
 
-from cudalens.device import absence, facts, sources
-from cudalens.device.describe import arch_list_of, described, hidden
-from cudalens.device.inventory import Device, Devices
-from cudalens.device.pairing import gpu_of
-from cudalens.device.sources import Gpu, Source
-from cudalens.device.support import gencode_flags
-from cudalens.device.visible import Visible, parse_visible, variable
+from cudalens.device import facts
+from cudalens.device.inventory import absence, sources
+from cudalens.device.inventory.describe import arch_list_of, described, hidden
+from cudalens.device.inventory.devices import Device, Devices
+from cudalens.device.inventory.pairing import gpu_of
+from cudalens.device.inventory.sources import Gpu, Source
+from cudalens.device.inventory.support import gencode_flags
+from cudalens.device.inventory.visible import Visible, parse_visible, variable
 from cudalens.errors import MetricsError
 
 _MAX_PEERS: Final = 64

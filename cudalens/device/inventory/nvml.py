@@ -11,8 +11,8 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
-from cudalens.device.sources import Gpu, GpuGoneError, Reading
-from cudalens.device.visible import MigInstance
+from cudalens.device.inventory.sources import Gpu, GpuGoneError, Reading
+from cudalens.device.inventory.visible import MigInstance
 from cudalens.errors import MetricsError
 
 T = TypeVar("T")

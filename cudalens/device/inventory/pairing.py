@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from cudalens.device.sources import Gpu
-from cudalens.device.visible import parse_visible, variable
+from cudalens.device.inventory.sources import Gpu
+from cudalens.device.inventory.visible import parse_visible, variable
 
 
 def gpu_of(properties: Any, gpus: Sequence[Gpu]) -> Gpu | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final, Protocol
 
-from cudalens.device.visible import MigInstance
+from cudalens.device.inventory.visible import MigInstance
 from cudalens.errors import MetricsError
 
 
@@ -119,7 +119,7 @@ def open_source() -> Source:
     Raises:
         MetricsError: There is none; the message says why, and what to do.
     """
-    from cudalens.device import amdsmi, nvml
+    from cudalens.device.inventory import amdsmi, nvml
 
     try:
         return nvml.open_nvml()

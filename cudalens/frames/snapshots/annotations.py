@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.frames.build import categorical
-from cudalens.frames.snapshots_values import Place, text
+from cudalens.frames.snapshots.values import Place, text
 
 _LANE: Final = "annotations"
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from cudalens.frames.build import categorical, nullable
 from cudalens.frames.catalog import BLOCK_STATES, columns_of, missing_array
-from cudalens.frames.snapshots_history import AtEnd
-from cudalens.frames.snapshots_stacks import SnapshotStacks
-from cudalens.frames.snapshots_values import Ints, Place, Rows, flattened
+from cudalens.frames.snapshots.history import AtEnd
+from cudalens.frames.snapshots.stacks import SnapshotStacks
+from cudalens.frames.snapshots.values import Ints, Place, Rows, flattened
 
 _SEGMENT: Final = frozenset(
     {

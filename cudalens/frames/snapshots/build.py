@@ -16,12 +16,12 @@ import pandas as pd
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
 from cudalens.frames.build import build_events
 from cudalens.frames.info import Problem
-from cudalens.frames.snapshots_annotations import annotation_columns
-from cudalens.frames.snapshots_blocks import SnapshotBlocks
-from cudalens.frames.snapshots_categories import block_categories
-from cudalens.frames.snapshots_memory import SnapshotMemory
-from cudalens.frames.snapshots_stacks import SnapshotStacks
-from cudalens.frames.snapshots_values import Place, text
+from cudalens.frames.snapshots.annotations import annotation_columns
+from cudalens.frames.snapshots.blocks import SnapshotBlocks
+from cudalens.frames.snapshots.categories import block_categories
+from cudalens.frames.snapshots.memory import SnapshotMemory
+from cudalens.frames.snapshots.stacks import SnapshotStacks
+from cudalens.frames.snapshots.values import Place, text
 
 _KNOWN: Final = ("segments", "device_traces", "external_annotations")
 SNAPSHOT_KEYS: Final = "snapshot_keys"

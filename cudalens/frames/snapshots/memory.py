@@ -11,10 +11,10 @@ import pandas as pd
 
 from cudalens.frames.build import categorical, is_category, nullable
 from cudalens.frames.catalog import columns_of, missing_array
-from cudalens.frames.snapshots_blocks import SnapshotBlocks
-from cudalens.frames.snapshots_history import ALLOC, FREE_COMPLETED, OTHER, TOTALS, kinds_of, replay
-from cudalens.frames.snapshots_stacks import SnapshotStacks
-from cudalens.frames.snapshots_values import Ints, Place, Rows
+from cudalens.frames.snapshots.blocks import SnapshotBlocks
+from cudalens.frames.snapshots.history import ALLOC, FREE_COMPLETED, OTHER, TOTALS, kinds_of, replay
+from cudalens.frames.snapshots.stacks import SnapshotStacks
+from cudalens.frames.snapshots.values import Ints, Place, Rows
 
 _KNOWN: Final = frozenset(
     {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames.build import categorical, nullable
 from cudalens.frames.catalog import empty_frame
-from cudalens.frames.snapshots_values import Place, text
+from cudalens.frames.snapshots.values import Place, text
 
 Ints = NDArray[np.int64]
 

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from cudalens.frames.build import categorical, innermost_event, is_category
 from cudalens.frames.catalog import columns_of, empty_frame
-from cudalens.frames.joining import join_frames
+from cudalens.frames.merge import join_frames
 from cudalens.frames.stacks import StackTable
-from cudalens.frames.sync_calls import Names, Pending, Wait, filled, find_waits
-from cudalens.frames.sync_kinds import Evidence, asked_by, asked_for, kind_of
-from cudalens.frames.sync_sightings import is_release_seen, match
+from cudalens.frames.syncs.calls import Names, Pending, Wait, filled, find_waits
+from cudalens.frames.syncs.kinds import Evidence, asked_by, asked_for, kind_of
+from cudalens.frames.syncs.observed import is_release_seen, match
 
 Frames = dict[str, pd.DataFrame]
 Ints = NDArray[np.int64]

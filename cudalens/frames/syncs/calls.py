@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, is_category
-from cudalens.frames.sync_kinds import is_allocation, is_release, plain_call
+from cudalens.frames.syncs.kinds import is_allocation, is_release, plain_call
 
 Ints = NDArray[np.int64]
 

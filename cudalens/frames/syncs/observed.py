@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.frames.sync_calls import Names, Wait, filled
-from cudalens.frames.sync_kinds import is_release, plain_call
+from cudalens.frames.syncs.calls import Names, Wait, filled
+from cudalens.frames.syncs.kinds import is_release, plain_call
 
 Ints = NDArray[np.int64]
 

@@ -10,7 +10,7 @@ import ast
 from typing import Any, Final
 
 from cudalens.sanitizer.engine import Touch
-from cudalens.sanitizer.source import Located
+from cudalens.sanitizer.fixes.source import Located
 
 _NAMESPACES: Final = ("c10d::", "_c10d_functional::")
 

@@ -29,10 +29,10 @@ from cudalens.sanitizer.engine import (
     StreamSync,
     Touch,
 )
-from cudalens.sanitizer.findings import Finding
-from cudalens.sanitizer.fix_collectives import is_collective
-from cudalens.sanitizer.recorded import Insertion, Key, Occurrence, Run, between
-from cudalens.sanitizer.source import Edit, Source, Sources
+from cudalens.sanitizer.fixes.collectives import is_collective
+from cudalens.sanitizer.fixes.recorded import Insertion, Key, Occurrence, Run, between
+from cudalens.sanitizer.fixes.source import Edit, Source, Sources
+from cudalens.sanitizer.races_frame import Finding
 from cudalens.sanitizer.text import stream_name
 
 
@@ -126,7 +126,7 @@ def suggest(run: Run | Iterable[Record], race: Race, sources: Sources | None = N
     occurrences = run.occurrences.get(race.key)
     if not occurrences:
         return None
-    from cudalens.sanitizer.fix_writing import written_candidates
+    from cudalens.sanitizer.fixes.writing import written_candidates
 
     candidates = [
         *written_candidates(run, occurrences, race, sources or Sources()),

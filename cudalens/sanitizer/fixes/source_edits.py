@@ -10,7 +10,7 @@ import sys
 from collections.abc import Set
 from typing import Any, Final
 
-from cudalens.sanitizer.source import COMPREHENSIONS, LOOPS, Edit, Located, Source, dotted
+from cudalens.sanitizer.fixes.source import COMPREHENSIONS, LOOPS, Edit, Located, Source, dotted
 
 _SIMPLE: Final = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert, ast.Delete)
 _OPERATORS: Final[dict[type, tuple[str, ...]]] = {

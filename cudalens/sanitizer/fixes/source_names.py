@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-from cudalens.sanitizer.source import COMPREHENSIONS, FUNCTIONS, LOOPS, Scope, Source, dotted, last_name
+from cudalens.sanitizer.fixes.source import COMPREHENSIONS, FUNCTIONS, LOOPS, Scope, Source, dotted, last_name
 
 _TRANSPARENT: Final = frozenset(
     {"StreamContext", "autocast", "device", "enable_grad", "inference_mode", "no_grad", "profile", "range"}

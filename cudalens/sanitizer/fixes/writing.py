@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from cudalens.sanitizer import source_edits as edits
-from cudalens.sanitizer import source_names as names
 from cudalens.sanitizer.engine import (
     HOST,
     EventRecord,
@@ -28,8 +26,11 @@ from cudalens.sanitizer.engine import (
     StreamSync,
     Touch,
 )
-from cudalens.sanitizer.fix_collectives import runs_aside, work_name
-from cudalens.sanitizer.fixes import (
+from cudalens.sanitizer.fixes import source_edits as edits
+from cudalens.sanitizer.fixes import source_names as names
+from cudalens.sanitizer.fixes.collectives import runs_aside, work_name
+from cudalens.sanitizer.fixes.recorded import Insertion, Occurrence, Run, accesses_of
+from cudalens.sanitizer.fixes.search import (
     Candidate,
     FixKind,
     needs_record_stream,
@@ -37,8 +38,7 @@ from cudalens.sanitizer.fixes import (
     record_stream_insertions,
     wait,
 )
-from cudalens.sanitizer.recorded import Insertion, Occurrence, Run, accesses_of
-from cudalens.sanitizer.source import Edit, Located, Sources
+from cudalens.sanitizer.fixes.source import Edit, Located, Sources
 
 _EVENT_NAME: Final = "done"
 

@@ -16,22 +16,22 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.device import clock, hooks
+from cudalens.device import clock, gpu_trace
 from cudalens.device.streams import pointer_of
-from cudalens.sanitizer.arguments import flag, storage_of
-from cudalens.sanitizer.callbacks import Callbacks
-from cudalens.sanitizer.calls import Call
 from cudalens.sanitizer.engine.accesses import OP_HEAD, Life, Op, Use
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Race
-from cudalens.sanitizer.log import Log
-from cudalens.sanitizer.memory import Memory
-from cudalens.sanitizer.noting import Look
-from cudalens.sanitizer.schema import Plan
-from cudalens.sanitizer.threads import State, Told
+from cudalens.sanitizer.live.arguments import flag, storage_of
+from cudalens.sanitizer.live.callbacks import Callbacks
+from cudalens.sanitizer.live.calls import Call
+from cudalens.sanitizer.live.log import Log
+from cudalens.sanitizer.live.memory import Memory
+from cudalens.sanitizer.live.record_operator import Look
+from cudalens.sanitizer.live.schema import Plan
+from cudalens.sanitizer.live.threads import State, Told
 
-HOST_WAITS: Final = (hooks.StreamSynchronized, hooks.DeviceSynchronized, hooks.EventSynchronized)
+HOST_WAITS: Final = (gpu_trace.StreamSynchronized, gpu_trace.DeviceSynchronized, gpu_trace.EventSynchronized)
 """Records of a wait of the host."""
 
 _COPY_NON_BLOCKING: Final = 2
@@ -181,7 +181,7 @@ class Judging:
 
     def _order(self, told: list[Told], plan: Plan, line: Line) -> tuple[Line, int, bool]:
         """The operator's line, how many of the records come before it, and whether it is launched again at the end."""
-        waits = [(n, wait, device) for n, (wait, device) in enumerate(told) if isinstance(wait, hooks.EventWaited)]
+        waits = [(n, wait, device) for n, (wait, device) in enumerate(told) if isinstance(wait, gpu_trace.EventWaited)]
         if plan.is_collective:
             for n, wait, device in waits:
                 other = self._streams.of_pointer(wait.stream, device)

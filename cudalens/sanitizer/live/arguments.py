@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from cudalens.sanitizer.engine.accesses import Use
-from cudalens.sanitizer.schema import Plan
+from cudalens.sanitizer.live.schema import Plan
 
 _DISPATCH: Final = "__torch_dispatch__"
 _has_own: Final[dict[type, bool]] = {}

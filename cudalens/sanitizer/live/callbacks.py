@@ -6,19 +6,19 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from cudalens.device import hooks, records
-from cudalens.sanitizer.captures import Recording
+from cudalens.device import gpu_trace, gpu_trace_records
 from cudalens.sanitizer.engine.accesses import Info, Op, visits_in
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector, Visit
 from cudalens.sanitizer.engine.races import Race
-from cudalens.sanitizer.log import Log
-from cudalens.sanitizer.memory import Memory
-from cudalens.sanitizer.streams import Streams
+from cudalens.sanitizer.live.captures import Recording
+from cudalens.sanitizer.live.log import Log
+from cudalens.sanitizer.live.memory import Memory
+from cudalens.sanitizer.live.streams import Streams
 
 
 class Callbacks:
-    """Takes records of `cudalens.device.hooks` to the engine, or to the graph capture that they belong to.
+    """Takes records of `cudalens.device.gpu_trace` to the engine, or to the graph capture that they belong to.
 
     Args:
         detector: The engine.
@@ -47,7 +47,7 @@ class Callbacks:
         self._recordings: dict[int, Recording] = {}
         self.open_captures: list[Recording] = []
 
-    def take(self, record: hooks.Record, device: int) -> Sequence[Race]:
+    def take(self, record: gpu_trace.Record, device: int) -> Sequence[Race]:
         """Take in a record.
 
         Args:
@@ -165,21 +165,21 @@ class Callbacks:
         self._recordings.pop(record.graph, None)
 
 
-_ACTS: Final[dict[type[hooks.Record], Callable[[Callbacks, Any], Sequence[Race] | None]]] = {
-    hooks.EventCreated: Callbacks._on_event_gone,  # its pointer may have been another's
-    hooks.EventDeleted: Callbacks._on_event_gone,
-    hooks.EventRecorded: Callbacks._on_event_recorded,
-    hooks.EventWaited: Callbacks._on_event_waited,
-    hooks.EventSynchronized: Callbacks._on_event_synchronized,
-    records.EventFoundDone: Callbacks._on_event_synchronized,
-    hooks.StreamCreated: Callbacks._on_stream_created,
-    hooks.StreamSynchronized: Callbacks._on_stream_synchronized,
-    records.StreamFoundDone: Callbacks._on_stream_synchronized,
-    hooks.DeviceSynchronized: Callbacks._on_device_synchronized,
-    hooks.MemoryAllocated: Callbacks._on_allocated,
-    hooks.BlockRecordedOnStream: Callbacks._on_recorded_stream,
-    hooks.CaptureBegan: Callbacks._on_capture_began,
-    hooks.CaptureEnded: Callbacks._on_capture_ended,
-    hooks.GraphReplayed: Callbacks._on_replayed,
-    hooks.GraphDestroyed: Callbacks._on_graph_gone,
+_ACTS: Final[dict[type[gpu_trace.Record], Callable[[Callbacks, Any], Sequence[Race] | None]]] = {
+    gpu_trace.EventCreated: Callbacks._on_event_gone,  # its pointer may have been another's
+    gpu_trace.EventDeleted: Callbacks._on_event_gone,
+    gpu_trace.EventRecorded: Callbacks._on_event_recorded,
+    gpu_trace.EventWaited: Callbacks._on_event_waited,
+    gpu_trace.EventSynchronized: Callbacks._on_event_synchronized,
+    gpu_trace_records.EventFoundDone: Callbacks._on_event_synchronized,
+    gpu_trace.StreamCreated: Callbacks._on_stream_created,
+    gpu_trace.StreamSynchronized: Callbacks._on_stream_synchronized,
+    gpu_trace_records.StreamFoundDone: Callbacks._on_stream_synchronized,
+    gpu_trace.DeviceSynchronized: Callbacks._on_device_synchronized,
+    gpu_trace.MemoryAllocated: Callbacks._on_allocated,
+    gpu_trace.BlockRecordedOnStream: Callbacks._on_recorded_stream,
+    gpu_trace.CaptureBegan: Callbacks._on_capture_began,
+    gpu_trace.CaptureEnded: Callbacks._on_capture_ended,
+    gpu_trace.GraphReplayed: Callbacks._on_replayed,
+    gpu_trace.GraphDestroyed: Callbacks._on_graph_gone,
 }

@@ -25,7 +25,7 @@ class Recording:
         findings: Where races within it go.
 
     Attributes:
-        graph: As `cudalens.device.records.CaptureBegan` numbers it.
+        graph: As `cudalens.device.gpu_trace_records.CaptureBegan` numbers it.
         is_open: Whether the capture is under way.
     """
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cudalens.sanitizer.arguments import has_own_dispatch
-from cudalens.sanitizer.schema import Plan, make_plan
-from cudalens.sanitizer.watch import Watch
+from cudalens.sanitizer.live.arguments import has_own_dispatch
+from cudalens.sanitizer.live.schema import Plan, make_plan
+from cudalens.sanitizer.live.watch import Watch
 
 _Quiet: Final[Any] = torch._C.DisableTorchFunction
 """What is asked of tensors here is no call of the user's: with a function mode on (a default device is one), each look

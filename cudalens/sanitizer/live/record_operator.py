@@ -13,16 +13,16 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from cudalens.device import clock
-from cudalens.sanitizer.arguments import flag, pairs, pieces, results, storage_of
-from cudalens.sanitizer.calls import call
 from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Life, Op, Use
 from cudalens.sanitizer.engine.blocks import NOWHERE
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.races import Race
-from cudalens.sanitizer.memory import SHAPES, Memory
-from cudalens.sanitizer.pending import Pending
-from cudalens.sanitizer.schema import Plan
-from cudalens.sanitizer.threads import State
+from cudalens.sanitizer.live.arguments import flag, pairs, pieces, results, storage_of
+from cudalens.sanitizer.live.calls import call
+from cudalens.sanitizer.live.memory import SHAPES, Memory
+from cudalens.sanitizer.live.pending import Pending
+from cudalens.sanitizer.live.schema import Plan
+from cudalens.sanitizer.live.threads import State
 
 _Tensor: Final = torch.Tensor
 _CALLER: Final = 3

@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens._doors import open_door
-from cudalens.device import clock, hooks, launches, modes, queries, stacks
+from cudalens.device import clock, gpu_trace, launches, modes, queries, stacks
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.errors import ExploreError, RaceError, SanitizerError
-from cudalens.sanitizer import calls
+from cudalens.frames.lazy_methods import open_door
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
-from cudalens.sanitizer.log import Log
-from cudalens.sanitizer.mode import Mode
+from cudalens.sanitizer.live import calls
+from cudalens.sanitizer.live.log import Log
+from cudalens.sanitizer.live.mode import Mode
+from cudalens.sanitizer.live.watch import Watch
 from cudalens.sanitizer.settings import OnRace, checked_depth, checked_on_race, parse_kinds
 from cudalens.sanitizer.status import Status
 from cudalens.sanitizer.suppress import Suppressions, read_suppressions
 from cudalens.sanitizer.text import describe, naming
-from cudalens.sanitizer.watch import Watch
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from cudalens.frames import Trace
     from cudalens.frames.exploration import Exploration, Shown
-    from cudalens.sanitizer.findings import Finding
+    from cudalens.sanitizer.races_frame import Finding
 
 DEFAULT_STACK_DEPTH: Final = 16
 """Stack frames that a report shows of each access, unless the user says otherwise."""
@@ -107,7 +107,7 @@ class Sanitizer:
         self._findings = Findings(accepts)
         self._num_told = 0
         self._watch: Watch | None = None
-        self._subscription: hooks.Subscription | None = None
+        self._subscription: gpu_trace.Subscription | None = None
         self._mode: Mode | None = None
         self._interposed: list[tuple[Interposed, Callable[..., None]]] = []
         self._unraised: list[Race] = []
@@ -153,9 +153,9 @@ class Sanitizer:
         watch = Watch(self._findings, len(_running), self._on_races, self._failed, is_prompt=is_prompt)
         self._watch = watch
         try:
-            self._subscription = hooks.subscribe(
+            self._subscription = gpu_trace.subscribe(
                 watch.on_record,
-                quick={hooks.MemoryAllocated: watch.on_allocated, hooks.MemoryFreed: watch.on_freed},
+                quick={gpu_trace.MemoryAllocated: watch.on_allocated, gpu_trace.MemoryFreed: watch.on_freed},
             )
             queries.watch()
             launches.watch()
@@ -277,7 +277,7 @@ class Sanitizer:
             num_ranges=sum(len(block.cells) for block in detector.shadow.blocks),
             num_forgotten=detector.num_forgotten,
             error=None if self.error is None else f"{type(self.error).__name__}: {self.error}",
-            missing=tuple(kind.__name__ for kind in hooks.missing_kinds()),
+            missing=tuple(kind.__name__ for kind in gpu_trace.missing_kinds()),
             guessed=tuple(sorted(watch.guessed)),
         )
 
@@ -320,8 +320,8 @@ class Sanitizer:
 
         The log is that of the current run; for races that it knows nothing of, that of the last one.
         """
-        from cudalens.sanitizer.fixes import findings_of
-        from cudalens.sanitizer.names import names_of_streams
+        from cudalens.sanitizer.fixes.search import findings_of
+        from cudalens.sanitizer.live.names import names_of_streams
 
         races = self.races[since:]
         log = self._watch.log if self._watch is not None else self._ended_log
@@ -463,8 +463,8 @@ class Sanitizer:
 
     def frames_of(self, findings: Sequence[Finding]) -> dict[str, pd.DataFrame]:
         """The frames ``races`` and ``stacks`` of some of its findings, streams called as the user's program does."""
-        from cudalens.sanitizer.findings import races_frames
-        from cudalens.sanitizer.names import names_of_streams
+        from cudalens.sanitizer.live.names import names_of_streams
+        from cudalens.sanitizer.races_frame import races_frames
 
         with naming(names_of_streams()):
             return races_frames(findings, stack_depth=self.stack_depth)

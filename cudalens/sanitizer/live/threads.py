@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TypeAlias
 
-from cudalens.device.records import Record
+from cudalens.device.gpu_trace_records import Record
 
 Told: TypeAlias = tuple[Record, int]
 """A record, and the GPU that was current when it came."""

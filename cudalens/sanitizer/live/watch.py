@@ -8,24 +8,24 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.device import clock, hooks
+from cudalens.device import clock, gpu_trace
 from cudalens.device.streams import current_device
-from cudalens.sanitizer.arguments import dense
-from cudalens.sanitizer.callbacks import Callbacks
-from cudalens.sanitizer.calls import Call, call
 from cudalens.sanitizer.engine.accesses import Life, Op, Use
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
-from cudalens.sanitizer.judging import HOST_WAITS, Judging
-from cudalens.sanitizer.log import Log
-from cudalens.sanitizer.memory import Memory
-from cudalens.sanitizer.noting import Noting
-from cudalens.sanitizer.pending import MAX_WAITING, Pending
-from cudalens.sanitizer.schema import Plan
-from cudalens.sanitizer.threads import State, Threads, Told
+from cudalens.sanitizer.live.apply import HOST_WAITS, Judging
+from cudalens.sanitizer.live.arguments import dense
+from cudalens.sanitizer.live.callbacks import Callbacks
+from cudalens.sanitizer.live.calls import Call, call
+from cudalens.sanitizer.live.log import Log
+from cudalens.sanitizer.live.memory import Memory
+from cudalens.sanitizer.live.pending import MAX_WAITING, Pending
+from cudalens.sanitizer.live.record_operator import Noting
+from cudalens.sanitizer.live.schema import Plan
+from cudalens.sanitizer.live.threads import State, Threads, Told
 
-_ORDERS: Final = frozenset((*HOST_WAITS, hooks.EventRecorded, hooks.EventWaited))
+_ORDERS: Final = frozenset((*HOST_WAITS, gpu_trace.EventRecorded, gpu_trace.EventWaited))
 """Records that order something, and have to be put before or behind the launch of the operator that caused them."""
 
 
@@ -127,23 +127,23 @@ class Watch:
 
     # Callbacks, and what comes from elsewhere
 
-    def on_record(self, record: hooks.Record) -> None:
-        """Listener of `cudalens.device.hooks`."""
+    def on_record(self, record: gpu_trace.Record) -> None:
+        """Listener of `cudalens.device.gpu_trace`."""
         thread = self.threads.state
         if thread.is_inside and type(record) in _ORDERS:
             thread.told.append((record, current_device()))
-        elif type(record) is hooks.KernelLaunched:
+        elif type(record) is gpu_trace.KernelLaunched:
             self._on_launched(record)
         elif self.is_on:
             self._submit(self._take, (record, current_device()))
 
     def on_allocated(self, address: int) -> None:
-        """Likewise, for `hooks.MemoryAllocated`. What an operator is given is met as its result."""
+        """Likewise, for `gpu_trace.MemoryAllocated`. What an operator is given is met as its result."""
         if self.is_on and not self.threads.state.is_inside:
-            self._submit(self._take, (hooks.MemoryAllocated(address), current_device()))
+            self._submit(self._take, (gpu_trace.MemoryAllocated(address), current_device()))
 
     def on_freed(self, address: int) -> None:
-        """Likewise, for `hooks.MemoryFreed`. What depends on it waits; what hangs on a storage is void at once."""
+        """Likewise, for `gpu_trace.MemoryFreed`. What depends on it waits; what hangs on a storage is void at once."""
         if not self.is_on:
             return
         life = self.memory.live.pop(address, None)
@@ -168,7 +168,7 @@ class Watch:
             touched += [(f"writes[{position}]", tensor, True) for position, tensor in enumerate(writes)]
             self._submit(self._annotate, (name, touched, [self.site(), clock.now_ns()], None))
 
-    def _on_launched(self, record: hooks.KernelLaunched) -> None:
+    def _on_launched(self, record: gpu_trace.KernelLaunched) -> None:
         """A kernel of Triton's."""
         if self.is_on:
             if not record.is_certain:

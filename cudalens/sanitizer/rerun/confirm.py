@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import torch
 
-from cudalens._interrupts import HeldInterrupts, holds_interrupts
+from cudalens.device.interrupts import HeldInterrupts, holds_interrupts
 from cudalens.errors import ExploreError
 from cudalens.frames.exploration import Difference, Exploration, RaceVerdict, Shown, Step
-from cudalens.steering.held import Aim, InOrder, Steered, attempted, synchronize, warm_up
-from cudalens.steering.program import Program, State
-from cudalens.steering.tasks import Spot, Task, telling
-from cudalens.steering.values import copied, difference, fingerprints
+from cudalens.sanitizer.rerun.delayed_run import Aim, InOrder, Steered, attempted, synchronize, warm_up
+from cudalens.sanitizer.rerun.program import Program, State
+from cudalens.sanitizer.rerun.tasks import Spot, Task, telling
+from cudalens.sanitizer.rerun.values import copied, difference, fingerprints
 
 DEFAULT_RUNS: Final = 20
 """Steered runs for each race, unless the user says otherwise."""

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import torch
 
-from cudalens._interrupts import holds_interrupts
+from cudalens.device.interrupts import holds_interrupts
 from cudalens.kernels import Hold, hold
-from cudalens.steering.behind import Behind
-from cudalens.steering.program import State
-from cudalens.steering.tasks import Task
+from cudalens.sanitizer.rerun.program import State
+from cudalens.sanitizer.rerun.stream_dependencies import Behind
+from cudalens.sanitizer.rerun.tasks import Task
 
 WINDOW: Final = 100
 """Tasks before and after the two accesses whose times are taken."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
 
 
 class Behind:
@@ -22,7 +22,9 @@ class Behind:
     def __init__(self, stream: int, release: Callable[[], None]) -> None:
         self._release = release
         self._streams, self._events = {stream}, set[int]()
-        self._subscription = hooks.subscribe(_ignore, quick={kind: act.__get__(self) for kind, act in _ACTS.items()})
+        self._subscription = gpu_trace.subscribe(
+            _ignore, quick={kind: act.__get__(self) for kind, act in _ACTS.items()}
+        )
 
     def is_behind(self, stream: int) -> bool:
         """Whether a stream waits for the hold."""
@@ -57,15 +59,15 @@ class Behind:
         self._release()
 
 
-def _ignore(record: hooks.Record) -> None:
+def _ignore(record: gpu_trace.Record) -> None:
     """All that is of interest comes quickly."""
 
 
 _ACTS: Final = {
-    hooks.EventRecorded: Behind._recorded,
-    hooks.EventWaited: Behind._waited,
-    hooks.EventDeleted: Behind._deleted,
-    hooks.EventSynchronized: Behind._event_synchronized,
-    hooks.StreamSynchronized: Behind._stream_synchronized,
-    hooks.DeviceSynchronized: Behind._device_synchronized,
+    gpu_trace.EventRecorded: Behind._recorded,
+    gpu_trace.EventWaited: Behind._waited,
+    gpu_trace.EventDeleted: Behind._deleted,
+    gpu_trace.EventSynchronized: Behind._event_synchronized,
+    gpu_trace.StreamSynchronized: Behind._stream_synchronized,
+    gpu_trace.DeviceSynchronized: Behind._device_synchronized,
 }

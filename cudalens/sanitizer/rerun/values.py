@@ -12,7 +12,7 @@ from cudalens.frames.exploration import Difference
 from cudalens.kernels import begin_fingerprint
 from cudalens.kernels.differing import difference_of
 from cudalens.kernels.fingerprint import PendingFingerprint
-from cudalens.steering.tasks import unsaid
+from cudalens.sanitizer.rerun.tasks import unsaid
 
 
 def fingerprints(values: Mapping[str, Any]) -> dict[str, Any]:

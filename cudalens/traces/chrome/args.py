@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames.catalog import KINETO_ARGS
-from cudalens.traces.categories import Kind
+from cudalens.traces.chrome.categories import Kind
+from cudalens.traces.chrome.records import MISSING, SYNTAX_ERRORS, Ints, text_of
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import MISSING, SYNTAX_ERRORS, Ints, text_of
 
 _Int = int | None
 _Float = float | None

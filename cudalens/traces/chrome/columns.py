@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import StackTable, categorical, nullable
-from cudalens.traces import args as args_
-from cudalens.traces.args import decode_args, integers, numbers
-from cudalens.traces.categories import TODAY, UNKNOWN, Kind, kind_of
+from cudalens.traces.chrome import args as args_
+from cudalens.traces.chrome.args import decode_args, integers, numbers
+from cudalens.traces.chrome.categories import TODAY, UNKNOWN, Kind, kind_of
+from cudalens.traces.chrome.records import MISSING, Ints, Record, text_of
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import MISSING, Ints, Record, text_of
 
 _NAME: Final = attrgetter("name")
 _TRACK: Final = attrgetter("cat", "pid", "tid")

@@ -19,7 +19,7 @@ import pandas as pd
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import RunInfo, Trace, columns_of, empty_frame, store
-from cudalens.frames.joining import joined_stacks
+from cudalens.frames.merge import joined_stacks
 from cudalens.traces.problems import Problems
 
 KEY: Final = "cudalens"

@@ -10,11 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
-from cudalens.traces.args import LabelArgs, decode_args
-from cudalens.traces.categories import UNKNOWN, Kind, kind_of
-from cudalens.traces.columns import EventColumns
+from cudalens.traces.chrome.args import LabelArgs, decode_args
+from cudalens.traces.chrome.categories import UNKNOWN, Kind, kind_of
+from cudalens.traces.chrome.columns import EventColumns
+from cudalens.traces.chrome.records import MISSING, Ints, Record, text_of
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import MISSING, Ints, Record, text_of
 
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
 _DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)

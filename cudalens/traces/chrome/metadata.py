@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from cudalens.frames import DeviceInfo, RunInfo
+from cudalens.traces.chrome.records import text_of
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import text_of
 
 if TYPE_CHECKING:
-    from cudalens.traces.stream import EventStream
+    from cudalens.traces.chrome.stream import EventStream
 
 _FLAGS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
 _VERSIONS: Final = {

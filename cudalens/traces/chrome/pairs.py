@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from cudalens.traces.columns import EventColumns
+from cudalens.traces.chrome.columns import EventColumns
+from cudalens.traces.chrome.records import Record
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import Record
 
 _SYNC: Final = frozenset("BE")
 _OPENS: Final = frozenset("BbS")

@@ -16,19 +16,19 @@ import numpy as np
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace, build_events, build_memory
-from cudalens.frames.syncs import build_syncs
-from cudalens.traces.about import run_info
-from cudalens.traces.allocations import Allocations
-from cudalens.traces.chrome_frames import KEY, with_extra_frames
-from cudalens.traces.chrome_tracks import MARK
-from cudalens.traces.columns import EventColumns
-from cudalens.traces.lanes import Labels, resolve_lanes
-from cudalens.traces.pairs import PHASES as PAIR_PHASES
-from cudalens.traces.pairs import Pairs
+from cudalens.frames.syncs.build import build_syncs
+from cudalens.traces.chrome.allocations import Allocations
+from cudalens.traces.chrome.columns import EventColumns
+from cudalens.traces.chrome.frames import KEY, with_extra_frames
+from cudalens.traces.chrome.lanes import Labels, resolve_lanes
+from cudalens.traces.chrome.metadata import run_info
+from cudalens.traces.chrome.pairs import PHASES as PAIR_PHASES
+from cudalens.traces.chrome.pairs import Pairs
+from cudalens.traces.chrome.records import MAX_NS, MISSING, Batch, Ints, Record
+from cudalens.traces.chrome.stream import EventStream
+from cudalens.traces.chrome.tracks import MARK
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import MAX_NS, MISSING, Batch, Ints, Record
 from cudalens.traces.source import Source
-from cudalens.traces.stream import EventStream
 
 _IGNORED: Final = frozenset("CNODPvVRc(),")
 """Counters, object life cycles, memory dumps and marks of Chrome's own: known, and no events of ours."""

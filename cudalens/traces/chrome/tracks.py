@@ -2,7 +2,7 @@
 
 Counters (phase C) stand with their device; races and waits are instants of the category `MARK`, a race with an arrow
 from its first access to its second. They repeat what the frames hold, for people who look: our reader leaves marks out
-and takes the frames from ``cudalens`` (see `cudalens.traces.chrome_frames`).
+and takes the frames from ``cudalens`` (see `cudalens.traces.chrome.frames`).
 """
 
 from __future__ import annotations

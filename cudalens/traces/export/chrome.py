@@ -25,11 +25,11 @@ import pandas as pd
 
 from cudalens.frames import RunInfo, Trace, atomic_write
 from cudalens.frames.catalog import KINETO_ARGS
-from cudalens.traces.about import MODELLED_KEY, SIMULATED_KEY, VERSION_KEYS
-from cudalens.traces.allocations import DEVICE_TYPES
-from cudalens.traces.chrome_frames import KEY, extra_frames
-from cudalens.traces.chrome_tracks import track_records
-from cudalens.traces.records import Ints
+from cudalens.traces.chrome.allocations import DEVICE_TYPES
+from cudalens.traces.chrome.frames import KEY, extra_frames
+from cudalens.traces.chrome.metadata import MODELLED_KEY, SIMULATED_KEY, VERSION_KEYS
+from cudalens.traces.chrome.records import Ints
+from cudalens.traces.chrome.tracks import track_records
 
 GZIP_LEVEL: Final = 1
 _ROWS: Final = 20_000

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from cudalens._version import __version__
 from cudalens.frames import Trace, atomic_write
-from cudalens.traces.flame_paths import Paths, host_paths, launched_paths, stream_paths
-from cudalens.traces.flame_tracks import Track, tracks
+from cudalens.traces.export.flame_paths import Paths, host_paths, launched_paths, stream_paths
+from cudalens.traces.export.flame_tracks import Track, tracks
 
 Ints = NDArray[np.int64]
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cudalens.errors import OutputError
 from cudalens.frames import Ranks, RunInfo, Trace
 from cudalens.frames.files import atomic_folder
-from cudalens.traces.chrome_writer import to_chrome
+from cudalens.traces.export.chrome import to_chrome
 
 Ints = NDArray[np.int64]
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.traces.records import MISSING, Ints
-from cudalens.traces.sqlite_file import Database
+from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.sqlite.file import Database
 
 _THREAD_BITS: Final = 24
 _THREAD_MASK: Final = (1 << _THREAD_BITS) - 1

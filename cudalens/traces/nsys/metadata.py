@@ -10,11 +10,11 @@ import msgspec
 import pandas as pd
 
 from cudalens.frames import DeviceInfo, RunInfo
-from cudalens.traces.activities import Texts
-from cudalens.traces.nsys_ids import Identities
+from cudalens.traces.chrome.records import MAX_NS, MISSING, Ints, text_of
+from cudalens.traces.nsys.ids import Identities
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import MAX_NS, MISSING, Ints, text_of
-from cudalens.traces.sqlite_file import Database, Rows
+from cudalens.traces.sqlite.activities import Texts
+from cudalens.traces.sqlite.file import Database, Rows
 
 _EPOCH_SINCE: Final = 1_000_000_000_000_000_000
 """2001 in nanoseconds: a clock that reads more counts from the epoch already."""

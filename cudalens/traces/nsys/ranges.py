@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from cudalens.traces import nvtx_text
-from cudalens.traces.activities import Activities, Texts
-from cudalens.traces.nsys_ids import process_of, split_thread
-from cudalens.traces.records import MISSING, Ints
-from cudalens.traces.sqlite_file import Database, Rows
+from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.nsys.ids import process_of, split_thread
+from cudalens.traces.sqlite import nvtx_text
+from cudalens.traces.sqlite.activities import Activities, Texts
+from cudalens.traces.sqlite.file import Database, Rows
 
 _MARKS: Final = (34, 65)  # ENUM_NSYS_EVENT_TYPE: NvtxMark, and that of the textual protocol
 _PUSH_POP: Final = (59, 70)

@@ -13,17 +13,17 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.frames import Trace, build_events, build_memory
-from cudalens.frames.syncs import build_syncs
-from cudalens.traces import cupti
-from cudalens.traces.activities import Activities, Texts, is_time
-from cudalens.traces.demangle import demangled
-from cudalens.traces.nsys_about import Session, run_info
-from cudalens.traces.nsys_ids import Identities, process_of, split_thread
-from cudalens.traces.nsys_ranges import add_ranges
+from cudalens.frames.syncs.build import build_syncs
+from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.nsys.ids import Identities, process_of, split_thread
+from cudalens.traces.nsys.metadata import Session, run_info
+from cudalens.traces.nsys.ranges import add_ranges
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import MISSING, Ints
-from cudalens.traces.sqlite_file import Database, Rows
-from cudalens.traces.unique import refuse_repeats
+from cudalens.traces.sqlite import cupti
+from cudalens.traces.sqlite.activities import Activities, Texts, is_time
+from cudalens.traces.sqlite.demangle import demangled
+from cudalens.traces.sqlite.file import Database, Rows
+from cudalens.traces.sqlite.unique import refuse_repeats
 
 KERNELS: Final = "CUPTI_ACTIVITY_KIND_KERNEL"
 COPIES: Final = "CUPTI_ACTIVITY_KIND_MEMCPY"

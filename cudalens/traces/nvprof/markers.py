@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cudalens.traces.activities import Activities, Texts
-from cudalens.traces.nsys_ranges import add_texts
-from cudalens.traces.records import MISSING, Ints
-from cudalens.traces.sqlite_file import Database, Rows
-from cudalens.traces.unique import refuse_repeats
+from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.nsys.ranges import add_texts
+from cudalens.traces.sqlite.activities import Activities, Texts
+from cudalens.traces.sqlite.file import Database, Rows
+from cudalens.traces.sqlite.unique import refuse_repeats
 
 _INSTANT, _START, _END = 1, 2, 4  # CUpti_ActivityFlag
 _PROCESS, _THREAD = 1, 2  # CUpti_ActivityObjectKind

@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
-from cudalens.frames.syncs import build_syncs
-from cudalens.traces import cupti
-from cudalens.traces.activities import Activities, Texts
-from cudalens.traces.demangle import demangled
-from cudalens.traces.nvprof_markers import add_markers, threads_of
+from cudalens.frames.syncs.build import build_syncs
+from cudalens.traces.chrome.records import MISSING, Ints, text_of
+from cudalens.traces.nvprof.markers import add_markers, threads_of
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import MISSING, Ints, text_of
-from cudalens.traces.sqlite_file import Database, Rows
-from cudalens.traces.unique import refuse_repeats
+from cudalens.traces.sqlite import cupti
+from cudalens.traces.sqlite.activities import Activities, Texts
+from cudalens.traces.sqlite.demangle import demangled
+from cudalens.traces.sqlite.file import Database, Rows
+from cudalens.traces.sqlite.unique import refuse_repeats
 
 _KIND: Final = "CUPTI_ACTIVITY_KIND_"
 KERNELS: Final = (f"{_KIND}CONCURRENT_KERNEL", f"{_KIND}KERNEL", f"{_KIND}CDP_KERNEL")

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO, Final, NoReturn
 
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
 from cudalens.frames import RunInfo, Trace
-from cudalens.frames.snapshots import snapshot_frames
-from cudalens.frames.snapshots_values import text
-from cudalens.traces.snapshot_scan import check_size, scan
+from cudalens.frames.snapshots.build import snapshot_frames
+from cudalens.frames.snapshots.values import text
+from cudalens.traces.snapshots.scan import check_size, scan
 
 PICKLE_MAGIC: Final = b"\x80"
 _BYTES_PER_ROW: Final = 16
@@ -24,7 +24,7 @@ _NUM_FREE_ROWS: Final = 1024
 def read_snapshot(path: Path, file: BinaryIO) -> Trace:
     """The Trace of the snapshot in `file`.
 
-    The pickle is scanned first (`cudalens.traces.snapshot_scan`), and what is read then can name no class, call nothing
+    The pickle is scanned first (`cudalens.traces.snapshots.scan`). What is read then can name no class, call nothing
     and hold nothing but dicts, lists, pairs of numbers, text and numbers.
 
     Raises:

@@ -11,7 +11,7 @@ program brings along. Of those that it admits it checks whatever lets a short fi
   can be chosen so that all of them have one hash;
 - what takes memory out of nothing (empty dicts and lists) stands in proportion to the size of the file.
 
-What shared references unfold to, and how deep, is for the reader to bound: see `cudalens.frames.snapshots`.
+What shared references unfold to, and how deep, is for the reader to bound: see `cudalens.frames.snapshots.build`.
 
 The scan runs at the speed of `re`: one pattern eats runs of short instructions, and only those with a length that is
 written in the file are looked at one by one.

@@ -11,8 +11,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from cudalens.traces.activities import Texts
-from cudalens.traces.records import MISSING, Ints
+from cudalens.traces.chrome.records import MISSING, Ints
+from cudalens.traces.sqlite.activities import Texts
 
 COPY_KINDS: Final = {
     1: "HtoD",
@@ -50,7 +50,7 @@ _DRIVER: Final = re.compile(r"cu[A-Z0-9]")
 
 @cache
 def _names() -> dict[str, list[str]]:
-    text = files("cudalens.traces").joinpath("cupti_names.json").read_text("utf-8")
+    text = files("cudalens.traces.sqlite").joinpath("cupti_names.json").read_text("utf-8")
     names: dict[str, list[str]] = json.loads(text)
     return names
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from cudalens.traces.demangle_tables import BUILTINS, EXTENDED, LITERALS, OPERATORS, QUALIFIERS, STANDARD
+from cudalens.traces.sqlite.demangle_tables import BUILTINS, EXTENDED, LITERALS, OPERATORS, QUALIFIERS, STANDARD
 
 _MAX_MANGLED: Final = 1 << 14
 _MAX_TEXT: Final = 1 << 15

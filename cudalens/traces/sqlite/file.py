@@ -20,8 +20,8 @@ from urllib.parse import quote
 import numpy as np
 
 from cudalens.errors import TraceFormatError
+from cudalens.traces.chrome.records import MISSING, Ints, text_of
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import MISSING, Ints, text_of
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _WAL: Final = 2  # bytes 18 and 19 of the header, in the mode that keeps a write-ahead log

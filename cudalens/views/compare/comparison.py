@@ -11,11 +11,12 @@ from typing import Any, Final, Literal
 
 import pandas as pd
 
-from cudalens.analysis.compare import Change, Comparable, Differences, differences
+from cudalens.analysis import units
+from cudalens.analysis.compare.runs import Change, Comparable, Differences, differences
 from cudalens.frames import atomic_write
-from cudalens.views import compare_text, units
-from cudalens.views.compare_timeline import compare_timeline
-from cudalens.views.markup import Node, element, for_notebooks, svg
+from cudalens.views.compare import text as compare_text
+from cudalens.views.compare.timeline import compare_timeline
+from cudalens.views.sections.markup import Node, element, for_notebooks, svg
 
 BETTER, WORSE, UNSURE = "#1a8f5c", "#d1443a", "#7d8790"
 _MAX_ROWS: Final = 25

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.analysis.compare import LEAST_SHARE, ROW_LEVEL, Differences
-from cudalens.analysis.compare_units import HOST
-from cudalens.views import units
+from cudalens.analysis import units
+from cudalens.analysis.compare.runs import LEAST_SHARE, ROW_LEVEL, Differences
+from cudalens.analysis.compare.units import HOST
 
 CHANGED: Final = ("added", "removed", "faster", "slower", "more", "less")
 SECTIONS: Final = {"kernels": "kernels", "ops": "operators and calls", "modules": "modules", "memory": "memory"}

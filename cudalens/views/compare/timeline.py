@@ -8,14 +8,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.analysis.compare import Differences
-from cudalens.analysis.compare_units import Side, step_rows
+from cudalens.analysis import units
+from cudalens.analysis.compare.runs import Differences
+from cudalens.analysis.compare.units import Side, step_rows
 from cudalens.frames import Trace
-from cudalens.views import svg, units
-from cudalens.views.compare_text import names
-from cudalens.views.markup import Node, element
-from cudalens.views.markup import svg as picture
-from cudalens.views.payload_order import lane_table
+from cudalens.views.compare.text import names
+from cudalens.views.sections.markup import Node, element
+from cudalens.views.sections.markup import svg as picture
+from cudalens.views.timeline import svg
+from cudalens.views.timeline.payload_order import lane_table
 
 Ints = NDArray[np.int64]
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from cudalens.device.inventory import Device, Devices
-from cudalens.views import assets, units
-from cudalens.views import devices_text as words
-from cudalens.views.markup import Node, element
+from cudalens.analysis import units
+from cudalens.device.inventory.devices import Device, Devices
+from cudalens.views import assets
+from cudalens.views.devices import text as words
+from cudalens.views.sections.markup import Node, element
 
 _MAX_MATRIX: Final = 16
 

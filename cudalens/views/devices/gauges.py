@@ -14,9 +14,9 @@ import anywidget
 import traitlets
 
 from cudalens.views import assets, mimebundle
-from cudalens.views.gauges_feed import DEFAULT_HZ, GaugeFeed, Moment
-from cudalens.views.gauges_text import gauges_about, gauges_html, gauges_text, latest, mark
-from cudalens.views.metrics_text import GAUGES
+from cudalens.views.devices.gauges_feed import DEFAULT_HZ, GaugeFeed, Moment
+from cudalens.views.devices.gauges_text import gauges_about, gauges_html, gauges_text, latest, mark
+from cudalens.views.timeline.metrics_text import GAUGES
 
 _GAUGES: Final = [{"column": gauge.column, "title": gauge.title, "unit": gauge.unit} for gauge in GAUGES]
 

@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from cudalens.device.pairing import visible_numbers
+from cudalens.device.inventory.pairing import visible_numbers
+from cudalens.device.inventory.sources import Gpu
 from cudalens.device.sampler import Sample, Sampler
-from cudalens.device.sources import Gpu
-from cudalens.views.metrics_text import GAUGES
+from cudalens.views.timeline.metrics_text import GAUGES
 
 DEFAULT_HZ: Final = 2.0
 HISTORY: Final = 240

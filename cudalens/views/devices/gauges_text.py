@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from cudalens.views import assets, units
-from cudalens.views.gauges_feed import COLUMNS, GaugeFeed, Moment
-from cudalens.views.markup import SVG, Node, element
-from cudalens.views.metrics_text import GAUGES, Gauge
+from cudalens.analysis import units
+from cudalens.views import assets
+from cudalens.views.devices.gauges_feed import COLUMNS, GaugeFeed, Moment
+from cudalens.views.sections.markup import SVG, Node, element
+from cudalens.views.timeline.metrics_text import GAUGES, Gauge
 
 _WIDTH: Final = 150
 _HEIGHT: Final = 24

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from cudalens.device.inventory import Device, Devices
-from cudalens.views import units
+from cudalens.analysis import units
+from cudalens.device.inventory.devices import Device, Devices
 
 FORMATS: Final = ("fp16", "bf16", "tf32", "fp8", "fp4")
 MODEL_HINT: Final = "%cudadevice virtual h100 puts a modelled one in its place."

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from cudalens.views import units
-from cudalens.views.graphs_model import GraphsView, Recording
+from cudalens.analysis import units
+from cudalens.views.graphs.model import GraphsView, Recording
 
 MAX_CHAIN: Final = 9
 """Recordings in a row, without a branch, that are shown one by one; of more, the inner ones fold into one line."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from cudalens.frames import Trace
-from cudalens.views.races_model import clean
+from cudalens.views.races.model import clean
 
 MAX_NODES: Final = 1000
 """Recordings that are shown; the others are counted."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from cudalens.views import graphs_text as words
-from cudalens.views import graphs_tree, units
-from cudalens.views.graphs_model import Recording
-from cudalens.views.graphs_tree import Chain, ChainItem, Fold, Stop
-from cudalens.views.markup import Node, element
+from cudalens.analysis import units
+from cudalens.views.graphs import layout as graphs_tree
+from cudalens.views.graphs import text as words
+from cudalens.views.graphs.layout import Chain, ChainItem, Fold, Stop
+from cudalens.views.graphs.model import Recording
+from cudalens.views.sections.markup import Node, element
 
 _BAR: Final = 90.0
 _BAR_TEXT: Final = "90"

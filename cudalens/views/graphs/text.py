@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
+from cudalens.analysis import units
 from cudalens.analysis.graphs import EagerFunction, FailedCheck, GraphsSummary, Speed, summarize_graphs
 from cudalens.frames import Trace
-from cudalens.views import graphs_tree, units
-from cudalens.views.graphs_model import FindingView, FunctionView, GraphsView, PathView, Recording, graphs_view
-from cudalens.views.graphs_tree import Chain, Fold, Stop
-from cudalens.views.races_text import times
+from cudalens.views.graphs import layout as graphs_tree
+from cudalens.views.graphs.layout import Chain, Fold, Stop
+from cudalens.views.graphs.model import FindingView, FunctionView, GraphsView, PathView, Recording, graphs_view
+from cudalens.views.races.text import times
 
 MAX_FINDINGS: Final = 12
 """Skips, re-recordings and warnings that are told, and functions; the others are counted."""

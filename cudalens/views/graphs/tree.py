@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from cudalens.analysis import units
 from cudalens.frames import Trace
-from cudalens.views import assets, graphs_tree, units
-from cudalens.views import graphs_text as words
-from cudalens.views.graphs_model import FindingView, FunctionView, GraphsView, Recording, graphs_view
-from cudalens.views.graphs_rows import Rows, marked
-from cudalens.views.markup import Node, element
-from cudalens.views.races_text import times
+from cudalens.views import assets
+from cudalens.views.graphs import layout as graphs_tree
+from cudalens.views.graphs import text as words
+from cudalens.views.graphs.model import FindingView, FunctionView, GraphsView, Recording, graphs_view
+from cudalens.views.graphs.rows import Rows, marked
+from cudalens.views.races.text import times
+from cudalens.views.sections.markup import Node, element
 
 MAX_HTML: Final = 90_000
 """Bytes of graphs in a saved notebook's picture, about."""

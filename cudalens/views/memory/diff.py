@@ -10,14 +10,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import memory_diff as found_diff
-from cudalens.analysis.memory import fragmentation
-from cudalens.analysis.memory_replay import DeviceReplay, replays
+from cudalens.analysis import units
+from cudalens.analysis.memory.replay import DeviceReplay, replays
+from cudalens.analysis.memory.totals import fragmentation
 from cudalens.frames import Trace
-from cudalens.frames.snapshots import HAS_TIMES
-from cudalens.views import assets, memory_text, units
-from cudalens.views.markup import Node, element, for_notebooks, svg
-from cudalens.views.memory_map import PARTS
-from cudalens.views.memory_map_svg import CURVE_HEIGHT, FONT, WIDTH, curve_line, legend
+from cudalens.frames.snapshots.build import HAS_TIMES
+from cudalens.views import assets
+from cudalens.views.memory import text as memory_text
+from cudalens.views.memory.map import PARTS
+from cudalens.views.memory.map_svg import CURVE_HEIGHT, FONT, WIDTH, curve_line, legend
+from cudalens.views.sections.markup import Node, element, for_notebooks, svg
 
 BEFORE, AFTER = "#8b96a1", "#2f7fd6"
 GROWN, SHRUNK = "#d1443a", "#1a8f5c"

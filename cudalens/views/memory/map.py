@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from cudalens.analysis.memory import fragmentation
+from cudalens.analysis import units
+from cudalens.analysis.memory.totals import fragmentation
 from cudalens.frames import Trace
-from cudalens.frames.snapshots import SNAPSHOT_KEYS
-from cudalens.views import memory_map_words as words
-from cudalens.views import text, units
-from cudalens.views.markup import Child, Node, element
-from cudalens.views.memory_map_payload import pack
-from cudalens.views.memory_map_svg import bar_svg, curve_svg, map_svg
+from cudalens.frames.snapshots.build import SNAPSHOT_KEYS
+from cudalens.views.memory import map_tables as words
+from cudalens.views.memory.map_payload import pack
+from cudalens.views.memory.map_svg import bar_svg, curve_svg, map_svg
+from cudalens.views.sections import summary as text
+from cudalens.views.sections.markup import Child, Node, element
 
 __all__ = ["has_memory_map", "is_first", "pack", "page_tree", "stands_alone", "static_html"]
 

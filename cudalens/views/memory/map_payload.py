@@ -14,17 +14,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.memory import fragmentation
-from cudalens.analysis.memory_categories import life_categories
-from cudalens.analysis.memory_replay import block_lifetimes, plain, replays
-from cudalens.analysis.memory_segments import segment_lifetimes
+from cudalens.analysis.memory.categories import life_categories
+from cudalens.analysis.memory.replay import block_lifetimes, plain, replays
+from cudalens.analysis.memory.segments import segment_lifetimes
+from cudalens.analysis.memory.totals import fragmentation
 from cudalens.frames import Trace
 from cudalens.frames.catalog import BLOCK_CATEGORIES
-from cudalens.frames.snapshots import HAS_TIMES
-from cudalens.views.memory_map_rest import add_rest, kept_lives
-from cudalens.views.memory_map_stacks import add_stacks
-from cudalens.views.payload import VERSION
-from cudalens.views.payload_codec import PayloadWriter
+from cudalens.frames.snapshots.build import HAS_TIMES
+from cudalens.views.memory.map_rest import add_rest, kept_lives
+from cudalens.views.memory.map_stacks import add_stacks
+from cudalens.views.timeline.payload import VERSION
+from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
 

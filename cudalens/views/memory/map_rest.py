@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.memory_replay import plain
+from cudalens.analysis.memory.replay import plain
 from cudalens.frames import Trace
-from cudalens.views.payload_codec import PayloadWriter
+from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
 

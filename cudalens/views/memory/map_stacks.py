@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.memory_replay import plain
-from cudalens.views.payload_codec import PayloadWriter
+from cudalens.analysis.memory.replay import plain
+from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
 

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.memory_replay import DeviceReplay, plain, replays
+from cudalens.analysis import units
+from cudalens.analysis.memory.replay import DeviceReplay, plain, replays
 from cudalens.frames import Trace
 from cudalens.frames.catalog import BLOCK_CATEGORIES
-from cudalens.frames.snapshots import HAS_TIMES
-from cudalens.views import units
-from cudalens.views.markup import Node, element, svg
+from cudalens.frames.snapshots.build import HAS_TIMES
+from cudalens.views.sections.markup import Node, element, svg
 
 Ints = NDArray[np.int64]
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.analysis.memory import pool_totals
-from cudalens.analysis.memory_categories import life_categories
-from cudalens.analysis.memory_replay import blocks_at, memory_peak
+from cudalens.analysis import units
+from cudalens.analysis.memory.categories import life_categories
+from cudalens.analysis.memory.replay import blocks_at, memory_peak
+from cudalens.analysis.memory.totals import pool_totals
 from cudalens.frames import Trace
-from cudalens.views import units
 
 TOP: Final = 8
 NO_CATEGORY: Final = "cannot be told"

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.analysis.memory import fragmentation, pool_totals
-from cudalens.analysis.memory_holders import memory_categories, memory_holders
-from cudalens.analysis.memory_names import Holder, holders, names_in
-from cudalens.analysis.memory_replay import memory_peak
-from cudalens.analysis.memory_stacks import active_blocks
+from cudalens.analysis import units
+from cudalens.analysis.memory.holders import memory_categories, memory_holders
+from cudalens.analysis.memory.names import Holder, holders, names_in
+from cudalens.analysis.memory.replay import memory_peak
+from cudalens.analysis.memory.stacks import active_blocks
+from cudalens.analysis.memory.totals import fragmentation, pool_totals
 from cudalens.frames import Trace
-from cudalens.frames.snapshots import SNAPSHOT_KEYS
-from cudalens.views import units
+from cudalens.frames.snapshots.build import SNAPSHOT_KEYS
 
 _MAX_ROWS: Final = 10
 _MAX_NAME: Final = 48

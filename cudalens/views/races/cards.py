@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Any, Final
 
+from cudalens.analysis import units
 from cudalens.frames import Trace
-from cudalens.views import races_text as words
-from cudalens.views import races_value, units
-from cudalens.views.markup import Node, element
-from cudalens.views.races_model import AccessView, RaceView, Site, StackLine, folded, race_views
-from cudalens.views.races_svg import bytes_bars, happens_before_svg
-from cudalens.views.races_value_maps import MAX_CELLS
+from cudalens.views.races import text as words
+from cudalens.views.races import values as races_value
+from cudalens.views.races.model import AccessView, RaceView, Site, StackLine, folded, race_views
+from cudalens.views.races.svg import bytes_bars, happens_before_svg
+from cudalens.views.races.value_maps import MAX_CELLS
+from cudalens.views.sections.markup import Node, element
 
 MAX_CARDS: Final = 1000
 """Races that the live view and the report hold; the others are counted."""

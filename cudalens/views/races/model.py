@@ -10,7 +10,7 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.frames import Trace
-from cudalens.views.races_value_model import ValueView, value_view
+from cudalens.views.races.value_model import ValueView, value_view
 
 MAX_STACK: Final = 60
 """Stack frames of one stack that are shown."""

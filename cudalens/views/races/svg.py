@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from cudalens.views import units
-from cudalens.views.markup import Node, element, svg
-from cudalens.views.races_model import AccessView, RaceView, Step
+from cudalens.analysis import units
+from cudalens.views.races.model import AccessView, RaceView, Step
+from cudalens.views.sections.markup import Node, element, svg
 
 RED: Final = "#e5484d"
 

@@ -9,10 +9,10 @@ from typing import Final
 
 import pandas as pd
 
+from cudalens.analysis import units
 from cudalens.frames import Judged, Trace
-from cudalens.views import units
-from cudalens.views.races_model import AccessView, RaceView, Site, StackLine, folded, race_views
-from cudalens.views.races_value import text_lines
+from cudalens.views.races.model import AccessView, RaceView, Site, StackLine, folded, race_views
+from cudalens.views.races.values import text_lines
 
 CHECKED: Final = "checked on the recorded run: the race is gone and nothing else changed"
 NO_FIX: Final = "No fix was found that removes this race and changes nothing else."

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cudalens.views.markup import Node, element, svg
-from cudalens.views.races_value_model import DifferenceView
+from cudalens.views.races.value_model import DifferenceView
+from cudalens.views.sections.markup import Node, element, svg
 
 RED: Final = "#e5484d"
 BLUE: Final = "#3b8eea"

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
+from cudalens.analysis import units
 from cudalens.frames.exploration import Exploration, RaceVerdict, Shown, columns_of_race
-from cudalens.views import assets, units
-from cudalens.views.markup import Node, element, svg
-from cudalens.views.races_model import RaceView
-from cudalens.views.races_value_maps import MAX_CELLS, RED, cells_words, maps, scale
-from cudalens.views.races_value_model import DifferenceView, ScheduleView, TaskView, ValueView, value_view
+from cudalens.views import assets
+from cudalens.views.races.model import RaceView
+from cudalens.views.races.value_maps import MAX_CELLS, RED, cells_words, maps, scale
+from cudalens.views.races.value_model import DifferenceView, ScheduleView, TaskView, ValueView, value_view
+from cudalens.views.sections.markup import Node, element, svg
 
 _MAX_PICTURED_RACES: Final = 6
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from cudalens.analysis import Finding, findings
+from cudalens.analysis import Finding, findings, units
 from cudalens.frames import Trace
-from cudalens.views import findings_text as words
-from cudalens.views import units
-from cudalens.views.markup import Child, Node, element, svg
-from cudalens.views.syncs_text import short_place
+from cudalens.views.sections import findings_text as words
+from cudalens.views.sections.markup import Child, Node, element, svg
+from cudalens.views.sections.syncs_text import short_place
 
 NUM_OPEN: Final = 3
 """Findings that stand open; the others are folded."""

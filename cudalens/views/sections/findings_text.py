@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from cudalens.analysis import Finding, findings
+from cudalens.analysis import Finding, findings, units
 from cudalens.frames import Trace
-from cudalens.views import units
-from cudalens.views.syncs_text import short_place
+from cudalens.views.sections.syncs_text import short_place
 
 _MAX_ROWS: Final = 8
 _MAX_TEXT: Final = 320

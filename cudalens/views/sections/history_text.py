@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.views import units
+from cudalens.analysis import units
 
 _HEADS: Final = ("when (UTC)", "run", "time", "", "GPU busy", "peak memory", "on")
 _MAX_ROWS: Final = 20

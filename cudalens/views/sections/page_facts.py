@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cudalens.frames import Trace
-from cudalens.views import findings, graphs, graphs_text, memory_map, metrics_text, races, syncs, text
+from cudalens.views.graphs import text as graphs_text
+from cudalens.views.graphs import tree as graphs
+from cudalens.views.memory import map as memory_map
+from cudalens.views.races import cards as races
+from cudalens.views.sections import findings, syncs
+from cudalens.views.sections import summary as text
+from cudalens.views.timeline import metrics_text
 
 MEMORY_HINT: Final = (
     "Allocations were not recorded. Profile with %%cudaprofile --memory, or cudalens.profile(memory=True), "

@@ -8,20 +8,15 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.analysis import key_averages, summarize
-from cudalens.analysis.averages import UNCOUNTED
+from cudalens.analysis import key_averages, summarize, units
 from cudalens.analysis.summary import Summary
+from cudalens.analysis.time.averages import UNCOUNTED
 from cudalens.frames import RunInfo, Trace
-from cudalens.views import (
-    findings_text,
-    graphs_text,
-    memory_text,
-    metrics_text,
-    races_text,
-    syncs_text,
-    trust_text,
-    units,
-)
+from cudalens.views.graphs import text as graphs_text
+from cudalens.views.memory import text as memory_text
+from cudalens.views.races import text as races_text
+from cudalens.views.sections import findings_text, syncs_text, trust_text
+from cudalens.views.timeline import metrics_text
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
 _MAX_NOTES: Final = 8

@@ -9,12 +9,11 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.analysis import summarize_syncs, syncs
+from cudalens.analysis import summarize_syncs, syncs, units
 from cudalens.frames import Trace
-from cudalens.views import syncs_text as words
-from cudalens.views import units
-from cudalens.views.markup import Node, element, svg
-from cudalens.views.races_text import times
+from cudalens.views.races.text import times
+from cudalens.views.sections import syncs_text as words
+from cudalens.views.sections.markup import Node, element, svg
 
 MAX_ROWS: Final = 12
 """Groups of waits that are shown; the others are counted."""

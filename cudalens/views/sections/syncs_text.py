@@ -7,10 +7,9 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.analysis import summarize_syncs, syncs
+from cudalens.analysis import summarize_syncs, syncs, units
 from cudalens.frames import Trace
-from cudalens.views import units
-from cudalens.views.races_text import times
+from cudalens.views.races.text import times
 
 _NOTABLE: Final = 0.01
 """Share of the wall time from which waits are told of that nobody asked for."""

@@ -9,11 +9,11 @@ from typing import Final
 
 import pandas as pd
 
-from cudalens.analysis.trust import TrustReport, verdict_line
-from cudalens.analysis.trust import trust as _checked
+from cudalens.analysis import units
+from cudalens.analysis.trust.check import TrustReport, verdict_line
+from cudalens.analysis.trust.check import trust as _checked
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.info import Trust, TrustFinding
-from cudalens.views import units
 
 _WIDTH: Final = 100
 _ALREADY_NOTED: Final = ("damage",)

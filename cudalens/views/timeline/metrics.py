@@ -8,11 +8,12 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis import units
 from cudalens.frames import Trace
-from cudalens.views import svg, units
-from cudalens.views.metrics_text import GAUGES, Gauge, device_rows, metrics_line
-from cudalens.views.payload_order import clipped_times, since
-from cudalens.views.text import mark
+from cudalens.views.sections.summary import mark
+from cudalens.views.timeline import svg
+from cudalens.views.timeline.metrics_text import GAUGES, Gauge, device_rows, metrics_line
+from cudalens.views.timeline.payload_order import clipped_times, since
 
 COLORS: Final = ("#2f81d6", "#c26a00", "#8a63d2", "#008c7a", "#c2428b", "#6f8f1f", "#b3402e", "#5f7684")
 """Mid-tones that stand on light and dark ground, one per GPU, in turn."""

@@ -7,8 +7,8 @@ from typing import Final
 
 import pandas as pd
 
+from cudalens.analysis import units
 from cudalens.frames import Trace
-from cudalens.views import units
 
 
 @dataclass(frozen=True, slots=True)

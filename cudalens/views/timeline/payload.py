@@ -13,16 +13,16 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.averages import folded
+from cudalens.analysis.time.averages import folded
 from cudalens.frames import Trace
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.views import payload_details, payload_order
-from cudalens.views.payload_codec import PayloadWriter
-from cudalens.views.payload_memory import add_memory
-from cudalens.views.payload_metrics import add_metrics
-from cudalens.views.payload_order import Ints
-from cudalens.views.races_marks import race_marks
-from cudalens.views.syncs_marks import sync_marks
+from cudalens.views.timeline import payload_details, payload_order
+from cudalens.views.timeline.payload_codec import PayloadWriter
+from cudalens.views.timeline.payload_memory import add_memory
+from cudalens.views.timeline.payload_metrics import add_metrics
+from cudalens.views.timeline.payload_order import Ints
+from cudalens.views.timeline.race_marks import race_marks
+from cudalens.views.timeline.sync_marks import sync_marks
 
 VERSION: Final = 1
 

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import Trace
-from cudalens.views.payload_codec import PayloadWriter
-from cudalens.views.payload_order import Ints
+from cudalens.views.timeline.payload_codec import PayloadWriter
+from cudalens.views.timeline.payload_order import Ints
 
 # In the order in which they are worth their bytes.
 TEXTS: Final = ("module", "collective", "process_group", "grid", "block_dim", "shapes", "dtypes")

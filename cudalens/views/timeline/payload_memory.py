@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.views.payload_codec import PayloadWriter
-from cudalens.views.payload_order import Ints, since
+from cudalens.views.timeline.payload_codec import PayloadWriter
+from cudalens.views.timeline.payload_order import Ints, since
 
 MAX_POINTS: Final = 60_000
 """More allocator actions than this are thinned to the lowest and highest allocation of each stretch of time."""

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cudalens.frames import Trace
 from cudalens.frames.build import GPU_ACTIVITIES, is_category
-from cudalens.views.payload_order import clipped_times, lane_table
-from cudalens.views.races_model import clean
+from cudalens.views.races.model import clean
+from cudalens.views.timeline.payload_order import clipped_times, lane_table
 
 MAX_MARKS: Final = 200
 """Races that are marked; in the order of the frame."""

@@ -15,12 +15,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis import units
 from cudalens.frames import Trace
-from cudalens.views import theme, units
-from cudalens.views.payload_order import clipped_times, lane_table
-from cudalens.views.races_marks import race_marks
-from cudalens.views.races_svg import RED
-from cudalens.views.text import mark
+from cudalens.views import theme
+from cudalens.views.races.svg import RED
+from cudalens.views.sections.summary import mark
+from cudalens.views.timeline.payload_order import clipped_times, lane_table
+from cudalens.views.timeline.race_marks import race_marks
 
 WIDTH: Final = 960
 LABEL: Final = 150

@@ -7,11 +7,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis import syncs
+from cudalens.analysis import syncs, units
 from cudalens.frames import Trace
-from cudalens.views import units
-from cudalens.views.payload_order import clipped_times, lane_table
-from cudalens.views.syncs import MAX_ROWS
+from cudalens.views.sections.syncs import MAX_ROWS
+from cudalens.views.timeline.payload_order import clipped_times, lane_table
 
 MAX_MARKS: Final = 200
 """Waits that are marked, the longest."""

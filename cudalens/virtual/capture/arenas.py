@@ -17,14 +17,14 @@ import numpy as np
 import torch
 
 from cudalens.virtual.allocator.sizes import round_up
-from cudalens.virtual.below import unseen
-from cudalens.virtual.hosting import LARGE_BYTES, reserve
-from cudalens.virtual.residency import KEY, ArenaResidence, Residence, residence_of
+from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.tensors.backing import LARGE_BYTES, reserve
+from cudalens.virtual.tensors.residency import KEY, ArenaResidence, Residence, residence_of
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block, Segment
     from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.machine import Device
+    from cudalens.virtual.timing.machine import Device
 
 _FORGET: Final[int | None] = getattr(mmap, "MADV_DONTNEED", None) if sys.platform == "linux" else None
 """On Linux, pages of a private anonymous mapping read as zeros after it (madvise(2))."""

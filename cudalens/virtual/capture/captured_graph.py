@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cudalens.virtual.capture import GraphCapture, Node
-from cudalens.virtual.captured_ops import Tape, num_generators
-from cudalens.virtual.machine import Machine
-from cudalens.virtual.streams import Stream
-from cudalens.virtual.work import Placed
+from cudalens.virtual.capture.captured_ops import Tape, num_generators
+from cudalens.virtual.capture.stream_capture import GraphCapture, Node
+from cudalens.virtual.timing.machine import Machine
+from cudalens.virtual.timing.streams import Stream
+from cudalens.virtual.timing.work import Placed
 
 
 class CapturedGraph:

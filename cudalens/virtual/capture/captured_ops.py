@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.below import unseen
-from cudalens.virtual.graph_draws import Draws, StatePoint, number_of
-from cudalens.virtual.graph_memory import Memory, Operand, is_pageable, memory_of
+from cudalens.virtual.capture.graph_draws import Draws, StatePoint, number_of
+from cudalens.virtual.capture.graph_memory import Memory, Operand, is_pageable, memory_of
+from cudalens.virtual.dispatch.dispatch_utils import unseen
 
 _BLANK: Final = frozenset(
     f"aten::{name}"

@@ -18,16 +18,16 @@ from cudalens.device import graph_backend as protocol
 from cudalens.device.graph_backend import Allocation, PoolId, PoolSize, TensorPlace
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import Block, PoolState
-from cudalens.virtual.arenas import Arena
-from cudalens.virtual.below import unseen
-from cudalens.virtual.residency import KEY, ArenaResidence, Residence, Spoilt
-from cudalens.virtual.stacks import python_stack
+from cudalens.virtual.capture.arenas import Arena
+from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.tensors.residency import KEY, ArenaResidence, Residence, Spoilt
+from cudalens.virtual.torch_cuda.stacks import python_stack
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import CachingAllocator
     from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.machine import Device
     from cudalens.virtual.patching import Patches
+    from cudalens.virtual.timing.machine import Device
 
 
 def install(patches: Patches, gpus: Gpus) -> None:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.residency import KEY, PINNED_KEY
+from cudalens.virtual.tensors.residency import KEY, PINNED_KEY
 
 if TYPE_CHECKING:
-    from cudalens.virtual.arenas import Arena
-    from cudalens.virtual.captured_ops import Tape
-    from cudalens.virtual.residency import Residence
+    from cudalens.virtual.capture.arenas import Arena
+    from cudalens.virtual.capture.captured_ops import Tape
+    from cudalens.virtual.tensors.residency import Residence
 
 MEMORY_KEY: Final = "_cudalens_memory"
 

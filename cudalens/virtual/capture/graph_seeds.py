@@ -12,9 +12,9 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from cudalens.virtual import cost
 from cudalens.virtual.releases import torch_version
-from cudalens.virtual.streams import Stream
+from cudalens.virtual.timing import cost
+from cudalens.virtual.timing.streams import Stream
 
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus

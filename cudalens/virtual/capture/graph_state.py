@@ -8,18 +8,18 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.capture import MODES, GraphCapture, Mode
-from cudalens.virtual.captured_graph import CapturedGraph
-from cudalens.virtual.cuda_errors import ILLEGAL_STATE, cuda_error
-from cudalens.virtual.graph_seeds import Seeds, after_begin, before_capture, fill
+from cudalens.virtual.capture.captured_graph import CapturedGraph
+from cudalens.virtual.capture.graph_seeds import Seeds, after_begin, before_capture, fill
+from cudalens.virtual.capture.stream_capture import MODES, GraphCapture, Mode
+from cudalens.virtual.torch_cuda.errors import ILLEGAL_STATE, cuda_error
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import PoolId
     from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.machine import Device
-    from cudalens.virtual.streams import Stream
+    from cudalens.virtual.timing.machine import Device
+    from cudalens.virtual.timing.streams import Stream
 
 _graph_pools = itertools.count(1)
 _user_pools = itertools.count(1)
@@ -91,7 +91,7 @@ class GraphState:
         capture.owner = self.owner
         self.capture = capture
         self._hold(after_begin(self.gpus, stream))
-        hooks.emit(hooks.CaptureBegan(self._number, stream.handle, self.pool_id))
+        gpu_trace.emit(gpu_trace.CaptureBegan(self._number, stream.handle, self.pool_id))
 
     def _check_begin(self, stream: Stream, mode: str) -> None:
         if mode not in MODES:
@@ -133,7 +133,7 @@ class GraphState:
             if capture not in self.gpus.machine.captures:  # another thread's attempt leaves it under way
                 device.allocator.end_allocate_to_pool(self.pool_id)
                 self.capture = None
-                hooks.emit(hooks.CaptureEnded(self._number, self.stream.handle, is_valid))
+                gpu_trace.emit(gpu_trace.CaptureEnded(self._number, self.stream.handle, is_valid))
         self.graph = CapturedGraph(capture)
         if not self.graph.nodes:
             warnings.warn(
@@ -178,19 +178,19 @@ class GraphState:
         stream = self.gpus.machine.current_stream(self.device)
         fill(stream, self.graph.num_generators)
         self.graph.replay(stream)
-        hooks.emit(hooks.GraphReplayed(self._number, stream.handle))
+        gpu_trace.emit(gpu_trace.GraphReplayed(self._number, stream.handle))
 
     def reset(self) -> None:
         """Let go of the graph and of its memory."""
         if self.capture is not None and self.device is not None:
             self.capture.abandon()
             self.device.allocator.end_allocate_to_pool(self.pool_id)
-            hooks.emit(hooks.CaptureEnded(self._number, self.stream.handle, is_valid=False))
+            gpu_trace.emit(gpu_trace.CaptureEnded(self._number, self.stream.handle, is_valid=False))
         if self._holds_pool and self.device is not None:
             if self.graph is not None:
                 self.gpus.workspaces.graph_is_gone(self.stream.handle)
             self.device.allocator.release_pool(self.pool_id)
-            hooks.emit(hooks.GraphDestroyed(self._number))
+            gpu_trace.emit(gpu_trace.GraphDestroyed(self._number))
         self.capture, self.graph, self._holds_pool = None, None, False
         self.is_instantiated = self.has_template = False
         self.generators.clear()

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from cudalens.virtual import cuda_errors
-from cudalens.virtual.captured_ops import Tape
-from cudalens.virtual.cuda_errors import cuda_error
-from cudalens.virtual.machine import Device
-from cudalens.virtual.streams import CudaEvent, Stream
-from cudalens.virtual.work import Placed, Work
+from cudalens.virtual.capture.captured_ops import Tape
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.streams import CudaEvent, Stream
+from cudalens.virtual.timing.work import Placed, Work
+from cudalens.virtual.torch_cuda import errors as cuda_errors
+from cudalens.virtual.torch_cuda.errors import cuda_error
 
 if TYPE_CHECKING:
-    from cudalens.virtual.captured_graph import CapturedGraph
+    from cudalens.virtual.capture.captured_graph import CapturedGraph
 
 Mode = Literal["global", "thread_local", "relaxed"]
 MODES: Final = ("global", "thread_local", "relaxed")

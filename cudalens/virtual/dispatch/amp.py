@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.autocast_ops import POLICIES, RECURRENT, Policy
+from cudalens.virtual.dispatch.autocast_ops import POLICIES, RECURRENT, Policy
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.residency import is_any_resident, residence_of
+from cudalens.virtual.tensors.residency import is_any_resident, residence_of
 
 _KEY: Final = torch._C.DispatchKey.AutocastCUDA
 _KEY_NAME: Final = "AutocastCUDA"

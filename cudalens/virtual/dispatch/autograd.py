@@ -23,14 +23,14 @@ from typing import Any
 
 import torch
 
-from cudalens.virtual.backward_plan import CALLER, Key, Plan, key_of
-from cudalens.virtual.functions import function_mode_back_on
+from cudalens.virtual.dispatch.backward_plan import CALLER, Key, Plan, key_of
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.gradients import check_roots
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.residency import residence_of
-from cudalens.virtual.stream_history import History, Streams, named
-from cudalens.virtual.streams import CudaEvent, Stream
+from cudalens.virtual.tensors.device_arguments import function_mode_back_on
+from cudalens.virtual.tensors.gradients import check_roots
+from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.timing.stream_history import History, Streams, named
+from cudalens.virtual.timing.streams import CudaEvent, Stream
 
 _RUN = "_engine_run_backward"
 

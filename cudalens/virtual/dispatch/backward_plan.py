@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from cudalens.virtual.residency import residence_of
-from cudalens.virtual.stream_history import History, Streams
+from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.timing.stream_history import History, Streams
 
 Key = int
 """A node: its sequence number; of a leaf's node, which has none, a negative number made of its tensor's identity."""

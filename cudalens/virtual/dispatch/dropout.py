@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.virtual.residency import residence_of
-from cudalens.virtual.rng import Borrower, Instead
+from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.torch_cuda.rng import Borrower, Instead
 
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus

@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.virtual.dispatch.plans import Plan
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import Device
-from cudalens.virtual.plans import Plan
-from cudalens.virtual.residency import ADOPT_KEY, residence_of
+from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
+from cudalens.virtual.timing.machine import Device
 
 _ON_HOST: Final[dict[str, frozenset[str]]] = {
     "aten::_pack_padded_sequence_backward": frozenset({"batch_sizes"}),

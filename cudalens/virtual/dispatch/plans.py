@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.dropout import INSTEAD
-from cudalens.virtual.scratch import SIDES, Side
-from cudalens.virtual.workspaces import BLAS_OPS
+from cudalens.virtual.dispatch.dropout import INSTEAD
+from cudalens.virtual.dispatch.scratch import SIDES, Side
+from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 
 _NO_WORK: Final = frozenset(
     {

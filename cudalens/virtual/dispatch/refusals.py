@@ -17,7 +17,7 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.imports import when_imported
 from cudalens.virtual.patching import Patches, refusal
-from cudalens.virtual.residency import is_any_resident, residence_of
+from cudalens.virtual.tensors.residency import is_any_resident, residence_of
 
 _COMPILE: Final = (
     "torch.compile was asked to compile while a virtual CUDA device is active: Dynamo would trace the model of "

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.virtual import cost
+from cudalens.virtual.timing import cost
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
     from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.machine import Device
+    from cudalens.virtual.timing.machine import Device
 
 _aten = torch.ops.aten
 

@@ -7,15 +7,16 @@ is computed from them, until they meet a tensor of a device and join it.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.residency import ADOPT_KEY, KEY
+from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY
 
 _CALL: Final = "_call"
-_FILE: Final = __file__.replace("scratch_tensors", "functions")
+_FILE: Final = str(Path(__file__).parents[1] / "tensors" / "device_arguments.py")
 
 
 def is_call_on_device() -> bool:

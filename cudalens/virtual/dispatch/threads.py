@@ -10,8 +10,8 @@ import functools
 import threading
 from typing import Any
 
+from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.modes import ThreadModes
 from cudalens.virtual.patching import Patches
 
 _RUN = "run"

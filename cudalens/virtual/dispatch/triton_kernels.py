@@ -21,18 +21,18 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
 from cudalens.device.launches import bound, name_of, tensors_in
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.below import unseen
-from cudalens.virtual.durations import kernel_ns
+from cudalens.virtual.dispatch.dispatch_utils import unseen
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.imports import when_imported
-from cudalens.virtual.kernel_names import NAMESPACE
-from cudalens.virtual.machine import Device
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.residency import is_any_resident, residence_of
-from cudalens.virtual.work import Work
+from cudalens.virtual.tensors.residency import is_any_resident, residence_of
+from cudalens.virtual.timing.durations import kernel_ns
+from cudalens.virtual.timing.kernel_names import NAMESPACE
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.work import Work
 
 _COMPILED: Final = (
     "a Triton kernel ({name}) was launched with tensors of a virtual CUDA device, which cannot run code for a GPU. Set "
@@ -166,9 +166,9 @@ class _Launch:
             self._gpus.machine.op_log.called(
                 [tensor for _, tensor in self._tensors if not is_known or id(tensor) in self._stores.written]
             )
-        if hooks.is_on():
-            hooks.emit(
-                hooks.KernelLaunched(
+        if gpu_trace.is_on():
+            gpu_trace.emit(
+                gpu_trace.KernelLaunched(
                     name_of(self._function), self._device.index, self._stream.handle, arguments, self._stores.is_certain
                 )
             )

@@ -30,8 +30,8 @@ from cudalens.virtual.releases import torch_version
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
     from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.machine import Device
     from cudalens.virtual.patching import Patches
+    from cudalens.virtual.timing.machine import Device
 
 KIB: Final = 1024
 LARGE_BYTES: Final = 32 * KIB * KIB

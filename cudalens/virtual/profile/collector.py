@@ -10,16 +10,16 @@ from cudalens.device import clock
 from cudalens.frames import DeviceInfo, Problem, RawRows
 from cudalens.frames.ceilings import CEILINGS_KEY
 from cudalens.virtual import context
-from cudalens.virtual.ceilings import spec_ceilings
-from cudalens.virtual.metrics import MetricsRecord
-from cudalens.virtual.recorder import Recorder
+from cudalens.virtual.profile.metrics import MetricsRecord
+from cudalens.virtual.profile.recorder import Recorder
+from cudalens.virtual.specs.ceilings import spec_ceilings
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.specs import DeviceSpec
-    from cudalens.virtual.whereabouts import Segment
+    from cudalens.virtual.profile.host_positions import Segment
+    from cudalens.virtual.specs.registry import DeviceSpec
 
 
 class VirtualCollector:
@@ -138,7 +138,7 @@ class VirtualCollector:
         """The rows of the run; `host` itself where no virtual device was there."""
         if not self._records:
             return host
-        from cudalens.virtual.frames import lay_over
+        from cudalens.virtual.profile.frames import lay_over
 
         rows, num_left_out = lay_over(host, self._segments(), host_only=self._host_only)
         if num_left_out:
@@ -148,7 +148,7 @@ class VirtualCollector:
 
     def _segments(self) -> list[Segment]:
         """The records one after another on one clock, which begins as the first one's."""
-        from cudalens.virtual.whereabouts import Segment
+        from cudalens.virtual.profile.host_positions import Segment
 
         segments: list[Segment] = []
         for recorder, _, _ in self._records:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from cudalens.frames import columns_of, nullable
 from cudalens.frames.catalog import missing_array
-from cudalens.virtual.machine import Device
-from cudalens.virtual.recorder import Call
-from cudalens.virtual.streams import Stream
-from cudalens.virtual.whereabouts import Segment
+from cudalens.virtual.profile.host_positions import Segment
+from cudalens.virtual.profile.recorder import Call
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.streams import Stream
 
 Ints = NDArray[np.int64]
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import RUNTIME_CATEGORIES, RawRows, categorical, nullable
-from cudalens.virtual import event_rows, memory_rows
-from cudalens.virtual.host_tree import HostTree, has_category, read_tree, without_mark_names
-from cudalens.virtual.pruning import Pruned, prune
-from cudalens.virtual.recorder import Call
-from cudalens.virtual.timeline import Placed, place
-from cudalens.virtual.whereabouts import Segment
+from cudalens.virtual.profile import event_rows, memory_rows
+from cudalens.virtual.profile.host_positions import Segment
+from cudalens.virtual.profile.host_tree import HostTree, has_category, read_tree, without_mark_names
+from cudalens.virtual.profile.pruning import Pruned, prune
+from cudalens.virtual.profile.recorder import Call
+from cudalens.virtual.profile.timeline import Placed, place
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.virtual.host_tree import HostTree
-from cudalens.virtual.pruning import Pruned
-from cudalens.virtual.recorder import Call, MemoryAct, Recorder
+from cudalens.virtual.profile.host_tree import HostTree
+from cudalens.virtual.profile.pruning import Pruned
+from cudalens.virtual.profile.recorder import Call, MemoryAct, Recorder
 
 Ints = NDArray[np.int64]
 Act = Call | MemoryAct

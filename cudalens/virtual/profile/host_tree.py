@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cudalens.frames import RawRows, categorical, is_category
 from cudalens.frames import tree as call_tree
 from cudalens.frames.build import lanes
-from cudalens.virtual.recorder import MARK
+from cudalens.virtual.profile.recorder import MARK
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

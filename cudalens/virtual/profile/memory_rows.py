@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import RawRows
-from cudalens.virtual import event_rows
-from cudalens.virtual.host_tree import HostTree
-from cudalens.virtual.pruning import Pruned, hidden_marks
-from cudalens.virtual.recorder import MemoryAct
-from cudalens.virtual.timeline import Placed
-from cudalens.virtual.whereabouts import Segment
+from cudalens.virtual.profile import event_rows
+from cudalens.virtual.profile.host_positions import Segment
+from cudalens.virtual.profile.host_tree import HostTree
+from cudalens.virtual.profile.pruning import Pruned, hidden_marks
+from cudalens.virtual.profile.recorder import MemoryAct
+from cudalens.virtual.profile.timeline import Placed
 
 Bools = NDArray[np.bool_]
 

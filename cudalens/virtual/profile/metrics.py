@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.device.sources import Gpu, Reading
-from cudalens.virtual.device_spec import DeviceSpec
+from cudalens.device.inventory.sources import Gpu, Reading
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import Device
-from cudalens.virtual.visible import device_uuid
+from cudalens.virtual.specs.device_spec import DeviceSpec
+from cudalens.virtual.specs.visible import device_uuid
+from cudalens.virtual.timing.machine import Device
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from cudalens.virtual.allocator import Action
-    from cudalens.virtual.recorder import Recorder
+    from cudalens.virtual.profile.recorder import Recorder
 
 Ints = NDArray[np.int64]
 
@@ -62,7 +62,7 @@ def modelled(spec: DeviceSpec, share: float, used_bytes: int) -> Reading:
 
 
 class VirtualSource:
-    """The virtual GPUs as a source of readings; see `cudalens.device.sources.Source` for its attributes.
+    """The virtual GPUs as a source of readings; see `cudalens.device.inventory.sources.Source` for its attributes.
 
     A reading is of the virtual time since the reading before. The virtual clock stands still while the CPU computes,
     and between cells: the reading before then holds for `HOLD_S`, after which nothing is taken to run.

@@ -17,8 +17,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.virtual.host_tree import HostTree, by_name, has_category
-from cudalens.virtual.recorder import HIDDEN, Recorder
+from cudalens.virtual.profile.host_tree import HostTree, by_name, has_category
+from cudalens.virtual.profile.recorder import HIDDEN, Recorder
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

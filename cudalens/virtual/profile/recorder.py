@@ -20,10 +20,10 @@ from cudalens.errors import VirtualDeviceError
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Action
-    from cudalens.virtual.interfaces import Awaited
-    from cudalens.virtual.machine import Device, Machine
-    from cudalens.virtual.streams import Stream
-    from cudalens.virtual.work import Placed, Work
+    from cudalens.virtual.timing.interfaces import Awaited
+    from cudalens.virtual.timing.machine import Device, Machine
+    from cudalens.virtual.timing.streams import Stream
+    from cudalens.virtual.timing.work import Placed, Work
 
 MARK: Final = "#cudalens:"
 """How the names of marks begin; their number follows."""

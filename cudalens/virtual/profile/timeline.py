@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.virtual.host_tree import HostTree
-from cudalens.virtual.pruning import Pruned
-from cudalens.virtual.recorder import Call, MemoryAct
-from cudalens.virtual.whereabouts import ActPlaces, Segment, locate_acts
+from cudalens.virtual.profile.host_positions import ActPlaces, Segment, locate_acts
+from cudalens.virtual.profile.host_tree import HostTree
+from cudalens.virtual.profile.pruning import Pruned
+from cudalens.virtual.profile.recorder import Call, MemoryAct
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

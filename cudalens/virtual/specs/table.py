@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from cudalens.virtual.device_spec import MIB, DeviceSpec
+from cudalens.virtual.specs.device_spec import MIB, DeviceSpec
 
 Facts = dict[str, Any]
 

@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Mapping
 
-from cudalens.device.visible import CUDA_VARIABLE, parse_visible
+from cudalens.device.inventory.visible import CUDA_VARIABLE, parse_visible
 
 
 def device_uuid(key: str, ordinal: int) -> uuid.UUID:

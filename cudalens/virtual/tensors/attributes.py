@@ -14,11 +14,11 @@ from torch.nn.parameter import is_lazy
 from torch.overrides import has_torch_function_unary
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual import legacy_types
-from cudalens.virtual.copies import run_copy, to_device
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.residency import is_pinned, pin, residence_of
+from cudalens.virtual.tensors import legacy_types
+from cudalens.virtual.tensors.copies import run_copy, to_device
+from cudalens.virtual.tensors.residency import is_pinned, pin, residence_of
 
 _HOST_FIRST: Final = "Use Tensor.cpu() to copy the tensor to host memory first."
 _UNSET: Final = object()

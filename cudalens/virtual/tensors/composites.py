@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 
-from cudalens.virtual.residency import residence_of
+from cudalens.virtual.tensors.residency import residence_of
 
 _LENGTHS: Final = ("input_lengths", "target_lengths")
 

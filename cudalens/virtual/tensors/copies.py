@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.virtual import cost
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import Device
 from cudalens.virtual.releases import torch_version
-from cudalens.virtual.residency import is_pinned, residence_of
-from cudalens.virtual.streams import CudaEvent
-from cudalens.virtual.work import Direction, Work
+from cudalens.virtual.tensors.residency import is_pinned, residence_of
+from cudalens.virtual.timing import cost
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.streams import CudaEvent
+from cudalens.virtual.timing.work import Direction, Work
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs import DeviceSpec
-    from cudalens.virtual.streams import Stream
+    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.virtual.timing.streams import Stream
 
 COPY_CALL: Final = "cudaMemcpyAsync"
 """What the host calls for a copy."""

@@ -10,12 +10,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as torch_default_device
 
-from cudalens.virtual import refusals
-from cudalens.virtual.composites import ARRANGED
-from cudalens.virtual.copies import to_device
+from cudalens.virtual.dispatch import refusals
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import Device
-from cudalens.virtual.residency import residence_of
+from cudalens.virtual.tensors.composites import ARRANGED
+from cudalens.virtual.tensors.copies import to_device
+from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.timing.machine import Device
 
 _CPU: Final = torch.device("cpu")
 _SETITEM: Final = torch.Tensor.__setitem__

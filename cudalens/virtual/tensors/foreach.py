@@ -9,7 +9,7 @@ import torch
 
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.residency import residence_of
+from cudalens.virtual.tensors.residency import residence_of
 
 _GROUP = "_group_tensors_by_device_and_dtype"
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.virtual import host_memory
+from cudalens.virtual.torch_cuda import host_memory
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
-    from cudalens.virtual.arenas import Arena, Lease
+    from cudalens.virtual.capture.arenas import Arena, Lease
     from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.machine import Device
+    from cudalens.virtual.timing.machine import Device
 
 KEY: Final = "_cudalens_residence"
 PINNED_KEY: Final = "_cudalens_pinned"

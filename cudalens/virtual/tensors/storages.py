@@ -9,7 +9,7 @@ import torch
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.residency import KEY, PINNED_KEY, Residence
+from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
 
 
 def install(patches: Patches, gpus: Gpus) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
-from cudalens.virtual.durations import (
+from cudalens.virtual.timing.durations import (
     BLOCK_THREADS,
     TILE,
     Family,
@@ -24,13 +24,13 @@ from cudalens.virtual.durations import (
     memset_ns,
     room,
 )
-from cudalens.virtual.flops import formula_of, unit_of
-from cudalens.virtual.kernel_names import name_of
-from cudalens.virtual.traffic import Traffic, traffic
-from cudalens.virtual.work import Work
+from cudalens.virtual.timing.flops import formula_of, unit_of
+from cudalens.virtual.timing.kernel_names import name_of
+from cudalens.virtual.timing.traffic import Traffic, traffic
+from cudalens.virtual.timing.work import Work
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs import DeviceSpec
+    from cudalens.virtual.specs.registry import DeviceSpec
 
 __all__ = ["Cost", "copy_ns", "kernel_ns", "kernel_work", "memset_ns", "op_cost"]
 
@@ -45,7 +45,7 @@ class Cost(NamedTuple):
     Attributes:
         flops: Floating-point operations, a multiply-add counted as two.
         num_bytes: Read and written, each once.
-        dtype_key: The peak that the operations have, one of `cudalens.virtual.specs.PEAK_KEYS`.
+        dtype_key: The peak that the operations have, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
     """
 
     flops: int

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
-    from cudalens.virtual.specs import DeviceSpec
-    from cudalens.virtual.work import Direction
+    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.virtual.timing.work import Direction
 
 Family = Literal["dense", "strided", "other", "matrix", "attention"]
 """Pointwise work on dense tensors, or on others; matrix products and convolutions; fused attention; anything else."""
@@ -67,7 +67,7 @@ def kernel_ns(
         spec: The GPU.
         flops: Floating-point operations, a multiply-add counted as two.
         num_bytes: Read and written.
-        dtype_key: Which peak the arithmetic has, one of `cudalens.virtual.specs.PEAK_KEYS`.
+        dtype_key: Which peak the arithmetic has, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
         family: What kind of kernel it is: says what share of the peaks it reaches.
 
     Returns:

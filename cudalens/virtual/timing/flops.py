@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import flop_registry
 
-from cudalens.virtual.traffic import stored_elements
+from cudalens.virtual.timing.traffic import stored_elements
 
 _aten = torch.ops.aten
 
@@ -35,7 +35,7 @@ _DOUBLE: Final = frozenset({torch.float64, torch.complex128})
 
 
 def unit_of(dtype: torch.dtype | None, product: str | None = None) -> str:
-    """The unit that computes, one of `cudalens.virtual.specs.PEAK_KEYS`.
+    """The unit that computes, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
 
     Matrix products and convolutions of half precision, and of float32 where the user allows TF32, run on tensor cores;
     anything else on the float32 or float64 units.

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from cudalens.virtual.machine import Device
-    from cudalens.virtual.streams import CudaEvent, Stream
-    from cudalens.virtual.work import Placed, Work
+    from cudalens.virtual.timing.machine import Device
+    from cudalens.virtual.timing.streams import CudaEvent, Stream
+    from cudalens.virtual.timing.work import Placed, Work
 
 
 class Awaited(NamedTuple):

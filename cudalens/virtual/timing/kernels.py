@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
-from cudalens.virtual import cost, scratch
-from cudalens.virtual.copies import COPY_CALL, copy_work
+from cudalens.virtual.dispatch import scratch
+from cudalens.virtual.dispatch.plans import Plan
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import Device
-from cudalens.virtual.plans import Plan
-from cudalens.virtual.work import Work
+from cudalens.virtual.tensors.copies import COPY_CALL, copy_work
+from cudalens.virtual.timing import cost
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.work import Work
 
 _SCALAR_BYTES = 8
 

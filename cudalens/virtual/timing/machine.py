@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from cudalens.virtual.engines import Engine
-from cudalens.virtual.interfaces import Awaited
-from cudalens.virtual.streams import Stream
+from cudalens.virtual.timing.engines import Engine
+from cudalens.virtual.timing.interfaces import Awaited
+from cudalens.virtual.timing.streams import Stream
 
 if TYPE_CHECKING:
-    from cudalens.virtual.interfaces import Capture, OpLog, Recorder, Signals
-    from cudalens.virtual.specs import DeviceSpec
-    from cudalens.virtual.work import Work
+    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.virtual.timing.interfaces import Capture, OpLog, Recorder, Signals
+    from cudalens.virtual.timing.work import Work
 
 STREAMS_PER_POOL: Final = 32
 """kStreamsPerPool of c10/cuda/CUDAStream.cpp: ``torch.cuda.Stream()`` hands them out in turn."""

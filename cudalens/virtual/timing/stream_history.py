@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from cudalens.virtual.streams import Stream
+    from cudalens.virtual.timing.streams import Stream
 
 Streams: TypeAlias = "dict[int, Stream]"
 """A thread's current stream by device index; a device that is not named is on its default stream."""

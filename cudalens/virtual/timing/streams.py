@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cudalens.virtual.interfaces import Awaited
-from cudalens.virtual.work import Placed, Work
+from cudalens.virtual.timing.interfaces import Awaited
+from cudalens.virtual.timing.work import Placed, Work
 
 if TYPE_CHECKING:
-    from cudalens.virtual.interfaces import Capture
-    from cudalens.virtual.machine import Device, Machine
+    from cudalens.virtual.timing.interfaces import Capture
+    from cudalens.virtual.timing.machine import Device, Machine
 
 
 class CudaEvent:

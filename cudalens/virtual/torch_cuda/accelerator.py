@@ -8,9 +8,10 @@ from typing import Any
 import torch
 import torch.cuda
 
-from cudalens.virtual import generic_handles, graph_handles, handles, memory_api
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, run_source
+from cudalens.virtual.torch_cuda import generic_handles, graph_handles, handles
+from cudalens.virtual.torch_cuda import memory as memory_api
 
 
 def install(patches: Patches, gpus: Gpus) -> None:

@@ -18,8 +18,8 @@ import torch
 
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.residency import residence_of
-from cudalens.virtual.streams import CudaEvent, Stream
+from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.timing.streams import CudaEvent, Stream
 
 _STARTS: Final = (
     "_allgather_base",

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.cuda_errors import ALREADY_REGISTERED, INVALID_HANDLE, NOT_REGISTERED, text_of
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.torch_cuda.errors import ALREADY_REGISTERED, INVALID_HANDLE, NOT_REGISTERED, text_of
 
 _HANDLES: Final = 0x5580_0000_0000
 _HANDLE_SPAN: Final = 0x100

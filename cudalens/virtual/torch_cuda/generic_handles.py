@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual import handles
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.handles import CUDA_TYPE, EVENT_KEY, STREAM_KEY
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.streams import CudaEvent, Stream
+from cudalens.virtual.timing.streams import CudaEvent, Stream
+from cudalens.virtual.torch_cuda import handles
+from cudalens.virtual.torch_cuda.handles import CUDA_TYPE, EVENT_KEY, STREAM_KEY
 
 _CStream: Final = torch._C.Stream
 _CEvent: Final = torch._C.Event

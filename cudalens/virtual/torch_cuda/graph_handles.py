@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.graph_state import GraphState, new_pool_id
+from cudalens.virtual.capture.graph_state import GraphState, new_pool_id
 from cudalens.virtual.patching import Patches, fill, fill_function, is_dummy, run_source
 
 if TYPE_CHECKING:

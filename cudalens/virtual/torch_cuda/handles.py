@@ -16,11 +16,11 @@ from typing import Any, Final
 import torch
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.cuda_errors import INVALID_HANDLE, cuda_error
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import NUM_PRIORITIES, Device
 from cudalens.virtual.patching import Patches, fill, is_dummy, run_source
-from cudalens.virtual.streams import CudaEvent, Stream
+from cudalens.virtual.timing.machine import NUM_PRIORITIES, Device
+from cudalens.virtual.timing.streams import CudaEvent, Stream
+from cudalens.virtual.torch_cuda.errors import INVALID_HANDLE, cuda_error
 
 STREAM_KEY: Final = "_cudalens_stream"
 EVENT_KEY: Final = "_cudalens_event"

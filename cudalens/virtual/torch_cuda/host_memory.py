@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, Final
 
-from cudalens.virtual.machine import Machine
+from cudalens.virtual.timing.machine import Machine
 
 _NS_PER_US: Final = 1000
 

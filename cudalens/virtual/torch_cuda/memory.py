@@ -10,13 +10,13 @@ import torch
 import torch.cuda
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual import host_memory
 from cudalens.virtual.allocator import DEFAULT_POOL, Block, CachingAllocator, combine, parse_conf
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.host_memory import HostMemory
-from cudalens.virtual.machine import Device
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.stacks import python_stack
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.torch_cuda import host_memory
+from cudalens.virtual.torch_cuda.host_memory import HostMemory
+from cudalens.virtual.torch_cuda.stacks import python_stack
 
 _UNBOUNDED: Final = sys.maxsize
 _HOST_ALLOCATOR: Final = 0x5880_0000_0000

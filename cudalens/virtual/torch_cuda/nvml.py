@@ -16,9 +16,9 @@ import torch.cuda
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import Device
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.visible import device_uuid
+from cudalens.virtual.specs.visible import device_uuid
+from cudalens.virtual.timing.machine import Device
 
 WINDOW_NS: Final = 1_000_000_000
 """Virtual time that utilization is the average of. NVML's own sample period is between 1/6 s and 1 s."""

@@ -9,9 +9,9 @@ from typing import Any
 import torch.cuda.nvtx
 
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.interfaces import Recorder
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.streams import Stream
+from cudalens.virtual.timing.interfaces import Recorder
+from cudalens.virtual.timing.streams import Stream
 
 
 class _PerThread(threading.local):

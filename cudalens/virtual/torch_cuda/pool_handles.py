@@ -12,11 +12,11 @@ import torch
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import PoolId
+from cudalens.virtual.capture.graph_state import new_pool_id
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.graph_state import new_pool_id
-from cudalens.virtual.handles import stream_of
-from cudalens.virtual.machine import Device
 from cudalens.virtual.patching import Patches, fill, fill_function, is_dummy, run_source
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.torch_cuda.handles import stream_of
 
 POOL_KEY: Final = "_cudalens_pool"
 

@@ -7,9 +7,9 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
-from cudalens.virtual.generators import CudaGenerator, known
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.machine import Device
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.torch_cuda.generators import CudaGenerator, known
 
 _drawers: Final[dict[Any, Any]] = {}
 """Factories, and what draws in their place with a generator that is given; None for one that is not random."""

@@ -18,14 +18,27 @@ import torch
 import torch.cuda
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual import accelerator, cudart, generic_handles, handles, memory_api, nvml, nvtx, spreading
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.handles import CUDA_TYPE
-from cudalens.virtual.machine import Device
 from cudalens.virtual.patching import Patches, refusal
-from cudalens.virtual.properties import DeviceProperties, properties_of
-from cudalens.virtual.visible import device_uuid
-from cudalens.virtual.work import Work
+from cudalens.virtual.specs.properties import DeviceProperties, properties_of
+from cudalens.virtual.specs.visible import device_uuid
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.work import Work
+from cudalens.virtual.torch_cuda import (
+    accelerator,
+    cudart,
+    generic_handles,
+    handles,
+    nvml,
+    nvtx,
+)
+from cudalens.virtual.torch_cuda import (
+    comm as spreading,
+)
+from cudalens.virtual.torch_cuda import (
+    memory as memory_api,
+)
+from cudalens.virtual.torch_cuda.handles import CUDA_TYPE
 
 _HANDLES: Final = 0x5700_0000_0000
 _HANDLE_SPAN: Final = 0x1000

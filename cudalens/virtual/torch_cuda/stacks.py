@@ -13,7 +13,7 @@ import torch
 if TYPE_CHECKING:
     from types import FrameType
 
-_OURS: Final = f"{Path(__file__).parent}{os.sep}"
+_OURS: Final = f"{Path(__file__).parents[1]}{os.sep}"
 _TORCHS: Final = f"{Path(torch.__file__).parent}{os.sep}"
 
 

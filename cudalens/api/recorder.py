@@ -19,7 +19,7 @@ from cudalens.frames.syncs.build import CLOCK_SKEW_NS, Surroundings, build_syncs
 from cudalens.graphs.collector import GraphCollector
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, metadata, ranges
 from cudalens.sanitizer.collector import RaceCollector
-from cudalens.virtual.collector import VirtualCollector
+from cudalens.virtual.profile.collector import VirtualCollector
 
 if TYPE_CHECKING:
     import pandas as pd

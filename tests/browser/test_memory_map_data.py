@@ -3,7 +3,7 @@
 import pytest
 
 from cudalens.analysis import blocks_at, bytes_by_stack, fragmentation, segment_lifetimes
-from cudalens.views.memory_map_payload import pack
+from cudalens.views.memory.map_payload import pack
 
 from .sample_snapshots import random_snapshot, trace_of
 

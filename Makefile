@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-browser test-gpu check fix bench lock docs build clean
+.PHONY: help setup demo lab test test-browser test-gpu check check-js fix js bench lock docs build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -48,12 +48,18 @@ test-gpu: ## run the tests that need a GPU, with whatever Python and torch PYTHO
 	@if [ -x $(BIN)/python ] && [ "$(origin PYTHON)" = file ]; then $(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS); \
 	 else PYTHONPATH=. $(PYTHON) -m pytest -m gpu tests/gpu $(PYTEST_ARGS); fi
 
-check: setup ## ruff, mypy, import-linter and the generated docs; edits nothing
+check: setup check-js ## ruff, mypy, import-linter, the generated docs, the JavaScript; edits nothing
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/frame_docs.py --check
+
+check-js: ## the bundles of the JavaScript; skips with a reason without Node
+	@sh tools/js/run.sh check
+
+js: ## build cudalens/views/static from the modules in cudalens/views/js (needs Node)
+	@sh tools/js/run.sh build
 
 fix: setup ## let ruff repair what it can, and write the generated docs anew
 	@$(BIN)/ruff check --fix .
@@ -72,4 +78,4 @@ build: setup ## build the wheel and the sdist into dist/
 	@$(BIN)/python -m build
 
 clean: ## remove .venv and everything that was made
-	rm -rf $(VENV) dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) tools/js/node_modules dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

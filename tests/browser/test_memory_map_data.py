@@ -7,9 +7,9 @@ from cudalens.analysis import blocks_at, bytes_by_stack, fragmentation, segment_
 from cudalens.views.memory_map_payload import pack
 
 DECODE = """
-import { decodeMemory, mmCurves } from "/static/memory_map_data.js";
-import { mmMoment } from "/static/memory_map_moment.js";
-import { mmStackSums, mmStackTree } from "/static/memory_map_stacks.js";
+import { decodeMemory, mmCurves } from "/js/memory/data.js";
+import { mmMoment } from "/js/memory/moment.js";
+import { mmStackSums, mmStackTree } from "/js/memory/stacks.js";
 window.read = async (path) => {
   window.data = await decodeMemory(new Uint8Array(await (await fetch(path)).arrayBuffer()));
   const { hidden, devices } = data.header;

@@ -1,8 +1,8 @@
 // Live gauges: a card per GPU, a bar and a line of the last moments per gauge. Readings come as state of the widget, which
 // the ipykernel sends from a thread, also while a cell runs. A sign of life goes back, so that nobody reads for nobody.
 
-import { metricText } from "./metrics.js";
-import { uiElement, uiSize } from "./ui.js";
+import { metricText } from "./devices/metrics.js";
+import { uiElement, uiSize } from "./shared/dom.js";
 
 const GAUGES_SVG = "http://www.w3.org/2000/svg";
 const GAUGES_KEPT = 240;
@@ -68,7 +68,7 @@ function paintCard(card, number) {
   card.slowed.textContent = last[card.rows.length] ? `clocks held down by ${last[card.rows.length]}` : "";
 }
 
-export function sparkPath(values, full) {
+function sparkPath(values, full) {
   const { width, height } = GAUGES_SPARK;
   const step = width / Math.max(values.length - 1, 1);
   const points = values.flatMap((value, k) => (value === null ? [] :

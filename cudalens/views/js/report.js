@@ -1,6 +1,6 @@
 // The offline report: the same app as the live widget, fed by data blocks of this very file.
 
-import { createApp } from "./app.js";
+import { createApp } from "./app/app.js";
 
 function reportBlock(id) {
   return document.getElementById(id).textContent;

@@ -1,7 +1,7 @@
 // The live widget: the app, fed by the ipykernel over the widget's comm.
 
-import { createApp } from "./app.js";
-import { uiElement } from "./ui.js";
+import { createApp } from "./app/app.js";
+import { uiElement } from "./shared/dom.js";
 
 const PATIENCE_MS = 2000;
 

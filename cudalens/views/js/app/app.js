@@ -10,19 +10,19 @@
 //   onSelect({range, event, names})                      event as a row of trace.events, names as text
 
 import { renderDetails } from "./details.js";
-import { createGraphs } from "./graphs.js";
-import { buildMarkup } from "./markup.js";
-import { createMemory } from "./memory.js";
-import { createMemoryMap } from "./memory_map.js";
-import { createMetrics } from "./metrics.js";
-import { inflate, loadLibrary } from "./modules.js";
-import { decodePayload } from "./payload.js";
-import { createRaces } from "./races.js";
+import { createGraphs } from "../graphs/graphs.js";
+import { buildMarkup } from "../shared/markup.js";
+import { createMemory } from "../memory/plot.js";
+import { createMemoryMap } from "../memory/map.js";
+import { createMetrics } from "../devices/metrics.js";
+import { inflate, loadLibrary } from "../shared/libraries.js";
+import { decodePayload } from "../payload/payload.js";
+import { createRaces } from "../races/races.js";
 import { createSelectionStore, selectedMask } from "./selection.js";
-import { createTable } from "./table.js";
-import { createTimeline } from "./timeline.js";
-import { fitWindow, timelineExtent } from "./timeline_view.js";
-import { uiCount, uiDuration, uiElement, uiPageTheme, uiPlural, uiWatchTheme } from "./ui.js";
+import { createTable } from "../table/table.js";
+import { createTimeline } from "../timeline/timeline.js";
+import { fitWindow, timelineExtent } from "../timeline/view.js";
+import { uiCount, uiDuration, uiElement, uiPageTheme, uiPlural, uiWatchTheme } from "../shared/dom.js";
 
 const FOLLOW_MS = 120;
 

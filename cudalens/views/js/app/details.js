@@ -1,6 +1,6 @@
 // What is known about one event, as a list of terms; and what is said while nothing is selected.
 
-import { uiCount, uiDuration, uiElement, uiSize } from "./ui.js";
+import { uiCount, uiDuration, uiElement, uiSize } from "../shared/dom.js";
 
 // Facts of event `i` as [term, text] pairs, most telling first.
 export function eventFacts(data, i) {

@@ -1,8 +1,8 @@
 // The gauges beneath the timeline: a row each for utilization, memory, power, temperature and clocks, a line per GPU, on
 // the timeline's axis of time. Plain SVG: it follows the timeline without a library.
 
-import { plotGutter } from "./memory.js";
-import { uiDuration, uiElement, uiPercent, uiSize } from "./ui.js";
+import { plotGutter } from "../memory/plot.js";
+import { uiDuration, uiElement, uiPercent, uiSize } from "../shared/dom.js";
 
 const METRICS_SVG = "http://www.w3.org/2000/svg";
 const METRICS_ROW = 44;

@@ -1,8 +1,8 @@
 // The graph tree: rows as cudalens/views/graphs.py wrote them, with arrow keys, opening all at once, and paths that show
 // themselves in the tree.
 
-import { buildMarkup } from "./markup.js";
-import { uiElement } from "./ui.js";
+import { buildMarkup } from "../shared/markup.js";
+import { uiElement } from "../shared/dom.js";
 
 /**
  * Builds the graphs in `host`.

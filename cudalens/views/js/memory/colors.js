@@ -1,7 +1,7 @@
 // Colours of blocks: by category, stream, age or call stack, with the legend that goes with them.
 
-import { mmGrouped } from "./memory_map_moment.js";
-import { uiDuration } from "./ui.js";
+import { mmGrouped } from "./moment.js";
+import { uiDuration } from "../shared/dom.js";
 
 // Okabe and Ito's hues and their lighter kin; an unknown is grey.
 const MM_HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a400", "#7a5cc4", "#8c6d46", "#3fb8a0", "#c2476b"];

@@ -1,6 +1,6 @@
 // The buttons around the memory map.
 
-import { uiElement } from "./ui.js";
+import { uiElement } from "../shared/dom.js";
 
 // Buttons of which one is pressed; `mark(key)` presses without telling.
 export function mmChoice(label, entries, current, onChange) {

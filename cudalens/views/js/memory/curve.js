@@ -1,8 +1,8 @@
 // What a device had allocated, active and reserved over the whole history, at the level of detail of the screen: each
 // column of pixels shows the least and the most of all actions in it. A click chooses a moment, dragging a stretch of time.
 
-import { mmPaintCursor, mmPaintCurves, mmPlace, mmRowAt, mmWhole, mmX, MM_CURVE_HEIGHT, MM_SERIES } from "./memory_map_curve_draw.js";
-import { uiDuration, uiElement, uiSize } from "./ui.js";
+import { mmPaintCursor, mmPaintCurves, mmPlace, mmRowAt, mmWhole, mmX, MM_CURVE_HEIGHT, MM_SERIES } from "./curve_draw.js";
+import { uiDuration, uiElement, uiSize } from "../shared/dom.js";
 
 /**
  * Builds the curve in `host`.

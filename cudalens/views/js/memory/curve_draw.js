@@ -1,6 +1,6 @@
 // Paints the curve of memory over time: axis, lines, marks and the cursor; and where its rows stand.
 
-import { uiDuration, uiSize } from "./ui.js";
+import { uiDuration, uiSize } from "../shared/dom.js";
 
 export const MM_CURVE_HEIGHT = 170;
 const MM_AXIS = 20;

@@ -2,7 +2,7 @@
 // which they were there, stretches of reserved memory ("pieces"), call stacks, the clock. A moment is a row: what is
 // there after it. Row -1 is before the first.
 
-import { openPayload, readInts, readTexts } from "./payload.js";
+import { openPayload, readInts, readTexts } from "../payload/payload.js";
 
 export const MM_NEVER = 0x7fffffff;
 

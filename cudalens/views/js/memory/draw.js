@@ -1,10 +1,10 @@
 // Paints the lines of the pool map that are on screen, pixel by pixel: what is narrower than a pixel shares it with its
 // neighbours, and the largest of them gives its colour. The cost follows the screen and the blocks on it.
 
-import { mmFirstAfter, mmLineAt, MM_BAR, MM_HEAD, MM_LINE } from "./memory_map_layout.js";
-import { mmPacked, MM_GROUND } from "./memory_map_colors.js";
-import { mmNames } from "./memory_map_moment.js";
-import { uiPlural, uiSize } from "./ui.js";
+import { mmFirstAfter, mmLineAt, MM_BAR, MM_HEAD, MM_LINE } from "./layout.js";
+import { mmPacked, MM_GROUND } from "./colors.js";
+import { mmNames } from "./moment.js";
+import { uiPlural, uiSize } from "../shared/dom.js";
 
 const MM_HATCH = 6;
 const [MM_SOLID, MM_GAP, MM_PENDING] = [0, 1, 2];

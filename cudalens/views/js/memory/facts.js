@@ -1,9 +1,9 @@
 // What is said of a moment and of a block: the bar of fragmentation, the table of what holds the memory, the details.
 
-import { mmFrameText } from "./memory_map_data.js";
-import { mmMomentText } from "./memory_map_curve.js";
-import { mmGrouped, mmGroupings, mmNames, mmPoolText, mmStackLabel, mmTold } from "./memory_map_moment.js";
-import { uiCount, uiDuration, uiElement, uiPercent, uiPlural, uiSize } from "./ui.js";
+import { mmFrameText } from "./data.js";
+import { mmMomentText } from "./curve.js";
+import { mmGrouped, mmGroupings, mmNames, mmPoolText, mmStackLabel, mmTold } from "./moment.js";
+import { uiCount, uiDuration, uiElement, uiPercent, uiPlural, uiSize } from "../shared/dom.js";
 
 const MM_ROWS = 25;
 const MM_PARTS = [

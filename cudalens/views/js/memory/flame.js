@@ -1,10 +1,10 @@
 // Bytes by call stack as an icicle: the outermost caller on top, each stack frame as wide as what was allocated beneath it.
 // A click makes a stack frame the width of the view; the search marks what fits.
 
-import { mmFrameText } from "./memory_map_data.js";
-import { mmChildren, mmStackSums, mmStackTree } from "./memory_map_stacks.js";
-import { themeHash } from "./theme.js";
-import { uiElement, uiPercent, uiPlural, uiSize } from "./ui.js";
+import { mmFrameText } from "./data.js";
+import { mmChildren, mmStackSums, mmStackTree } from "./stacks.js";
+import { themeHash } from "../shared/theme.js";
+import { uiElement, uiPercent, uiPlural, uiSize } from "../shared/dom.js";
 
 const MM_FLAME_ROW = 19;
 const MM_FLAME_MAX = 420;

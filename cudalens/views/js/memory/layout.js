@@ -1,7 +1,7 @@
 // Where the strips of memory stand: like words in a text. A strip that is longer than a line takes several, a shorter one
 // is never broken; each group (pool, stream, small or large) begins with a heading. Area is bytes, everywhere alike.
 
-import { mmPoolText } from "./memory_map_moment.js";
+import { mmPoolText } from "./moment.js";
 
 export const MM_LINE = 16;
 export const MM_BAR = 14;

@@ -1,16 +1,16 @@
 // A device's memory: the curve of what it held, the map of its pools at one moment, who holds it, fragmentation and call
 // stacks. All of them show the same moment, which the curve sets: the end at first.
 
-import { MM_COLORS } from "./memory_map_colors.js";
-import { mmButton, mmChoice, mmSeriesLegend } from "./memory_map_controls.js";
-import { mmCreateCurve, mmMomentText } from "./memory_map_curve.js";
-import { decodeMemory, mmCurves, mmPeakRow } from "./memory_map_data.js";
-import { mmDescribe, mmRenderDetails, mmRenderFragmentation, mmRenderHolders } from "./memory_map_facts.js";
-import { mmRowAtTime } from "./memory_map_curve_draw.js";
-import { mmCreateFlame } from "./memory_map_flame.js";
-import { mmGroupings, mmKeyOf, mmMoment } from "./memory_map_moment.js";
-import { mmCreatePool } from "./memory_map_pool.js";
-import { uiElement, uiPlural, uiSize } from "./ui.js";
+import { MM_COLORS } from "./colors.js";
+import { mmButton, mmChoice, mmSeriesLegend } from "./controls.js";
+import { mmCreateCurve, mmMomentText } from "./curve.js";
+import { decodeMemory, mmCurves, mmPeakRow } from "./data.js";
+import { mmDescribe, mmRenderDetails, mmRenderFragmentation, mmRenderHolders } from "./facts.js";
+import { mmRowAtTime } from "./curve_draw.js";
+import { mmCreateFlame } from "./flame.js";
+import { mmGroupings, mmKeyOf, mmMoment } from "./moment.js";
+import { mmCreatePool } from "./pool.js";
+import { uiElement, uiPlural, uiSize } from "../shared/dom.js";
 
 const MM_REST_MS = 80;
 

@@ -1,6 +1,6 @@
 // What a device held at one moment: blocks and segments by address, gaps, and sums of them.
 
-import { mmFrameText } from "./memory_map_data.js";
+import { mmFrameText } from "./data.js";
 
 // The strips of memory that the allocator had at `row`, by address; neighbours of one expandable segment are one strip.
 function mmStripsAt(pieces, device, row) {

@@ -1,7 +1,7 @@
 // The memory curve: allocated bytes over time, a trace per device, drawn by Plotly. The peak is marked; dragging
 // along the time axis selects that range everywhere.
 
-import { uiDuration, uiElement, uiSize } from "./ui.js";
+import { uiDuration, uiElement, uiSize } from "../shared/dom.js";
 
 const MAX_POINTS = 4000;
 const MEMORY_PALETTE = {

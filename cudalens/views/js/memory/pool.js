@@ -1,11 +1,11 @@
 // The pool map: a scrolling canvas of the strips of memory at one moment. Ctrl and the wheel, + and − zoom; a click or the
 // arrow keys choose a block.
 
-import { mmColoring } from "./memory_map_colors.js";
-import { mmDraw } from "./memory_map_draw.js";
-import { mmBoxes, mmFit, mmGroups, mmHit, mmLayout, MM_LINE } from "./memory_map_layout.js";
-import { mmKey } from "./memory_map_pool_keys.js";
-import { uiElement } from "./ui.js";
+import { mmColoring } from "./colors.js";
+import { mmDraw } from "./draw.js";
+import { mmBoxes, mmFit, mmGroups, mmHit, mmLayout, MM_LINE } from "./layout.js";
+import { mmKey } from "./pool_keys.js";
+import { uiElement } from "../shared/dom.js";
 
 const MM_HEIGHT = 420;
 const MM_MIN_HEIGHT = 60;

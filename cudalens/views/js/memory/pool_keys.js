@@ -1,6 +1,6 @@
 // The keys of the pool map.
 
-import { mmAtAddress, mmBoxes, mmHit, mmLineAt } from "./memory_map_layout.js";
+import { mmAtAddress, mmBoxes, mmHit, mmLineAt } from "./layout.js";
 
 // From block to block, gaps among them; up and down by lines.
 export function mmKey(pool, event, { choose, zoom }) {

@@ -1,8 +1,8 @@
 // The race diff: a list of the races, a filter by kind, and the card of the one that is chosen. The cards come as trees
 // from cudalens/views/races.py; one is built when it is first looked at, so hundreds of races cost hundreds of lines.
 
-import { buildMarkup } from "./markup.js";
-import { uiCount, uiElement, uiPlural } from "./ui.js";
+import { buildMarkup } from "../shared/markup.js";
+import { uiCount, uiElement, uiPlural } from "../shared/dom.js";
 
 const RACE_COPIED_MS = 1500;
 // Fewer races are seen at a glance.

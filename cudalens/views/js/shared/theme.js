@@ -1,32 +1,9 @@
-// The palette of theme.json for the page, and how an event finds its colour in it. A test holds the two files together
-// and compares these functions with those of cudalens/views/theme.py.
+// The palette of theme.json, and which of its colours an event has. cudalens/views/theme.py does the same in Python; a
+// test compares the two.
 
-export const TIMELINE_THEME = {
-  "comm_prefixes": ["nccl", "ncclDev", "rccl"],
-  "groups": [
-    {"key": "kernel", "label": "Kernel", "color": "#009e73", "cats": ["kernel"]},
-    {"key": "comm", "label": "Communication", "color": "#d55e00", "cats": []},
-    {"key": "memory", "label": "Copy, set", "color": "#f0e442", "cats": ["gpu_memcpy", "gpu_memset"]},
-    {"key": "runtime", "label": "CUDA call", "color": "#e69f00", "cats": ["cuda_runtime", "cuda_driver", "privateuse1_runtime", "privateuse1_driver", "mtia_runtime", "xpu_runtime"]},
-    {"key": "op", "label": "CPU op", "color": "#56b4e9", "cats": ["cpu_op"]},
-    {"key": "range", "label": "Range", "color": "#cc79a7", "cats": ["user_annotation", "gpu_user_annotation"]},
-    {"key": "python", "label": "Python", "color": "#c0cad6", "cats": ["python_function"]},
-    {"key": "sync", "label": "Sync, overhead", "color": "#0072b2", "cats": ["cuda_sync", "overhead"]},
-    {"key": "other", "label": "Other", "color": "#6b6f76", "cats": []}
-  ],
-  "light": {
-    "bg": "#ffffff", "gutter": "#f6f8fa", "text": "#1b1f24", "muted": "#59636e", "line": "#d0d7de", "lineSoft": "#eaeef2",
-    "laneOdd": "#ffffff", "band": "#0072b2", "bandAlpha": 0.06, "accent": "#0b62c4", "rangeAlpha": 0.14, "arrow": "#6e3c00",
-    "dim": "#d9dee4", "tip": "#1b1f24", "tipText": "#ffffff", "field": "#ffffff", "ink": "#000000",
-    "shades": [["#ffffff", 0.0], ["#ffffff", 0.14], ["#ffffff", 0.22], ["#000000", 0.08], ["#ffffff", 0.32]]
-  },
-  "dark": {
-    "bg": "#111418", "gutter": "#15191e", "text": "#e6e9ed", "muted": "#9aa5b1", "line": "#343b44", "lineSoft": "#242a31",
-    "laneOdd": "#111418", "band": "#56b4e9", "bandAlpha": 0.07, "accent": "#6cb6ff", "rangeAlpha": 0.18, "arrow": "#ffd08a",
-    "dim": "#2b323a", "tip": "#e6e9ed", "tipText": "#111418", "field": "#1b2026", "ink": "#000000",
-    "shades": [["#000000", 0.06], ["#000000", 0.16], ["#000000", 0.24], ["#ffffff", 0.1], ["#ffffff", 0.2]]
-  }
-};
+import TIMELINE_THEME from "../../css/theme.json" with { type: "json" };
+
+export { TIMELINE_THEME };
 
 // Index into TIMELINE_THEME.groups by category and name: kernels of a communication library have their own hue.
 export function themeGroup(category, name) {

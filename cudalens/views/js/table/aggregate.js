@@ -2,7 +2,7 @@
 // steps under one name; instants left out; an event that averaging folds into its caller is not counted, but its self
 // time goes to the row that it ends up in.
 
-import { PAYLOAD_FLAGS } from "./payload.js";
+import { PAYLOAD_FLAGS } from "../payload/payload.js";
 
 export const STEP_NAME = "ProfilerStep*";
 const UNCOUNTED_CATS = new Set(["Trace", "overhead", "gpu_user_annotation", "cuda_sync"]);

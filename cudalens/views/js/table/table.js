@@ -2,7 +2,7 @@
 // the other. Rows are costs by name over the current selection; clicking one selects that name everywhere.
 
 import { aggregate, costBasis } from "./aggregate.js";
-import { uiCount, uiDuration, uiElement, uiEscape, uiPercent } from "./ui.js";
+import { uiCount, uiDuration, uiElement, uiEscape, uiPercent } from "../shared/dom.js";
 
 const TABLE_STYLE = `
 :host { display: block; container-type: inline-size; --dt-html-background: transparent; --dt-row-selected: var(--cl-selected-rgb); font: inherit; color: inherit; }

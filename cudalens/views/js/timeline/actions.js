@@ -1,13 +1,13 @@
 // What the gestures do; every one of them is reachable from the keyboard or a button.
 
 import { eventAt } from "./lod.js";
-import { showTip } from "./timeline_dom.js";
-import { frameOf } from "./timeline_frame.js";
-import { heldMotion } from "./timeline_input.js";
-import { announce, askFrame, choose, focusEvent, glideTo, moveTo, relayout, reveal } from "./timeline_moves.js";
-import { acrossLaunch, firstEvent, neighbour, searchNames, stepMatch } from "./timeline_nav.js";
-import { TL_HEAD, TL_ROW, exactTime, laneAtY, rowAtY, spokenEvent } from "./timeline_view.js";
-import { uiCount, uiDuration } from "./ui.js";
+import { showTip } from "./dom.js";
+import { frameOf } from "./frame.js";
+import { heldMotion } from "./input.js";
+import { announce, askFrame, choose, focusEvent, glideTo, moveTo, relayout, reveal } from "./moves.js";
+import { acrossLaunch, firstEvent, neighbour, searchNames, stepMatch } from "./nav.js";
+import { TL_HEAD, TL_ROW, exactTime, laneAtY, rowAtY, spokenEvent } from "./view.js";
+import { uiCount, uiDuration } from "../shared/dom.js";
 
 const TL_SLACK_PX = 3;
 

@@ -2,8 +2,8 @@
 // while those are few.
 
 import { placeAt } from "./lod.js";
-import { eventBox } from "./timeline_frame.js";
-import { TL_ROW } from "./timeline_view.js";
+import { eventBox } from "./frame.js";
+import { TL_ROW } from "./view.js";
 
 const TL_MOST_ARROWS = 80;
 

@@ -1,7 +1,7 @@
 // The elements around the canvas: search, buttons, legend, tooltip, the text that screen readers get. Styles are set
 // through the style sheet object, so that a page that forbids inline markup still shows them.
 
-import { uiElement } from "./ui.js";
+import { uiElement } from "../shared/dom.js";
 
 const TL_STYLE = `
 .cltl { --tl-bg: #fff; --tl-text: #1b1f24; position: relative; color: var(--tl-text); background: var(--tl-bg);

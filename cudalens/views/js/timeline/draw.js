@@ -2,14 +2,14 @@
 // only what is wide enough to read gets text. So a frame costs O(pixels and rows in view), never O(events).
 
 import { paintRow } from "./lod.js";
-import { THEME_SHADES, TIMELINE_THEME, themeTones } from "./theme.js";
-import { paintArrows } from "./timeline_arrows.js";
-import { eventBox, frameOf } from "./timeline_frame.js";
-import { paintOverview } from "./timeline_overview.js";
-import { RACE_RED, paintRaceFlags } from "./timeline_races.js";
-import { SYNC_ORANGE, paintSyncTicks } from "./timeline_syncs.js";
-import { TL_HEAD, TL_OVERVIEW, TL_ROW, TL_RULER, blockLabel, rulerTicks, shortLabel } from "./timeline_view.js";
-import { uiDuration } from "./ui.js";
+import { THEME_SHADES, TIMELINE_THEME, themeTones } from "../shared/theme.js";
+import { paintArrows } from "./arrows.js";
+import { eventBox, frameOf } from "./frame.js";
+import { paintOverview } from "./overview.js";
+import { RACE_RED, paintRaceFlags } from "./races.js";
+import { SYNC_ORANGE, paintSyncTicks } from "./syncs.js";
+import { TL_HEAD, TL_OVERVIEW, TL_ROW, TL_RULER, blockLabel, rulerTicks, shortLabel } from "./view.js";
+import { uiDuration } from "../shared/dom.js";
 
 const TL_FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const TL_TEXT_FROM = 28;

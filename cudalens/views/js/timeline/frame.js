@@ -1,6 +1,6 @@
 // One frame's window in device pixels, and where an event stands in it.
 
-import { TL_HEAD, laneAtY, rowTop } from "./timeline_view.js";
+import { TL_HEAD, laneAtY, rowTop } from "./view.js";
 
 // The window of this frame, with its left edge on a whole device pixel so that panning does not make blocks shimmer.
 export function frameOf(tl) {

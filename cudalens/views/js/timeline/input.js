@@ -1,8 +1,8 @@
 // Mouse, touch and keys. A notebook page must keep scrolling: the plain wheel zooms only between a click into the timeline
 // and the moment the pointer leaves it; Ctrl or Meta with the wheel zooms at any time.
 
-import { overviewTime } from "./timeline_overview.js";
-import { TL_HEAD, TL_OVERVIEW } from "./timeline_view.js";
+import { overviewTime } from "./overview.js";
+import { TL_HEAD, TL_OVERVIEW } from "./view.js";
 
 const TL_CLICK_PX = 4;
 

@@ -2,7 +2,7 @@
 // many events stand behind them. Sums of durations before each event give the exact share of a pixel that is busy; the
 // longest event in it, found through a pyramid of maxima, gives its colour.
 
-import { THEME_SHADES, themeGroup, themeHash } from "./theme.js";
+import { THEME_SHADES, themeGroup, themeHash } from "../shared/theme.js";
 
 const LOD_FANOUT = 16;
 const LOD_MAX_ROWS = 512;

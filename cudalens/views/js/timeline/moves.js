@@ -1,8 +1,8 @@
 // How the timeline changes: its size, its window, what is chosen, and the frame that shows it.
 
 import { gatherRows } from "./lod.js";
-import { paintFrame } from "./timeline_draw.js";
-import { TL_HEAD, TL_ROW, clampWindow, layoutLanes, rowTop, spokenEvent } from "./timeline_view.js";
+import { paintFrame } from "./draw.js";
+import { TL_HEAD, TL_ROW, clampWindow, layoutLanes, rowTop, spokenEvent } from "./view.js";
 
 const TL_FRAMES_KEPT = 2000;
 

@@ -1,7 +1,7 @@
 // Going from event to event without a mouse, and from match to match of a search.
 
 import { eventAt, placeAt } from "./lod.js";
-import { launchesOf } from "./timeline_arrows.js";
+import { launchesOf } from "./arrows.js";
 
 // Place of event i in the rows; its row is known, so only that row is searched.
 function placeOf(tl, i) {

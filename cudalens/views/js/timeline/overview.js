@@ -1,7 +1,7 @@
 // The whole trace in one strip above the ruler: how busy devices and threads were, and which part of it is in view.
 
 import { addBusy } from "./lod.js";
-import { TL_OVERVIEW } from "./timeline_view.js";
+import { TL_OVERVIEW } from "./view.js";
 
 const TL_OVERVIEW_ROWS = 400;
 

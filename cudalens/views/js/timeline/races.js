@@ -1,6 +1,6 @@
 // Races in the timeline: a red edge around the kernel of the later access, and a flag in the ruler above it.
 
-import { TL_HEAD } from "./timeline_view.js";
+import { TL_HEAD } from "./view.js";
 
 export const RACE_RED = "#e5484d";
 

@@ -1,6 +1,6 @@
 // Waits for the GPU in the timeline: an orange edge around the runtime call, and a tick in the ruler above it.
 
-import { TL_HEAD } from "./timeline_view.js";
+import { TL_HEAD } from "./view.js";
 
 export const SYNC_ORANGE = "#d55e00";
 const SYNC_TICK = 8;

@@ -1,17 +1,17 @@
 // The stream timeline: lanes of device streams and threads on one canvas, for a mouse and without one.
 
 import { assignRows, assignTones, gatherRows } from "./lod.js";
-import { TIMELINE_THEME } from "./theme.js";
-import { createActions, runSearch } from "./timeline_actions.js";
-import { launchIndex } from "./timeline_arrows.js";
-import { buildTimelineDom, fillLegend, styleTimelineDom } from "./timeline_dom.js";
-import { createPainter, legendEntries, usePalette } from "./timeline_draw.js";
-import { frameOf } from "./timeline_frame.js";
-import { listenToKeys, listenToPointer } from "./timeline_input.js";
-import { askFrame, choose, measure, moveTo, paintNow, reveal } from "./timeline_moves.js";
-import { raceMarks } from "./timeline_races.js";
-import { syncMarks } from "./timeline_syncs.js";
-import { TL_HEAD, TL_ROW, fitWindow, layoutLanes, timelineExtent } from "./timeline_view.js";
+import { TIMELINE_THEME } from "../shared/theme.js";
+import { createActions, runSearch } from "./actions.js";
+import { launchIndex } from "./arrows.js";
+import { buildTimelineDom, fillLegend, styleTimelineDom } from "./dom.js";
+import { createPainter, legendEntries, usePalette } from "./draw.js";
+import { frameOf } from "./frame.js";
+import { listenToKeys, listenToPointer } from "./input.js";
+import { askFrame, choose, measure, moveTo, paintNow, reveal } from "./moves.js";
+import { raceMarks } from "./races.js";
+import { syncMarks } from "./syncs.js";
+import { TL_HEAD, TL_ROW, fitWindow, layoutLanes, timelineExtent } from "./view.js";
 
 const TL_TALLEST = 460;
 const TL_LOWEST = 150;

@@ -1,6 +1,6 @@
 // Time and lanes against pixels: the window in time, round tick marks, and where every lane stands.
 
-import { uiDuration } from "./ui.js";
+import { uiDuration } from "../shared/dom.js";
 
 export const TL_ROW = 18;
 export const TL_RULER = 24;

@@ -1,4 +1,4 @@
-// Reads the payload of cudalens/views/memory_map_payload.py: allocations ("lives") with the rows of the history between
+// Reads the payload of cudalens/views/memory/map_payload.py: allocations ("lives") with the rows of the history between
 // which they were there, stretches of reserved memory ("pieces"), call stacks, the clock. A moment is a row: what is
 // there after it. Row -1 is before the first.
 

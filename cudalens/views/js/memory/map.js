@@ -17,7 +17,7 @@ const MM_REST_MS = 80;
 /**
  * Builds the memory of a trace in `host`.
  *
- * @param {Uint8Array} bytes The payload of cudalens/views/memory_map_payload.py.
+ * @param {Uint8Array} bytes The payload of cudalens/views/memory/map_payload.py.
  * @param {object} options {theme}
  * @returns {Promise<object>} showMoment(row, since), showStretch([from, to], origin), showDevice(k), setColor(mode), moment, data, pool, curve, flame, setTheme, resize,
  *   destroy.

@@ -1,4 +1,4 @@
-// Reads the binary payload that cudalens/views/payload.py packs. Layout: see cudalens/views/payload_codec.py.
+// Reads the binary payload that cudalens/views/timeline/payload.py packs. Layout: see cudalens/views/timeline/payload_codec.py.
 // Everything in it is data: texts are strings for fillText and textContent, never markup.
 
 const PAYLOAD_VERSION = 1;
@@ -92,7 +92,7 @@ export async function readTexts(payload, name) {
   return JSON.parse(new TextDecoder().decode(await payload.read(...place)));
 }
 
-// Start, end and parent of every event, from what cudalens/views/payload_order.py's nesting() left to say.
+// Start, end and parent of every event, from what cudalens/views/timeline/payload_order.py's nesting() left to say.
 function unfoldTimes(lanes, n, closed, gap, tail) {
   const start = new Float64Array(n);
   const dur = new Float64Array(n);

@@ -17,7 +17,7 @@ export function uiEscape(text) {
   return String(text).replace(/[&<>"']/g, (c) => codes[c]);
 }
 
-// Three significant digits, as views/units.py writes them.
+// Three significant digits, as analysis/units.py writes them.
 function uiDigits(value) {
   return value >= 999.5 ? value.toFixed(0) : value.toPrecision(3);
 }

@@ -1,4 +1,4 @@
-// Trees of elements as cudalens/views/markup.py writes them, [tag, attributes, child, …], brought into the page. Texts
+// Trees of elements as cudalens/views/sections/markup.py writes them, [tag, attributes, child, …], brought into the page. Texts
 // become text nodes; of tags and attributes only those are known that the trees need, so none of them can run anything.
 
 const MARKUP_SVG = "http://www.w3.org/2000/svg";

@@ -4,7 +4,7 @@ import { TL_HEAD } from "./view.js";
 
 export const RACE_RED = "#e5484d";
 
-// The marks of cudalens/views/races_marks.py, each with the index of its event (-1 where none is known).
+// The marks of cudalens/views/timeline/race_marks.py, each with the index of its event (-1 where none is known).
 export function raceMarks(data) {
   const first = [0];
   for (const lane of data.header.lanes) first.push(first.at(-1) + lane.count);

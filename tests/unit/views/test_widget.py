@@ -6,7 +6,9 @@ from recording_comm import RecordingComm, ask, open_widgets, receive
 from sample_races import race_trace
 from sample_traces import gpu_trace
 
-from cudalens.views import assets, payload, races
+from cudalens.views import assets
+from cudalens.views.races import cards as races
+from cudalens.views.timeline import payload
 
 
 @pytest.fixture(autouse=True)

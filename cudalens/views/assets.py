@@ -36,7 +36,7 @@ def module_text(entry: str) -> str:
 @cache
 def style_text() -> str:
     """The style sheet of the app."""
-    shared = findings_style_text() + races_style_text() + graphs_style_text() + syncs_style_text() + memory_style_text()
+    shared = style("findings") + races_style_text() + graphs_style_text() + style("syncs") + memory_style_text()
     return _static("app.css") + _static("memory_map.css") + shared
 
 
@@ -59,15 +59,9 @@ def graphs_style_text() -> str:
 
 
 @cache
-def syncs_style_text() -> str:
-    """The style sheet of the table of waits alone, likewise."""
-    return _static("syncs.css")
-
-
-@cache
-def findings_style_text() -> str:
-    """The style sheet of the list of findings alone, likewise."""
-    return _static("findings.css")
+def style(name: str) -> str:
+    """The style sheet of the section called `name`, for pages without the app."""
+    return _static(f"{name}.css")
 
 
 @cache

@@ -105,7 +105,7 @@ def policy(script: str) -> str:
 
 
 def _head(title: str, script: str) -> str:
-    style = assets.style_text() + assets.report_style_text()
+    style = assets.style_text() + assets.style("report")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script), quote=True)}">\n'

@@ -71,10 +71,10 @@ def static_html(trace: Trace, widget_id: str | None = None) -> str:
     verdict, table = text.summary(trace).html_parts()
     found = races.static_html(trace)
     if found:
-        found = f"<style>{assets.races_style_text()}</style>{found}"
+        found = f"<style>{assets.style('races')}</style>{found}"
     memory = memory_map.static_html(trace)
     if memory:
-        memory = f"<style>{assets.memory_style_text()}</style>{memory}"
+        memory = f"<style>{assets.style('memory')}</style>{memory}"
     costs = to_html(findings.section(trace), has_style=True)
     host = to_html(waits.section(trace), has_style=True)
     pictures = f"{costs}{memory}{timeline_svg(trace)}{metrics_svg(trace)}{host}"
@@ -87,7 +87,7 @@ def _graphs(trace: Trace, num_used: int) -> str:
     """The graphs with their style, in the room that is left; at least the little that the answer needs."""
     if not graphs.has_graphs(trace):
         return ""
-    style = f"<style>{assets.graphs_style_text()}</style>"
+    style = f"<style>{assets.style('graphs')}</style>"
     room = MAX_HTML_BYTES - num_used - len(style) - _SPARE
     return f"{style}{graphs.static_html(trace, max(room, 0))}"
 

@@ -7,7 +7,6 @@ A cycle fails the check. A cycle that needs an import under ``TYPE_CHECKING`` fa
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -10,16 +10,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.virtual.allocator import Block
-from cudalens.virtual.capture import arenas
-from cudalens.virtual.dispatch import refusals
+from cudalens.virtual.dispatch import kernels, refusals
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out
 from cudalens.virtual.dispatch.plans import Plan, make_plan
 from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, passed_on
 from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.tensors import arenas
 from cudalens.virtual.tensors import backing as hosting
 from cudalens.virtual.tensors.copies import check_capture, run_copy
 from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin, residence_of
-from cudalens.virtual.timing import kernels
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.torch_cuda import rng
 from cudalens.virtual.torch_cuda.rng import Caller, call_now

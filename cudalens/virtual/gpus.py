@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec
 
 _SYNCS: Final = "called a synchronizing CUDA operation"
+#: The sync debug mode "error".
 _SYNCS_RAISE: Final = 2
-"""The sync debug mode "error"."""
 
 
 class Target(threading.local):

@@ -30,8 +30,8 @@ _NESTED = tuple(
     for name in ("tensor_from_tensor_list", "tensor_from_mask", "from_padded", "view_from_buffer", "view_from_jagged")
     if (packet := getattr(_aten, f"_nested_{name}", None)) is not None
 )
+#: Plans live as long as the process: operators do.
 _plans: dict[Any, Plan] = {}
-"""Plans live as long as the process: operators do."""
 
 
 class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]

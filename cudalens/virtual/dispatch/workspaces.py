@@ -39,13 +39,14 @@ SMALL_BYTES: Final = 2 * 4096 * KIB + 8 * 16 * KIB
 LT_BYTES: Final = KIB * KIB
 
 _UNIFIED_SINCE: Final = (2, 12)
+#: The one version whose cuBLASLt says that it may use all of cuBLAS's workspace (#173002, taken back by #183923).
 _LT_AS_LARGE: Final = (2, 12)
-"""The one version whose cuBLASLt says that it may use all of cuBLAS's workspace (#173002, taken back by #183923)."""
 
 _GONE_WITH_GRAPHS_SINCE: Final = (2, 12)
 _LT_TYPES: Final = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 _LT_ALONE: Final = frozenset({"_int_mm", "_scaled_mm", "_scaled_grouped_mm"})
 
+#: Operators that ask for the current cuBLAS handle, and so for its workspace.
 BLAS_OPS: Final = frozenset(
     {
         "mm",
@@ -67,7 +68,6 @@ BLAS_OPS: Final = frozenset(
         *_LT_ALONE,
     }
 )
-"""Operators that ask for the current cuBLAS handle, and so for its workspace."""
 
 
 def blas_default_bytes(capability: tuple[int, int], version: tuple[int, int]) -> int:

@@ -13,11 +13,11 @@ from cudalens.virtual.explorer.logged import LoggedOp
 from cudalens.virtual.explorer.orders import Program
 from cudalens.virtual.explorer.places import Place, Span
 
+#: Two tasks, the one that the host issued first in front.
 Pair = tuple[int, int]
-"""Two tasks, the one that the host issued first in front."""
 
+#: Places that reach farther are taken to overlap where their ends do.
 MAX_EXACT_BYTES: Final = 16 << 20
-"""Places that reach farther are taken to overlap where their ends do."""
 
 
 def unordered_conflicts(program: Program, ops: Sequence[LoggedOp], *, at_most: int) -> list[Pair]:

@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from cudalens.virtual.explorer.op_log import OpLog
     from cudalens.virtual.explorer.places import Span
 
+#: Unordered pairs that are looked for, at most.
 MAX_CONFLICTS: Final = 10_000
-"""Unordered pairs that are looked for, at most."""
 
+#: Pairs of one race that are turned around on purpose; a loop makes many.
 _PAIRS_OF_RACE: Final = 4
-"""Pairs of one race that are turned around on purpose; a loop makes many."""
 
+#: Schedules that are kept to be shown where no reported race is turned around in them.
 _MAX_SHOWN: Final = 8
-"""Schedules that are kept to be shown where no reported race is turned around in them."""
 
+#: What is changed of bytes that nobody wrote, to see who depends on them.
 _OTHER: Final = 0x15
-"""What is changed of bytes that nobody wrote, to see who depends on them."""
 
+#: The races, by number, and the other conflicts that a schedule turns around.
 Turned = frozenset[int | Pair]
-"""The races, by number, and the other conflicts that a schedule turns around."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ import torch
 
 from cudalens.virtual.explorer.places import Place, Span
 
+#: Every byte of memory that nobody has written.
 UNWRITTEN: Final = 0x3F
-"""Every byte of memory that nobody has written."""
 
+#: Extents begin at multiples of it, as blocks of the caching allocator do, so that elements stay aligned.
 _GRANULE: Final = 512
-"""Extents begin at multiples of it, as blocks of the caching allocator do, so that elements stay aligned."""
 
 
 class Image:

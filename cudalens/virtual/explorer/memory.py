@@ -12,8 +12,8 @@ from cudalens.virtual.explorer.logged import LoggedOp
 from cudalens.virtual.explorer.places import DEVICE, Place, Span
 from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
 
+#: At a storage: whose log has met it, and where it lay.
 _TAG: Final = "_cudalens_logged"
-"""At a storage: whose log has met it, and where it lay."""
 
 _JOINED: Final = "memory that torch filled"
 _WRITTEN: Final = "host write"

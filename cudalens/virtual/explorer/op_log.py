@@ -42,14 +42,14 @@ _BLANK: Final = frozenset(
     f"aten::{name}"
     for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 )
+#: Operators without a kernel that are to be done again all the same.
 _MATTERS: Final = frozenset({"aten::_local_scalar_dense", "aten::resize_", "aten::resize_as_", "aten::_resize_output_"})
-"""Operators without a kernel that are to be done again all the same."""
 
+#: Methods of torch.Tensor by which Python looks at host memory without an operator.
 _HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
-"""Methods of torch.Tensor by which Python looks at host memory without an operator."""
 
+#: Operators of torch.distributed.
 _COLLECTIVES: Final = "c10d::"
-"""Operators of torch.distributed."""
 
 _has_effect: dict[Any, bool] = {}
 

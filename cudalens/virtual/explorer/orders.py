@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+#: The host's lane.
 HOST: Final = 0
-"""The host's lane."""
 
+#: How many tasks of each lane are done; a lane that is not named has none.
 Clock = dict[int, int]
-"""How many tasks of each lane are done; a lane that is not named has none."""
 
 
 @dataclass(slots=True)

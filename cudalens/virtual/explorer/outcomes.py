@@ -14,8 +14,8 @@ from cudalens.virtual.explorer.image import UNWRITTEN, Image
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
 from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
 
+#: What is looked at: the number of a task whose result the host saw, or the name of a variable.
 Seen = int | str
-"""What is looked at: the number of a task whose result the host saw, or the name of a variable."""
 
 
 @dataclass

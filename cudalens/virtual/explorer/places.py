@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
+#: The space of device addresses, one for all devices: those of two virtual devices differ. Host memory has a space for
+#: each storage, numbered from 1.
 DEVICE: Final = 0
-"""The space of device addresses, one for all devices: those of two virtual devices differ. Host memory has a space for
-each storage, numbered from 1."""
 
 
 class Span(NamedTuple):

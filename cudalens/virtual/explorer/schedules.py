@@ -30,11 +30,11 @@ from cudalens.errors import ExploreError
 from cudalens.virtual.explorer.orders import Program, Progress
 
 PROGRAM: Final = "program"
+#: Delays of a systematic schedule, at most.
 MAX_DELAYS: Final = 2
-"""Delays of a systematic schedule, at most."""
 
+#: Changes of priority of a random schedule, at most.
 _MAX_CHANGES: Final = 3
-"""Changes of priority of a random schedule, at most."""
 
 _SEED: Final = re.compile(r"rush:\d+<\d+|stall:\d+>\d+|delay:\d+(?:,\d+)*|(?:random|legal):\d+")
 _FORMS: Final = "'program', 'random:17', 'rush:9<4', 'stall:4>9', 'delay:4,11' or 'legal:3'"

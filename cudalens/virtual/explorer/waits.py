@@ -134,6 +134,7 @@ class Waits:
         return next(filter(None, (device.find_stream(handle) for device in devices)), None)
 
 
+#: What is done at each kind of record.
 _ACTS: Final[dict[type[gpu_trace.Record], Callable[[Waits, Any], None]]] = {
     gpu_trace.EventRecorded: Waits._on_event_recorded,
     gpu_trace.EventWaited: Waits._on_event_waited,
@@ -144,4 +145,3 @@ _ACTS: Final[dict[type[gpu_trace.Record], Callable[[Waits, Any], None]]] = {
     gpu_trace.DeviceSynchronized: Waits._on_device_synchronized,
     gpu_trace.BlockRecordedOnStream: Waits._on_shared,
 }
-"""What is done at each kind of record."""

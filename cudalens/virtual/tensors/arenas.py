@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block, Segment
     from cudalens.virtual.timing.machine import Device
 
+#: On Linux, pages of a private anonymous mapping read as zeros after it (madvise(2)).
 _FORGET: Final[int | None] = getattr(mmap, "MADV_DONTNEED", None) if sys.platform == "linux" else None
-"""On Linux, pages of a private anonymous mapping read as zeros after it (madvise(2))."""
 
+#: Where a storage was made before its values moved to an arena: a weak reference to the one there.
 MOVED_KEY: Final = "_cudalens_moved"
-"""Where a storage was made before its values moved to an arena: a weak reference to the one there."""
 
 
 class Lease(np.ndarray[Any, Any]):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 KEY: Final = "_cudalens_residence"
 PINNED_KEY: Final = "_cudalens_pinned"
+#: Marks a host tensor that torch made for itself; it joins the first device that it meets.
 ADOPT_KEY: Final = "_cudalens_adopt"
-"""Marks a host tensor that torch made for itself; it joins the first device that it meets."""
 
 
 class MemoryOwner(Protocol):
@@ -60,8 +60,8 @@ class Residence:
 
     __slots__ = ("block", "device", "gpus", "num_bytes", "torch_device")
 
+    #: The bytes of its segment, where those are the storage's own (`arenas`).
     arena: Arena | None = None
-    """The bytes of its segment, where those are the storage's own (`arenas`)."""
 
     def __init__(self, gpus: MemoryOwner, device: Device, block: Block | None, num_bytes: int) -> None:
         self.gpus, self.device, self.block, self.num_bytes = gpus, device, block, num_bytes

@@ -15,11 +15,11 @@ import torch
 from cudalens.errors import VirtualDeviceError
 
 _CGenerator: Final[Any] = torch._C.Generator
+#: torch's stubs take ``device`` for an attribute that can be set; it is a property here, as in C.
 _Base: Any = torch._C.Generator
-"""torch's stubs take ``device`` for an attribute that can be set; it is a property here, as in C."""
 
+#: By the pointer to torch's C++ object: an operator is given another Python wrapper of it.
 _known: Final[WeakValueDictionary[int, CudaGenerator]] = WeakValueDictionary()
-"""By the pointer to torch's C++ object: an operator is given another Python wrapper of it."""
 
 
 def capture_on(torch_device: torch.device) -> Any:

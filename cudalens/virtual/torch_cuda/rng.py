@@ -14,11 +14,11 @@ from cudalens.virtual.torch_cuda import generators
 from cudalens.virtual.torch_cuda.generators import CudaGenerator, known
 
 _Generator: Final[Any] = torch._C.Generator
+#: Factories, and what draws in their place with a generator that is given; None for one that is not random.
 _drawers: Final[dict[Any, Any]] = {}
-"""Factories, and what draws in their place with a generator that is given; None for one that is not random."""
 
+#: Runs an operator with its arguments.
 Caller: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-"""Runs an operator with its arguments."""
 
 
 def install(patches: Patches, gpus: Gpus) -> None:

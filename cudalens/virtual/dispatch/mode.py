@@ -218,7 +218,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if capture is not None:
             capture.note(func, args, kwargs, out)
         elif self._machine.op_log is not None:
-            self._machine.op_log.note(device, func, args, kwargs)
+            self._machine.op_log.log_factory(device, func, args, kwargs)
 
     def _make_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         pinned = kwargs.get("pin_memory")

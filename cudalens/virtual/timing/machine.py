@@ -309,7 +309,7 @@ class Machine:
         stream: Stream | None,
         record_id: int | None = None,
     ) -> None:
-        """Record a runtime call that waits until `until_ns`; `record_id` identifies the CUDA event's record call, if any."""
+        """Record a runtime call that waits until `until_ns`; `record_id` is the call that recorded the CUDA event."""
         begin = self.now_ns
         self.now_ns = max(begin, until_ns) + self.spec.sync_ns
         correlation_id = next(self.correlations)

@@ -213,7 +213,7 @@ class Traffic:
         return self.is_pointwise and (self._least > 0 or (self._permuted is not None and self._is_out_of_order()))
 
     def _is_out_of_order(self) -> bool:
-        """Whether large tensors have gaps or differ in memory order; one common order, such as channels last, is contiguous."""
+        """Whether large tensors have gaps or differ in memory order; not for one common order (channels last)."""
         permuted = self._permuted or ()
         large = [(strides, whole) for num_elements, strides, whole in permuted if num_elements == self.num_elements]
         if not large:

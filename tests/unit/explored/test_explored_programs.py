@@ -312,7 +312,7 @@ def test_what_cannot_be_explored_is_said():
         san.explore(2.5)
     with pytest.raises(ExploreError, match="seed='a': expected the first seed"):
         san.explore(seed="a")
-    with pytest.raises(ExploreError, match=r"3\.5 is no seed of a schedule"):
+    with pytest.raises(ExploreError, match=r"3\.5 is not the seed of a schedule"):
         san.replay_schedule(3.5)
     with cudalens.sanitize(explore=True, explore_bytes=1000) as san:
         torch.ones(1000, device="cuda")

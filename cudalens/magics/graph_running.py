@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.errors import CudalensError
 from cudalens.magics import graph_effects
-from cudalens.magics.blocks import CellBlock, brief, complain, execution_count, status_of, told
+from cudalens.magics.blocks import CellBlock, brief, complain, execution_count
 from cudalens.magics.graph_cells import WHYS
 from cudalens.magics.graph_options import MAGIC, GraphOptions, parse
 from cudalens.magics.graph_reach import bound_values, modules_in
@@ -301,12 +301,11 @@ class CellGraph(CellBlock):
 
     def _traced(self, error: BaseException | None) -> Trace:
         from cudalens.api.graph_trace import graphs_trace
+        from cudalens.api.outcome import Outcome
 
         marked = {id(manager): mark for manager, mark in self._marks}
         pairs = [(manager, marked.get(id(manager))) for manager in all_managers()]
-        return graphs_trace(
-            pairs, self._name, code=self._source, status=status_of(error), error=told(error), plain=self._plain
-        )
+        return graphs_trace(pairs, self._name, code=self._source, outcome=Outcome.of(error), plain=self._plain)
 
 
 def _begin_step(known: KnownCell) -> None:

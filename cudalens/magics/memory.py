@@ -94,7 +94,7 @@ class CudamemMagics(Magics):
         Raises:
             UsageError: It is none of these, or it has no blocks.
         """
-        from cudalens.api.profile import runs
+        from cudalens.api.runs import runs
         from cudalens.frames import Trace
         from cudalens.traces import load
         from cudalens.views.memory.text import has_memory

@@ -47,7 +47,7 @@ class CudaprofileMagics(Magics):
         if not words:
             print(_LINE_USAGE)  # noqa: T201
             return
-        from cudalens.api.profile import runs
+        from cudalens.api.runs import runs
 
         match words:
             case ["list"]:
@@ -62,7 +62,7 @@ class CudaprofileMagics(Magics):
                 raise UsageError(f"%cudaprofile: what is {line!r}?\n{_LINE_USAGE}\n\n{usage()}")
 
     def _show(self, name: str) -> None:
-        from cudalens.api.profile import runs
+        from cudalens.api.runs import runs
 
         if not runs:
             raise UsageError("%cudaprofile: there is no run to show yet; put %%cudaprofile on top of a cell")
@@ -91,7 +91,7 @@ class CudaprofileMagics(Magics):
 
     def _diff(self, line: str) -> None:
         from cudalens.api.compare import compare
-        from cudalens.api.profile import runs
+        from cudalens.api.runs import runs
 
         try:
             words = shlex.split(line) or list(runs)[-2:]
@@ -106,7 +106,7 @@ class CudaprofileMagics(Magics):
 
     def _run_of(self, word: str) -> Any:
         """What a word of the line means: a run or a file by its name, or what a variable holds."""
-        from cudalens.api.profile import runs
+        from cudalens.api.runs import runs
         from cudalens.frames import Ranks, Trace
 
         value = self._user_shell.user_ns.get(word)

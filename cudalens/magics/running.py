@@ -95,7 +95,7 @@ class CellRun(CellBlock):
 
     def _note_overhead(self, error: BaseException | None) -> None:
         """Keep in the Trace what profiling cost, or what kept us from measuring it."""
-        from cudalens.api.profile import runs
+        from cudalens.api.runs import runs
 
         plain, self._plain, self.value = self._plain, None, self._profiled_value
         assert plain is not None
@@ -110,9 +110,9 @@ class CellRun(CellBlock):
         """The runs without the profiler were cut short: the profile stands, and an exception of theirs is told."""
         self._note_overhead(error)
         if isinstance(error, Exception):
-            from cudalens.api.profile import outcome_of
+            from cudalens.api.outcome import Outcome
 
-            complain(f"{MAGIC}: the run without the profiler raised {outcome_of(error)[1]}. The profile stands.")
+            complain(f"{MAGIC}: the run without the profiler raised {Outcome.of(error).error}. The profile stands.")
             return True
         self._show()
         return False
@@ -140,7 +140,7 @@ class CellRun(CellBlock):
     def _deliver(self, trace: Trace) -> None:
         """Compare the Trace with past runs, and put it where it was asked for."""
         from cudalens.api import history
-        from cudalens.api.profile import runs
+        from cudalens.api.runs import runs
 
         compared, problem = history.kept(trace, self._options.history)
         if problem is not None:

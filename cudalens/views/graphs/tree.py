@@ -1,8 +1,8 @@
 """The graph tree and all around it, made once as a tree of elements and shown in saved notebooks, reports and live.
 
 Recordings are rows: a rail at the left shows what follows what, columns show how often each was replayed, how long that
-takes, what it holds. A row opens to everything that is known of it. No script is needed for that; ``static/graphs.js``
-adds arrow keys, opening all at once, and showing a path in the tree.
+takes, what it holds. A row opens to everything that is known of it. No script is needed for that;
+``js/graphs/graphs.js`` adds arrow keys, opening all at once, and showing a path in the tree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The race diff: a card for each race, made once as a tree of elements and shown in saved notebooks, reports and live.
 
 A card holds the two accesses side by side, the bytes that both touch, where that memory came from, what happened on the
-streams, and the fix. It needs no script to be read; ``static/races.js`` adds the list, the filter and copying.
+streams, and the fix. It needs no script to be read; ``js/races/races.js`` adds the list, the filter and copying.
 """
 
 from __future__ import annotations

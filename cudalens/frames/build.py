@@ -15,8 +15,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import tree
-from cudalens.frames.catalog import Column, columns_of, missing_array
+from cudalens.frames.catalog import Column, columns_of
 from cudalens.frames.forward import forward_rows
+from cudalens.frames.schema import missing_array
 
 Ints = NDArray[np.int64]
 

@@ -16,8 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames.build import categorical, innermost_event, is_category
-from cudalens.frames.catalog import columns_of, empty_frame
+from cudalens.frames.catalog import columns_of
 from cudalens.frames.merge import join_frames
+from cudalens.frames.schema import empty_frame
 from cudalens.frames.stacks import StackTable
 from cudalens.frames.syncs.calls import Names, Pending, Wait, filled, find_waits
 from cudalens.frames.syncs.kinds import Evidence, asked_by, asked_for, kind_of

@@ -250,9 +250,10 @@ BLOCKS: Final = _since(
     Column("extra", "category", "", "fields that cudalens does not know, as JSON text", "none"),
 )
 
+#: States of a block, by torch's names; older documentation writes active_awaiting_free for the second.
 BLOCK_STATES: Final = ("active_allocated", "active_pending_free", "inactive")
-"""States of a block, by torch's names; older documentation writes active_awaiting_free for the second."""
 
+#: What a block may be there for; missing where it cannot be told.
 BLOCK_CATEGORIES: Final = (
     "parameter",
     "gradient",
@@ -263,7 +264,6 @@ BLOCK_CATEGORIES: Final = (
     "graph pool",
     "workspace",
 )
-"""What a block may be there for; missing where it cannot be told."""
 
 STACKS: Final = (
     Column("stack", "int64", "", "id of the stack; the rows of one stack stand together"),
@@ -434,14 +434,14 @@ FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {
     "metrics": METRICS,
 }
 
+#: Version of saved files that has a frame first; 1 for the others.
 FRAMES_SINCE: Final[Mapping[str, int]] = {"races": 2, "blocks": 3, "graphs": 3, "metrics": 3, "syncs": 3}
-"""Version of saved files that has a frame first; 1 for the others."""
 
 
+#: Columns of the events that a Kineto trace carries in ``args``, and its names for them; for readers and writers.
 KINETO_ARGS: Final[Mapping[str, str]] = {
     c.name: c.source.removeprefix("args.").split(", ")[0] for c in EVENTS if c.source.startswith("args.")
 }
-"""Columns of the events that a Kineto trace carries in ``args``, and its names for them; for readers and writers."""
 
 
 def columns_of(frame: str) -> tuple[Column, ...]:

@@ -27,19 +27,19 @@ from cudalens.frames.syncs.observed import is_release_seen, match
 Frames = dict[str, pd.DataFrame]
 Ints = NDArray[np.int64]
 
+#: Who saw a wait: torch's gpu_trace, its sync debug mode, the profiler's runtime calls.
 CALLBACK, WARNING, RUNTIME = "callback", "warning", "runtime"
-"""Who saw a wait: torch's gpu_trace, its sync debug mode, the profiler's runtime calls."""
 
+#: By how much the clocks of Python and of a GPU's recording may differ; far more than they do.
 CLOCK_SKEW_NS: Final = 100_000
-"""By how much the clocks of Python and of a GPU's recording may differ; far more than they do."""
 
+#: Entries of recorded stacks that are never the user's.
 _PROFILER: Final = re.compile(r"torch[/\\]autograd[/\\]profiler\.py\(\d+\): __(?:enter|exit)__")
 _NOT_USERS: Final = re.compile(
     r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\]torch[/\\]"
     r"|[/\\]cudalens[/\\](?:device|virtual|sanitizer|profiler|graphs|memory)[/\\]"
     r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
 )
-"""Entries of recorded stacks that are never the user's."""
 
 
 @dataclass(frozen=True)

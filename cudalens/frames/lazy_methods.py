@@ -33,7 +33,7 @@ DOORS: Final = {
     "to_csv": ("cudalens.traces.export.tables", "to_csv"),
     "to_hta": ("cudalens.traces.export.hta", "to_hta"),
     "to_html": ("cudalens.report", "to_html"),
-    "trust": ("cudalens.views.sections.trust_text", "trust"),
+    "trust": ("cudalens.views.sections.trust", "trust"),
     "to_parquet": ("cudalens.traces.export.tables", "to_parquet"),
     "to_speedscope": ("cudalens.traces.export.flame", "to_speedscope"),
 }

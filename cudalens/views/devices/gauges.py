@@ -13,7 +13,7 @@ from typing import Any, Final
 import anywidget
 import traitlets
 
-from cudalens.views import assets, mimebundle
+from cudalens.views import assets, notebook
 from cudalens.views.devices.gauges_feed import DEFAULT_HZ, GaugeFeed, Moment
 from cudalens.views.devices.gauges_text import gauges_about, gauges_html, gauges_text, latest, mark
 from cudalens.views.timeline.metrics_text import GAUGES
@@ -91,13 +91,13 @@ class GaugesWidget(anywidget.AnyWidget):
         """Two outputs: the picture that the notebook keeps, then this view, which hides it while it shows."""
         from IPython.display import publish_display_data
 
-        if not mimebundle.is_live():
+        if not notebook.is_live():
             raise NotImplementedError
         self._picture = self.model_id
         self._publish(update=False)
         self._is_shown = True
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        publish_display_data({"text/plain": "", mimebundle.WIDGET_VIEW: view})  # type: ignore[no-untyped-call]
+        publish_display_data({"text/plain": "", notebook.WIDGET_VIEW: view})  # type: ignore[no-untyped-call]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, str], dict[str, str]]:
         return {"text/plain": gauges_text(self.feed), "text/html": gauges_html(self.feed)}, {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from cudalens.views.sections.markup import Node
 
-Style = Literal["", "strong", "code", "muted", "place", "badge", "paragraph"]
+Style = Literal["", "strong", "code", "key", "muted", "place", "badge", "paragraph"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Facts:
         items: Pairs of a term and a text.
     """
 
-    items: tuple[tuple[str, Cell], ...]
+    items: tuple[tuple[Cell, Cell], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,8 @@ def _(block: model.Table) -> Iterator[str]:
 
 @_block.register
 def _(block: model.Facts) -> Iterator[str]:
-    width = max((len(term) for term, _ in block.items), default=0)
-    yield from (f"  {term:<{width}}  {cell_text(cell)}" for term, cell in block.items)
+    width = max((len(cell_text(term)) for term, _ in block.items), default=0)
+    yield from (f"  {cell_text(term):<{width}}  {cell_text(cell)}" for term, cell in block.items)
 
 
 @_block.register

@@ -309,7 +309,7 @@ def test_nothing_to_read_is_an_error_that_says_why(monkeypatch):
 
 def test_what_a_saved_notebook_keeps(widget, monkeypatch):
     shown = []
-    monkeypatch.setattr("cudalens.views.mimebundle.is_live", lambda: True)
+    monkeypatch.setattr("cudalens.views.notebook.is_live", lambda: True)
     monkeypatch.setattr("IPython.display.publish_display_data", lambda data, **more: shown.append((data, more)))
     widget._ipython_display_()
     (picture, first), (view, _) = shown

@@ -12,9 +12,9 @@ from typing import Any, Final
 DOORS: Final = {
     "check": ("cudalens.analysis.assertions.check", "check"),
     "confirm": ("cudalens.api.confirm", "confirm"),
-    "devices_html": ("cudalens.views.devices.cards", "devices_html"),
-    "devices_text": ("cudalens.views.devices.text", "devices_text"),
-    "devices_verdict": ("cudalens.views.devices.text", "verdict"),
+    "devices_html": ("cudalens.views.devices.inventory", "devices_html"),
+    "devices_text": ("cudalens.views.devices.inventory", "devices_text"),
+    "devices_verdict": ("cudalens.views.devices.inventory", "verdict"),
     "exploration_html": ("cudalens.views.races.values", "exploration_html"),
     "exploring": ("cudalens.api.explore", "Exploring"),
     "figure": ("cudalens.views.figures", "figure"),

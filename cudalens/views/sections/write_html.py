@@ -22,17 +22,19 @@ _TAGS: Final = {"strong": "strong", "code": "code", "key": "kbd", "paragraph": "
 _DIFF: Final = {"+": "cl-diff-add", "-": "cl-diff-del", "@": "cl-diff-hunk"}
 
 
-def to_html(section: model.Section | None, *, has_style: bool = False) -> str:
+def to_html(section: model.Section | None, *, has_style: bool = False, **attributes: str | None) -> str:
     """`section` as one element; "" for None.
 
     Args:
         section: What to show.
         has_style: Whether its style sheet precedes it, for pages that do not have it.
+        **attributes: More attributes of the element, as `markup.element` takes them.
     """
     if section is None:
         return ""
+    body = element("div", *nodes(section), class_=f"cudalens-{section.name}", **attributes)
     style = f"<style>{assets.style(section.name)}</style>" if has_style and section.css else ""
-    return f"{style}{element('div', *nodes(section), class_=f'cudalens-{section.name}').html()}"
+    return f"{style}{body.html()}"
 
 
 def to_json(section: model.Section | None) -> list[Any] | None:

@@ -127,4 +127,4 @@ class Elements(HTMLParser):
 def test_html_of_hostile_texts_holds_only_our_elements():
     found = Elements(summary(sample_traces.hostile_trace())._repr_html_())
     assert found.elements <= {"div", "p", "span", "strong", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"}
-    assert found.attributes <= {"class", "title", "style"}
+    assert found.attributes <= {"class", "scope", "title", "style"}

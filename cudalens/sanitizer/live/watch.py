@@ -25,8 +25,8 @@ from cudalens.sanitizer.live.record_operator import OperatorRecorder
 from cudalens.sanitizer.live.schema import Plan
 from cudalens.sanitizer.live.threads import State, Threads, Told
 
+#: Records that order something, and have to be put before or behind the launch of the operator that caused them.
 _ORDERS: Final = frozenset((*HOST_WAITS, gpu_trace.EventRecorded, gpu_trace.EventWaited))
-"""Records that order something, and have to be put before or behind the launch of the operator that caused them."""
 
 
 class Watch:

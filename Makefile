@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-browser test-gpu check fix bench lock docs news build clean
+.PHONY: help setup demo lab test test-browser test-gpu check check-js fix js bench lock docs news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -55,13 +55,19 @@ docs: setup ## build the documentation site into out/docs; a warning is an error
 news: setup ## print the changelog entry that the fragments in news/ make
 	@$(BIN)/towncrier build --draft --version Unreleased
 
-check: setup docs ## ruff, mypy, import-linter, project files, generated docs and the site; edits no source
+check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScript, generated docs and the site; edits no source
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/frame_docs.py --check
 	@sh tools/lint_project.sh $(BIN)
+
+check-js: ## the bundles of the JavaScript; skips with a reason without Node
+	@sh tools/js/run.sh check
+
+js: ## build cudalens/views/static from the modules in cudalens/views/js (needs Node)
+	@sh tools/js/run.sh build
 
 fix: setup ## let ruff repair what it can, and write the generated docs anew
 	@$(BIN)/ruff check --fix .
@@ -80,4 +86,4 @@ build: setup ## build the wheel and the sdist into dist/
 	@$(BIN)/python -m build
 
 clean: ## remove .venv and everything that was made
-	rm -rf $(VENV) dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) tools/js/node_modules dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.averages import STEP_NAME, key_averages
-from cudalens.analysis.intervals import length, union
+from cudalens.analysis.time.averages import STEP_NAME, key_averages
+from cudalens.analysis.time.intervals import length, union
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX, is_category
 
 if TYPE_CHECKING:

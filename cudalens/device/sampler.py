@@ -15,9 +15,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from cudalens.device import sources
+from cudalens.device.inventory import sources
+from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading, Source
 from cudalens.device.own_threads import own_thread
-from cudalens.device.sources import Gpu, GpuGoneError, Reading, Source
 from cudalens.errors import MetricsError
 
 MIN_HZ: Final = 0.01

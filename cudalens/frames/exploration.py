@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from cudalens._doors import open_door
+from cudalens.frames.lazy_methods import open_door
 
 Verdict = Literal["confirmed", "benign", "unknown"]
 """Of a race: in some schedule values differ; in none so far; it could not be tried."""

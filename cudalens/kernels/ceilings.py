@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.device import modelled, sources
+from cudalens.device import modelled
+from cudalens.device.inventory import sources
 from cudalens.errors import KernelError, MetricsError
 from cudalens.frames.ceilings import Ceilings
 from cudalens.kernels.launch import can_launch

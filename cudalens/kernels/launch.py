@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import torch
 
-from cudalens.device import sources
+from cudalens.device.inventory import sources
 from cudalens.errors import KernelError
 
 Backend = Literal["auto", "triton", "reference"]

@@ -18,11 +18,18 @@ from typing import Any, Final
 
 from cudalens.frames import Trace, atomic_write
 from cudalens.frames.files import check_target
-from cudalens.report import about
-from cudalens.views import assets, findings, graphs, graphs_text, memory_map, payload, races, syncs, text, trust_text
-from cudalens.views.facts import facts
-from cudalens.views.metrics import metrics_svg
-from cudalens.views.svg import timeline_svg
+from cudalens.report import metadata
+from cudalens.views import assets
+from cudalens.views.graphs import text as graphs_text
+from cudalens.views.graphs import tree as graphs
+from cudalens.views.memory import map as memory_map
+from cudalens.views.races import cards as races
+from cudalens.views.sections import findings, syncs, trust_text
+from cudalens.views.sections import summary as text
+from cudalens.views.sections.page_facts import facts
+from cudalens.views.timeline import payload
+from cudalens.views.timeline.metrics import metrics_svg
+from cudalens.views.timeline.svg import timeline_svg
 
 MAX_BYTES: Final = 5_000_000
 """A report of a million events stays below it: details of the events are left out before that."""
@@ -126,13 +133,13 @@ def _static(trace: Trace, title: str) -> str:
 def _subtitle(trace: Trace) -> str:
     info = trace.info
     names = list(dict.fromkeys(device.name for device in info.devices))
-    parts = [about.source_text(info), ", ".join(names[:3]), about.when(info.started_ns)]
+    parts = [metadata.source_text(info), ", ".join(names[:3]), metadata.when(info.started_ns)]
     return " · ".join(part for part in parts if part)
 
 
 def _about(trace: Trace) -> str:
-    facts_html = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in about.facts_of(trace))
-    keys = "".join(f"<dt><kbd>{escape(key)}</kbd></dt><dd>{escape(what)}</dd>" for key, what in about.KEYS)
+    facts_html = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in metadata.facts_of(trace))
+    keys = "".join(f"<dt><kbd>{escape(key)}</kbd></dt><dd>{escape(what)}</dd>" for key, what in metadata.KEYS)
     code = trace.info.code
     cell = f"<dt>Code</dt><dd><pre>{escape(code[:_MAX_CODE])}</pre></dd>" if code else ""
     return (

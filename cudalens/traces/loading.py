@@ -11,11 +11,11 @@ from typing import Any, BinaryIO, Final
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
 from cudalens.frames.garbage import no_garbage_collection
+from cudalens.traces.chrome.reader import read_chrome
 from cudalens.traces.foreign import hint_for, kind_of_file, refuse_other_archives
-from cudalens.traces.kineto import read_chrome
-from cudalens.traces.snapshots import PICKLE_MAGIC, read_snapshot
+from cudalens.traces.snapshots.reader import PICKLE_MAGIC, read_snapshot
 from cudalens.traces.source import GZIP_MAGIC
-from cudalens.traces.sqlite_file import SQLITE_MAGIC
+from cudalens.traces.sqlite.file import SQLITE_MAGIC
 from cudalens.traces.sqlite_reader import read_sqlite
 
 _HEAD: Final = 4096

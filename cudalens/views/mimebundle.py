@@ -14,10 +14,16 @@ from html import escape
 from typing import Any, Final
 
 from cudalens.frames import Trace
-from cudalens.views import assets, findings, graphs, graphs_text, memory_map, races, syncs, text
-from cudalens.views.markup import for_notebooks
-from cudalens.views.metrics import metrics_svg
-from cudalens.views.svg import timeline_svg
+from cudalens.views import assets
+from cudalens.views.graphs import text as graphs_text
+from cudalens.views.graphs import tree as graphs
+from cudalens.views.memory import map as memory_map
+from cudalens.views.races import cards as races
+from cudalens.views.sections import findings, syncs
+from cudalens.views.sections import summary as text
+from cudalens.views.sections.markup import for_notebooks
+from cudalens.views.timeline.metrics import metrics_svg
+from cudalens.views.timeline.svg import timeline_svg
 
 WIDGET_VIEW: Final = "application/vnd.jupyter.widget-view+json"
 MAX_HTML_BYTES: Final = 200_000

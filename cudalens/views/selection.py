@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import Trace
-from cudalens.views.payload_order import clipped_times
+from cudalens.views.timeline.payload_order import clipped_times
 
 _KEY: Final = "selection"
 

@@ -9,31 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from cudalens.virtual import (
-    amp,
-    autograd,
-    collectives,
-    dropout,
-    foreach,
-    generators,
-    gradients,
-    graph_backend,
-    graph_handles,
-    legacy_types,
-    pool_handles,
-    refusals,
-    runtime,
-    storages,
-    tensors,
-    threads,
-    torch_profilers,
-    triton_kernels,
-    workspaces,
-)
-from cudalens.virtual.dispatch import DispatchMode
-from cudalens.virtual.functions import FunctionMode
+from cudalens.virtual.capture import graph_backend
+from cudalens.virtual.dispatch import amp, autograd, dropout, refusals, threads, triton_kernels, workspaces
+from cudalens.virtual.dispatch.mode import DispatchMode
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.tensors import attributes as tensors
+from cudalens.virtual.tensors import foreach, gradients, legacy_types, storages
+from cudalens.virtual.tensors.device_arguments import FunctionMode
+from cudalens.virtual.torch_cuda import (
+    collectives,
+    generators,
+    graph_handles,
+    pool_handles,
+    runtime,
+)
+from cudalens.virtual.torch_cuda import (
+    profilers as torch_profilers,
+)
 
 Part: TypeAlias = Callable[[Patches, Gpus], None]
 

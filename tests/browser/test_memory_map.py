@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events
-from cudalens.views.memory_map_payload import pack
+from cudalens.views.memory.map_payload import pack
 
 from .sample_snapshots import HOSTILE, random_snapshot, trace_of
 

@@ -6,11 +6,11 @@ import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events, build_memory
 from cudalens.views import theme
-from cudalens.views.payload import pack
+from cudalens.views.timeline.payload import pack
 
 DECODE = """
-import { decodePayload } from "/static/payload.js";
-import { THEME_SHADES, TIMELINE_THEME, themeGroup, themeHash, themeTones } from "/static/theme.js";
+import { decodePayload } from "/js/payload/payload.js";
+import { THEME_SHADES, TIMELINE_THEME, themeGroup, themeHash, themeTones } from "/js/shared/theme.js";
 window.decode = async (path) => {
   const data = await decodePayload(new Uint8Array(await (await fetch(path)).arrayBuffer()));
   await data.detailsReady;

@@ -10,10 +10,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 
 from sample_traces import gpu_trace, hostile_trace
 
-from cudalens.analysis import key_averages
+from cudalens.analysis import key_averages, units
 from cudalens.report import to_html
 from cudalens.views import selection as selection_module
-from cudalens.views import units
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -309,6 +308,6 @@ def test_leaving_takes_everything_along(open_report):
 
 @pytest.mark.parametrize("number", [0, 0.25, 1, 999.4, 999.6, 1000, 99_950, 999_600, 1.5e9, 125e9])
 def test_the_page_writes_numbers_as_python_does(module_page, number):
-    page = module_page('import * as ui from "/static/ui.js"; window.ui = ui; window.isReady = true;')
+    page = module_page('import * as ui from "/js/shared/dom.js"; window.ui = ui; window.isReady = true;')
     shown = page.evaluate("n => [ui.uiDuration(n), ui.uiSize(Math.round(n)), ui.uiPercent(n / 2.1e9)]", number)
     assert shown == [units.duration(number), units.size(round(number)), units.percent(number / 2.1e9)]

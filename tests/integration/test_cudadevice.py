@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import cudalens.virtual as virtual
-from cudalens.device import sources
+from cudalens.device.inventory import sources
 from cudalens.errors import MetricsError
 
 

@@ -21,7 +21,7 @@ from cudalens.analysis.findings import (
     training_rules,
 )
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
-from cudalens.analysis.findings.scene import Scene
+from cudalens.analysis.findings.trace_arrays import Scene
 from cudalens.frames import Ranks, Trace
 
 __all__ = ["CONFIDENCES", "RANK_RULES", "RULES", "WORTH_PCT", "Confidence", "Finding", "Scene", "findings"]

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.blame import LOADER, LONG_NS
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.scene import Scene
-from cudalens.analysis.intervals import length, subtract, union
+from cudalens.analysis.findings.idle_attribution import LOADER, LONG_NS
+from cudalens.analysis.findings.trace_arrays import Scene
+from cudalens.analysis.time.intervals import length, subtract, union
 from cudalens.frames.threads import threads_of
 
 Ints = NDArray[np.int64]

@@ -1,7 +1,7 @@
 """Rules about a device that stands still because of the host: launching, waiting, reading data, compiling, allocating.
 
-Costs are idle time of the devices, as `cudalens.analysis.findings.blame` tells it apart: what one of these rules counts
-no other of them does, but for `graphable`, which counts part of `launch_bound` and then stands in its place.
+Costs are idle time of the devices, as `cudalens.analysis.findings.idle_attribution` divides it: no idle time is counted
+by two of these rules, except that `graphable` counts part of `launch_bound` and then replaces it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.blame import ALLOCATE, COMPILE, LOADER, LONG_NS, Blame, Piece
 from cudalens.analysis.findings.finding import Confidence, Finding
+from cudalens.analysis.findings.idle_attribution import ALLOCATE, COMPILE, LOADER, LONG_NS, Blame, Piece
 from cudalens.analysis.findings.repeats import Repeat, find_repeat
-from cudalens.analysis.findings.scene import Scene
-from cudalens.analysis.intervals import Intervals, intersect, length, union
-from cudalens.analysis.sync_groups import syncs
+from cudalens.analysis.findings.trace_arrays import Scene
+from cudalens.analysis.time.intervals import Intervals, intersect, length, union
+from cudalens.analysis.time.sync_groups import syncs
 from cudalens.frames import RUNTIME_CATEGORIES, is_category
 from cudalens.frames.build import innermost_event
 

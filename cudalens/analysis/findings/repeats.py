@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from cudalens.analysis.findings.scene import Scene
+    from cudalens.analysis.findings.trace_arrays import Scene
 
 Ints = NDArray[np.int64]
 

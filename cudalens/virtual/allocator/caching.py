@@ -11,7 +11,6 @@ from threading import RLock
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator.blocks import Block, BlockPool, Segment
-from cudalens.virtual.allocator.books import Books
 from cudalens.virtual.allocator.checkpoint import PoolState, Restored, checkpoint, restore
 from cudalens.virtual.allocator.conf import AllocatorConf
 from cudalens.virtual.allocator.heap import Heap, too_large
@@ -22,6 +21,7 @@ from cudalens.virtual.allocator.pools import Accepts
 from cudalens.virtual.allocator.reserve import Reserve
 from cudalens.virtual.allocator.snapshot import segment_records, settings_record
 from cudalens.virtual.allocator.space import AddressSpace, Memory
+from cudalens.virtual.allocator.state import Books
 
 _BASE_ADDRESS = 0x7F00_0000_0000
 _DEVICE_SPAN = 1 << 42  # an expandable segment alone reserves 9/8 of the memory, per stream and pool

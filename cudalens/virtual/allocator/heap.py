@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from cudalens.virtual.allocator import oom
 from cudalens.virtual.allocator.blocks import Block, BlockPool, PrivatePool
-from cudalens.virtual.allocator.books import Books
 from cudalens.virtual.allocator.conf import AllocatorConf
 from cudalens.virtual.allocator.history import StackLevel, gather
 from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, PoolId
@@ -15,6 +14,7 @@ from cudalens.virtual.allocator.pending import PendingFrees
 from cudalens.virtual.allocator.pools import Pools
 from cudalens.virtual.allocator.reserve import Reserve
 from cudalens.virtual.allocator.sizes import EXBIBYTE, MIN_BLOCK, SMALL_LIMIT, UNLIMITED, round_size, segment_size
+from cudalens.virtual.allocator.state import Books
 
 _STATE, _ALL = int(StackLevel.STATE), int(StackLevel.ALL)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cudalens.virtual.allocator.blocks import Block, BlockPool, Segment
-from cudalens.virtual.allocator.books import Books
 from cudalens.virtual.allocator.sizes import SMALL_SEGMENT, round_up
 from cudalens.virtual.allocator.space import AddressSpace, Memory
+from cudalens.virtual.allocator.state import Books
 
 
 class Reserve:

@@ -10,7 +10,7 @@ import torch
 
 from cudalens.virtual.explorer.logged import LoggedOp
 from cudalens.virtual.explorer.places import DEVICE, Place, Span
-from cudalens.virtual.residency import KEY, PINNED_KEY, Residence
+from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
 
 _TAG: Final = "_cudalens_logged"
 """At a storage: whose log has met it, and where it lay."""

@@ -2,7 +2,7 @@
 
 The operators come from the virtual device's dispatch handler as it computes them on the CPU, so nothing of the user's
 Python is needed to do them again. A task is put on its stream when its kernel is launched, and stands among events and
-synchronisations as `cudalens.device.hooks` tells of them. Memory is known by its device address, or as one piece of
+synchronisations as `cudalens.device.gpu_trace` tells of them. Memory is known by its device address, or as one piece of
 host memory; what lay there before is kept when it is first met. Host memory is followed where it is page-locked, where
 somebody copied from a device into it, and in what torch computes from it on the host; all else of the host's is taken
 to be as it was.
@@ -17,25 +17,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.device import hooks, queries
+from cudalens.device import gpu_trace, queries
 from cudalens.device.interpose import interposed
 from cudalens.device.stacks import place as site_of
-from cudalens.virtual.below import unseen
-from cudalens.virtual.captured_ops import writes_of
+from cudalens.virtual.capture.captured_ops import writes_of
+from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.plans import make_plan
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
 from cudalens.virtual.explorer.memory import KnownMemory
 from cudalens.virtual.explorer.orders import HOST, Program
 from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
 from cudalens.virtual.explorer.replays import replay
 from cudalens.virtual.explorer.waits import Waits
-from cudalens.virtual.plans import make_plan
-from cudalens.virtual.residency import residence_of
+from cudalens.virtual.tensors.residency import residence_of
 
 if TYPE_CHECKING:
-    from cudalens.virtual.captured_ops import Tape
+    from cudalens.virtual.capture.captured_ops import Tape
     from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.machine import Device
-    from cudalens.virtual.streams import Stream
+    from cudalens.virtual.timing.machine import Device
+    from cudalens.virtual.timing.streams import Stream
 
 _aten = torch.ops.aten
 _BLANK: Final = frozenset(
@@ -94,14 +94,14 @@ class OpLog:
         self._thread = _Thread()
         self._lock = threading.RLock()
         self._works: dict[int, tuple[object, _Pending]] = {}
-        self._subscription: hooks.Subscription | None = None
+        self._subscription: gpu_trace.Subscription | None = None
 
     # On and off
 
     def start(self) -> None:
         """Begin to note."""
-        quick = {hooks.MemoryAllocated: self._allocated, hooks.MemoryFreed: self._freed}
-        self._subscription = hooks.subscribe(self._told, quick=quick)
+        quick = {gpu_trace.MemoryAllocated: self._allocated, gpu_trace.MemoryFreed: self._freed}
+        self._subscription = gpu_trace.subscribe(self._told, quick=quick)
         queries.watch()
         for name in _HOST_READERS:
             interposed(torch.Tensor, name).add(before=self._read_by_host)
@@ -392,8 +392,8 @@ class OpLog:
 
     # Order
 
-    def _told(self, record: hooks.Record) -> None:
-        """Listener of `cudalens.device.hooks`."""
+    def _told(self, record: gpu_trace.Record) -> None:
+        """Listener of `cudalens.device.gpu_trace`."""
         if self.is_on:
             with self._lock:
                 self._waits.told(record)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from cudalens.virtual.below import unseen
+from cudalens.virtual.dispatch.dispatch_utils import unseen
 from cudalens.virtual.explorer.image import UNWRITTEN, Image
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
 from cudalens.virtual.explorer.places import Place, Span, at, tensors_in

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cudalens.virtual.below import unseen
+from cudalens.virtual.dispatch.dispatch_utils import unseen
 from cudalens.virtual.explorer.image import merged
 from cudalens.virtual.explorer.places import Place
 

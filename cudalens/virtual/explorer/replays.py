@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cudalens.device.stacks import Place as Site
-from cudalens.virtual.captured_ops import CapturedOp, Tape, writes_of
+from cudalens.virtual.capture.captured_ops import CapturedOp, Tape, writes_of
+from cudalens.virtual.capture.graph_memory import Memory, Operand
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
 from cudalens.virtual.explorer.places import DEVICE, Place, Span
-from cudalens.virtual.graph_memory import Memory, Operand
 
 if TYPE_CHECKING:
     from cudalens.virtual.explorer.memory import KnownMemory

@@ -1,6 +1,6 @@
 """What orders a watched program's tasks: its streams, events, synchronisations, and blocks that are handed out again.
 
-`cudalens.device.hooks` tells of them; `Builder` makes the partial order of it.
+`cudalens.device.gpu_trace` tells of them; `Builder` makes the partial order of it.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from cudalens.device import hooks, records
+from cudalens.device import gpu_trace, gpu_trace_records
 from cudalens.virtual.explorer.orders import Builder, Clock, joined
 from cudalens.virtual.explorer.places import Span
 
 if TYPE_CHECKING:
-    from cudalens.virtual.machine import Device, Machine
-    from cudalens.virtual.streams import Stream
+    from cudalens.virtual.timing.machine import Device, Machine
+    from cudalens.virtual.timing.streams import Stream
 
 
 class Waits:
@@ -91,7 +91,7 @@ class Waits:
 
     # Events and synchronisations
 
-    def told(self, record: hooks.Record) -> None:
+    def told(self, record: gpu_trace.Record) -> None:
         """Something has happened; what orders nothing is passed over."""
         act = _ACTS.get(type(record))
         if act is not None:
@@ -134,14 +134,14 @@ class Waits:
         return next(filter(None, (device.find_stream(handle) for device in devices)), None)
 
 
-_ACTS: Final[dict[type[hooks.Record], Callable[[Waits, Any], None]]] = {
-    hooks.EventRecorded: Waits._on_event_recorded,
-    hooks.EventWaited: Waits._on_event_waited,
-    hooks.EventSynchronized: Waits._on_event_synchronized,
-    records.EventFoundDone: Waits._on_event_synchronized,
-    hooks.StreamSynchronized: Waits._on_stream_synchronized,
-    records.StreamFoundDone: Waits._on_stream_synchronized,
-    hooks.DeviceSynchronized: Waits._on_device_synchronized,
-    hooks.BlockRecordedOnStream: Waits._on_shared,
+_ACTS: Final[dict[type[gpu_trace.Record], Callable[[Waits, Any], None]]] = {
+    gpu_trace.EventRecorded: Waits._on_event_recorded,
+    gpu_trace.EventWaited: Waits._on_event_waited,
+    gpu_trace.EventSynchronized: Waits._on_event_synchronized,
+    gpu_trace_records.EventFoundDone: Waits._on_event_synchronized,
+    gpu_trace.StreamSynchronized: Waits._on_stream_synchronized,
+    gpu_trace_records.StreamFoundDone: Waits._on_stream_synchronized,
+    gpu_trace.DeviceSynchronized: Waits._on_device_synchronized,
+    gpu_trace.BlockRecordedOnStream: Waits._on_shared,
 }
 """What is done at each kind of record."""

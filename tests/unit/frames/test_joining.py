@@ -7,7 +7,7 @@ import pytest
 
 from cudalens.frames import RunInfo, StackTable, Trace
 from cudalens.frames.catalog import empty_frame
-from cudalens.frames.joining import join_frames
+from cudalens.frames.merge import join_frames
 
 
 def stacks(*entries):

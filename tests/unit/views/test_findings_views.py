@@ -8,9 +8,10 @@ from sample_traces import HOSTILE, cpu_trace, gpu_trace
 
 from cudalens.analysis import findings as found_in
 from cudalens.frames import Trace
-from cudalens.views import findings, findings_text, text
-from cudalens.views.facts import facts
-from cudalens.views.history_text import history_text
+from cudalens.views.sections import findings, findings_text
+from cudalens.views.sections import summary as text
+from cudalens.views.sections.history_text import history_text
+from cudalens.views.sections.page_facts import facts
 
 
 def test_the_verdict_names_the_dearest_finding_with_its_cost():

@@ -12,12 +12,12 @@ from test_widget import RecordingComm
 
 import cudalens
 from cudalens import virtual
-from cudalens.device import sources
-from cudalens.device.sources import Gpu, GpuGoneError, Reading
+from cudalens.device.inventory import sources
+from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
 from cudalens.errors import MetricsError
-from cudalens.views.gauges import GaugesWidget
-from cudalens.views.gauges_feed import COLUMNS, FAREWELL_S, HISTORY, SILENCE_S, GaugeFeed, Presence
-from cudalens.views.gauges_text import gauges_html, gauges_text, gauges_verdict
+from cudalens.views.devices.gauges import GaugesWidget
+from cudalens.views.devices.gauges_feed import COLUMNS, FAREWELL_S, HISTORY, SILENCE_S, GaugeFeed, Presence
+from cudalens.views.devices.gauges_text import gauges_html, gauges_text, gauges_verdict
 
 EVIL = "<script>alert(1)</script>"
 

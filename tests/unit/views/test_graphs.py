@@ -23,10 +23,13 @@ from sample_traces import HOSTILE, gpu_trace
 from test_mimebundle import ALLOWED, Markup
 
 from cudalens.report import to_html
-from cudalens.views import graphs, graphs_tree, mimebundle, text
-from cudalens.views.facts import facts
-from cudalens.views.graphs_model import MAX_NODES, graphs_view
-from cudalens.views.graphs_tree import MAX_CHAIN, Fold
+from cudalens.views import mimebundle
+from cudalens.views.graphs import layout as graphs_tree
+from cudalens.views.graphs import tree as graphs
+from cudalens.views.graphs.layout import MAX_CHAIN, Fold
+from cudalens.views.graphs.model import MAX_NODES, graphs_view
+from cudalens.views.sections import summary as text
+from cudalens.views.sections.page_facts import facts
 
 ELEMENTS = ALLOWED | {"details", "summary", "ol", "span", "b", "code", "dl", "dt", "dd", "rect"}
 

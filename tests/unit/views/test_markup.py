@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from sample_races import hostile_races, many_races, race_trace
 from test_mimebundle import Markup
 
-from cudalens.views.markup import Node, element, for_notebooks, svg
-from cudalens.views.races import card
-from cudalens.views.races_model import race_views
+from cudalens.views.races.cards import card
+from cudalens.views.races.model import race_views
+from cudalens.views.sections.markup import Node, element, for_notebooks, svg
 
 
 def test_names_of_attributes_are_written_as_html_has_them():
@@ -55,8 +55,8 @@ def test_pictures_of_a_notebook_hide_themselves_where_style_sheets_and_their_tag
 
 @pytest.mark.parametrize("trace", [race_trace(), many_races(4), hostile_races()], ids=["plain", "many", "hostile"])
 def test_the_page_knows_every_element_and_attribute_of_a_card(trace):
-    """`static/markup.js` leaves out what it does not know, so the lists there must hold all that cards use."""
-    text = files("cudalens.views").joinpath("static", "markup.js").read_text()
+    """`js/shared/markup.js` leaves out what it does not know, so the lists there must hold all that cards use."""
+    text = files("cudalens.views").joinpath("js", "shared", "markup.js").read_text()
     sets = dict(re.findall(r"const (MARKUP_\w+) = new Set\(\[([^\]]*)\]", text))
     known = {name: set(json.loads(f"[{items}]")) for name, items in sets.items()}
     for race in race_views(trace):

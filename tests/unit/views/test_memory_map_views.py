@@ -9,13 +9,14 @@ import pytest
 
 from cudalens import Trace
 from cudalens.analysis import block_lifetimes, blocks_at, memory_diff, memory_peak
-from cudalens.analysis.memory_categories import life_categories
+from cudalens.analysis.memory.categories import life_categories
 from cudalens.frames import RunInfo
-from cudalens.frames.snapshots import snapshot_frames
-from cudalens.views import memory_map, memory_map_words
-from cudalens.views.markup import for_notebooks
-from cudalens.views.memory_map_payload import pack
+from cudalens.frames.snapshots.build import snapshot_frames
+from cudalens.views.memory import map as memory_map
+from cudalens.views.memory import map_tables as memory_map_words
+from cudalens.views.memory.map_payload import pack
 from cudalens.views.mimebundle import MAX_HTML_BYTES, static_html
+from cudalens.views.sections.markup import for_notebooks
 from cudalens.views.widget import TimelineWidget
 
 BASE, MIB = 0x7F00_0000_0000, 1 << 20

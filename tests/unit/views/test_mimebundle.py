@@ -6,9 +6,11 @@ import pytest
 from sample_traces import HOSTILE, LONG_KERNEL, cpu_trace, gpu_trace, hostile_trace, wide_trace
 
 from cudalens.frames import Problem
-from cudalens.views import assets, svg, text
+from cudalens.views import assets
 from cudalens.views import mimebundle as module
-from cudalens.views.markup import UNTRUSTED
+from cudalens.views.sections import summary as text
+from cudalens.views.sections.markup import UNTRUSTED
+from cudalens.views.timeline import svg
 
 ALLOWED = {
     *("details", "summary", "code", "span", "b", "bdi", "rect"),

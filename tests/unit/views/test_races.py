@@ -17,10 +17,11 @@ from test_mimebundle import ALLOWED, Markup
 
 from cudalens.frames import StackTable, Trace
 from cudalens.report import to_html
-from cudalens.views import assets, mimebundle, races
-from cudalens.views.facts import facts
-from cudalens.views.markup import UNTRUSTED
-from cudalens.views.races_model import MAX_DIFF, MAX_STACK, StackLine, folded, race_views
+from cudalens.views import assets, mimebundle
+from cudalens.views.races import cards as races
+from cudalens.views.races.model import MAX_DIFF, MAX_STACK, StackLine, folded, race_views
+from cudalens.views.sections.markup import UNTRUSTED
+from cudalens.views.sections.page_facts import facts
 
 CARD_ELEMENTS = {"article", "b", "code", "details", "pre", "rect", "span", "summary", "g"}
 

@@ -7,10 +7,12 @@ import pandas as pd
 import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events
-from cudalens.frames.syncs import frame_of
-from cudalens.views import mimebundle, syncs, syncs_text, text
-from cudalens.views.facts import facts
-from cudalens.views.syncs_marks import sync_marks
+from cudalens.frames.syncs.build import frame_of
+from cudalens.views import mimebundle
+from cudalens.views.sections import summary as text
+from cudalens.views.sections import syncs, syncs_text
+from cudalens.views.sections.page_facts import facts
+from cudalens.views.timeline.sync_marks import sync_marks
 
 
 def trace(*rows, wall_us=1000, asked=True):

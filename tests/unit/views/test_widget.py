@@ -6,7 +6,9 @@ import pytest
 from sample_races import race_trace
 from sample_traces import gpu_trace
 
-from cudalens.views import assets, payload, races
+from cudalens.views import assets
+from cudalens.views.races import cards as races
+from cudalens.views.timeline import payload
 
 
 class RecordingComm(comm.base_comm.BaseComm):

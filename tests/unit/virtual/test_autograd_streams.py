@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint
 
 import cudalens.virtual
-from cudalens.virtual.signals import GpuTraceSignals
-from cudalens.virtual.stream_history import MAX_SWITCHES, History, named
-from cudalens.virtual.streams import Stream
-from cudalens.virtual.work import Work
+from cudalens.virtual.timing.stream_history import MAX_SWITCHES, History, named
+from cudalens.virtual.timing.streams import Stream
+from cudalens.virtual.timing.work import Work
+from cudalens.virtual.torch_cuda.gpu_trace import GpuTraceSignals
 
 
 @dataclass

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalens import VirtualDeviceError
-from cudalens.virtual import specs
-from cudalens.virtual.specs import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, parse_device, register
+from cudalens.virtual.specs import registry as specs
+from cudalens.virtual.specs.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, parse_device, register
 
 RECORDED = Path(__file__).parents[4] / "shared" / "recorded"
 EVERY = pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.key)
@@ -211,6 +211,6 @@ def test_specs_need_no_torch():
     code = (
         "import sys, types; sys.modules['torch'] = None; package = types.ModuleType('cudalens.virtual'); "
         "import cudalens; package.__path__ = [cudalens.__path__[0] + '/virtual']; "
-        "sys.modules['cudalens.virtual'] = package; import cudalens.virtual.specs"
+        "sys.modules['cudalens.virtual'] = package; import cudalens.virtual.specs.registry"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

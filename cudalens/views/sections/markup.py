@@ -1,0 +1,102 @@
+"""Markup as a tree, written once and shown twice: as HTML text for pages that stand alone, as JSON for the live page.
+
+Tags and attribute names are ours; every text is foreign and stays text in both forms (escaped here, a text node there,
+see ``js/shared/markup.js``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final, TypeAlias
+
+SVG: Final = "http://www.w3.org/2000/svg"
+
+_VOID: Final = frozenset({"br", "hr"})
+_PICTURE: Final = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
+UNTRUSTED: Final = (
+    '<style>:is(.cudalens-static, .cudalens-compare, .cudalens-memory) bdi[style="display:none"] { display: contents '
+    "!important } .cudalens-untrusted { display: none !important }</style>"
+    '<p class="cudalens-untrusted">Pictures show once this notebook is trusted: “Trust Notebook” in the command '
+    "palette, or run the cell.</p>"
+)
+"""What stands below pictures in a notebook: the style sheet that shows them, the line that it hides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One element.
+
+    Attributes:
+        tag: Its name.
+        attributes: By name; their values are escaped when written.
+        children: Elements and texts, in order.
+    """
+
+    tag: str
+    attributes: dict[str, str]
+    children: tuple[Child, ...]
+
+    def html(self) -> str:
+        """The element as HTML text; every text in it escaped."""
+        attributes = "".join(f' {name}="{escape(value, quote=True)}"' for name, value in self.attributes.items())
+        if self.tag in _VOID:
+            return f"<{self.tag}{attributes}>"
+        inner = "".join(child.html() if isinstance(child, Node) else escape(child) for child in self.children)
+        return f"<{self.tag}{attributes}>{inner}</{self.tag}>"
+
+    def json(self) -> list[Any]:
+        """The element as ``[tag, attributes, child, …]``, for JSON."""
+        children = (child.json() if isinstance(child, Node) else child for child in self.children)
+        return [self.tag, self.attributes, *children]
+
+    def text(self) -> str:
+        """All text in it."""
+        return "".join(child.text() if isinstance(child, Node) else child for child in self.children)
+
+
+Child: TypeAlias = Node | str
+
+
+def element(tag: str, *children: Child | None, **attributes: object) -> Node:
+    """An element; children that are None are left out, and so are attributes that are None or False.
+
+    Args:
+        tag: Its name.
+        *children: Elements and texts.
+        **attributes: By name; a trailing ``_`` is dropped (``class_``), other underscores become hyphens; True stands
+            for an attribute without a value.
+    """
+    known = {
+        name.rstrip("_").replace("_", "-"): "" if value is True else str(value)
+        for name, value in attributes.items()
+        if value is not None and value is not False
+    }
+    return Node(tag, known, tuple(child for child in children if child is not None))
+
+
+def svg(width: float, height: float, label: str, *children: Child | None, **attributes: object) -> Node:
+    """An ``<svg>`` picture of its natural size, px, that scales down with its container.
+
+    Args:
+        width: Width, px.
+        height: Height, px.
+        label: What a screen reader says.
+        *children: What is drawn.
+        **attributes: As of `element`.
+    """
+    node = element("svg", element("title", label), *children, role="img", **attributes)
+    frame = {"xmlns": SVG, "viewBox": f"0 0 {width:g} {height:g}", "width": f"{width:g}", "height": f"{height:g}"}
+    return Node(node.tag, frame | node.attributes, node.children)
+
+
+def for_notebooks(html: str) -> str:
+    """`html` with its ``<svg>`` pictures hidden where a notebook is not trusted.
+
+    Of a notebook that was not run here, in a fresh clone say, JupyterLab drops style sheets and the tags of pictures,
+    but keeps the pictures' texts, which then stand in a heap. So a picture hides itself, a style sheet shows it again,
+    and a line says why it is not there.
+    """
+    hidden, count = _PICTURE.subn(r'<bdi style="display:none">\g<0></bdi>', html)
+    return f"{hidden}{UNTRUSTED}" if count else html

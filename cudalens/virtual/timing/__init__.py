@@ -1,0 +1,1 @@
+"""The model of time: streams, engines, and the duration of each operator."""

@@ -2,7 +2,8 @@
 
 ::
 
-    allocator = CachingAllocator(0, total_bytes=80 << 30, host=machine, conf=parse_conf("max_split_size_mb:128"))
+    from cudalens.virtual.allocator import CachingAllocator
+    allocator = CachingAllocator(0, total_bytes=80 << 30)
     block = allocator.malloc(1000, stream=0)
     allocator.free(block)
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from cudalens.frames import lazy_methods, store
-from cudalens.frames.catalog import FRAMES, check_frame, empty_frame
+from cudalens.frames.catalog import FRAMES
 from cudalens.frames.info import RunInfo
+from cudalens.frames.schema import check_frame, empty_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ class Trace:
     Attributes are documented column by column in ``docs/frames.md``.
     """
 
-    __slots__ = ("__weakref__", "_frames", "_info", "_state")
+    __slots__ = ("__weakref__", "_frames", "_info")
 
     def __init__(self, info: RunInfo, **frames: pd.DataFrame) -> None:
         """Build a Trace of frames that obey the catalog.
@@ -44,8 +45,6 @@ class Trace:
             raise TypeError(f"Trace has no frame {sorted(unknown)}; it has {list(_FRAME_NAMES)}")
         self._info = info
         self._frames = {name: _checked(name, frames.get(name)) for name in _FRAME_NAMES}
-        # What views remember about this Trace between calls (a selection, say); never part of its value.
-        self._state: dict[str, Any] = {}
 
     @property
     def info(self) -> RunInfo:

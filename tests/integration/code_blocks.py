@@ -51,7 +51,10 @@ def markdown_blocks(path: Path) -> Iterator[CodeBlock]:
 
 def docstring_blocks(path: Path) -> Iterator[CodeBlock]:
     """The literal blocks (`::`) of a module's docstrings. Text that is no code is in `.. code-block:: text` instead."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    source = path.read_text(encoding="utf-8")
+    if "::\n" not in source:
+        return
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             for text in literal_blocks(inspect.cleandoc(ast.get_docstring(node, clean=False) or "")):
                 yield CodeBlock(path, node.body[0].lineno, "python", text)

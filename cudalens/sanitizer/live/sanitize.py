@@ -205,7 +205,7 @@ class Sanitizer(RaceValues):
         self._num_told = 0
 
     def name_memory(self, tensor: torch.Tensor, name: str) -> None:
-        """Call a tensor's memory by a name in reports, as long as it lives. Nothing where the sanitizer is off."""
+        """Call a tensor's memory by a name in reports, while it is alive. Nothing where the sanitizer is off."""
         if self._watch is not None:
             self._watch.name_memory(tensor, name)
 

@@ -70,7 +70,7 @@ class Detector:
         """
         act = _ACTS.get(type(record))
         if act is None:
-            raise TypeError(f"{record!r} is no record of the sanitizer; see cudalens.sanitizer.engine.records")
+            raise TypeError(f"{record!r} is not a record of the sanitizer; see cudalens.sanitizer.engine.records")
         return act(self, record) or []
 
     def launch(self, line: Line, visits: Iterable[Visit]) -> list[Race]:

@@ -273,8 +273,8 @@ class Sanitizer(RaceValues):
         if self._attachment is not None:
             self._attachment.unsubscribe()
         message = (
-            f"the stream-race sanitizer is off: {type(error).__name__}: {error} in it. Your program goes on "
-            "undisturbed; what was found so far is kept. Please report this"
+            f"the stream-race sanitizer is off: {type(error).__name__}: {error} in it. Your program continues "
+            "unchanged; the races found so far are kept. Please report this"
         )
         try:
             warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -57,9 +57,7 @@ def _head(devices: Devices) -> list[Node]:
         element("p", badge, element("strong", answer), f"; {support}" if support else "", class_="cl-dev-verdict"),
     ]
     if not devices.visible and not devices.simulated:
-        nodes.append(
-            element("p", element("code", words.MODEL_HINT.partition(" puts")[0]), " puts a modelled one in its place.")
-        )
+        nodes.append(element("p", element("code", words.MODEL_HINT.partition(" puts")[0]), " provides a virtual one."))
     return nodes
 
 

@@ -8,7 +8,7 @@ from cudalens.analysis import units
 from cudalens.device.inventory.devices import Device, Devices
 
 FORMATS: Final = ("fp16", "bf16", "tf32", "fp8", "fp4")
-MODEL_HINT: Final = "%cudadevice virtual h100 puts a modelled one in its place."
+MODEL_HINT: Final = "%cudadevice virtual h100 provides a virtual one."
 MAX_CARDS: Final = 32
 """Devices that are shown one by one; the others are in the frame."""
 

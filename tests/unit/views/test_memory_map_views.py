@@ -17,7 +17,7 @@ from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.views.memory import map as memory_map
 from cudalens.views.memory import map_tables as memory_map_words
 from cudalens.views.memory.map_payload import pack
-from cudalens.views.mimebundle import MAX_HTML_BYTES, static_html
+from cudalens.views.notebook import MAX_HTML_BYTES, static_html
 from cudalens.views.sections.markup import for_notebooks
 from cudalens.views.widget import TimelineWidget
 

@@ -1,5 +1,6 @@
 """Blocks of one pool that are cut and joined while operators fill their results: the storages' side, against bytes."""
 
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ pool_acts = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=examples(600))
 @given(st.lists(st.tuples(st.integers(0, 2), pool_acts), max_size=16))
 def test_results_in_blocks_that_are_cut_and_joined_race_as_their_bytes_do(acts):
     """Operators' results at any addresses, filled by their stream or not: each race is one of the bytes, none is lost.

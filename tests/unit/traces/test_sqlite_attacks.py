@@ -7,6 +7,7 @@ import sys
 from contextlib import closing, suppress
 
 import pytest
+from budget import examples
 from chrome import column, problems
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -54,7 +55,7 @@ def test_a_file_that_only_begins_like_one(tmp_path):
         load(path)
 
 
-@settings(max_examples=50, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=examples(50), phases=(Phase.explicit, Phase.generate))
 @given(data=st.data())
 def test_damage_anywhere_is_an_error_of_ours_or_counted(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("damage")

@@ -216,18 +216,18 @@ allocator_acts = st.one_of(
 @given(st.lists(allocator_acts, max_size=14))
 def test_blocks_that_are_cut_and_joined_keep_what_touched_their_bytes(acts):
     """Allocations at any addresses, each in the place of those it overlaps: races are those of the bytes themselves."""
-    detector, graph, lives, unit = Detector(), Graph([]), [], 8
+    detector, graph, allocations, unit = Detector(), Graph([]), [], 8
     detector.add(StreamCreate(StreamId(0, BLOCKING), is_blocking=True))
     found = []
     for act, *fields in acts:
         if act == "alloc":
             start, size = fields
             region = Region(512 + unit * start, unit * size)
-            lives = [r for r in lives if r.end <= region.start or region.end <= r.start] + [region]
+            allocations = [r for r in allocations if r.end <= region.start or region.end <= r.start] + [region]
             detector.add(Alloc("t", region, StreamId(0, 0)))
-        elif act == "touch" and lives:
+        elif act == "touch" and allocations:
             which, stream, low, size, is_write = fields
-            block = lives[which % len(lives)]
+            block = allocations[which % len(allocations)]
             low = min(low * 4, block.run - 1)
             part = Region(block.start + low, min(size * 3, block.run - low))
             access = (Access("t", part),)

@@ -172,7 +172,7 @@ def test_memory_does_not_grow_with_steps_that_reuse_a_block():
 
 
 def test_what_is_no_record_is_refused():
-    with pytest.raises(TypeError, match="no record of the sanitizer"):
+    with pytest.raises(TypeError, match="is not a record of the sanitizer"):
         Detector().add("launch")
 
 

@@ -64,6 +64,7 @@ check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScri
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/frame_docs.py --check
+	@$(BIN)/python tools/benchmark_docs.py --check
 	@sh tools/lint_project.sh $(BIN)
 
 check-js: ## the bundles of the JavaScript; skips with a reason without Node
@@ -76,6 +77,7 @@ fix: setup ## let ruff repair what it can, and write the generated docs anew
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@$(BIN)/python tools/frame_docs.py
+	@$(BIN)/python tools/benchmark_docs.py
 
 bench: setup ## run the benchmarks against the peers, results into benchmarks/results
 	@$(BIN)/python benchmarks/run_all.py

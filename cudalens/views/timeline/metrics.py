@@ -15,15 +15,15 @@ from cudalens.views.timeline import svg
 from cudalens.views.timeline.metrics_text import GAUGES, Gauge, device_rows, metrics_line
 from cudalens.views.timeline.payload_order import clipped_times, since
 
+#: Mid-tones that stand on light and dark ground, one per GPU, in turn.
 COLORS: Final = ("#2f81d6", "#c26a00", "#8a63d2", "#008c7a", "#c2428b", "#6f8f1f", "#b3402e", "#5f7684")
-"""Mid-tones that stand on light and dark ground, one per GPU, in turn."""
 
 _ROW: Final = 34
 _GAP: Final = 8
 _HEAD: Final = 16
 _MAX_COLUMNS: Final = 400
+#: Of a gauge's lines together.
 _MAX_POINTS: Final = 1200
-"""Of a gauge's lines together."""
 
 _MAX_DEVICES: Final = 8
 

@@ -36,6 +36,7 @@ class Gauge:
         return units.percent(value) if self.unit == "%" else f"{value:,.0f} {self.unit}"
 
 
+#: What is drawn, from top to bottom.
 GAUGES: Final = (
     Gauge("gpu_busy_pct", "GPU busy", "%", 100.0),
     Gauge("memory_used_bytes", "Memory", "B"),
@@ -43,7 +44,6 @@ GAUGES: Final = (
     Gauge("temperature_celsius", "Temperature", "°C"),
     Gauge("clock_mhz", "Clock", "MHz"),
 )
-"""What is drawn, from top to bottom."""
 
 
 def has_metrics(trace: Trace) -> bool:

@@ -1,8 +1,8 @@
-"""A picture of the timeline as one inline SVG: for saved notebooks, reports before their scripts run, and paper.
+"""A picture of the timeline as one inline SVG: for saved notebooks, reports before their scripts run, and print.
 
 Bounded: each lane and depth is a row of pixels, each pixel shows the longest event in it and how much of it is busy;
-neighbours of one colour are joined. Foreign text is escaped. Colours are mid-tones that stand on light and dark ground,
-lines and text take the colour of the text around (``currentColor``), so the picture needs no style sheet.
+neighbours of one colour are joined. Foreign text is escaped. Colours are mid-tones for light and dark pages; lines
+and text take the colour of the text around (``currentColor``), so the picture needs no style sheet.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LEVELS: Final = (0.35, 0.65, 1.0)
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where each lane stands: first pixel row, number of rows, label."""
+    """The lanes: first pixel row, number of rows, label."""
 
     lanes: list[tuple[int, int, str]]
     num_hidden: int

@@ -18,7 +18,7 @@ from cudalens.views.devices import gauges_section
 from cudalens.views.devices.gauges_feed import DEFAULT_HZ, GaugeFeed, Moment
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
-from cudalens.views.timeline.metrics_text import GAUGES
+from cudalens.views.timeline.readings import GAUGES
 
 _GAUGES: Final = [{"column": gauge.column, "title": gauge.title, "unit": gauge.unit} for gauge in GAUGES]
 

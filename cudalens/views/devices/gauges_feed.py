@@ -15,7 +15,7 @@ from typing import Any, Final
 from cudalens.device.inventory.pairing import visible_numbers
 from cudalens.device.inventory.readings import Gpu
 from cudalens.device.sampler import Sample, Sampler
-from cudalens.views.timeline.metrics_text import GAUGES
+from cudalens.views.timeline.readings import GAUGES
 
 DEFAULT_HZ: Final = 2.0
 #: Moments that are kept: two minutes at the default rate.

@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.views.timeline.metrics_text import GAUGES, device_rows
 from cudalens.views.timeline.payload_codec import PayloadWriter
 from cudalens.views.timeline.payload_order import Ints, since
+from cudalens.views.timeline.readings import GAUGES, device_rows
 
 #: More readings than this are reduced to the lowest and highest of each gauge in each interval.
 MAX_POINTS: Final = 20_000

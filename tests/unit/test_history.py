@@ -182,7 +182,7 @@ def test_a_locked_file_is_a_warning(tmp_path, monkeypatch):
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     try:
-        with pytest.warns(history.HistoryWarning, match="somebody else is writing"):
+        with pytest.warns(history.HistoryWarning, match="another process is writing"):
             history.record(run(10), path)
     finally:
         other.close()

@@ -55,7 +55,7 @@ check: setup check-js ## ruff, mypy, import-linter, the generated docs, the Java
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/frame_docs.py --check
 
-check-js: ## the bundles of the JavaScript; skips with a reason without Node
+check-js: ## biome, tsc and the bundles of the JavaScript; skips with a reason without Node
 	@sh tools/js/run.sh check
 
 js: ## build cudalens/views/static from the modules in cudalens/views/js (needs Node)
@@ -64,6 +64,7 @@ js: ## build cudalens/views/static from the modules in cudalens/views/js (needs 
 fix: setup ## let ruff repair what it can, and write the generated docs anew
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@sh tools/js/run.sh fix
 	@$(BIN)/python tools/frame_docs.py
 
 bench: setup ## run the benchmarks against the peers, results into benchmarks/results

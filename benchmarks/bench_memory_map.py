@@ -24,8 +24,8 @@ from snapshots_made import training_snapshot
 
 from cudalens import Trace
 from cudalens.frames import RunInfo
-from cudalens.frames.snapshots import snapshot_frames
-from cudalens.views.memory_map_payload import pack
+from cudalens.frames.snapshots.build import snapshot_frames
+from cudalens.views.memory.map_payload import pack
 
 RESULTS = Path(__file__).parent / "results" / "memory_map.json"
 FRAMES = 240

@@ -20,8 +20,9 @@ import pandas as pd
 
 from cudalens.analysis import key_averages
 from cudalens.frames import RunInfo, Trace, build_events, categorical
-from cudalens.views import payload, text
-from cudalens.views.svg import timeline_svg
+from cudalens.views.sections import summary as text
+from cudalens.views.timeline import payload
+from cudalens.views.timeline.svg import timeline_svg
 
 LIMIT_BYTES = 5_000_000
 LIMIT_PAINT_MS = 2_000

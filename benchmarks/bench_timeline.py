@@ -23,7 +23,7 @@ from playwright.sync_api import sync_playwright
 
 from cudalens import Trace
 from cudalens.frames import RunInfo, build_events
-from cudalens.views.payload import pack
+from cudalens.views.timeline.payload import pack
 
 VIEWS = Path(__file__).parents[1] / "cudalens" / "views"
 RESULTS = Path(__file__).parent / "results" / "timeline.json"

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 import cudalens
-from cudalens.traces.chrome_writer import GZIP_LEVEL
+from cudalens.traces.export.chrome import GZIP_LEVEL
 
 HERE = Path(__file__).parent
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import cudalens
-from cudalens import _formats
 from cudalens.errors import AssertionFailed, AssertionSyntaxError, CudalensError, OutputError
+from cudalens.frames import formats as _formats
 
 if TYPE_CHECKING:
-    from cudalens.device.inventory import Devices
+    from cudalens.device.inventory.devices import Devices
     from cudalens.frames import Ranks, Trace
 
 _INTERRUPTED: Final = 130
@@ -105,7 +105,7 @@ def _report(arguments: argparse.Namespace) -> None:
 
 
 def _summary(arguments: argparse.Namespace) -> None:
-    from cudalens.analysis.assertions import parse_assertion
+    from cudalens.analysis.assertions.check import parse_assertion
 
     assertions = [parse_assertion(text) for text in arguments.assertions]  # refused before a large file is read
     trace = _load(arguments.trace)
@@ -138,7 +138,7 @@ def _convert(arguments: argparse.Namespace) -> None:
 
 
 def _compare(arguments: argparse.Namespace) -> None:
-    from cudalens.views.compare import compare
+    from cudalens.views.compare.comparison import compare
 
     output = None if arguments.output is None else _checked(arguments.output)
     with _stage("reading", "comparing") as advance:
@@ -170,7 +170,7 @@ def _checked(path: str) -> Path:
 
 
 def _wrote(path: Path) -> None:
-    from cudalens.views import units
+    from cudalens.analysis import units
 
     files = [file for file in path.iterdir() if file.is_file()] if path.is_dir() else [path]
     of = f"{units.plural(len(files), 'file')}, " if path.is_dir() else ""

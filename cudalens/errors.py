@@ -30,10 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cudalens.sanitizer.engine import Race
+from typing import Any
 
 
 class CudalensError(Exception):
@@ -156,10 +153,10 @@ class RaceError(CudalensError, RuntimeError):
     """Two accesses to the same memory race: nothing orders them, and one is a write.
 
     Attributes:
-        races: The races that were found new, at least one.
+        races: The new races, at least one; each a `cudalens.sanitizer.Race`.
     """
 
-    def __init__(self, message: str, races: Sequence[Race] = ()) -> None:
+    def __init__(self, message: str, races: Sequence[Any] = ()) -> None:
         super().__init__(message)
         self.races = list(races)
 

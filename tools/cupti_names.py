@@ -1,4 +1,4 @@
-"""Write cudalens/traces/cupti_names.json, the names of CUDA's API calls by CUPTI's callback id, from CUPTI's headers.
+"""Write cudalens/traces/sqlite/cupti_names.json from CUPTI's headers: CUDA API names by CUPTI callback id.
 
     python tools/cupti_names.py /usr/local/cuda/extras/CUPTI/include
 
@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-TARGET = Path(__file__).parents[1] / "cudalens" / "traces" / "cupti_names.json"
+TARGET = Path(__file__).parents[1] / "cudalens" / "traces" / "sqlite" / "cupti_names.json"
 
 
 def names(header: Path, kind: str) -> list[str]:

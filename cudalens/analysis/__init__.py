@@ -1,34 +1,34 @@
 """Frames in, frames and findings out: pure, without torch, the same for live runs and for files."""
 
-from cudalens.analysis.assertions import Assertion, check, parse_assertion
-from cudalens.analysis.attribution import attribution
-from cudalens.analysis.averages import folded, key_averages, total_average
-from cudalens.analysis.bandwidth import memcpy_bandwidth
-from cudalens.analysis.breakdown import kernel_breakdown, op_breakdown
-from cudalens.analysis.call_tree import call_tree
-from cudalens.analysis.compare import Change, Differences, differences
-from cudalens.analysis.critical_path import CriticalPath, critical_path
-from cudalens.analysis.critical_path_what_if import WhatIf
-from cudalens.analysis.device_time import device_time
+from cudalens.analysis.assertions.check import Assertion, check, parse_assertion
+from cudalens.analysis.compare.runs import Change, Differences, differences
+from cudalens.analysis.critical_path.path import CriticalPath, critical_path
+from cudalens.analysis.critical_path.what_if import WhatIf
 from cudalens.analysis.findings import Finding, findings
-from cudalens.analysis.flame import flame_graph
-from cudalens.analysis.idle import idle_causes, idle_time
-from cudalens.analysis.launch import launch_statistics, launch_summary
-from cudalens.analysis.launch_queue import queue_lengths
-from cudalens.analysis.memory import fragmentation, memory_totals, pool_totals, segments_of
-from cudalens.analysis.memory_holders import memory_categories, memory_holders, memory_leaks
-from cudalens.analysis.memory_replay import block_lifetimes, blocks_at, memory_peak, running_totals
-from cudalens.analysis.memory_segments import segment_lifetimes
-from cudalens.analysis.memory_stacks import bytes_by_stack, memory_diff, stack_texts
-from cudalens.analysis.overlap import collectives, communication_overlap
-from cudalens.analysis.roofline import roofline
-from cudalens.analysis.sequences import kernel_sequences
+from cudalens.analysis.memory.holders import memory_categories, memory_holders, memory_leaks
+from cudalens.analysis.memory.replay import block_lifetimes, blocks_at, memory_peak, running_totals
+from cudalens.analysis.memory.segments import segment_lifetimes
+from cudalens.analysis.memory.stacks import bytes_by_stack, memory_diff, stack_texts
+from cudalens.analysis.memory.totals import fragmentation, memory_totals, pool_totals, segments_of
 from cudalens.analysis.summary import Summary, TopCost, summarize
-from cudalens.analysis.sync_advice import SyncAdvice
-from cudalens.analysis.sync_groups import SyncSummary, summarize_syncs, syncs
-from cudalens.analysis.temporal import temporal_breakdown
-from cudalens.analysis.trust import TrustReport, trust, trust_findings
-from cudalens.analysis.trust_repair import repaired
+from cudalens.analysis.time.attribution import attribution
+from cudalens.analysis.time.averages import folded, key_averages, total_average
+from cudalens.analysis.time.bandwidth import memcpy_bandwidth
+from cudalens.analysis.time.breakdown import kernel_breakdown, op_breakdown
+from cudalens.analysis.time.call_tree import call_tree
+from cudalens.analysis.time.device_time import device_time
+from cudalens.analysis.time.flame import flame_graph
+from cudalens.analysis.time.idle import idle_causes, idle_time
+from cudalens.analysis.time.launch import launch_statistics, launch_summary
+from cudalens.analysis.time.launch_queue import queue_lengths
+from cudalens.analysis.time.overlap import collectives, communication_overlap
+from cudalens.analysis.time.roofline import roofline
+from cudalens.analysis.time.sequences import kernel_sequences
+from cudalens.analysis.time.sync_advice import SyncAdvice
+from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, syncs
+from cudalens.analysis.time.temporal import temporal_breakdown
+from cudalens.analysis.trust.check import TrustReport, trust, trust_findings
+from cudalens.analysis.trust.repair import repaired
 from cudalens.frames.ceilings import Ceilings
 
 __all__ = [

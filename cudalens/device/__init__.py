@@ -1,6 +1,6 @@
 """What this machine and this torch can do: facts about versions and devices, and checks that say what works and why.
 
-Loaded on first use: `cudalens.device.hooks` needs none of it.
+Loaded on first use: `cudalens.device.gpu_trace` needs none of it.
 """
 
 from __future__ import annotations

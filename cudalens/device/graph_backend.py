@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeAlias
 
 import torch
 
+#: A memory pool, as ``torch.cuda.graph_pool_handle()`` gives it.
 PoolId: TypeAlias = tuple[int, int]
-"""A memory pool, as ``torch.cuda.graph_pool_handle()`` gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class GraphBackend(Protocol):
         """While it is entered, what this thread does on `stream`, which is current then, is captured into `graph`."""
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Launch what `graph` holds on the current stream; listeners of `cudalens.device.hooks` are told."""
+        """Launch what `graph` holds on the current stream; listeners of `cudalens.device.gpu_trace` are told."""
 
     def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
         """Let go of what `graph` holds; listeners are told."""

@@ -1,7 +1,7 @@
 """Triton's launches on a real device, which never come by torch's dispatcher.
 
 ``kernel[grid](...)`` ends in ``triton.runtime.jit.JITFunction.run``, autotuned or not. While somebody watches, each
-such launch becomes a record of `cudalens.device.hooks` that says which of its tensors it writes.
+such launch becomes a record of `cudalens.device.gpu_trace` that says which of its tensors it writes.
 
 torch knows how to tell that from Triton's intermediate code, as torch.compile needs it
 (``torch._higher_order_ops.triton_kernel_wrap``). It is asked once for each kernel that Triton has compiled. Where it
@@ -22,20 +22,20 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
 from cudalens.device.imports import when_imported
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.device.streams import current_device, current_stream
 
+#: The method that launches, once Triton has been imported while somebody watched.
 _RUNNER: Final = "triton.runtime.jit"
 _lock = threading.Lock()
 _num_watchers = 0
 _stop_waiting: Callable[[], None] | None = None
 _runs: Final[list[Interposed]] = []
-"""The method that launches, once Triton has been imported while somebody watched."""
 
+#: The parameters that a compiled kernel writes; None where that cannot be told.
 _written: Final[WeakKeyDictionary[Any, frozenset[str] | None]] = WeakKeyDictionary()
-"""The parameters that a compiled kernel writes; None where that cannot be told."""
 
 
 def watch() -> None:
@@ -68,7 +68,7 @@ def _interpose(module: ModuleType) -> None:
 
 def _launched(compiled: Any, function: Any, *args: Any, **kwargs: Any) -> None:
     """After ``JITFunction.run``: nothing was launched where that compiled only, or gave no kernel back."""
-    if compiled is None or kwargs.get("warmup") or not hooks.is_on():
+    if compiled is None or kwargs.get("warmup") or not gpu_trace.is_on():
         return
     given = bound(function, args, kwargs)
     tensors = list(tensors_in(given))
@@ -78,8 +78,8 @@ def _launched(compiled: Any, function: Any, *args: Any, **kwargs: Any) -> None:
         written = _written_by(compiled, function, given)
     device = current_device()
     stream = kwargs.get("stream")  # Triton 2 took one; later versions launch on torch's current stream
-    hooks.emit(
-        hooks.KernelLaunched(
+    gpu_trace.emit(
+        gpu_trace.KernelLaunched(
             name_of(function),
             device,
             stream if isinstance(stream, int) else current_stream(device),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from cudalens.device import sources
-from cudalens.device.pairing import visible_numbers
+from cudalens.device.inventory import sources
+from cudalens.device.inventory.pairing import visible_numbers
+from cudalens.device.inventory.readings import FIELDS, Gpu, Reading
 from cudalens.device.sampler import Sample, Sampler
-from cudalens.device.sources import FIELDS, Gpu, Reading
 from cudalens.errors import MetricsError
 from cudalens.frames.info import Problem
 from cudalens.frames.metrics import metrics_frame
@@ -16,8 +16,8 @@ from cudalens.frames.metrics import metrics_frame
 if TYPE_CHECKING:
     import pandas as pd
 
+#: NVML renews utilization some 1 to 6 times a second, power and clocks some 10 to 50 times.
 DEFAULT_HZ: Final = 20.0
-"""NVML renews utilization some 1 to 6 times a second, power and clocks some 10 to 50 times."""
 
 
 class MetricsCollector:

@@ -1,7 +1,7 @@
 """Acts that torch tells nobody of, and that its Python classes show: questions that were answered "done".
 
 ``Event.query()`` and ``Stream.query()`` order what follows an answer of True, as a synchronisation does. While somebody
-watches, such answers become records of `cudalens.device.hooks`.
+watches, such answers become records of `cudalens.device.gpu_trace`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
+from cudalens.device.gpu_trace_records import EventFoundDone, StreamFoundDone
 from cudalens.device.interpose import Interposed, interposed
-from cudalens.device.records import EventFoundDone, StreamFoundDone
 
 _num_watchers = 0
 
@@ -40,12 +40,12 @@ def unwatch() -> None:
 def _event_queried(is_done: bool, cuda_event: Any) -> None:
     pointer = cuda_event.cuda_event
     if is_done and pointer:
-        hooks.emit(EventFoundDone(int(pointer)))
+        gpu_trace.emit(EventFoundDone(int(pointer)))
 
 
 def _stream_queried(is_done: bool, stream: Any) -> None:
     if is_done:
-        hooks.emit(StreamFoundDone(int(stream.cuda_stream)))
+        gpu_trace.emit(StreamFoundDone(int(stream.cuda_stream)))
 
 
 _watched: Final[list[tuple[Interposed, Any]]] = []

@@ -2,7 +2,7 @@
 
 torch's gpu_trace callbacks come when the host is about to wait, the warnings of its sync debug mode when the operation
 has returned: one wait that both tell of is one sighting. What blocked, and for how long exactly, the runtime calls of a
-profile say; `cudalens.frames.syncs` puts the two together.
+profile say; `cudalens.frames.syncs.build` puts the two together.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from torch import _C
 
-from cudalens.device import clock, hooks, stacks
+from cudalens.device import clock, gpu_trace, stacks
 from cudalens.device.streams import current_device
 from cudalens.device.sync_debug import SyncDebug
 from cudalens.frames.stacks import StackTable
-from cudalens.frames.sync_kinds import Evidence, asked_for, kind_of
-from cudalens.frames.syncs import CALLBACK, WARNING, frame_of
+from cudalens.frames.syncs.build import CALLBACK, WARNING, frame_of
+from cudalens.frames.syncs.kinds import Evidence, asked_for, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
     from cudalens.device.stacks import Place
 
+#: Call stacks that are kept of one run; later waits have their place alone.
 MAX_STACKS: Final = 20_000
-"""Call stacks that are kept of one run; later waits have their place alone."""
 
+#: What the host calls after each of torch's callbacks.
 _CALLS: Final = {
-    hooks.StreamSynchronized: "cudaStreamSynchronize",
-    hooks.DeviceSynchronized: "cudaDeviceSynchronize",
-    hooks.EventSynchronized: "cudaEventSynchronize",
+    gpu_trace.StreamSynchronized: "cudaStreamSynchronize",
+    gpu_trace.DeviceSynchronized: "cudaDeviceSynchronize",
+    gpu_trace.EventSynchronized: "cudaEventSynchronize",
 }
-"""What the host calls after each of torch's callbacks."""
 
+#: What the host calls where the program empties the allocator's cache.
 _RELEASE: Final = "cudaFree"
-"""What the host calls where the program empties the allocator's cache."""
 
+#: torch.cuda.empty_cache() calls this function of torch._C, of which torch tells nobody.
 _EMPTY_CACHE: Final = "_cuda_emptyCache"
-"""torch.cuda.empty_cache() calls this function of torch._C, of which torch tells nobody."""
 
-_STREAM: Final = _CALLS[hooks.StreamSynchronized]
+_STREAM: Final = _CALLS[gpu_trace.StreamSynchronized]
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class SyncCollector:
         self._is_wanted = is_wanted
         self._now = now or _now
         self._debug = SyncDebug(self._warned)
-        self._subscription: hooks.Subscription | None = None
+        self._subscription: gpu_trace.Subscription | None = None
         self._lock = threading.RLock()
         self._seen: list[_Sighting] = []
         self._open: dict[int, list[_Sighting]] = {}
@@ -89,9 +89,9 @@ class SyncCollector:
         """Begin to listen."""
         if not self._is_wanted:
             return
-        quick: dict[Any, Any] = dict.fromkeys(hooks.REGISTRIES.values(), _pass_over)
+        quick: dict[Any, Any] = dict.fromkeys(gpu_trace.REGISTRIES.values(), _pass_over)
         quick |= {record: partial(self._told, call) for record, call in _CALLS.items()}
-        self._subscription = hooks.subscribe(_pass_over, quick=quick)
+        self._subscription = gpu_trace.subscribe(_pass_over, quick=quick)
         try:
             self._debug.start()
             self._watch_empty_cache()

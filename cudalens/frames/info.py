@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+#: How a block of code ended.
+Status = Literal["ok", "raised", "interrupted"]
+
 
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Damage that a reader found and survived.
@@ -57,8 +60,8 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: str | None = None
 
 
+#: ``note``: worth knowing, no figure suffers; ``repaired``: was wrong, is right now; ``partial``: wrong or lost.
 Severity = Literal["note", "repaired", "partial"]
-"""``note``: worth knowing, no figure suffers; ``repaired``: was wrong, is right now; ``partial``: wrong or lost."""
 
 
 class TrustFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -195,7 +198,7 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     source: str
     started_ns: int | None = None
     ended_ns: int | None = None
-    status: Literal["ok", "raised", "interrupted"] = "ok"
+    status: Status = "ok"
     error: str | None = None
     build_s: float = 0.0
     start_s: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cudalens import _doors
+from cudalens.frames import lazy_methods
 from cudalens.frames.info import Problem
 from cudalens.frames.trace import Trace
 
@@ -40,7 +40,7 @@ class Ranks(Mapping[int, Trace]):
 
     def figure(self, analysis: str, **options: Any) -> Any:
         """A plotly figure of the analysis called `analysis`, of all ranks; a wrong name lists them all."""
-        return _doors.open_door("figure", self, analysis, **options)
+        return lazy_methods.open_door("figure", self, analysis, **options)
 
     def __repr__(self) -> str:
         """One cheap line."""

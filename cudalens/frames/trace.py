@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from cudalens import _doors
-from cudalens.frames import store
-from cudalens.frames.catalog import FRAMES, check_frame, empty_frame
+from cudalens.frames import lazy_methods, store
+from cudalens.frames.catalog import FRAMES
 from cudalens.frames.info import RunInfo
+from cudalens.frames.schema import check_frame, empty_frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ class Trace:
     Attributes are documented column by column in ``docs/frames.md``.
     """
 
-    __slots__ = ("__weakref__", "_frames", "_info", "_state")
+    __slots__ = ("__weakref__", "_frames", "_info")
 
     def __init__(self, info: RunInfo, **frames: pd.DataFrame) -> None:
         """Build a Trace of frames that obey the catalog.
@@ -45,8 +45,6 @@ class Trace:
             raise TypeError(f"Trace has no frame {sorted(unknown)}; it has {list(_FRAME_NAMES)}")
         self._info = info
         self._frames = {name: _checked(name, frames.get(name)) for name in _FRAME_NAMES}
-        # What views remember about this Trace between calls (a selection, say); never part of its value.
-        self._state: dict[str, Any] = {}
 
     @property
     def info(self) -> RunInfo:
@@ -105,24 +103,24 @@ class Trace:
     @property
     def selection(self) -> pd.DataFrame:
         """The rows of `events` that are selected in the last widget shown of this Trace; all where nothing is."""
-        frame: pd.DataFrame = _doors.open_door("selection", self)
+        frame: pd.DataFrame = lazy_methods.open_door("selection", self)
         return frame
 
     def summary(self) -> Any:
         """The verdict and the largest costs; prints as text, shows as a table in a notebook."""
-        return _doors.open_door("summary", self)
+        return lazy_methods.open_door("summary", self)
 
     def check(self, *assertions: str) -> None:
         """Raise `AssertionFailed` where an assertion does not hold, as in ``trace.check("idle < 20%")``."""
-        _doors.open_door("check", self, *assertions)
+        lazy_methods.open_door("check", self, *assertions)
 
     def figure(self, analysis: str, **options: Any) -> Any:
         """A plotly figure of the analysis called `analysis` (``"idle_time"``, say); a wrong name lists them all."""
-        return _doors.open_door("figure", self, analysis, **options)
+        return lazy_methods.open_door("figure", self, analysis, **options)
 
     def graph_tree(self) -> Any:
         """The CUDA graphs alone: their tree, what did not replay and why; prints as text, shows as a table of rows."""
-        return _doors.open_door("graph_tree", self)
+        return lazy_methods.open_door("graph_tree", self)
 
     def memory_diff(self, after: Trace, *, by: str = "stack") -> Any:
         """What `after` holds that this Trace does not, and the other way round; prints as text, shows both on one axis.
@@ -131,34 +129,34 @@ class Trace:
             after: With blocks; of the same program, perhaps with other settings.
             by: ``stack``, or a column of `blocks` (``category``, ``stream`` …).
         """
-        return _doors.open_door("memory_diff", self, after, by=by)
+        return lazy_methods.open_door("memory_diff", self, after, by=by)
 
     def timeline(self, **options: Any) -> Any:
         """The live widget: stream timeline, operator and kernel table, memory curve."""
-        return _doors.open_door("timeline", self, **options)
+        return lazy_methods.open_door("timeline", self, **options)
 
     def trust(self) -> Any:
         """How far this Trace can be trusted: verdict and findings; prints as text, shows as a table in a notebook."""
-        return _doors.open_door("trust", self)
+        return lazy_methods.open_door("trust", self)
 
     def key_averages(self, **options: Any) -> pd.DataFrame:
         """Costs by name, as `cudalens.analysis.key_averages` defines them."""
-        frame: pd.DataFrame = _doors.open_door("key_averages", self, **options)
+        frame: pd.DataFrame = lazy_methods.open_door("key_averages", self, **options)
         return frame
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **options: Any) -> str:
         """`key_averages` as an aligned text table, as torch.profiler prints it."""
-        text: str = _doors.open_door("table", self, sort_by, row_limit, **options)
+        text: str = lazy_methods.open_door("table", self, sort_by, row_limit, **options)
         return text
 
     def to_html(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write one offline HTML file that shows this Trace; returns its path."""
-        written: Path = _doors.open_door("to_html", self, path, **options)
+        written: Path = lazy_methods.open_door("to_html", self, path, **options)
         return written
 
     def to_chrome(self, path: str | os.PathLike[str], **options: Any) -> Path:
         """Write Chrome trace JSON (gzip when `path` ends in ``.gz``) for Perfetto and others; returns its path."""
-        written: Path = _doors.open_door("to_chrome", self, path, **options)
+        written: Path = lazy_methods.open_door("to_chrome", self, path, **options)
         return written
 
     def to_collapsed(self, path: str | os.PathLike[str], **options: Any) -> Path:
@@ -167,29 +165,29 @@ class Trace:
         Args:
             path: The file.
             **options: ``weight`` (``host``, ``device``, ``self``) and ``by`` (``tree``, ``stack``, ``module``), as
-                `cudalens.traces.flame_writer.to_collapsed` defines them.
+                `cudalens.traces.export.flame.to_collapsed` defines them.
         """
-        written: Path = _doors.open_door("to_collapsed", self, path, **options)
+        written: Path = lazy_methods.open_door("to_collapsed", self, path, **options)
         return written
 
     def to_speedscope(self, path: str | os.PathLike[str]) -> Path:
         """Write a profile per host thread and per stream for https://www.speedscope.app; returns the path."""
-        written: Path = _doors.open_door("to_speedscope", self, path)
+        written: Path = lazy_methods.open_door("to_speedscope", self, path)
         return written
 
     def to_parquet(self, path: str | os.PathLike[str], *, frame: str = "events") -> Path:
         """Write one frame to a ``.parquet`` file, or every frame into a folder of them; returns the path."""
-        written: Path = _doors.open_door("to_parquet", self, path, frame=frame)
+        written: Path = lazy_methods.open_door("to_parquet", self, path, frame=frame)
         return written
 
     def to_csv(self, folder: str | os.PathLike[str]) -> Path:
         """Write every frame as CSV into a folder; returns it."""
-        written: Path = _doors.open_door("to_csv", self, folder)
+        written: Path = lazy_methods.open_door("to_csv", self, folder)
         return written
 
     def to_hta(self, folder: str | os.PathLike[str] | None = None) -> Any:
         """For HolisticTraceAnalysis: its data frame and symbols, or (with `folder`) a folder of rank files."""
-        return _doors.open_door("to_hta", self, folder)
+        return lazy_methods.open_door("to_hta", self, folder)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write this Trace to one ``.cudalens`` file (a zip of Parquet and JSON); returns its path.
@@ -223,10 +221,10 @@ class Trace:
 
     def _ipython_display_(self) -> None:
         """Show it in a live kernel: a picture that the notebook keeps, and the widget in front of it."""
-        _doors.open_door("show", self)
+        lazy_methods.open_door("show", self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        return _doors.open_door("mimebundle", self, **kwargs)
+        return lazy_methods.open_door("mimebundle", self, **kwargs)
 
 
 def _checked(name: str, frame: pd.DataFrame | None) -> pd.DataFrame:

@@ -15,7 +15,8 @@ from typing import Any, Final, cast
 
 import torch
 
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
+from cudalens.device.gpu_trace_records import GraphDestroyed
 from cudalens.device.graph_backend import (
     Allocation,
     GraphBackend,
@@ -25,7 +26,6 @@ from cudalens.device.graph_backend import (
     capture_alone,
     provided,
 )
-from cudalens.device.records import GraphDestroyed
 from cudalens.errors import GraphError
 
 _NEEDED: Final = (
@@ -83,24 +83,24 @@ class CudaBackend:
         is_valid = False
         try:
             with capture_alone(graph, pool, stream):
-                hooks.emit(hooks.CaptureBegan(id(graph), stream.cuda_stream, pool))
+                gpu_trace.emit(gpu_trace.CaptureBegan(id(graph), stream.cuda_stream, pool))
                 yield
             is_valid = True
         finally:
             if not _has_ended(graph):
                 _recover(graph, pool, stream)
-            hooks.emit(hooks.CaptureEnded(id(graph), stream.cuda_stream, is_valid))
+            gpu_trace.emit(gpu_trace.CaptureEnded(id(graph), stream.cuda_stream, is_valid))
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
         """Launch what `graph` holds on the current stream, and tell listeners: torch has no callback for it."""
         graph.replay()
-        if hooks.is_on():
-            hooks.emit(hooks.GraphReplayed(id(graph), torch.cuda.current_stream().cuda_stream))
+        if gpu_trace.is_on():
+            gpu_trace.emit(gpu_trace.GraphReplayed(id(graph), torch.cuda.current_stream().cuda_stream))
 
     def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
         """Let go of what `graph` holds, and tell listeners."""
         graph.reset()
-        hooks.emit(GraphDestroyed(id(graph)))
+        gpu_trace.emit(GraphDestroyed(id(graph)))
 
     @contextmanager
     def allocate_to(self, pool: PoolId, device: int) -> Iterator[None]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from cudalens.graphs import arguments
 from cudalens.graphs.functions import Variant
@@ -15,8 +14,8 @@ from cudalens.graphs.outputs import AliasOfExternal, AliasOfLeaf
 from cudalens.graphs.programs import Backward, check_version
 
 if TYPE_CHECKING:
-    from cudalens.graphs.manager import GraphManager
     from cudalens.graphs.node import GraphNode
+    from cudalens.graphs.tree import GraphTree
 
 
 class _Call:
@@ -26,7 +25,7 @@ class _Call:
 
     def __init__(
         self,
-        manager: GraphManager,
+        manager: GraphTree,
         node: GraphNode,
         positions: list[int],
         outputs: Sequence[Any],
@@ -34,7 +33,7 @@ class _Call:
     ) -> None:
         self.manager, self.node, self.positions = manager, node, positions
         self.results = [outputs[n] for n in positions]
-        self.saved = list(outputs[node.num_results :])
+        self.saved = list(outputs[node.first_saved :])
         derivative = node.derivative
         assert derivative is not None
         self.versions = derivative.saved.versions()
@@ -55,21 +54,24 @@ class _Replayed(torch.autograd.Function):
         return results
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        with torch.no_grad():
+            found = _Replayed._run(ctx, grads)
+        return (None, *(ctx.manager.refuse_second_derivative(ctx.node, found) if torch.is_grad_enabled() else found))
+
+    @staticmethod
+    def _run(ctx: Any, grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         for tensor, version in zip(ctx.node.derivative.saved.outside.values(), ctx.versions, strict=True):
             check_version(tensor, version)
         ctx.manager.own_gradients(ctx.owners)
         leaves = [*ctx.saved_tensors, *(grad for grad in grads if grad is not None)]
         given = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
         found = ctx.manager.run_backward(ctx.node, given, leaves)
-        return None, *(
-            grad if is_needed else None for grad, is_needed in zip(found, ctx.needs_input_grad[1:], strict=True)
-        )
+        return [grad if is_needed else None for grad, is_needed in zip(found, ctx.needs_input_grad[1:], strict=True)]
 
 
-def attach(manager: GraphManager, node: GraphNode, leaves: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-    """The results of a recorded forward with their place in autograd's graph.
+def attach(manager: GraphTree, node: GraphNode, leaves: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """The results of a recorded forward, and their bases, with their place in autograd's graph.
 
     Args:
         manager: Whose.
@@ -79,12 +81,8 @@ def attach(manager: GraphManager, node: GraphNode, leaves: Sequence[Any], output
     """
     derivative = node.derivative
     assert derivative is not None
-    results = list(outputs[: node.num_results])
-    positions = [
-        n
-        for n, root in enumerate(derivative.roots)
-        if root is not None and not isinstance(node.outputs[n], AliasOfLeaf)
-    ]
+    results = list(outputs[: node.first_saved])
+    positions = [n for n, root in enumerate(derivative.roots) if root is not None and results[n] is not None]
     inputs = [*(leaves[n] for n in derivative.leaves), *derivative.externals]
     with torch.enable_grad():  # the function may have switched it on by itself
         found = _Replayed.apply(  # type: ignore[no-untyped-call]
@@ -93,6 +91,45 @@ def attach(manager: GraphManager, node: GraphNode, leaves: Sequence[Any], output
     for position, result in zip(positions, found, strict=True):
         results[position] = result
     return results
+
+
+def second_derivative_fails(name: str, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    """Gradients with the same values; differentiating them raises an error.
+
+    Args:
+        name: Of the function, for the message.
+        gradients: What a recorded backward computed.
+    """
+    message = (
+        f"{name} was replayed from a CUDA graph, and gradients of its backward (create_graph=True) were asked for. "
+        "A graph has no second derivative. Later calls run without a graph, so run this step again; or call the "
+        "function itself (.fn) where second derivatives are needed."
+    )
+    positions = [n for n, grad in enumerate(gradients) if grad is not None]
+    with torch.enable_grad():
+        found = _Undifferentiable.apply(  # type: ignore[no-untyped-call]
+            message, *(_tracked(gradients[n]) for n in positions)
+        )
+    made = dict(zip(positions, found, strict=True))
+    return [made.get(n) for n in range(len(gradients))]
+
+
+class _Undifferentiable(torch.autograd.Function):
+    """Passes tensors on; raises where they are differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, message: str, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.message = message
+        return tuple(tensor.detach() for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(ctx.message)
+
+
+def _tracked(gradient: torch.Tensor | None) -> torch.Tensor:
+    assert gradient is not None
+    return gradient.detach().requires_grad_()
 
 
 def backward_variant(number: int, node: GraphNode, given: set[int], leaves: Sequence[torch.Tensor]) -> Variant:
@@ -115,7 +152,7 @@ def backward_variant(number: int, node: GraphNode, given: set[int], leaves: Sequ
     variant.owners = derivative.externals
     variant.static = frozenset(
         n
-        for n, output in enumerate(node.outputs[node.num_results :])
+        for n, output in enumerate(node.outputs[node.first_saved :])
         if isinstance(output, AliasOfLeaf | AliasOfExternal)
     )
     variant.text = ", ".join(

@@ -7,6 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,8 +15,8 @@ import torch
 from cudalens.device.graph_backend import provided
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
+from cudalens.graphs.ambient import transform_around
 from cudalens.graphs.captured import modules_of
-from cudalens.graphs.differentiable import attach
 from cudalens.graphs.functions import Function, Mutations, Variant, inside
 from cudalens.graphs.graphed import Graphed
 from cudalens.graphs.programs import together
@@ -221,6 +222,8 @@ class GraphManager(GraphTree):
             )
         if function.skip is not None:
             return self._run_plain(function, args, kwargs, function.skip)
+        if (finding := transform_around()) is not None:
+            return self._run_plain(function, args, kwargs, replace(finding, place=function.place))
         with self._lock, self._working():
             variant, leaves = self._variant(function, args, kwargs)
             finding = variant if isinstance(variant, Finding) else variant.skip
@@ -247,13 +250,8 @@ class GraphManager(GraphTree):
 
     def _run_variant(self, variant: Variant, leaves: list[Any]) -> Any:
         is_new = self._steps.begins(variant.function, self._current, self.log)
-        outputs, node = self.run(variant, leaves, begins_step=is_new)
-        if node is None:
-            return outputs
-        results = outputs[: node.num_results]
-        if node.derivative is not None:
-            results = attach(self, node, leaves, outputs)
-        return together(results, node.result_spec)
+        results, node = self.run(variant, leaves, begins_step=is_new)
+        return results if node is None else together(results, node.result_spec)
 
     def _variant(
         self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import sys
-from asyncio import CancelledError
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from IPython.core.displayhook import DisplayHook
@@ -148,21 +147,6 @@ def execution_count(shell: InteractiveShell) -> int:
     return stored if stored and count == stored + 1 else count
 
 
-def status_of(error: BaseException | None) -> Literal["ok", "raised", "interrupted"]:
-    """How a cell ended."""
-    if error is None:
-        return "ok"
-    # An ipykernel interrupts a cell that awaits by cancelling it.
-    return "interrupted" if isinstance(error, KeyboardInterrupt | CancelledError) else "raised"
-
-
-def told(error: BaseException | None) -> str | None:
-    """A cell's exception in one line."""
-    if error is None:
-        return None
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".rstrip(": ")
-
-
 def display(shell: InteractiveShell, thing: Any) -> None:
     """Show `thing` below the cell as IPython does, also in a shell that is not the only one of its process."""
     assert shell.display_formatter is not None
@@ -191,7 +175,7 @@ def brief(error: CudalensError) -> CudalensError:
 
 
 def _described(path: Path) -> str:
-    from cudalens.views import units
+    from cudalens.analysis import units
 
     return f"{path} ({units.size(path.stat().st_size)})"
 

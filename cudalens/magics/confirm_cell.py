@@ -127,15 +127,15 @@ def _refused(node: ast.AST) -> str | None:
 
 
 def program_of(cell: WatchedCell, shell: InteractiveShell) -> Any:
-    """A cell as a `cudalens.steering.Program`: each run of it is silent, and leaves no figure behind.
+    """A cell as a `cudalens.sanitizer.rerun.Program`: each run of it is silent, and leaves no figure behind.
 
     Raises:
         ExploreError: It is nothing that can run again.
     """
-    from cudalens.confirmed import holders_among, numbers_in
-    from cudalens.explored import tensors_among
+    from cudalens.api.confirm import holders_among, numbers_in
+    from cudalens.api.explore import tensors_among
     from cudalens.magics.cell_names import names_of
-    from cudalens.steering import Program
+    from cudalens.sanitizer.rerun import Program
 
     body = cell.statements(shell)
     codes, value, label = _compiled(cell, body, shell.compile)

@@ -67,8 +67,8 @@ def confirmed(shell: InteractiveShell, options: WatchOptions) -> None:
 
 
 def _confirmed(shell: InteractiveShell, options: WatchOptions) -> Any:
-    from cudalens.confirmed import MAX_RUNS, checked_device
-    from cudalens.steering import DEFAULT_RUNS, MAX_RACES
+    from cudalens.api.confirm import MAX_RUNS, checked_device
+    from cudalens.sanitizer.rerun import DEFAULT_RUNS, MAX_RACES
 
     runs = options.runs or DEFAULT_RUNS
     if runs > MAX_RUNS:

@@ -106,7 +106,7 @@ class CudadeviceMagics(Magics):
         assert self.shell is not None
         if not is_live():
             return readings_now()
-        from cudalens.views.gauges_feed import DEFAULT_HZ
+        from cudalens.views.devices.gauges_feed import DEFAULT_HZ
 
         self._gauges = NotebookGauges(self.shell, words.rate or DEFAULT_HZ)
         display(self.shell, self._gauges.widget)

@@ -12,7 +12,7 @@ from cudalens.errors import MetricsError
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from cudalens.views.gauges import GaugesWidget
+    from cudalens.views.devices.gauges import GaugesWidget
 
 HINT = "Live gauges need a notebook with a kernel; these are the readings of this moment."
 
@@ -29,7 +29,7 @@ class NotebookGauges:
     """
 
     def __init__(self, shell: InteractiveShell, rate_hz: float) -> None:
-        from cudalens.views.gauges import GaugesWidget
+        from cudalens.views.devices.gauges import GaugesWidget
 
         self._shell = shell
         try:
@@ -64,8 +64,8 @@ def readings_now() -> str:
     Raises:
         UsageError: There is nothing to read.
     """
-    from cudalens.views.gauges_feed import GaugeFeed
-    from cudalens.views.gauges_text import gauges_text
+    from cudalens.views.devices.gauges_feed import GaugeFeed
+    from cudalens.views.devices.gauges_text import gauges_text
 
     feed = GaugeFeed()
     try:

@@ -66,21 +66,21 @@ class CudagraphMagics(Magics):
                 complain(f"{LINE_MAGIC}: {options.html} was not written: {type(error).__name__}: {error}")
 
     def _explain(self, options: GraphOptions) -> None:
-        from cudalens.views.graphs_text import explain_text
+        from cudalens.views.graphs.text import explain_text
 
         trace = _trace()
         print(_NOTHING if trace.graphs.empty else explain_text(trace))  # noqa: T201
 
     def _list(self, options: GraphOptions) -> None:
-        from cudalens.views.graphs_text import functions_text
+        from cudalens.views.graphs.text import functions_text
 
         trace = _trace()
         print(_NOTHING if trace.graphs.empty else functions_text(trace))  # noqa: T201
 
     def _reset(self, options: GraphOptions) -> None:
+        from cudalens.analysis import units
         from cudalens.graphs.graphed import reset
         from cudalens.magics.graph_running import all_managers
-        from cudalens.views import units
 
         known = all_managers()
         num_graphs, num_bytes = (sum(counts) for counts in zip(*map(_held, known), strict=True)) if known else (0, 0)
@@ -94,7 +94,7 @@ def _held(manager: Any) -> tuple[int, int]:
 
 
 def _trace() -> Trace:
-    from cudalens.graphed import graphs_trace
+    from cudalens.api.graph_trace import graphs_trace
     from cudalens.magics.graph_running import all_managers
 
     return graphs_trace([(manager, None) for manager in all_managers()], "this session")

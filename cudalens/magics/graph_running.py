@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.errors import CudalensError
 from cudalens.magics import graph_effects
-from cudalens.magics.blocks import CellBlock, brief, complain, execution_count, status_of, told
+from cudalens.magics.blocks import CellBlock, brief, complain, execution_count
 from cudalens.magics.graph_cells import WHYS
 from cudalens.magics.graph_options import MAGIC, GraphOptions, parse
 from cudalens.magics.graph_reach import bound_values, modules_in
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cudalens.api.graph_trace import PlainRun
     from cudalens.frames import Trace
-    from cudalens.graphed import PlainRun
     from cudalens.graphs.manager import GraphManager
 
 _ENOUGH: Final = 3
@@ -128,7 +128,7 @@ class CellGraph(CellBlock):
 
     def stays(self, key: str, line: int) -> None:
         """The cell runs as it is, because of what stands in a line of it."""
-        from cudalens.graphed import PlainRun
+        from cudalens.api.graph_trace import PlainRun
 
         why = WHYS[key]
         text = (self._source or "").split("\n")[line - 2 : line - 1]  # the magic line is the first of the cell
@@ -300,13 +300,12 @@ class CellGraph(CellBlock):
         return self._options.name or f"cell-{self._count}"
 
     def _traced(self, error: BaseException | None) -> Trace:
-        from cudalens.graphed import graphs_trace
+        from cudalens.api.graph_trace import graphs_trace
+        from cudalens.api.outcome import Outcome
 
         marked = {id(manager): mark for manager, mark in self._marks}
         pairs = [(manager, marked.get(id(manager))) for manager in all_managers()]
-        return graphs_trace(
-            pairs, self._name, code=self._source, status=status_of(error), error=told(error), plain=self._plain
-        )
+        return graphs_trace(pairs, self._name, code=self._source, outcome=Outcome.of(error), plain=self._plain)
 
 
 def _begin_step(known: KnownCell) -> None:

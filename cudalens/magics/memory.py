@@ -64,8 +64,8 @@ class CudamemMagics(Magics):
         return self.shell
 
     def _snapshot(self, options: MemoryOptions) -> None:
+        from cudalens.api.memory import memory_snapshot
         from cudalens.magics.memory_running import check_outputs
-        from cudalens.remembered import memory_snapshot
 
         check_outputs(LINE_MAGIC, options)
         self._deliver(memory_snapshot(options.words[0] if options.words else None, shell=self._user_shell), options)
@@ -82,7 +82,7 @@ class CudamemMagics(Magics):
                 complain(f"{LINE_MAGIC}: {file} was not written: {type(error).__name__}: {error}")
 
     def _diff(self, options: MemoryOptions) -> None:
-        from cudalens.remembered import memory_snapshot
+        from cudalens.api.memory import memory_snapshot
 
         before, *others = (self._trace_of(word) for word in options.words)
         after = others[0] if others else memory_snapshot("now", keep=False, shell=self._user_shell)
@@ -94,10 +94,10 @@ class CudamemMagics(Magics):
         Raises:
             UsageError: It is none of these, or it has no blocks.
         """
+        from cudalens.api.runs import runs
         from cudalens.frames import Trace
-        from cudalens.session import runs
         from cudalens.traces import load
-        from cudalens.views.memory_text import has_memory
+        from cudalens.views.memory.text import has_memory
 
         found = runs[word] if word in runs else self._user_shell.user_ns.get(word)
         if not isinstance(found, Trace):
@@ -135,8 +135,8 @@ class CudamemMagics(Magics):
         print("What is there now counts as there before.")  # noqa: T201
 
     def _leaks_report(self, options: MemoryOptions) -> None:
-        from cudalens.remembered import memory_snapshot
-        from cudalens.views.memory_text import holders_text, leaks_text
+        from cudalens.api.memory import memory_snapshot
+        from cudalens.views.memory.text import holders_text, leaks_text
 
         trace = memory_snapshot(keep=False, shell=self._user_shell)
         told = leaks_text(trace)

@@ -15,8 +15,8 @@ from cudalens.magics.memory_options import LINE_MAGIC, MAGIC, MemoryOptions, par
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cudalens.api.memory import memory_history
     from cudalens.memory.leaks import CellTracker
-    from cudalens.remembered import memory_history
 
 
 def remembered(shell: InteractiveShell, arguments: str, source: str | None, variable: str) -> CellMemory:
@@ -53,7 +53,7 @@ class CellMemory(CellBlock):
 
     def __enter__(self) -> CellMemory:
         check_outputs(MAGIC, self._options)
-        from cudalens.remembered import memory_history
+        from cudalens.api.memory import memory_history
 
         wishes: dict[str, Any] = {"max_entries": self._options.max_entries} if self._options.max_entries else {}
         name = self._options.name or f"cell-{execution_count(self._shell)}"
@@ -126,11 +126,11 @@ class LeakWatch:
     def _tell(self, number: int, error: BaseException | None) -> None:
         left = self.tracker.end(f"In[{number}]", error)
         if is_out_of_memory(error) and not hasattr(error, _IS_SHOWN):
-            from cudalens.remembered import memory_snapshot
+            from cudalens.api.memory import memory_snapshot
 
             display(self._shell, memory_snapshot(f"out-of-memory-{number}", error=error, shell=self._shell))
         elif left is not None and (left.sizes or left.freed_bytes) and not self._is_quiet:
-            from cudalens.views.memory_text import left_text
+            from cudalens.views.memory.text import left_text
 
             print(left_text(left.cell, left.sizes, left.names, left.kinds, left.freed_bytes))  # noqa: T201
 

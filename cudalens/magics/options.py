@@ -14,7 +14,7 @@ from IPython.core.error import UsageError
 from cudalens.magics.arguments import Table, count, flag, identifier, path, rate, value
 
 if TYPE_CHECKING:
-    from cudalens.analysis.assertions import Assertion
+    from cudalens.analysis.assertions.check import Assertion
 
 MAGIC: Final = "%%cudaprofile"
 
@@ -152,7 +152,7 @@ def _read(texts: list[str]) -> tuple[Assertion, ...]:
     """The assertions, read before the cell runs."""
     if not texts:
         return ()
-    from cudalens.analysis.assertions import parse_assertion
+    from cudalens.analysis.assertions.check import parse_assertion
     from cudalens.errors import AssertionSyntaxError
 
     try:

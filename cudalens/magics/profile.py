@@ -47,7 +47,7 @@ class CudaprofileMagics(Magics):
         if not words:
             print(_LINE_USAGE)  # noqa: T201
             return
-        from cudalens.session import runs
+        from cudalens.api.runs import runs
 
         match words:
             case ["list"]:
@@ -62,7 +62,7 @@ class CudaprofileMagics(Magics):
                 raise UsageError(f"%cudaprofile: what is {line!r}?\n{_LINE_USAGE}\n\n{usage()}")
 
     def _show(self, name: str) -> None:
-        from cudalens.session import runs
+        from cudalens.api.runs import runs
 
         if not runs:
             raise UsageError("%cudaprofile: there is no run to show yet; put %%cudaprofile on top of a cell")
@@ -71,9 +71,9 @@ class CudaprofileMagics(Magics):
         display(self._user_shell, runs[name] if name else runs.last)
 
     def _history(self, line: str) -> None:
-        from cudalens import history
+        from cudalens.api import history
         from cudalens.errors import HistoryError
-        from cudalens.views.history_text import history_text
+        from cudalens.views.sections.history_text import history_text
 
         match line.split(maxsplit=1):
             case []:
@@ -90,8 +90,8 @@ class CudaprofileMagics(Magics):
                 raise UsageError(f"%cudaprofile history: what is {line!r}? Expected nothing, on [FILE] or off.")
 
     def _diff(self, line: str) -> None:
-        from cudalens.compared import compare
-        from cudalens.session import runs
+        from cudalens.api.compare import compare
+        from cudalens.api.runs import runs
 
         try:
             words = shlex.split(line) or list(runs)[-2:]
@@ -106,8 +106,8 @@ class CudaprofileMagics(Magics):
 
     def _run_of(self, word: str) -> Any:
         """What a word of the line means: a run or a file by its name, or what a variable holds."""
+        from cudalens.api.runs import runs
         from cudalens.frames import Ranks, Trace
-        from cudalens.session import runs
 
         value = self._user_shell.user_ns.get(word)
         is_runs = isinstance(value, Trace | Ranks) or (

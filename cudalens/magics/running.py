@@ -13,9 +13,9 @@ from cudalens.magics.options import MAGIC, Options, check_outputs, parse
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cudalens.api.overhead import PlainRuns
+    from cudalens.api.profile import profile
     from cudalens.frames import Trace
-    from cudalens.measured import PlainRuns
-    from cudalens.session import profile
 
 
 def profiled(shell: InteractiveShell, arguments: str, source: str | None, variable: str) -> CellRun:
@@ -80,7 +80,7 @@ class CellRun(CellBlock):
 
     def _plain_steps(self) -> Iterator[int]:
         """The cell once more, as often, without the profiler; its value stays that of the profiled runs."""
-        from cudalens.measured import PlainRuns
+        from cudalens.api.overhead import PlainRuns
 
         self._is_measuring = True  # what is delivered shall say what profiling cost
         self._stop(None, None, None)
@@ -95,7 +95,7 @@ class CellRun(CellBlock):
 
     def _note_overhead(self, error: BaseException | None) -> None:
         """Keep in the Trace what profiling cost, or what kept us from measuring it."""
-        from cudalens.session import runs
+        from cudalens.api.runs import runs
 
         plain, self._plain, self.value = self._plain, None, self._profiled_value
         assert plain is not None
@@ -110,9 +110,9 @@ class CellRun(CellBlock):
         """The runs without the profiler were cut short: the profile stands, and an exception of theirs is told."""
         self._note_overhead(error)
         if isinstance(error, Exception):
-            from cudalens.session import outcome_of
+            from cudalens.api.outcome import Outcome
 
-            complain(f"{MAGIC}: the run without the profiler raised {outcome_of(error)[1]}. The profile stands.")
+            complain(f"{MAGIC}: the run without the profiler raised {Outcome.of(error).error}. The profile stands.")
             return True
         self._show()
         return False
@@ -139,8 +139,8 @@ class CellRun(CellBlock):
 
     def _deliver(self, trace: Trace) -> None:
         """Compare the Trace with past runs, and put it where it was asked for."""
-        from cudalens import history
-        from cudalens.session import runs
+        from cudalens.api import history
+        from cudalens.api.runs import runs
 
         compared, problem = history.kept(trace, self._options.history)
         if problem is not None:
@@ -152,7 +152,7 @@ class CellRun(CellBlock):
         """Fail the cell where an assertion does not hold, with what it shows above the failure."""
         if not self._options.assertions or self.trace is None:
             return False
-        from cudalens.analysis.assertions import check
+        from cudalens.analysis.assertions.check import check
         from cudalens.errors import AssertionFailed
 
         try:
@@ -169,7 +169,7 @@ class CellRun(CellBlock):
         return False
 
     def _start(self) -> None:
-        from cudalens.session import profile
+        from cudalens.api.profile import profile
 
         name = self._options.name or f"cell-{execution_count(self._shell)}"
         run = profile(name, **self._options.collects, code=self._source)

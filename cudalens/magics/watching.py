@@ -17,8 +17,6 @@ from cudalens.magics.blocks import (
     display,
     execution_count,
     num_races_shown,
-    status_of,
-    told,
 )
 from cudalens.magics.confirm_cell import WatchedCell, bare
 from cudalens.magics.confirming import ended_cell, remember
@@ -210,7 +208,8 @@ def _trace(
     code: str | None = None,
     error: BaseException | None = None,
 ) -> Trace:
-    from cudalens.watched import races_trace
+    from cudalens.api.outcome import Outcome
+    from cudalens.api.race_trace import races_trace
 
     name = f"cell-{execution_count(shell)}"
-    return races_trace(sanitizer, name, since=since, code=code, status=status_of(error), error=told(error))
+    return races_trace(sanitizer, name, since=since, code=code, outcome=Outcome.of(error))

@@ -95,7 +95,7 @@ class MemoryCollector:
         return self._frames
 
     def _take(self, raw: dict[str, Any]) -> None:
-        from cudalens.frames.snapshots import snapshot_frames
+        from cudalens.frames.snapshots.build import snapshot_frames
         from cudalens.memory.holders import Holders, search_names
         from cudalens.memory.roots import roots_of
         from cudalens.memory.stacks import as_shown, cells_of

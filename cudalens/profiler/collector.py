@@ -19,7 +19,7 @@ from cudalens.frames import (
     is_category,
 )
 from cudalens.frames.garbage import no_garbage_collection
-from cudalens.profiler import about, allocations, ancestry, columns, launches
+from cudalens.profiler import allocations, ancestry, columns, launches, metadata
 from cudalens.profiler.kineto import KinetoSession, synchronize
 from cudalens.profiler.options import ProfilerOptions
 from cudalens.profiler.own_rows import without_own_threads
@@ -121,7 +121,7 @@ class ProfilerCollector:
 
     def facts(self) -> dict[str, Any]:
         """What the run info shall say: fields of `RunInfo`."""
-        return {"source": self.device or "cpu", "devices": about.devices(uses_cuda=self.device == "cuda")}
+        return {"source": self.device or "cpu", "devices": metadata.devices(uses_cuda=self.device == "cuda")}
 
 
 def build_frames(

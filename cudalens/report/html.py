@@ -18,11 +18,19 @@ from typing import Any, Final
 
 from cudalens.frames import Trace, atomic_write
 from cudalens.frames.files import check_target
-from cudalens.report import about
-from cudalens.views import assets, findings, graphs, graphs_text, memory_map, payload, races, syncs, text, trust_text
-from cudalens.views.facts import facts
-from cudalens.views.metrics import metrics_svg
-from cudalens.views.svg import timeline_svg
+from cudalens.report import metadata
+from cudalens.views import assets
+from cudalens.views.graphs import text as graphs_text
+from cudalens.views.graphs import tree as graphs
+from cudalens.views.memory import map as memory_map
+from cudalens.views.races import cards as races
+from cudalens.views.sections import findings, trust_text, waits
+from cudalens.views.sections import summary as text
+from cudalens.views.sections.page_facts import facts
+from cudalens.views.sections.write_html import to_html as section_html
+from cudalens.views.timeline import payload
+from cudalens.views.timeline.metrics import metrics_svg
+from cudalens.views.timeline.svg import timeline_svg
 
 MAX_BYTES: Final = 5_000_000
 """A report of a million events stays below it: details of the events are left out before that."""
@@ -97,7 +105,7 @@ def policy(script: str) -> str:
 
 
 def _head(title: str, script: str) -> str:
-    style = assets.style_text() + assets.report_style_text()
+    style = assets.style_text() + assets.style("report")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script), quote=True)}">\n'
@@ -116,8 +124,8 @@ def _static(trace: Trace, title: str) -> str:
         f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{findings.static_html(trace)}'
-        f"{memory_map.static_html(trace)}{timeline_svg(trace)}{metrics_svg(trace)}{syncs.static_html(trace)}{table}"
+        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{section_html(findings.section(trace))}'
+        f"{memory_map.static_html(trace)}{timeline_svg(trace)}{metrics_svg(trace)}{section_html(waits.section(trace))}{table}"
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
         f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
     )
@@ -126,13 +134,13 @@ def _static(trace: Trace, title: str) -> str:
 def _subtitle(trace: Trace) -> str:
     info = trace.info
     names = list(dict.fromkeys(device.name for device in info.devices))
-    parts = [about.source_text(info), ", ".join(names[:3]), about.when(info.started_ns)]
+    parts = [metadata.source_text(info), ", ".join(names[:3]), metadata.when(info.started_ns)]
     return " · ".join(part for part in parts if part)
 
 
 def _about(trace: Trace) -> str:
-    facts_html = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in about.facts_of(trace))
-    keys = "".join(f"<dt><kbd>{escape(key)}</kbd></dt><dd>{escape(what)}</dd>" for key, what in about.KEYS)
+    facts_html = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in metadata.facts_of(trace))
+    keys = "".join(f"<dt><kbd>{escape(key)}</kbd></dt><dd>{escape(what)}</dd>" for key, what in metadata.KEYS)
     code = trace.info.code
     cell = f"<dt>Code</dt><dd><pre>{escape(code[:_MAX_CODE])}</pre></dd>" if code else ""
     return (

@@ -14,7 +14,7 @@ from cudalens.sanitizer.replay import replay
 from cudalens.sanitizer.suppress import Suppressions, read_suppressions
 
 if TYPE_CHECKING:
-    from cudalens.sanitizer.live import RaceWarning, Sanitizer, access, running, sanitize
+    from cudalens.sanitizer.live.sanitize import RaceWarning, Sanitizer, access, running, sanitize
     from cudalens.sanitizer.status import Status
 
 __all__ = [
@@ -33,12 +33,12 @@ __all__ = [
     "sanitize",
 ]
 
+#: What needs torch, imported on first use.
 _LIVE: Final = frozenset({"RaceWarning", "Sanitizer", "Status", "access", "running", "sanitize"})
-"""What needs torch, imported on first use."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LIVE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.live"), name)
+    value = globals()[name] = getattr(import_module(f"{__name__}.live.sanitize"), name)
     return value

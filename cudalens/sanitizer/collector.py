@@ -11,8 +11,8 @@ from cudalens.frames.info import Judged
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cudalens.sanitizer.findings import Finding
-    from cudalens.sanitizer.live import Sanitizer
+    from cudalens.sanitizer.live.sanitize import Sanitizer
+    from cudalens.sanitizer.races_frame import Finding
 
 
 class RaceCollector:
@@ -31,7 +31,7 @@ class RaceCollector:
 
     def start(self) -> None:
         """Note how many races are known already."""
-        live = sys.modules.get("cudalens.sanitizer.live")
+        live = sys.modules.get("cudalens.sanitizer.live.sanitize")
         running = live.running() if live is not None else []
         self._seen = [(each, len(each.races), each.status().num_launches, each.count_streams()) for each in running]
 

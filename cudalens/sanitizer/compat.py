@@ -20,7 +20,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cudalens.device import hooks, modes
+from cudalens.device import gpu_trace, modes
 from cudalens.device.streams import current_device, current_stream
 from cudalens.sanitizer.compat_state import (
     DEFAULT_STREAM_ID,
@@ -72,8 +72,8 @@ TK = TypeVar("TK")
 TVa = TypeVar("TVa")
 TVb = TypeVar("TVb")
 
+#: Factories that take a tensor for its shape alone.
 FACTORY_FUNCTION_REGEX: Final = re.compile("(new_.*|.*_like)")
-"""Factories that take a tensor for its shape alone."""
 
 
 class EventHandler:
@@ -234,11 +234,11 @@ class CUDASanitizerDispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-c
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.event_handler = EventHandler()
-        self._subscription: hooks.Subscription | None = None
+        self._subscription: gpu_trace.Subscription | None = None
 
     def __enter__(self) -> CUDASanitizerDispatchMode:
         if self._subscription is None:
-            self._subscription = hooks.subscribe(self._on_record)
+            self._subscription = gpu_trace.subscribe(self._on_record)
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
@@ -248,34 +248,34 @@ class CUDASanitizerDispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-c
             self._subscription.close()
             self._subscription = None
 
-    def _on_record(self, record: hooks.Record) -> None:
+    def _on_record(self, record: gpu_trace.Record) -> None:
         handler = self.event_handler
         match record:
-            case hooks.EventCreated(event):
+            case gpu_trace.EventCreated(event):
                 handler._handle_event_creation(event)
-            case hooks.EventDeleted(event):
+            case gpu_trace.EventDeleted(event):
                 handler._handle_event_deletion(event)
-            case hooks.EventRecorded(event, stream):
+            case gpu_trace.EventRecorded(event, stream):
                 handler._handle_event_record(event, stream)
-            case hooks.EventWaited(event, stream):
+            case gpu_trace.EventWaited(event, stream):
                 handler._handle_event_wait(event, stream)
-            case hooks.MemoryAllocated(address):
+            case gpu_trace.MemoryAllocated(address):
                 handler._handle_memory_allocation(address)
-            case hooks.MemoryFreed(address):
+            case gpu_trace.MemoryFreed(address):
                 handler._handle_memory_deallocation(address)
             case _:
                 self._on_synchronization(record)
 
-    def _on_synchronization(self, record: hooks.Record) -> None:
+    def _on_synchronization(self, record: gpu_trace.Record) -> None:
         handler = self.event_handler
         match record:
-            case hooks.StreamCreated(stream):
+            case gpu_trace.StreamCreated(stream):
                 handler._handle_stream_creation(stream)
-            case hooks.DeviceSynchronized():
+            case gpu_trace.DeviceSynchronized():
                 handler._handle_device_synchronization()
-            case hooks.StreamSynchronized(stream):
+            case gpu_trace.StreamSynchronized(stream):
                 handler._handle_stream_synchronization(stream)
-            case hooks.EventSynchronized(event):
+            case gpu_trace.EventSynchronized(event):
                 handler._handle_event_synchronization(event)
 
     def __torch_dispatch__(

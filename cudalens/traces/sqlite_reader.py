@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
-from cudalens.traces import nsys, nvprof
+from cudalens.traces.chrome.records import text_of
+from cudalens.traces.nsys import reader as nsys
+from cudalens.traces.nvprof import reader as nvprof
 from cudalens.traces.problems import Problems
-from cudalens.traces.records import text_of
-from cudalens.traces.sqlite_file import Database, open_sqlite
+from cudalens.traces.sqlite.file import Database, open_sqlite
 
 _CUPTI: Final = "CUPTI_ACTIVITY_KIND_"
 _NSYS: Final = ("StringIds", "NVTX_EVENTS", "META_DATA_EXPORT", "TARGET_INFO_SYSTEM_ENV", "ANALYSIS_DETAILS")

@@ -15,8 +15,12 @@ import pandas as pd
 import traitlets
 
 from cudalens.frames import Trace
-from cudalens.views import assets, graphs, memory_map, mimebundle, payload, races, selection
-from cudalens.views.facts import facts
+from cudalens.views import assets, mimebundle, selection
+from cudalens.views.graphs import tree as graphs
+from cudalens.views.memory import map as memory_map
+from cudalens.views.races import cards as races
+from cudalens.views.sections.page_facts import facts
+from cudalens.views.timeline import payload
 
 Callback = Callable[[pd.DataFrame], object]
 

@@ -13,6 +13,6 @@ measured: whatever shows such times says "simulated".
 from __future__ import annotations
 
 from cudalens.virtual.context import active, device
-from cudalens.virtual.specs import SPECS, DeviceSpec, register
+from cudalens.virtual.specs.registry import SPECS, DeviceSpec, register
 
 __all__ = ["SPECS", "DeviceSpec", "active", "device", "register"]

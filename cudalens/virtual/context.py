@@ -6,18 +6,19 @@ import os
 from types import TracebackType
 from typing import Any, Final, Protocol
 
-from cudalens._interrupts import HeldInterrupts, holds_interrupts
-from cudalens.device import clock, modelled, sources
+from cudalens.device import clock, modelled
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
+from cudalens.device.inventory import sources
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual import default_device
 from cudalens.virtual.allocator import conf_from_environment, parse_conf
-from cudalens.virtual.ceilings import spec_ceilings
+from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.metrics import VirtualSource
-from cudalens.virtual.modes import ThreadModes
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.specs import DeviceSpec, parse_device
-from cudalens.virtual.visible import visible_ordinals
+from cudalens.virtual.profile.metrics import VirtualSource
+from cudalens.virtual.specs.ceilings import spec_ceilings
+from cudalens.virtual.specs.registry import DeviceSpec, parse_device
+from cudalens.virtual.specs.visible import visible_ordinals
+from cudalens.virtual.tensors import default_device
 
 _active: device | None = None
 
@@ -32,8 +33,8 @@ class Observer(Protocol):
         """It is about to go."""
 
 
+#: Those who want to know now.
 observers: Final[list[Observer]] = []
-"""Those who want to know now."""
 
 
 class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
@@ -66,7 +67,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         self._patches = Patches()
         self._modes: ThreadModes | None = None
         self._default: Any = None
-        self._held = HeldInterrupts()
+        self._held = DeferredInterrupts()
 
     @property
     def label(self) -> str:
@@ -163,7 +164,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
 
 
 for _critical in (device.__enter__, device.__exit__, device.enable, device.disable):
-    holds_interrupts(_critical)
+    defers_interrupts(_critical)
 
 
 def active() -> device | None:

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
 from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
-from cudalens.virtual.arenas import follow, keeps_bytes, move_in
-from cudalens.virtual.cuda_errors import INVALID_DEVICE, cuda_error
-from cudalens.virtual.generators import default_generators
-from cudalens.virtual.graph_memory import moved
-from cudalens.virtual.machine import Device, Machine
-from cudalens.virtual.residency import KEY, Residence
-from cudalens.virtual.signals import GpuTraceSignals
-from cudalens.virtual.stacks import python_stack, warn_user
-from cudalens.virtual.streams import CudaEvent, Stream
-from cudalens.virtual.work import Work
-from cudalens.virtual.workspaces import Workspaces
+from cudalens.virtual.capture.graph_memory import moved
+from cudalens.virtual.dispatch.workspaces import Workspaces
+from cudalens.virtual.tensors.arenas import follow, keeps_bytes, move_in
+from cudalens.virtual.tensors.residency import KEY, Residence
+from cudalens.virtual.timing.machine import Device, Machine
+from cudalens.virtual.timing.streams import CudaEvent, Stream
+from cudalens.virtual.timing.work import Work
+from cudalens.virtual.torch_cuda.errors import INVALID_DEVICE, cuda_error
+from cudalens.virtual.torch_cuda.generators import default_generators
+from cudalens.virtual.torch_cuda.gpu_trace import GpuTraceSignals
+from cudalens.virtual.torch_cuda.stacks import python_stack, warn_user
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import PoolId
-    from cudalens.virtual.specs import DeviceSpec
+    from cudalens.virtual.specs.registry import DeviceSpec
 
 _SYNCS: Final = "called a synchronizing CUDA operation"
+#: The sync debug mode "error".
 _SYNCS_RAISE: Final = 2
-"""The sync debug mode "error"."""
 
 
 class Target(threading.local):
@@ -145,7 +145,7 @@ class Gpus:
         self.generators = default_generators(self.torch_devices)
         self._lock = threading.Lock()
         self._dead: deque[tuple[Device, Block]] = deque()
-        self.workspaces = Workspaces(self)
+        self.workspaces = Workspaces(self.machine, self)
         for device in self.devices:
             device.allocator = CachingAllocator(
                 device.index,
@@ -253,7 +253,7 @@ class Gpus:
             device.allocator.record_stream(block, stream.handle)
         if self._dead:
             self._bury()
-        hooks.emit(hooks.BlockRecordedOnStream(block.address, stream.handle))
+        gpu_trace.emit(gpu_trace.BlockRecordedOnStream(block.address, stream.handle))
 
     def stream_of(self, stream: Any) -> Stream:
         """The stream behind torch's stream object."""

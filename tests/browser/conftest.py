@@ -33,9 +33,13 @@ def chromium_path() -> str | None:
     return named or next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser():
-    """A headless Chromium for the whole session."""
+    """A headless Chromium for all tests of this folder.
+
+    Playwright runs an event loop in the thread of the tests. The package scope stops it before the first test of
+    another folder, which may need a loop of its own.
+    """
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = chromium_path()
     if path is None:

@@ -4,7 +4,7 @@ import random
 
 from cudalens import Trace
 from cudalens.frames import RunInfo
-from cudalens.frames.snapshots import snapshot_frames
+from cudalens.frames.snapshots.build import snapshot_frames
 
 BASE = 0x7F00_0000_0000
 SEGMENT = 1 << 20

@@ -1,10 +1,11 @@
 """What the page makes of the memory payload is what cudalens.analysis finds in the frames, at every kind of moment."""
 
 import pytest
-from sample_snapshots import random_snapshot, trace_of
 
 from cudalens.analysis import blocks_at, bytes_by_stack, fragmentation, segment_lifetimes
-from cudalens.views.memory_map_payload import pack
+from cudalens.views.memory.map_payload import pack
+
+from .sample_snapshots import random_snapshot, trace_of
 
 DECODE = """
 import { curvesOf } from "/js/memory/curves.js";

@@ -6,7 +6,7 @@ import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events, build_memory
 from cudalens.views import theme
-from cudalens.views.payload import pack
+from cudalens.views.timeline.payload import pack
 
 DECODE = """
 import { decodePayload } from "/js/payload/payload.js";

@@ -10,10 +10,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 
 from sample_traces import gpu_trace, hostile_trace
 
-from cudalens.analysis import key_averages
+from cudalens.analysis import key_averages, units
 from cudalens.report import to_html
 from cudalens.views import selection as selection_module
-from cudalens.views import units
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events
-from cudalens.views.payload import pack
+from cudalens.views.timeline.payload import pack
 
 SCRIPT = """
 import { decodePayload } from "/js/payload/payload.js";

@@ -12,10 +12,12 @@ from graph_scenarios import (  # noqa: E402
     aliasing,
     backward,
     faults,
+    higher_order,
     inputs,
     lifetimes,
     places,
     play,
+    relations,
     scenarios_of,
     surroundings,
     trees,
@@ -27,7 +29,9 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 
-SCENARIOS = scenarios_of(aliasing, backward, faults, inputs, lifetimes, places, surroundings, trees)
+SCENARIOS = scenarios_of(
+    aliasing, backward, faults, higher_order, inputs, lifetimes, places, relations, surroundings, trees
+)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from cudalens.device import hooks  # noqa: E402
-from cudalens.device.hooks import (  # noqa: E402
+from cudalens.device import gpu_trace  # noqa: E402
+from cudalens.device.gpu_trace import (  # noqa: E402
     DeviceSynchronized,
     EventCreated,
     EventDeleted,
@@ -31,9 +31,9 @@ pytestmark = [
 
 @pytest.fixture
 def told():
-    told: list[hooks.Record] = []
+    told: list[gpu_trace.Record] = []
     torch.cuda.Stream()  # the pools exist
-    with hooks.subscribe(told.append):
+    with gpu_trace.subscribe(told.append):
         yield told
 
 
@@ -78,10 +78,10 @@ def test_the_host_waits(told):
 
 
 def test_a_listener_that_raises_does_not_reach_torch(told):
-    def broken(record: hooks.Record) -> None:
+    def broken(record: gpu_trace.Record) -> None:
         raise ValueError("broken")
 
-    with hooks.subscribe(broken) as subscription:
+    with gpu_trace.subscribe(broken) as subscription:
         with pytest.warns(RuntimeWarning, match=r"broken raised ValueError"):
             x = torch.ones(5, device="cuda")
         assert not subscription.is_open
@@ -92,11 +92,11 @@ def test_all_the_streams_of_a_pool_are_told_with_the_first():
     """In a process of its own, in which no stream exists yet."""
     program = """
         import torch
-        from cudalens.device import hooks
+        from cudalens.device import gpu_trace
         told = []
-        with hooks.subscribe(told.append):
+        with gpu_trace.subscribe(told.append):
             stream = torch.cuda.Stream()
-        streams = [r.stream for r in told if isinstance(r, hooks.StreamCreated)]
+        streams = [r.stream for r in told if isinstance(r, gpu_trace.StreamCreated)]
         assert stream.cuda_stream in streams
         assert len(streams) == len(set(streams)) >= 32
     """

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import cudalens.virtual as virtual
-from cudalens.device import sources
+from cudalens.device.inventory import sources
 from cudalens.errors import MetricsError
 
 
@@ -63,7 +63,7 @@ def test_without_a_device_it_says_why_and_what_to_do(notebook, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("%cudadevice virtual h1000", "No virtual device is called 'h1000'"),
+        ("%cudadevice virtual h1000", "No virtual device is named 'h1000'"),
         ("%cudadevice on", "usage: %cudadevice"),
         ("%cudadevice off h100", "usage: %cudadevice"),
         ("%cudadevice virtual h100 --alloc-conf no_such_option:1", "no_such_option"),

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalens import history
+from cudalens.api.history_file import HistoryFile, PastRun
 from cudalens.errors import HistoryError
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
-from cudalens.history_file import HistoryFile, PastRun
-from cudalens.views import text
+from cudalens.views.sections import summary as text
 
 MS = 1_000_000
 
@@ -176,7 +176,7 @@ def test_a_run_is_not_lost_with_the_file(tmp_path):
 
 
 def test_a_locked_file_is_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr("cudalens.history_file._WAIT_S", 0.01)
+    monkeypatch.setattr("cudalens.api.history_file._WAIT_S", 0.01)
     path = tmp_path / "h.sqlite"
     HistoryFile(path).add(past(1))
     other = sqlite3.connect(path, isolation_level=None)

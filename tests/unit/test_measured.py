@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import cudalens
+from cudalens.api.overhead import _by_runs
 from cudalens.frames import Overhead, Trace
-from cudalens.measured import _by_runs
 
 
 class Counted:

@@ -18,9 +18,10 @@ from torch.autograd import profiler as torch_profiler
 
 import cudalens
 from cudalens import ProfilerBusyError, ProfilerError, profile, runs, virtual
-from cudalens._interrupts import HeldInterrupts, holds_interrupts
+from cudalens.api.runs import Runs
+from cudalens.api.session import Session
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.frames import empty_frame
-from cudalens.session import Runs, Session
 
 
 @pytest.fixture(autouse=True)
@@ -179,9 +180,9 @@ print(caught)
 
 
 def test_interrupts_wait_in_marked_functions_alone():
-    held = HeldInterrupts()
+    held = DeferredInterrupts()
 
-    @holds_interrupts
+    @defers_interrupts
     def critical():
         signal.raise_signal(signal.SIGINT)
         return held.is_pending
@@ -201,7 +202,7 @@ def test_interrupts_wait_in_marked_functions_alone():
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_holds_that_overlap_end_in_any_order(order):
-    holds = [HeldInterrupts() for _ in range(3)]
+    holds = [DeferredInterrupts() for _ in range(3)]
     for held in holds:
         held.install()
     for number in order:
@@ -332,7 +333,7 @@ def test_an_object_that_is_dropped_while_running_ends_its_profiler():
     p = profile(cpu_only=True)
     p.__enter__()
     assert torch.autograd._profiler_enabled()
-    import cudalens.session as session
+    import cudalens.api.profile as session
 
     session._active = None
     del p

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.scene import Scene
-from cudalens.analysis.intervals import length, subtract, union
-from cudalens.analysis.work import COMPUTE
+from cudalens.analysis.findings.trace_arrays import Scene
+from cudalens.analysis.time.intervals import length, subtract, union
+from cudalens.analysis.time.work import COMPUTE
 
 Ints = NDArray[np.int64]
 
@@ -27,10 +27,10 @@ _KEEP: Final = (
     "keep results on the device, or host.copy_(x, non_blocking=True) into a pinned tensor, read after an event"
 )
 
+#: A copy below it takes less than the 10 µs that its call and its start on the device cost (PCIe: 25 bytes a ns).
 _NOT_OVERLAPPED: Final = 0.05
 _ON_DEVICE: Final = 0.10
 _SMALL_BYTES: Final = 64 << 10
-"""A copy below it takes less than the 10 µs that its call and its start on the device cost (PCIe: 25 bytes a ns)."""
 
 _MIN_SMALL: Final = 20
 

@@ -1,7 +1,7 @@
 """Rules about a device that stands still because of the host: launching, waiting, reading data, compiling, allocating.
 
-Costs are idle time of the devices, as `cudalens.analysis.findings.blame` tells it apart: what one of these rules counts
-no other of them does, but for `graphable`, which counts part of `launch_bound` and then stands in its place.
+Costs are idle time of the devices, as `cudalens.analysis.findings.idle_attribution` divides it: no idle time is counted
+by two of these rules, except that `graphable` counts part of `launch_bound` and then replaces it.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
-from cudalens.analysis.findings.blame import ALLOCATE, COMPILE, LOADER, LONG_NS, Blame, Piece
 from cudalens.analysis.findings.finding import Confidence, Finding
+from cudalens.analysis.findings.idle_attribution import ALLOCATE, COMPILE, LOADER, LONG_NS, Blame, Piece
 from cudalens.analysis.findings.repeats import Repeat, find_repeat
-from cudalens.analysis.findings.scene import Scene
-from cudalens.analysis.intervals import Intervals, intersect, length, union
-from cudalens.analysis.sync_groups import syncs
+from cudalens.analysis.findings.trace_arrays import Scene
+from cudalens.analysis.time.intervals import Intervals, intersect, length, union
+from cudalens.analysis.time.sync_groups import wait_groups
 from cudalens.frames import RUNTIME_CATEGORIES, is_category
 from cudalens.frames.build import innermost_event
 
 Ints = NDArray[np.int64]
 
+#: Of the devices' time from first to last work: some gaps between kernels are there in the best of programs.
 _LAUNCH_SHARE: Final = 0.10
-"""Of the devices' time from first to last work: some gaps between kernels are there in the best of programs."""
 
+#: From here launching is the bottleneck and not one of several.
 _HIGH_SHARE: Final = 0.30
-"""From here launching is the bottleneck and not one of several."""
 
+#: Where so much of the launch gaps lies in repeats, one finding says it all.
 _GRAPH_SHARE: Final = 0.05
 _SUBSUMES: Final = 0.75
-"""Where so much of the launch gaps lies in repeats, one finding says it all."""
 
+#: Fewer launches are no loop that could be bound by them.
 _MIN_LAUNCHES: Final = 20
-"""Fewer launches are no loop that could be bound by them."""
 
+#: Memory that is asked for in the first third of a run may be the warmup's.
 _OTHER_SHARE: Final = 0.05
 _MAX_PLACES: Final = 3
 _STEADY: Final = 1 / 3
-"""Memory that is asked for in the first third of a run may be the warmup's."""
 
 
 def launching(scene: Scene) -> Iterator[Finding]:
@@ -149,7 +149,7 @@ def waiting(scene: Scene) -> Iterator[Finding]:
     keys = ["place", "kind", "op"]
     group = waits.groupby(keys, observed=True, dropna=False, sort=False).ngroup().to_numpy()
     cost = np.bincount(group[piece.wait], weights=piece.length, minlength=int(group.max()) + 1)
-    groups = syncs(scene.trace)
+    groups = wait_groups(scene.trace)
     for number in np.argsort(-cost, kind="stable")[:_MAX_PLACES].tolist():
         if cost[number] > 0:
             rows = np.flatnonzero(group == number)
@@ -317,9 +317,9 @@ def _host_work(scene: Scene, piece: Piece, running: Ints) -> Finding:
     )  # fmt: skip
 
 
+#: How much longer than the others a first step has to be; caches and clocks alone make some tenths.
 _MIN_STEPS: Final = 4
 _WARM: Final = 1.5
-"""How much longer than the others a first step has to be; caches and clocks alone make some tenths."""
 
 
 def first_step(scene: Scene) -> Iterator[Finding]:

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Confidence, Finding
-from cudalens.analysis.findings.scene import Scene
-from cudalens.analysis.intervals import length, union
-from cudalens.analysis.work import COMPUTE, MEMORY
+from cudalens.analysis.findings.trace_arrays import Scene
+from cudalens.analysis.time.intervals import length, union
+from cudalens.analysis.time.work import COMPUTE, MEMORY
 
 Ints = NDArray[np.int64]
 
+#: A kernel that ends before the host can have launched the next one: cudaLaunchKernel takes about 5 µs.
 TINY_NS: Final = 5_000
-"""A kernel that ends before the host can have launched the next one: cudaLaunchKernel takes about 5 µs."""
 
 _MIN_KERNELS: Final = 100
 _TINY_SHARE: Final = 0.5
@@ -184,11 +184,11 @@ def _dearest_name(scene: Scene, rows: Ints) -> str:
     return str(names.categories[int(np.argmax(np.bincount(names.codes, weights=(scene.end - scene.ts)[rows])))])
 
 
+#: Operators between a product and the softmax at most: scaling, masking, casting and dropout are some.
 _PRODUCT: Final = r"^aten::(?:bmm|matmul|baddbmm|mm|addmm|linear)$"
 _SOFTMAX: Final = r"^aten::(?:softmax|_softmax)$"
 _MIN_ATTENTIONS: Final = 2
 _REACH: Final = 12
-"""Operators between a product and the softmax at most: scaling, masking, casting and dropout are some."""
 
 
 def eager_attention(scene: Scene) -> Iterator[Finding]:

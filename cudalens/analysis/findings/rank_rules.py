@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.scene import Scene
-from cudalens.analysis.intervals import length, union
-from cudalens.analysis.work import COMMUNICATION, COMPUTE
+from cudalens.analysis.findings.trace_arrays import Scene
+from cudalens.analysis.time.intervals import length, union
+from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
 
 Ints = NDArray[np.int64]
 

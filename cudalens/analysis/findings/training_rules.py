@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.scene import Scene
-from cudalens.analysis.intervals import Intervals, length, subtract, union
-from cudalens.analysis.work import COMMUNICATION, COMPUTE
+from cudalens.analysis.findings.trace_arrays import Scene
+from cudalens.analysis.time.intervals import Intervals, length, subtract, union
+from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
 
 Ints = NDArray[np.int64]
 
+#: Operators of a step from which it is a loop over parameters; a grouped one needs about ten.
 _STEP: Final = r"^Optimizer\.step#"
 _ZERO: Final = r"^Optimizer\.zero_grad#"
 _GROUPED: Final = r"^aten::_(?:foreach|fused)_"
 _FUSED: Final = r"^aten::_fused_"
 _MANY: Final = 30
-"""Operators of a step from which it is a loop over parameters; a grouped one needs about ten."""
 
 _COMM_SHARE: Final = 0.05
 

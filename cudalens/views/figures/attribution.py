@@ -6,9 +6,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from cudalens.analysis.attribution import attribution
+from cudalens.analysis import units
+from cudalens.analysis.time.attribution import attribution
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, label, nothing
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from cudalens.analysis.bandwidth import memcpy_bandwidth
+from cudalens.analysis import units
+from cudalens.analysis.time.bandwidth import memcpy_bandwidth
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, lanes, nothing
 
 

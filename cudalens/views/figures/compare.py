@@ -6,10 +6,10 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from cudalens.analysis.compare import Comparable, Differences, differences
+from cudalens.analysis.compare.runs import Comparable, Differences, differences
 from cudalens.frames import Trace
-from cudalens.views import compare_text
-from cudalens.views.compare import BETTER, UNSURE, WORSE, color_of
+from cudalens.views.compare import text as compare_text
+from cudalens.views.compare.comparison import BETTER, UNSURE, WORSE, color_of
 from cudalens.views.figures.style import Mode, finished, label, nothing
 
 _MAX_BARS: Final = 20

@@ -6,9 +6,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from cudalens.analysis.critical_path import DEVICE_KINDS, HOST_KINDS, critical_path
+from cudalens.analysis import units
+from cudalens.analysis.critical_path.path import DEVICE_KINDS, HOST_KINDS, critical_path
 from cudalens.frames import Trace
-from cudalens.views import units
 from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, idle_color, label, nothing
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from cudalens.analysis.flame import flame_graph
+from cudalens.analysis import units
+from cudalens.analysis.time.flame import flame_graph
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.style import MAX_POINTS, Mode, finished, label, nothing
 from cudalens.views.theme import color_of
 

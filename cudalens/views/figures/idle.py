@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from cudalens.analysis.idle import CAUSES, idle_time
+from cudalens.analysis import units
+from cudalens.analysis.time.idle import CAUSES, idle_time
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.idle_causes import WORDS, cause_color
 from cudalens.views.figures.style import MAX_POINTS, Mode, finished, label, lanes, nothing
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from cudalens.analysis.idle import CAUSES, idle_causes
+from cudalens.analysis import units
+from cudalens.analysis.time.idle import CAUSES, idle_causes
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.style import Mode, bars, finished, group_color, idle_color, label, lanes, nothing
 
 WORDS: Final = {

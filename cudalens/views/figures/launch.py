@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from cudalens.analysis.launch import launch_statistics
+from cudalens.analysis import units
+from cudalens.analysis.time.launch import launch_statistics
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, group_color, label, nothing
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from cudalens.analysis.launch import FULL_QUEUE
-from cudalens.analysis.launch_queue import queue_lengths
+from cudalens.analysis import units
+from cudalens.analysis.time.launch import FULL_QUEUE
+from cudalens.analysis.time.launch_queue import queue_lengths
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.style import MAX_POINTS, Mode, finished, group_color, lanes, nothing
 
 _GROUPS = ("kernel", "comm", "op", "range", "runtime", "sync")

@@ -6,9 +6,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from cudalens.analysis.overlap import communication_overlap
+from cudalens.analysis import units
+from cudalens.analysis.time.overlap import communication_overlap
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.style import Mode, bars, finished, group_color, lanes, nothing
 
 

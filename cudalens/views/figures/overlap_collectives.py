@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from cudalens.analysis.overlap import collectives
+from cudalens.analysis import units
+from cudalens.analysis.time.overlap import collectives
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.style import MAX_POINTS, Mode, finished, group_color, label, nothing
 
 _GROUPS = ("comm", "kernel", "op", "range", "runtime", "sync")

@@ -14,7 +14,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 import plotly.io as pio
 
-from cudalens.views.markup import Node, element
+from cudalens.views.sections.markup import Node, element
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 _RENDERER: Final = "plotly_mimetype"

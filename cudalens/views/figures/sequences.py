@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 import plotly.graph_objects as go
 
-from cudalens.analysis.sequences import kernel_sequences
+from cudalens.analysis import units
+from cudalens.analysis.time.sequences import kernel_sequences
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, idle_color, label, lanes, nothing
 
 

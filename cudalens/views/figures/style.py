@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 import pandas as pd
 import plotly.graph_objects as go
 
+from cudalens.analysis import units
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.picture import Picture
 from cudalens.views.theme import theme
 

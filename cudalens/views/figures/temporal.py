@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from cudalens.analysis.temporal import temporal_breakdown
+from cudalens.analysis import units
+from cudalens.analysis.time.temporal import temporal_breakdown
 from cudalens.frames import Ranks, Trace
-from cudalens.views import units
 from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_color, idle_color, lanes, nothing
 
 _PARTS: Final = (

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
 from fidelity.observation import DeviceFacts, Observation
 from fidelity.programs import Program
 
@@ -50,7 +50,7 @@ class Probe:
 
     def __init__(self) -> None:
         self._marks: dict[str, torch.cuda.Event] = {}
-        self._records: list[hooks.Record] = []
+        self._records: list[gpu_trace.Record] = []
         self.names = Names()
         self.memory_at: dict[str, dict[str, int]] = {}
         self.facts: dict[str, bool | int | float | str] = {}
@@ -77,15 +77,15 @@ class Probe:
             text = pattern.sub(instead, text)
         self.errors[name] = text
 
-    def told(self, record: hooks.Record) -> None:
-        """A listener of `cudalens.device.hooks`."""
+    def told(self, record: gpu_trace.Record) -> None:
+        """A listener of `cudalens.device.gpu_trace`."""
         self._records.append(record)
 
     def callbacks(self) -> list[str]:
         """What torch told, in words. Our own rooms' records have no counterpart on a real device."""
-        return [self._in_words(r) for r in self._records if type(r) in hooks.REGISTRIES.values()]
+        return [self._in_words(r) for r in self._records if type(r) in gpu_trace.REGISTRIES.values()]
 
-    def _in_words(self, record: hooks.Record) -> str:
+    def _in_words(self, record: gpu_trace.Record) -> str:
         kinds = {"cuda_event": "event", "stream": "stream", "address": "block"}
         names = [self.names.of(kinds[f.name], getattr(record, f.name)) for f in fields(record)]
         return " ".join([type(record).__name__, *names])
@@ -106,7 +106,7 @@ def observe(program: Program, *, is_virtual: bool, note: dict[str, str]) -> Obse
     gc.disable()
     try:
         torch.manual_seed(0)
-        with hooks.subscribe(probe.told):
+        with gpu_trace.subscribe(probe.told):
             program.run(probe)
             torch.cuda.synchronize()
         probe.memory("end")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.analysis import folded, key_averages
-from cudalens.analysis.averages import heads, sums_beneath
+from cudalens.analysis.time.averages import heads, sums_beneath
 from cudalens.frames import RunInfo, Trace, build_events, categorical, nullable
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cudalens.analysis import attribution, call_tree, flame_graph
 from cudalens.frames import RunInfo, StackTable, Trace, build_events
-from cudalens.traces.flame_writer import collapsed_lines
+from cudalens.traces.export.flame import collapsed_lines
 
 CATS = {"a": "cpu_op", "b": "cpu_op", "r": "user_annotation", "nn.Module: M_0": "python_function"}
 CATS |= {"nn.Module: L_0": "python_function", "me.py(3): f": "python_function", "torch/x.py(9): g": "python_function"}

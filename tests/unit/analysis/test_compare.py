@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import cudalens
-from cudalens.analysis.compare import STATUSES, differences
+from cudalens.analysis.compare.runs import STATUSES, differences
 from cudalens.errors import TraceError
 from cudalens.frames import DeviceInfo, Ranks, RunInfo, Trace, build_events, build_memory
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cudalens
-from cudalens.analysis.critical_path import critical_path
-from cudalens.analysis.critical_path_graph import ROOT
-from cudalens.analysis.critical_path_replay import measured, replay
+from cudalens.analysis.critical_path.graph import ROOT
+from cudalens.analysis.critical_path.path import critical_path
+from cudalens.analysis.critical_path.replay import measured, replay
 from cudalens.frames import RunInfo, Trace, build_events
 
 SHARED = Path(__file__).parents[4] / "shared" / "recorded"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cudalens.analysis import device_time, findings
 from cudalens.analysis.findings import CONFIDENCES, RULES, Scene
 from cudalens.analysis.findings.repeats import find_repeat
-from cudalens.analysis.intervals import intersect, length, union
+from cudalens.analysis.time.intervals import intersect, length, union
 from cudalens.frames import Ranks, RunInfo, Trace
 
 

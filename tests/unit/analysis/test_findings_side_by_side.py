@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import cudalens
 from cudalens.analysis import findings
 from cudalens.frames.threads import THREADS_KEY, Threads, threads_of
-from cudalens.profiler import about
+from cudalens.profiler import metadata
 
 
 def by_rule(world, **info):
@@ -182,10 +182,14 @@ def test_a_live_run_says_how_many_threads_and_cpus_there_are(monkeypatch, tmp_pa
     assert found.torch >= 1
     assert found.cpus >= 1
     quota = tmp_path / "cpu.max"
-    monkeypatch.setattr(about, "_QUOTA", quota)
-    for text, cpus in (("50000 100000", 1), ("max 100000", about.threads().cpus), ("broken", about.threads().cpus)):
+    monkeypatch.setattr(metadata, "_QUOTA", quota)
+    for text, cpus in (
+        ("50000 100000", 1),
+        ("max 100000", metadata.threads().cpus),
+        ("broken", metadata.threads().cpus),
+    ):
         quota.write_text(text)
-        assert about.threads().cpus == cpus
+        assert metadata.threads().cpus == cpus
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"torch": "x", "cpus": 2}', '{"torch": 1}'])

@@ -8,7 +8,7 @@ from made_traces import host, launch, launched, trace_of, work
 from recorded_traces import TRACES, needs_recorded, opened
 
 from cudalens.analysis import idle_causes, idle_time, temporal_breakdown
-from cudalens.analysis.idle import CAUSES
+from cudalens.analysis.time.idle import CAUSES
 
 PARTS = [f"{cause}_ns" for cause in CAUSES]
 ZERO = 1_000_000

@@ -21,7 +21,7 @@ from cudalens.analysis import (
     stack_texts,
 )
 from cudalens.frames import RunInfo, Trace
-from cudalens.frames.snapshots import snapshot_frames
+from cudalens.frames.snapshots.build import snapshot_frames
 
 TOTALS = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
 steps = st.lists(

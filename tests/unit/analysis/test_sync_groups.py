@@ -4,9 +4,9 @@ import pandas as pd
 import pytest
 
 from cudalens.analysis import SyncAdvice, summarize_syncs, syncs
-from cudalens.analysis.sync_advice import advice, remedy
+from cudalens.analysis.time.sync_advice import advice, remedy
 from cudalens.frames import RunInfo, SyncKind, Trace
-from cudalens.frames.syncs import frame_of
+from cudalens.frames.syncs.build import frame_of
 
 
 def trace(*rows):

@@ -6,8 +6,9 @@ import pytest
 import torch
 from gpu_libraries import LOST, NOT_SUPPORTED, FakeGpu, FakeNvml
 
-from cudalens.device import absence, checks, facts, sources
-from cudalens.device.nvml import open_nvml
+from cudalens.device import checks, facts
+from cudalens.device.inventory import absence, sources
+from cudalens.device.inventory.nvml import open_nvml
 from cudalens.errors import MetricsError
 
 DRIVER_FILE = """NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Wed Jul  9 18:53:22 UTC 2025

@@ -10,13 +10,13 @@ from gpu_libraries import LOST, NO_PERMISSION, NOT_SUPPORTED, FakeAmdsmi, FakeGp
 import cudalens
 from cudalens import virtual
 from cudalens.device import sampler as sampling
-from cudalens.device import sources
-from cudalens.device.amdsmi import open_amdsmi
+from cudalens.device.inventory import readings, sources
+from cudalens.device.inventory.amdsmi import open_amdsmi
+from cudalens.device.inventory.nvml import open_nvml
+from cudalens.device.inventory.readings import GpuGoneError
+from cudalens.device.inventory.visible import MigInstance
 from cudalens.device.metrics import MetricsCollector, samples_frame
-from cudalens.device.nvml import open_nvml
 from cudalens.device.sampler import Sampler
-from cudalens.device.sources import GpuGoneError
-from cudalens.device.visible import MigInstance
 from cudalens.errors import MetricsError
 
 
@@ -236,7 +236,7 @@ def test_a_source_that_raises_what_it_should_not_costs_a_reading():
             self.problems = {}
 
         def gpus(self):
-            return (sources.Gpu(0, "X"),)
+            return (readings.Gpu(0, "X"),)
 
         def read(self, number):
             raise ZeroDivisionError("oops")
@@ -269,7 +269,7 @@ def test_memory_is_bounded(monkeypatch):
     sampler = Sampler(0.01, open_source=lambda: open_nvml(FakeNvml(FakeGpu(), FakeGpu())))
     sampler.start()
     for _ in range(20):
-        sampler._take()
+        sampler.take()
     assert len(sampler.samples) <= 8
     assert sampler._period_s > 100
     sampler.stop()
@@ -279,9 +279,9 @@ def test_nothing_is_read_while_a_virtual_device_stands_in():
     sampler = Sampler(0.01, open_source=lambda: open_nvml(FakeNvml(FakeGpu())))
     sampler.start()
     with virtual.device("h100"):
-        sampler._take()
+        sampler.take()
         assert len(sampler.samples) == 1
-    sampler._take()
+    sampler.take()
     assert len(sampler.samples) == 2
     sampler.stop()
 

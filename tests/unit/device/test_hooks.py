@@ -11,8 +11,8 @@ import weakref
 import pytest
 import torch.cuda._gpu_trace as gpu_trace
 
-from cudalens.device import hooks
-from cudalens.device.hooks import EventCreated, EventRecorded, GraphReplayed, MemoryAllocated, MemoryFreed
+from cudalens.device import gpu_trace as hooks
+from cudalens.device.gpu_trace import EventCreated, EventRecorded, GraphReplayed, MemoryAllocated, MemoryFreed
 
 ACTS = [
     ("EventCreationCallbacks", (1,), hooks.EventCreated(cuda_event=1)),
@@ -222,7 +222,7 @@ def test_a_torch_without_some_registry_or_switch_still_serves_the_rest():
         del gpu_trace.EventWaitCallbacks
         if hasattr(torch._C, "_activate_gpu_trace"):
             del torch._C._activate_gpu_trace
-        from cudalens.device import hooks
+        from cudalens.device import gpu_trace as hooks
         told = []
         hooks.subscribe(told.append)
         gpu_trace.EventRecordCallbacks.fire_callbacks(1, 2)
@@ -237,7 +237,7 @@ def test_real_devices_are_switched_on_once_and_only_for_a_listener():
         import torch
         switched = []
         torch._C._activate_gpu_trace = lambda: switched.append(1)
-        from cudalens.device import hooks
+        from cudalens.device import gpu_trace as hooks
         hooks.emit(hooks.GraphReplayed(1, 2))
         assert switched == []
         hooks.subscribe(print).close()
@@ -248,7 +248,7 @@ def test_real_devices_are_switched_on_once_and_only_for_a_listener():
 
 
 def test_the_module_itself_needs_no_torch():
-    program = "import sys; import cudalens.device.hooks; assert 'torch' not in sys.modules, 'torch was imported'"
+    program = "import sys; import cudalens.device.gpu_trace; assert 'torch' not in sys.modules, 'torch was imported'"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

@@ -2,15 +2,15 @@
 
 import torch
 
-from cudalens.device import hooks, queries
-from cudalens.device.records import EventFoundDone, StreamFoundDone
+from cudalens.device import gpu_trace, queries
+from cudalens.device.gpu_trace_records import EventFoundDone, StreamFoundDone
 from cudalens.device.streams import current_device, current_stream, pointer_of
 from cudalens.virtual import device
 
 
 def test_answers_of_true_become_records_while_somebody_watches():
     told = []
-    with device("h100"), hooks.subscribe(told.append):
+    with device("h100"), gpu_trace.subscribe(told.append):
         event, stream = torch.cuda.Event(), torch.cuda.Stream()
         queries.watch()
         try:
@@ -30,7 +30,7 @@ def test_answers_of_true_become_records_while_somebody_watches():
 
 def test_an_event_without_a_record_says_nothing():
     told = []
-    with device("h100"), hooks.subscribe(told.append):
+    with device("h100"), gpu_trace.subscribe(told.append):
         queries.watch()
         torch.cuda.Event().query()
         queries.unwatch()

@@ -6,7 +6,7 @@ import types
 import torch
 
 from cudalens.device import stacks
-from cudalens.sanitizer.memory import region_of
+from cudalens.sanitizer.live.memory import region_of
 
 
 def here():

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.device.visible import MigInstance, parse_visible, variable
+from cudalens.device.inventory.visible import MigInstance, parse_visible, variable
 
 A, B, C, D = (
     "GPU-9942190a-aa31-4ff1-4aa9-c388d80f85f1",

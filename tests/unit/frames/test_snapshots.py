@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import cudalens
 from cudalens.errors import TraceFormatError
 from cudalens.frames import check_frame
-from cudalens.frames.snapshots import snapshot_frames
-from cudalens.frames.snapshots_history import rounded
+from cudalens.frames.snapshots.build import snapshot_frames
+from cudalens.frames.snapshots.history import rounded
 from cudalens.virtual.allocator.sizes import round_size
 
 STEP = {"filename": "train.py", "name": "step", "line": 42}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.frames.sync_kinds import Evidence, SyncKind, asked_by, asked_for, kind_of, plain_call
+from cudalens.frames.syncs.kinds import Evidence, SyncKind, asked_by, asked_for, kind_of, plain_call
 
 COPY_AND_WAIT = ("cudaMemcpyAsync", "cudaStreamSynchronize")
 READ = ("aten::_local_scalar_dense", "aten::item")

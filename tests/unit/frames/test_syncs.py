@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.frames import StackTable, build_events, check_frame, empty_frame
-from cudalens.frames.sync_calls import find_waits
-from cudalens.frames.sync_sightings import match
-from cudalens.frames.syncs import Surroundings, build_syncs, frame_of
+from cudalens.frames.syncs.build import Surroundings, build_syncs, frame_of
+from cudalens.frames.syncs.calls import find_waits
+from cudalens.frames.syncs.observed import match
 
 TID = 7
 

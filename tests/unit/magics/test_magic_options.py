@@ -98,6 +98,6 @@ def test_the_usage_names_every_option_once():
 def test_collecting_options_are_those_of_profile():
     import inspect
 
-    from cudalens.session import profile
+    from cudalens.api.profile import profile
 
     assert set(Options().collects) <= set(inspect.signature(profile).parameters)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.sanitizer import calls
+from cudalens.sanitizer.live import calls
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import traceback
 
 import pytest
 
-from cudalens.sanitizer import calls
+from cudalens.sanitizer.live import calls
 
 SOURCE = """\
 def inner(meet):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.cuda import _sanitizer as torchs
 
 import cudalens.virtual
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
 from cudalens.sanitizer import compat
 
 aten = torch.ops.aten
@@ -373,7 +373,7 @@ def test_switched_off_it_leaves_nothing(h100):
         sanitizer.disable()
         sanitizer.disable()
     assert torch._C._len_torch_dispatch_stack() == depth
-    assert not hooks.is_on()
+    assert not gpu_trace.is_on()
 
 
 def test_it_has_every_public_name_of_torchs():

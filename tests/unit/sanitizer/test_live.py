@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import cudalens
 from cudalens import RaceError, SanitizerError
-from cudalens.device import hooks, modes
+from cudalens.device import gpu_trace, modes
 from cudalens.device.stacks import frames_of, is_own
 from cudalens.sanitizer import RaceKind, RaceWarning, access, running
 from cudalens.virtual import device
@@ -95,7 +95,7 @@ def test_the_races_of_several_runs_are_kept(side):
 
 
 def test_the_frames_are_the_catalogs(side):
-    from cudalens.frames.catalog import check_frame
+    from cudalens.frames.schema import check_frame
 
     with cudalens.sanitize() as san:
         race(side, times=3)
@@ -281,7 +281,7 @@ def test_off_leaves_nothing_of_it(side):
     assert {name: getattr(torch.Tensor, name) for name in methods} == methods
     assert {name: vars(torch.Tensor).get(name) for name in methods} == own
     assert (threading.Thread.start, torch.cuda.Event.query, stack_of_modes()) == (start, query, modes_before)
-    assert not hooks.is_on()
+    assert not gpu_trace.is_on()
     assert (san.is_on, running()) == (False, [])
 
 
@@ -505,7 +505,7 @@ def test_an_error_in_the_sanitizer_ends_it_and_not_the_program(side):
         assert len(caught) == 1
         assert x.sum().item() == 3 * N
         assert not san.is_on
-        assert not hooks.is_on()
+        assert not gpu_trace.is_on()
         assert "off, because of an error in it: ZeroDivisionError" in str(san.status())
     assert isinstance(san.error, ZeroDivisionError)
     assert not [mode for mode in stack_of_modes() if getattr(mode, modes.OBSERVES, False)]
@@ -543,19 +543,19 @@ def test_an_error_in_it_on_the_way_of_an_operator_that_fails_leaves_the_users_ex
 
 @pytest.mark.parametrize(
     "record",
-    [hooks.EventRecorded(cuda_event=[], stream=0), hooks.EventSynchronized(cuda_event={})],
+    [gpu_trace.EventRecorded(cuda_event=[], stream=0), gpu_trace.EventSynchronized(cuda_event={})],
 )
 def test_a_record_that_makes_no_sense_ends_it_once(gpu, record):
     x = torch.ones(N, device="cuda")
     with cudalens.sanitize() as san:
         x.add_(1)
         with pytest.warns(RuntimeWarning, match="sanitizer is off") as told:  # noqa: PT031 - once for both
-            hooks.emit(record)
-            hooks.emit(record)
+            gpu_trace.emit(record)
+            gpu_trace.emit(record)
         assert (x + 1).sum().item() == 3 * N
     assert len(told) == 1
     assert san.error is not None
-    assert not hooks.is_on()
+    assert not gpu_trace.is_on()
     assert str(san.status()).startswith("stream-race sanitizer: off, because of an error in it")
 
 

@@ -7,7 +7,7 @@ from cudalens.sanitizer.engine.accesses import Info, Site, Use
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.records import StreamId
 from cudalens.sanitizer.engine.regions import Region
-from cudalens.sanitizer.memory import Memory
+from cudalens.sanitizer.live.memory import Memory
 
 
 class Address:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from cudalens.sanitizer.arguments import has_own_dispatch, pairs, pieces, results
-from cudalens.sanitizer.schema import make_plan
+from cudalens.sanitizer.live.arguments import has_own_dispatch, pairs, pieces, results
+from cudalens.sanitizer.live.schema import make_plan
 
 aten = torch.ops.aten
 ADAM = ["self", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"]

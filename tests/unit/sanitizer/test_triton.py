@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cudalens
-from cudalens.device import hooks, launches
+from cudalens.device import gpu_trace, launches
 
 with_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is not installed (pip install triton)"
@@ -106,7 +106,7 @@ def launcher(tmp_path, monkeypatch):
 
 def test_a_launch_is_told_with_its_tensors_and_without_them_is_not(launcher):
     heard = []
-    with hooks.subscribe(heard.append), cudalens.virtual.device("h100"):
+    with gpu_trace.subscribe(heard.append), cudalens.virtual.device("h100"):
         launches.watch()
         try:
             kernel, x = launcher()(), torch.ones(3).pin_memory()
@@ -119,7 +119,7 @@ def test_a_launch_is_told_with_its_tensors_and_without_them_is_not(launcher):
         finally:
             launches.unwatch()
         kernel.run((x,), 4, grid=(1,))
-    told = [record for record in heard if isinstance(record, hooks.KernelLaunched)]
+    told = [record for record in heard if isinstance(record, gpu_trace.KernelLaunched)]
     assert [(r.name, r.device, r.stream, r.is_certain) for r in told] == [
         ("scale", 0, 0, False),
         ("scale", 0, side, False),

@@ -453,7 +453,7 @@ def test_what_goes_wrong_in_steering_is_not_the_programs(h100, monkeypatch, at):
     racy = Racy()
     san = watched(racy)
 
-    from cudalens.steering import held
+    from cudalens.sanitizer.rerun import delayed_run as held
 
     hold, numbers = held.hold, itertools.count()
 
@@ -486,7 +486,7 @@ def test_containers_generators_and_current_streams_are_as_before(h100):
 
     names = {"losses": losses, "by_name": by_name, "own": own, "x": racy.x}
     san = watched(racy)
-    from cudalens.confirmed import of_function
+    from cudalens.api.confirm import of_function
 
     stream, state = torch.cuda.current_stream(), own.get_state()
     found = san.confirm(of_function(program, names), runs=2, on_virtual=True)
@@ -506,7 +506,7 @@ def test_tensors_stand_for_the_same_memory_as_before(h100):
         w.data = torch.zeros(2, 2, device="cuda")
         return racy()
 
-    from cudalens.confirmed import of_function
+    from cudalens.api.confirm import of_function
 
     watched(racy).confirm(of_function(program, {"w": w}), runs=1, on_virtual=True)
     assert (w.data_ptr(), w.tolist()) == (address, [1.0] * 4)
@@ -514,7 +514,7 @@ def test_tensors_stand_for_the_same_memory_as_before(h100):
 
 def test_nothing_is_under_way_when_a_run_begins(h100):
     """What is put back is there before the next run reads it, on whatever stream."""
-    from cudalens.steering.program import Program, State
+    from cudalens.sanitizer.rerun.program import Program, State
 
     x = torch.ones(1 << 24, device="cuda")
     state = State(Program(lambda: None, lambda result: {}, tensors=[x]))
@@ -528,7 +528,7 @@ def test_nothing_is_under_way_when_a_run_begins(h100):
 
 def test_a_second_interrupt_waits_until_everything_is_back(h100):
     """It comes while variables are put back; random numbers come after those."""
-    from cudalens.steering.program import Program
+    from cudalens.sanitizer.rerun.program import Program
 
     class Names(dict):
         num_runs = 0
@@ -557,7 +557,7 @@ def test_a_second_interrupt_waits_until_everything_is_back(h100):
 
 
 def test_an_interrupt_while_a_stream_is_held(h100, monkeypatch):
-    from cudalens.steering import held
+    from cudalens.sanitizer.rerun import delayed_run as held
 
     racy, numbers, holds = Racy(), itertools.count(1), SimpleNamespace(made=[])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import cudalens
 from cudalens.errors import OutputError
 from cudalens.frames import DeviceInfo, RunInfo, StackTable, Trace, build_events, build_memory
-from cudalens.traces.chrome_writer import to_chrome
+from cudalens.traces.export.chrome import to_chrome
 
 EPOCH = 1_716_423_322_388_068_751
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.traces.demangle import demangled
+from cudalens.traces.sqlite.demangle import demangled
 
 NAMES = {
     "_Z3addPfi": "add(float*, int)",

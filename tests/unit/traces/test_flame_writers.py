@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import cudalens
 from cudalens.errors import OutputError
 from cudalens.frames import RunInfo, StackTable, Trace, build_events
-from cudalens.traces.flame_tracks import tracks
+from cudalens.traces.export.flame_tracks import tracks
 
 LINE = re.compile(r"^(.*) (\d+)$")
 GPU = {"kernel", "gpu_memcpy", "gpu_memset"}

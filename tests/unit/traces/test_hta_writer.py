@@ -10,7 +10,7 @@ from chrome import RECORDED, kernel, launch, load_events, needs_recorded, op
 import cudalens
 from cudalens.errors import OutputError
 from cudalens.frames import Ranks, RunInfo, Trace
-from cudalens.traces.hta_writer import to_hta
+from cudalens.traces.export.hta import to_hta
 
 HTA = Path(__file__).parents[3] / ".venv-hta" / "bin" / "python"
 needs_hta = pytest.mark.skipif(not HTA.exists(), reason=f"HolisticTraceAnalysis is not installed at {HTA.parents[1]}")

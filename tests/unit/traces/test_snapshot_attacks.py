@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import cudalens
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
-from cudalens.traces.snapshot_scan import scan
+from cudalens.traces.snapshots.scan import scan
 
 MARKER = "CUDALENS_TEST_SNAPSHOT_ATTACK"
 SNAPSHOT = {"segments": [], "device_traces": [[]]}

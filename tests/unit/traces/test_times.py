@@ -10,7 +10,7 @@ from chrome import column, load_bytes, load_events, op
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.traces.records import MISSING, exact_ns, microseconds_to_ns, to_ns
+from cudalens.traces.chrome.records import MISSING, exact_ns, microseconds_to_ns, to_ns
 
 NO_DECIMALS = re.compile(rb"(?!)")
 

@@ -56,7 +56,7 @@ def side(name, op, argument, is_write, stream, place, source, stack, **more):
 
 SIDE, DEFAULT = "stream 0x5581e0", "the default stream"
 
-# Forms as cudalens.sanitizer.recorded.between writes them.
+# Forms as cudalens.sanitizer.fixes.recorded.between writes them.
 BETWEEN = [
     {"act": "first", "stream": SIDE, "op": "aten::mul_", "place": "In[7]:5"},
     {"act": "launch", "stream": SIDE, "op": "aten::add_", "place": "In[7]:6"},

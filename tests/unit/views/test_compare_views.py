@@ -9,8 +9,8 @@ from sample_traces import HOSTILE, LONG_KERNEL, gpu_trace
 import cudalens
 from cudalens.errors import OutputError
 from cudalens.frames import RunInfo, Trace
-from cudalens.views import compare_text
-from cudalens.views.compare import BETTER, UNSURE, WORSE, compare, style_text
+from cudalens.views.compare import text as compare_text
+from cudalens.views.compare.comparison import BETTER, UNSURE, WORSE, compare, style_text
 
 
 def slower(trace, factor, **info):

@@ -15,7 +15,8 @@ from sample_graphs import (
 )
 from sample_traces import gpu_trace
 
-from cudalens.views import graphs_text, text
+from cudalens.views.graphs import text as graphs_text
+from cudalens.views.sections import summary as text
 
 
 def verdict(*rows):

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sample_races import hostile_races, many_races, race_trace
 from test_mimebundle import Markup
 
-from cudalens.views.markup import Node, element, for_notebooks, svg
-from cudalens.views.races import card
-from cudalens.views.races_model import race_views
+from cudalens.views.races.cards import card
+from cudalens.views.races.model import race_views
+from cudalens.views.sections.markup import Node, element, for_notebooks, svg
 
 
 def test_names_of_attributes_are_written_as_html_has_them():

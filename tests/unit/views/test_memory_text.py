@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 from cudalens.frames import RunInfo, Trace
-from cudalens.frames.snapshots import snapshot_frames
-from cudalens.views import memory_text, text
+from cudalens.frames.snapshots.build import snapshot_frames
+from cudalens.views.memory import text as memory_text
+from cudalens.views.sections import summary as text
 
 MIB = 1 << 20
 FRAME = {"filename": "In[4]", "name": "train", "line": 12}

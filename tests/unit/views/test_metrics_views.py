@@ -13,11 +13,12 @@ from test_payload import read
 
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.metrics import metrics_frame
-from cudalens.views import mimebundle, payload_metrics
-from cudalens.views.metrics import metrics_svg
-from cudalens.views.metrics_text import GAUGES, device_rows, metrics_line, metrics_verdict
-from cudalens.views.payload import pack
-from cudalens.views.text import summary, verdict
+from cudalens.views import mimebundle
+from cudalens.views.sections.summary import summary, verdict
+from cudalens.views.timeline import payload_metrics
+from cudalens.views.timeline.metrics import metrics_svg
+from cudalens.views.timeline.metrics_text import GAUGES, device_rows, metrics_line, metrics_verdict
+from cudalens.views.timeline.payload import pack
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 

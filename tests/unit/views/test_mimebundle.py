@@ -6,9 +6,11 @@ import pytest
 from sample_traces import HOSTILE, LONG_KERNEL, cpu_trace, gpu_trace, hostile_trace, wide_trace
 
 from cudalens.frames import Problem
-from cudalens.views import assets, svg, text
+from cudalens.views import assets
 from cudalens.views import mimebundle as module
-from cudalens.views.markup import UNTRUSTED
+from cudalens.views.sections import summary as text
+from cudalens.views.sections.markup import UNTRUSTED
+from cudalens.views.timeline import svg
 
 ALLOWED = {
     *("details", "summary", "code", "span", "b", "bdi", "rect"),
@@ -80,7 +82,7 @@ def test_html_of_hostile_texts_holds_only_our_elements():
     assert (
         "".join(found.styles)
         == module._STYLE.removeprefix("<style>").removesuffix("</style>")
-        + assets.findings_style_text()
+        + assets.style("findings")
         + UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     )
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.frames import RunInfo, StackTable, Trace, build_events, build_memory
-from cudalens.views import payload_memory
-from cudalens.views.payload import FLAG_INSTANT, FLAG_LAUNCHED, FLAG_OUTSIDE, MAX_TEXT, pack
+from cudalens.views.timeline import payload_memory
+from cudalens.views.timeline.payload import FLAG_INSTANT, FLAG_LAUNCHED, FLAG_OUTSIDE, MAX_TEXT, pack
 
 INFO = RunInfo(name="test", source="cpu")
 

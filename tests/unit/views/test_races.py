@@ -17,10 +17,11 @@ from test_mimebundle import ALLOWED, Markup
 
 from cudalens.frames import StackTable, Trace
 from cudalens.report import to_html
-from cudalens.views import assets, mimebundle, races
-from cudalens.views.facts import facts
-from cudalens.views.markup import UNTRUSTED
-from cudalens.views.races_model import MAX_DIFF, MAX_STACK, StackLine, folded, race_views
+from cudalens.views import assets, mimebundle
+from cudalens.views.races import cards as races
+from cudalens.views.races.model import MAX_DIFF, MAX_STACK, StackLine, folded, race_views
+from cudalens.views.sections.markup import UNTRUSTED
+from cudalens.views.sections.page_facts import facts
 
 CARD_ELEMENTS = {"article", "b", "code", "details", "pre", "rect", "span", "summary", "g"}
 
@@ -223,8 +224,8 @@ def test_hostile_texts_stay_text(events, tmp_path):
     found = Markup(mimebundle.static_html(trace, "id"))
     assert found.elements <= ALLOWED | CARD_ELEMENTS
     assert not any(name.startswith("on") or name in ("src", "href") for name in found.attributes)
-    ours = mimebundle._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.races_style_text()
-    ours += assets.findings_style_text() if events else ""
+    ours = mimebundle._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.style("races")
+    ours += assets.style("findings") if events else ""
     ours += UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     assert "".join(found.styles) == ours
     page = to_html(trace, tmp_path / "r.html").read_text()

@@ -8,10 +8,10 @@ from sample_races import INFO, SIDE, race_trace, races_frame, read_after_write, 
 from sample_traces import gpu_trace, hostile_trace
 
 from cudalens.frames import StackTable, Trace
-from cudalens.views import svg
-from cudalens.views.markup import Node
-from cudalens.views.races_model import race_views
-from cudalens.views.races_svg import RED, bytes_bars, first_offset, happens_before_svg
+from cudalens.views.races.model import race_views
+from cudalens.views.races.svg import RED, bytes_bars, first_offset, happens_before_svg
+from cudalens.views.sections.markup import Node
+from cudalens.views.timeline import svg
 
 DEFAULT = "the default stream"
 

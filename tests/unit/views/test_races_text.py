@@ -3,7 +3,8 @@ from sample_races import INFO, clean_trace, many_races, race_trace, races_frame,
 from sample_traces import gpu_trace
 
 from cudalens.frames import Judged, StackTable, Trace
-from cudalens.views import races_text, text
+from cudalens.views.races import text as races_text
+from cudalens.views.sections import summary as text
 
 
 def trace_of(*rows, stacks=None, **info):

@@ -15,15 +15,9 @@ from cudalens.frames.exploration import (
     Step,
     columns_of_race,
 )
-from cudalens.views.races_value import (
-    difference_line,
-    exploration_html,
-    headline,
-    text_lines,
-    timelines_svg,
-)
-from cudalens.views.races_value_maps import RED, YELLOW, cells_words, heat_map, maps, scale
-from cudalens.views.races_value_model import value_view
+from cudalens.views.races.value_maps import RED, YELLOW, cells_words, heat_map, maps, scale
+from cudalens.views.races.value_model import value_view
+from cudalens.views.races.values import difference_line, exploration_html, headline, text_lines, timelines_svg
 
 HEAT = ((0.0, 1.0), (0.0, 1.0), (0.5, 0.0))
 DIFFERENCE = Difference("y<b>", 3412, 65536, (3, 17), 1.7, 0.0, 1.7, (256, 256), "float32", HEAT)

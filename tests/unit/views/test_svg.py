@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sample_traces import HOSTILE, Rows, gpu_trace, hostile_trace, wide_trace
 
 from cudalens.frames import RunInfo, Trace
-from cudalens.views import svg
+from cudalens.views.timeline import svg
 
 NS = "{http://www.w3.org/2000/svg}"
 

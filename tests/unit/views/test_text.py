@@ -8,7 +8,7 @@ from sample_traces import cpu_trace, gpu_trace
 import cudalens
 from cudalens.analysis import key_averages
 from cudalens.frames import Problem, RunInfo, Trace
-from cudalens.views import text
+from cudalens.views.sections import summary as text
 
 
 def test_verdict_says_the_answer_first_then_cost_work_memory_overhead():

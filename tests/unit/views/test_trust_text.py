@@ -6,8 +6,9 @@ import pytest
 
 from cudalens.frames import Overhead, RunInfo, Trace, Trust, TrustFinding
 from cudalens.report import to_html
-from cudalens.views import text, trust_text
-from cudalens.views.facts import facts
+from cudalens.views.sections import summary as text
+from cudalens.views.sections import trust_text
+from cudalens.views.sections.page_facts import facts
 
 EVIL = "<script>alert(1)</script>"
 LOST = TrustFinding(

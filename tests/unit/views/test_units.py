@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.views import units
+from cudalens.analysis import units
 
 
 @pytest.mark.parametrize(

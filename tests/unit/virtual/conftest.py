@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cudalens.virtual import device, graph_handles, pool_handles
+from cudalens.virtual import device
+from cudalens.virtual.torch_cuda import graph_handles, pool_handles
 
 
 @pytest.fixture(params=["in place", "new classes"])

@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional
 
 import cudalens.virtual
-from cudalens.virtual import autocast_ops
-from cudalens.virtual.amp import is_cast, overload
+from cudalens.virtual.dispatch import autocast_ops
+from cudalens.virtual.dispatch.amp import is_cast, overload
 
 HALVES = [torch.float16, torch.bfloat16]
 

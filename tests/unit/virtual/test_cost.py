@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
-from cudalens.virtual import durations
-from cudalens.virtual import flops as flops_module
-from cudalens.virtual.cost import Cost, copy_ns, kernel_ns, kernel_work, memset_ns, op_cost
-from cudalens.virtual.durations import (
+from cudalens.virtual.specs.registry import SPECS
+from cudalens.virtual.timing import durations
+from cudalens.virtual.timing import flops as flops_module
+from cudalens.virtual.timing.cost import Cost, copy_ns, kernel_ns, kernel_work, memset_ns, op_cost
+from cudalens.virtual.timing.durations import (
     COPY_FIXED_NS,
     MATRIX_FIXED_NS,
     MATRIX_SHARE,
@@ -22,10 +23,9 @@ from cudalens.virtual.durations import (
     OTHER_MEMORY_SHARE,
     STRIDED_MEMORY_SHARE,
 )
-from cudalens.virtual.flops import formula_of
-from cudalens.virtual.kernel_names import name_of
-from cudalens.virtual.specs import SPECS
-from cudalens.virtual.traffic import distinct_and_span, traffic
+from cudalens.virtual.timing.flops import formula_of
+from cudalens.virtual.timing.kernel_names import name_of
+from cudalens.virtual.timing.traffic import distinct_and_span, traffic
 
 aten = torch.ops.aten
 H100, T4 = SPECS["h100"], SPECS["t4"]

@@ -6,7 +6,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 import cudalens.virtual
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
 
 
 @pytest.fixture
@@ -58,9 +58,9 @@ def test_it_keeps_a_byte_an_element_and_no_more(device):
     before = torch.cuda.memory_allocated()
     told = []
     torch.cuda.reset_peak_memory_stats()
-    with hooks.subscribe(told.append):
+    with gpu_trace.subscribe(told.append):
         y = functional.dropout(x, 0.1)
-    assert [type(r) for r in told] == [hooks.MemoryAllocated] * 2
+    assert [type(r) for r in told] == [gpu_trace.MemoryAllocated] * 2
     assert torch.cuda.memory_allocated() == torch.cuda.max_memory_allocated() == before + (4 + 1) * (1 << 20)
     assert type(y.grad_fn).__name__ == "NativeDropoutBackward0"
 

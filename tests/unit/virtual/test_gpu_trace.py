@@ -12,7 +12,7 @@ import torch
 import torch.cuda._gpu_trace as gpu_trace
 
 import cudalens.virtual
-from cudalens.device import hooks
+from cudalens.device import gpu_trace as hooks
 
 REGISTER = {
     "event created": gpu_trace.register_callback_for_event_creation,

@@ -10,7 +10,8 @@ import torch
 from graph_words import Capturing, assert_cuda_error, capture, fork
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual import cuda_errors, device
+from cudalens.virtual import device
+from cudalens.virtual.torch_cuda import errors as cuda_errors
 
 
 def test_begin_and_end_are_checked_in_torchs_words(graph_gpus):

@@ -9,7 +9,7 @@ import torch
 from graph_words import Log, capture, fork, spin
 
 from cudalens.virtual import device
-from cudalens.virtual.graph_handles import state_of
+from cudalens.virtual.torch_cuda.graph_handles import state_of
 
 
 def test_replay_costs_the_host_one_launch(h100):

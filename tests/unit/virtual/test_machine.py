@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.virtual.machine import QUEUE_DEPTH, Machine
-from cudalens.virtual.specs import SPECS
-from cudalens.virtual.streams import CudaEvent
-from cudalens.virtual.work import Work
+from cudalens.virtual.specs.registry import SPECS
+from cudalens.virtual.timing.machine import QUEUE_DEPTH, Machine
+from cudalens.virtual.timing.streams import CudaEvent
+from cudalens.virtual.timing.work import Work
 
 SPEC = SPECS["h100"]
 

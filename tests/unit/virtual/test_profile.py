@@ -12,7 +12,7 @@ from torch.profiler import record_function
 
 import cudalens
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
-from cudalens.views.svg import timeline_svg
+from cudalens.views.timeline.svg import timeline_svg
 from cudalens.virtual import device
 
 HOST = ("cpu_op", "user_annotation")

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalens.frames import RawRows
-from cudalens.virtual import device, event_rows, timeline
-from cudalens.virtual.host_tree import read_tree
-from cudalens.virtual.recorder import MARK, Recorder
-from cudalens.virtual.streams import CudaEvent
-from cudalens.virtual.work import Work
+from cudalens.virtual import device
+from cudalens.virtual.profile import event_rows, timeline
+from cudalens.virtual.profile.host_tree import read_tree
+from cudalens.virtual.profile.recorder import MARK, Recorder
+from cudalens.virtual.timing.streams import CudaEvent
+from cudalens.virtual.timing.work import Work
 
 
 @pytest.fixture

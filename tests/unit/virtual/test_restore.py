@@ -26,8 +26,8 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import parts
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.residency import Residence
-from cudalens.virtual.streams import CudaEvent, Stream
+from cudalens.virtual.tensors.residency import Residence
+from cudalens.virtual.timing.streams import CudaEvent, Stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*reduce_op. is deprecated:FutureWarning")
 

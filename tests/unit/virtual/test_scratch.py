@@ -4,13 +4,13 @@ import pytest
 import torch
 
 import cudalens.virtual
-from cudalens.device import hooks
+from cudalens.device import gpu_trace
 
 
 @pytest.fixture
 def told():
     told = []
-    with cudalens.virtual.device("h100"), hooks.subscribe(told.append):
+    with cudalens.virtual.device("h100"), gpu_trace.subscribe(told.append):
         yield told
 
 
@@ -23,11 +23,11 @@ def test_softmax_backward_multiplies_first_into_memory_of_its_own(told):
     told.clear()
     (result,) = torch.autograd.grad(y, x, grad)
     at = result.data_ptr()
-    (aside,) = {r.address for r in told if isinstance(r, hooks.MemoryAllocated)} - {at}
-    assert [r for r in told if isinstance(r, hooks.MemoryAllocated | hooks.MemoryFreed)][:3] == [
-        hooks.MemoryAllocated(at),
-        hooks.MemoryAllocated(aside),
-        hooks.MemoryFreed(aside),
+    (aside,) = {r.address for r in told if isinstance(r, gpu_trace.MemoryAllocated)} - {at}
+    assert [r for r in told if isinstance(r, gpu_trace.MemoryAllocated | gpu_trace.MemoryFreed)][:3] == [
+        gpu_trace.MemoryAllocated(at),
+        gpu_trace.MemoryAllocated(aside),
+        gpu_trace.MemoryFreed(aside),
     ]
     size = x.nbytes
     assert torch.cuda.memory_allocated() == before + size
@@ -50,4 +50,4 @@ def test_log_softmax_needs_none(told):
     grad = torch.ones_like(y)
     told.clear()
     torch.autograd.grad(y, x, grad)
-    assert sum(isinstance(r, hooks.MemoryAllocated) for r in told) == 1
+    assert sum(isinstance(r, gpu_trace.MemoryAllocated) for r in told) == 1

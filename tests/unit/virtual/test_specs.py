@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalens import VirtualDeviceError
-from cudalens.virtual import specs
-from cudalens.virtual.specs import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, parse_device, register
+from cudalens.virtual.specs import registry as specs
+from cudalens.virtual.specs.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, parse_device, register
 
 RECORDED = Path(__file__).parents[4] / "shared" / "recorded"
 EVERY = pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.key)
@@ -159,7 +159,7 @@ def test_own_devices_are_found_by_their_key(monkeypatch):
     mine = SPECS["l4"].replace(key="my-card", total_memory_bytes=8 << 30)
     assert register(mine) is mine
     assert parse_device("My Card x 3") == (mine, 3)
-    with pytest.raises(VirtualDeviceError, match="known already"):
+    with pytest.raises(VirtualDeviceError, match="already registered"):
         register(mine)
     half = mine.replace(num_sms=29)
     assert register(half, replace=True) is half
@@ -211,6 +211,6 @@ def test_specs_need_no_torch():
     code = (
         "import sys, types; sys.modules['torch'] = None; package = types.ModuleType('cudalens.virtual'); "
         "import cudalens; package.__path__ = [cudalens.__path__[0] + '/virtual']; "
-        "sys.modules['cudalens.virtual'] = package; import cudalens.virtual.specs"
+        "sys.modules['cudalens.virtual'] = package; import cudalens.virtual.specs.registry"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import SPECS, device
-from cudalens.virtual.host_memory import HostMemory
-from cudalens.virtual.machine import Machine
+from cudalens.virtual.timing.machine import Machine
+from cudalens.virtual.torch_cuda.host_memory import HostMemory
 
 MIB = 1 << 20
 

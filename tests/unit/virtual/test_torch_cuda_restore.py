@@ -11,8 +11,9 @@ import torch
 import torch.backends.cudnn
 import torch.backends.cudnn.rnn
 
-from cudalens.virtual import device, handles
+from cudalens.virtual import device
 from cudalens.virtual.patching import is_dummy
+from cudalens.virtual.torch_cuda import handles
 
 OWNERS = {
     "torch": torch,

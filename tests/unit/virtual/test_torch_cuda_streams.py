@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from torch.cuda import Event, ExternalStream, Stream  # before any virtual device is active
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual import SPECS, device, handles, parts, runtime
+from cudalens.virtual import SPECS, device, parts
 from cudalens.virtual.allocator import parse_conf
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, is_dummy
+from cudalens.virtual.torch_cuda import handles, runtime
 
 CYCLES_PER_MS = SPECS["h100"].clock_mhz * 1000
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cudalens
-from cudalens.device import sources
+from cudalens.device.inventory import sources
 from cudalens.virtual import SPECS, device
-from cudalens.virtual.metrics import HOLD_S, VirtualSource, busy_shares
+from cudalens.virtual.profile.metrics import HOLD_S, VirtualSource, busy_shares
 
 SPEC = SPECS["h100"]
 CYCLES_PER_MS = SPEC.clock_mhz * 1000

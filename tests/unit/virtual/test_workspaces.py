@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional
 
 import cudalens.virtual
-from cudalens.device import hooks
-from cudalens.virtual import workspaces
-from cudalens.virtual.workspaces import (
+from cudalens.device import gpu_trace
+from cudalens.virtual.dispatch import workspaces
+from cudalens.virtual.dispatch.workspaces import (
     KIB,
     LARGE_BYTES,
     LT_BYTES,
@@ -88,10 +88,12 @@ def test_the_environment_says_how_much():
 
 def test_the_first_product_takes_one_and_the_second_none(h100):
     told = []
-    with hooks.subscribe(told.append):
+    with gpu_trace.subscribe(told.append):
         out = matrix() @ matrix()
-    *_, out_at, scratch_at = (r.address for r in told if isinstance(r, hooks.MemoryAllocated))
-    assert len([r for r in told if isinstance(r, hooks.MemoryAllocated)]) == 4  # matrices, the result, the workspace
+    *_, out_at, scratch_at = (r.address for r in told if isinstance(r, gpu_trace.MemoryAllocated))
+    assert (
+        len([r for r in told if isinstance(r, gpu_trace.MemoryAllocated)]) == 4
+    )  # matrices, the result, the workspace
     assert out_at == out.data_ptr() != scratch_at
     del out
     assert held() == LARGE_BYTES

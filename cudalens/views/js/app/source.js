@@ -3,7 +3,7 @@
 /** @import { MarkupElement } from "../shared/markup.js" */
 
 /**
- * What cudalens/views/facts.py makes.
+ * What cudalens/views/sections/page_facts.py makes.
  *
  * @typedef {object} PageFacts
  * @property {string} verdict

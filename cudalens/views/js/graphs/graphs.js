@@ -1,4 +1,4 @@
-// The graph tree: rows as cudalens/views/graphs.py wrote them, with arrow keys, opening all at once, and paths that show
+// The graph tree: rows as cudalens/views/graphs/tree.py wrote them, with arrow keys, opening all at once, and paths that show
 // themselves in the tree.
 
 import { element, findAll } from "../shared/dom.js";

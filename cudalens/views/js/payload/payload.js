@@ -1,4 +1,4 @@
-// Read the binary payload of events that cudalens/views/payload.py packs.
+// Read the binary payload of events that cudalens/views/timeline/payload.py packs.
 // Everything in it is data: texts are strings for fillText and textContent, never markup.
 
 import { openPayload, readInts, readTexts } from "./codec.js";
@@ -14,7 +14,7 @@ import { deriveRows, deriveTree, unfoldLaunches, unfoldTimes } from "./derive.js
 /** @typedef {{ name: string, coding: string }} DetailColumn */
 
 /**
- * What cudalens/views/payload.py writes besides the columns.
+ * What cudalens/views/timeline/payload.py writes besides the columns.
  *
  * @typedef {BaseHeader & {
  *   n: number,

@@ -1,5 +1,5 @@
 // The race diff: a list of the races, a filter by kind, and the card of the one that is chosen. The cards come as trees
-// from cudalens/views/races.py; one is built when it is first looked at, so hundreds of races cost hundreds of lines.
+// from cudalens/views/races/cards.py; one is built when it is first looked at, so hundreds of races cost hundreds of lines.
 
 import { element, findAll } from "../shared/dom.js";
 import { formatCount, formatPlural } from "../shared/format.js";

@@ -1,4 +1,4 @@
-// Format durations, sizes, shares and counts as text, as cudalens/views/units.py does.
+// Format durations, sizes, shares and counts as text, as cudalens/analysis/units.py does.
 
 /** @typedef {number | null | undefined} Quantity A number, or what stands for an unknown one. */
 

@@ -1,0 +1,1 @@
+"""Assertions about a Trace, such as ``idle < 20%``."""

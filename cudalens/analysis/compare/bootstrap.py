@@ -1,0 +1,120 @@
+"""How far medians of a few repeats can be trusted: percentile intervals of the bootstrap, for many rows at once.
+
+The median of n draws with replacement from n values depends on nothing but which ranks were drawn. So the ranks are
+drawn once for all rows, and each row's medians are looked up in its sorted values: the plain bootstrap, exactly, at the
+cost of one look-up for each row and draw.
+
+Source: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), chapter 13, for percentile intervals; T.
+Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69 (2015), section 4.2 (expanded
+percentile interval), for the factor by which those of small samples are too narrow.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: Any fixed number: the same repeats give the same interval, today and tomorrow.
+NUM_DRAWS: Final = 2000
+SEED: Final = 20_240_229
+
+_ROWS: Final = 2000
+
+
+def difference_interval(
+    before: Floats, after: Floats, level: float, *, is_ratio: bool = False
+) -> tuple[Floats, Floats]:
+    """Interval of median(after) - median(before), or of median(after) / median(before) - 1, for each row.
+
+    Args:
+        before: Repeats of each row, shape (rows, n) with n of 2 or more.
+        after: Repeats of each row, shape (rows, m) with m of 2 or more.
+        level: Share of intervals that hold the true value, 0.95 say.
+        is_ratio: Whether the change is relative; NaN then where a value is 0. The interval is made of logarithms, so
+            that it never leaves what a ratio can be (above -1), and is the same whichever side comes first.
+
+    Returns:
+        Lower and upper ends, each of shape (rows,).
+
+    Raises:
+        ValueError: There are fewer than two repeats on one side: they tell nothing about noise.
+    """
+    if before.shape[1] < 2 or after.shape[1] < 2:
+        raise ValueError(f"{before.shape[1]} and {after.shape[1]} repeats: two or more of each are needed.")
+    rng = np.random.default_rng(SEED)
+    ranks = [_median_ranks(rng, values.shape[1]) for values in (before, after)]
+    widen = expansion(min(before.shape[1], after.shape[1]), level)
+    ends = [
+        _interval(before[k : k + _ROWS], after[k : k + _ROWS], ranks, level, widen, is_ratio)
+        for k in range(0, len(before), _ROWS)
+    ]
+    if not ends:
+        return np.empty(0), np.empty(0)
+    low, high = (np.concatenate(part) for part in zip(*ends, strict=True))
+    return low, high
+
+
+def expansion(n: int, level: float) -> float:
+    """Factor by which a percentile interval of `n` values is too narrow: sqrt(n / (n - 1)) * t / z."""
+    tail = (1 + level) / 2
+    return float(np.sqrt(n / (n - 1)) * student_quantile(tail, n - 1) / NormalDist().inv_cdf(tail))
+
+
+def student_quantile(p: float, freedom: int) -> float:
+    """Quantile `p` of Student's t with `freedom` degrees of freedom, to about half a per cent.
+
+    Exact for one and two degrees; above, the expansion around the normal quantile of Abramowitz and Stegun, Handbook of
+    Mathematical Functions (1964), 26.7.5.
+    """
+    if freedom == 1:
+        return float(np.tan(np.pi * (p - 0.5)))
+    if freedom == 2:
+        return float((2 * p - 1) * np.sqrt(2 / (4 * p * (1 - p))))
+    z = NormalDist().inv_cdf(p)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
+    )
+    return float(z + sum(term / freedom**power for power, term in enumerate(terms, 1)))
+
+
+def _median_ranks(rng: np.random.Generator, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ranks of the two middle values of each draw (the same one, where n is odd)."""
+    drawn = np.sort(rng.integers(0, n, size=(NUM_DRAWS, n)), axis=1)
+    return drawn[:, (n - 1) // 2], drawn[:, n // 2]
+
+
+def _interval(
+    before: Floats, after: Floats, ranks: list[tuple[NDArray[np.int64], NDArray[np.int64]]], level: float,
+    widen: float, is_ratio: bool,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    drawn = []
+    for values, (lower, upper) in zip((before, after), ranks, strict=True):
+        ordered = np.sort(values, axis=1)
+        drawn.append((ordered[:, lower] + ordered[:, upper]) / 2)
+    middle = _change(np.median(before, axis=1), np.median(after, axis=1), is_ratio)
+    tails = 100 * np.array([(1 - level) / 2, (1 + level) / 2])
+    low, high = np.percentile(_change(drawn[0], drawn[1], is_ratio), tails, axis=1)
+    ends = middle - widen * np.maximum(middle - low, 0), middle + widen * np.maximum(high - middle, 0)
+    # Two repeats far apart widen it beyond what a number can hold; it is then as good as no bound.
+    return (np.expm1(ends[0]), np.expm1(np.minimum(ends[1], _LOG_MOST))) if is_ratio else ends
+
+
+_LOG_MOST: Final = 700.0
+
+
+def _change(before: Floats, after: Floats, is_ratio: bool) -> Floats:
+    """The difference; that of the logarithms, for a ratio."""
+    if not is_ratio:
+        return after - before
+    known = (before > 0) & (after > 0)
+    ratio: Floats = np.divide(after, before, out=np.full(after.shape, np.nan), where=known)
+    logs: Floats = np.log(ratio)
+    return logs

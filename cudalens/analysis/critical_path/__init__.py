@@ -1,0 +1,1 @@
+"""The critical path and what-if estimates on it."""

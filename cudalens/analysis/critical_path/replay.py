@@ -1,0 +1,283 @@
+"""Plays the dependencies of a trace again with other durations: when would everything have happened?
+
+Every moment is the latest of what its causes allow: the longest path to it. Between waits a host thread is rigid, and
+what its launches mean for a stream can be put together, ``max(launch + constant)``, for all launches between two
+waits at once. So one pass in order of time over waits alone suffices, whatever the number of events; array operations
+do the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.analysis.critical_path.graph import ROOT, Graph
+from cudalens.analysis.critical_path.host import Moments
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_NEVER = -(1 << 62)
+
+
+@dataclass
+class Durations:
+    """What is played; all in ns.
+
+    Attributes:
+        host: Length of each stretch of the host's threads, shape (p,).
+        work: Duration of each piece of device work, shape (w,).
+        stream_lag: As in `Graph`, shape (w,).
+        launch_lag: As in `Graph`, shape (w,).
+        launch_from: Position of the work whose launch each work waits for; itself where nothing is fused, shape (w,).
+        follows: Each work waits for the one before it on its stream, shape (w,).
+        has_launch: Each work waits for a launch, shape (w,).
+        with_syncs: Host threads wait for the device.
+    """
+
+    host: Ints
+    work: Ints
+    stream_lag: Ints
+    launch_lag: Ints
+    launch_from: Ints
+    follows: Bools
+    has_launch: Bools
+    with_syncs: bool = True
+
+
+def measured(graph: Graph) -> Durations:
+    """The durations of the trace itself, as arrays of their own."""
+    works, host = graph.works, graph.host
+    return Durations(
+        host=host.end - host.start,
+        work=works.end - works.start,
+        stream_lag=graph.stream_lag.copy(),
+        launch_lag=graph.launch_lag.copy(),
+        launch_from=np.arange(len(works)),
+        follows=np.ones(len(works), bool),
+        has_launch=works.has_launch.copy(),
+    )
+
+
+@dataclass
+class Times:
+    """When things happen; ns.
+
+    Attributes:
+        work: Start of each piece of device work, shape (w,).
+        arrival: When each arrival goes on, shape (a,).
+        end: When the last of all ends.
+    """
+
+    work: Ints
+    arrival: Ints
+    end: int
+
+
+def replay(graph: Graph, durations: Durations) -> Times:
+    """When everything happens with `durations`."""
+    return _Player(graph, durations).play()
+
+
+@dataclass
+class _Lists:
+    """What the pass in order of time reads: plain lists, since it goes from one to the next."""
+
+    order: list[int] = field(default_factory=list)
+    before: list[int] = field(default_factory=list)
+    along: list[int] = field(default_factory=list)
+    causes: dict[int, list[tuple[bool, int, int]]] = field(default_factory=dict)
+    groups: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    waits: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+
+class _Player:
+    def __init__(self, graph: Graph, durations: Durations) -> None:
+        self._graph, self._durations = graph, durations
+        self._num_arrivals = len(graph.arrivals.time)
+        self._num_threads = len(graph.host.first)
+        self._place_host()
+        self._place_works()
+
+    def _place_host(self) -> None:
+        """Host threads fall into parts: one from the begin of each thread, one from each arrival on.
+
+        Parts 0 to num_threads - 1 begin threads; the part of arrival a is num_threads + a.
+        """
+        graph, length = self._graph, self._durations.host
+        host, arrivals, begin = graph.host, graph.arrivals, graph.window.begin
+        self._arrival_order = Moments(arrivals.time)
+        self._arrival_key = self._arrival_order.key(arrivals.thread, arrivals.time)
+        self._first_arrival = np.searchsorted(arrivals.thread, np.arange(self._num_threads))
+        self._along_arrival = host.offset(length, arrivals.thread, arrivals.time)
+        start = host.start[host.first]
+        along_start = host.offset(length, np.arange(self._num_threads), start)
+        # A thread that is handed its very first work does not wait for its own beginning.
+        waits_first = np.zeros(self._num_threads, bool)
+        at_start = (
+            ~arrivals.is_sync & (arrivals.time == start[arrivals.thread]) if self._num_threads else np.zeros(0, bool)
+        )
+        waits_first[arrivals.thread[at_start]] = True
+        initial = begin + np.where(waits_first, 0, start - begin)
+        self._base = np.concatenate([initial, np.full(self._num_arrivals, _NEVER)])
+        self._along_base = np.concatenate([along_start, self._along_arrival])
+
+    def _part(self, thread: Ints, time: Ints) -> Ints:
+        """The part that each moment of a thread lies in."""
+        count = np.searchsorted(self._arrival_key, self._arrival_order.key(thread, time), side="right")
+        has_one = count > self._first_arrival[thread] if self._num_threads else count > 0
+        return np.where(has_one, self._num_threads + count - 1, thread)
+
+    def _moment(self, thread: Ints, time: Ints) -> tuple[Ints, Ints]:
+        """Part of each moment, and how far along it lies, ns."""
+        part = self._part(thread, time)
+        along = self._graph.host.offset(self._durations.host, thread, time) - self._along_base[part]
+        return part, along
+
+    def _place_works(self) -> None:
+        """Each work's earliest start as a sum along its stream, and what its launch demands beyond that."""
+        graph, now = self._graph, self._durations
+        works, n = graph.works, len(graph.works)
+        busy = np.where(graph.is_overlapped, 0, np.roll(now.work, 1)) if n else now.work
+        step = np.where(works.is_first | ~now.follows, 0, busy + now.stream_lag)
+        self._sum = np.cumsum(step)
+        launched = np.flatnonzero(now.has_launch)
+        caller = now.launch_from[launched]
+        thread = graph.host.of_row[works.launch[caller]]
+        part, along = self._moment(thread, works.issued[caller])
+        self._launched, self._launch_part = launched, part
+        self._demand = along + now.launch_lag[launched] - self._sum[launched]
+        self._root = np.full(n, _NEVER)
+        rooted = graph.binding == ROOT
+        self._root[rooted] = graph.window.begin + graph.root_lag[rooted] - self._sum[rooted]
+
+    def _cuts(self) -> Ints:
+        """Works whose time the pass has to know: waited for, waiting for a CUDA event, or last of a stream."""
+        graph = self._graph
+        needed = [graph.causes.work[graph.causes.work >= 0], graph.edges.source, graph.edges.target]
+        return np.unique(np.concatenate([*needed, graph.works.stop - 1]))
+
+    def play(self) -> Times:
+        cuts = self._cuts()
+        cut_times = self._pass(cuts)
+        return self._spread(cuts, cut_times)
+
+    def _pass(self, cuts: Ints) -> Ints:
+        graph = self._graph
+        works, _arrivals = graph.works, graph.arrivals
+        lists = self._lists(cuts)
+        base, sums = self._base.tolist(), self._sum[cuts].tolist()
+        is_first = (np.append(True, works.chain[cuts][1:] != works.chain[cuts][:-1])[: len(cuts)]).tolist()
+        first_part, num = self._num_threads, self._num_arrivals
+        level, at = [_NEVER] * len(cuts), [0] * len(cuts)
+        for item in lists.order:
+            if item < num:
+                moment = base[lists.before[item]] + lists.along[item]
+                for is_work, source, lag in lists.causes.get(item, ()):
+                    moment = max(moment, (at[source] if is_work else base[source]) + lag)
+                base[first_part + item] = moment
+                continue
+            cut = item - num
+            high = _NEVER if is_first[cut] else level[cut - 1]
+            for part, demand in lists.groups.get(cut, ()):
+                high = max(high, base[part] + demand if part >= 0 else demand)
+            for source, lag in lists.waits.get(cut, ()):
+                high = max(high, at[source] + lag - sums[cut])
+            level[cut], at[cut] = high, high + sums[cut]
+        self._base = np.array(base, np.int64)
+        self._moments = self._base[self._num_threads :]
+        return np.array(at, np.int64)
+
+    def _lists(self, cuts: Ints) -> _Lists:
+        graph, now = self._graph, self._durations
+        works, arrivals, _causes, edges = graph.works, graph.arrivals, graph.causes, graph.edges
+        lists = _Lists()
+        time = np.concatenate([arrivals.time, works.start[cuts]])
+        # At one moment threads go on first, then those that they hand over to, then the device.
+        rank = np.concatenate([np.where(arrivals.is_sync, 0, 1), np.full(len(cuts), 2)])
+        lists.order = np.lexsort((np.arange(len(time)), rank, time)).tolist()
+        before = self._num_threads + np.arange(self._num_arrivals) - 1
+        begins = np.append(True, arrivals.thread[1:] != arrivals.thread[:-1])[: self._num_arrivals]
+        before = np.where(begins, arrivals.thread, before)
+        lists.before = before.tolist()
+        since = graph.host.offset(now.host, arrivals.thread, arrivals.since)
+        lists.along = (since - self._along_base[before] + self._own(since)).tolist()
+        self._add_causes(lists, cuts)
+        self._add_groups(lists, cuts)
+        source, target = np.searchsorted(cuts, edges.source), np.searchsorted(cuts, edges.target)
+        lag = edges.lag + now.work[edges.source]
+        for cut, *wait in zip(target.tolist(), source.tolist(), lag.tolist(), strict=True):
+            lists.waits.setdefault(cut, []).append((wait[0], wait[1]))
+        return lists
+
+    def _own(self, since: Ints) -> Ints:
+        """What each wait costs where nothing is waited for: scaled as the stretches that it is made of are."""
+        arrivals = self._graph.arrivals
+        now = np.maximum(self._along_arrival - since, 0)
+        was = arrivals.time - arrivals.since
+        share = np.divide(now, was, out=np.zeros(len(was)), where=was > 0)
+        return np.where(now == was, arrivals.own, np.rint(arrivals.own * share).astype(np.int64))
+
+    def _add_causes(self, lists: _Lists, cuts: Ints) -> None:
+        causes, now = self._graph.causes, self._durations
+        is_work = causes.work >= 0
+        is_work_used = np.zeros(len(is_work), bool) if not now.with_syncs else is_work
+        source, lag = np.zeros(len(is_work), np.int64), causes.lag.copy()
+        source[is_work] = np.searchsorted(cuts, causes.work[is_work])
+        lag[is_work] += now.work[causes.work[is_work]]
+        part, along = self._moment(causes.thread[~is_work], causes.time[~is_work])
+        source[~is_work] = part
+        lag[~is_work] += along
+        used = is_work_used | ~is_work
+        columns = (causes.arrival, is_work, source, lag)
+        for arrival, kind, where, how in zip(*(c[used].tolist() for c in columns), strict=True):
+            lists.causes.setdefault(arrival, []).append((kind, where, how))
+
+    def _add_groups(self, lists: _Lists, cuts: Ints) -> None:
+        """What launches demand of each run of works up to a cut: the most, by the part that they were made in."""
+        if not len(cuts):
+            return
+        rooted = np.flatnonzero(self._root > _NEVER)
+        at = np.concatenate([self._launched, rooted])
+        part = np.concatenate([self._launch_part, np.full(len(rooted), -1)])
+        demand = np.concatenate([self._demand, self._root[rooted]])
+        run = np.searchsorted(cuts, at)
+        key = run * (self._num_threads + self._num_arrivals + 1) + part + 1
+        order = np.argsort(key, kind="stable")
+        if not len(order):
+            return
+        opens = np.flatnonzero(np.append(True, key[order][1:] != key[order][:-1]))
+        most = np.maximum.reduceat(demand[order], opens)
+        chosen = order[opens]
+        for cut, *group in zip(run[chosen].tolist(), part[chosen].tolist(), most.tolist(), strict=True):
+            lists.groups.setdefault(cut, []).append((group[0], group[1]))
+
+    def _spread(self, cuts: Ints, cut_times: Ints) -> Times:
+        """All times, from those of the waits."""
+        graph, now = self._graph, self._durations
+        works, host = graph.works, graph.host
+        level = self._root.copy()
+        np.maximum.at(level, self._launched, self._base[self._launch_part] + self._demand)
+        edges = graph.edges
+        if len(edges.source):
+            source = cut_times[np.searchsorted(cuts, edges.source)]
+            demand = source + now.work[edges.source] + edges.lag - self._sum[edges.target]
+            np.maximum.at(level, edges.target, demand)
+        for first, stop in zip(works.first.tolist(), works.stop.tolist(), strict=True):
+            np.maximum.accumulate(level[first:stop], out=level[first:stop])
+        start = level + self._sum
+        return Times(start, self._moments, self._last(start, host.last))
+
+    def _last(self, start: Ints, last: Ints) -> int:
+        host = self._graph.host
+        ends = [self._graph.window.begin]
+        if len(last):
+            threads = np.flatnonzero(self._graph.leading)
+            last = last[threads]
+            part, along = self._moment(threads, host.end[last])
+            ends.append(int((self._base[part] + along).max()))
+        if len(start):
+            ends.append(int((start + self._durations.work).max()))
+        return max(ends)

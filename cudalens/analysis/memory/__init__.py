@@ -1,0 +1,1 @@
+"""Who held a device's memory, and when."""

@@ -1,0 +1,1 @@
+"""Where time went: device time, operators, idle time, launches, overlap, rooflines."""

@@ -1,0 +1,91 @@
+"""Copies: how fast each direction went."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from cudalens.analysis.ranked import ranked
+from cudalens.analysis.time.groups import Ints, in_step, integers, known, measured, numbered, quantiles, share, sums
+from cudalens.analysis.time.work import MEMORY, device_work
+from cudalens.frames import Trace, categorical
+
+#: Host to device, device to host, within a device, from device to device, on the host, a memset, anything else.
+DIRECTIONS: Final = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH", "set", "other")
+
+HOST_MEMORY: Final = ("pinned", "pageable")
+
+_WAY: Final = re.compile(r"\b(?:Memcpy\s+)?([HDPA]to[HDPA])\b", re.IGNORECASE)
+
+
+@ranked
+def memcpy_bandwidth(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
+    """How fast copies and sets were, by device and direction.
+
+    Args:
+        trace: Any Trace, or Ranks (then with a first column ``rank``).
+        step: Only what this profiler step launched.
+
+    Returns:
+        A row per ``device`` (Int64), ``direction`` (category: HtoD, DtoH, DtoD, PtoP, HtoH, set, other, as Kineto's
+        names tell) and ``host_memory`` (category: pinned, pageable; ``<NA>`` where no host memory takes part or the
+        name does not tell), by ``total_ns`` descending. ``count``; ``total_ns``, sum of durations (int64);
+        ``num_bytes``, sum of the sizes that are recorded (Int64, ``<NA>`` where none is); ``num_sized``, copies whose
+        size is recorded and whose duration is not 0 (int64); ``bytes_per_s``, the bytes of these over their time;
+        ``p5_bytes_per_s``, ``median_bytes_per_s``, ``p95_bytes_per_s``, quantiles over these, each by itself (Float64,
+        ``<NA>`` where there is none); ``median_bytes``, the size of one (Float64); ``share_pct``, of the time of all
+        rows (Float64). A copy within a device reads and writes each byte: it counts once here.
+    """
+    work = in_step(trace, device_work(trace), step)
+    at = np.flatnonzero(work.kind == MEMORY)
+    direction, memory = _kinds(trace.events["name"].array.take(work.rows[at]))
+    group, keys = numbered({"device": work.device[at], "direction": direction, "host_memory": memory})
+    n = len(keys)
+    dur = (work.end - work.start)[at]
+    size = integers(trace.events["num_bytes"])[work.rows[at]]
+    sized = np.flatnonzero((size >= 0) & (dur > 0))
+    speed = size[sized] / dur[sized] * 1e9
+    slow, median, fast = quantiles(speed, group[sized], n, (0.05, 0.5, 0.95))
+    moved, spent = (sums(values[sized], group[sized], n) for values in (size, dur))
+    has_size = np.bincount(group[size >= 0], minlength=n) > 0
+    frame = pd.DataFrame(
+        {
+            "device": known(keys["device"].to_numpy()),
+            "direction": categorical(keys["direction"].to_numpy(), list(DIRECTIONS)),
+            "host_memory": categorical(keys["host_memory"].to_numpy(), list(HOST_MEMORY)),
+            "count": np.bincount(group, minlength=n),
+            "total_ns": sums(dur, group, n),
+            "num_bytes": known(np.where(has_size, sums(np.maximum(size, 0), group, n), -1)),
+            "num_sized": np.bincount(group[sized], minlength=n),
+            "bytes_per_s": measured(np.divide(moved * 1e9, spent, out=np.full(n, np.nan), where=spent > 0)),
+            "p5_bytes_per_s": measured(slow),
+            "median_bytes_per_s": measured(median),
+            "p95_bytes_per_s": measured(fast),
+            "median_bytes": measured(quantiles(size[size >= 0], group[size >= 0], n, (0.5,))[0]),
+            "share_pct": share(sums(dur, group, n), dur.sum()),
+        }
+    )
+    return frame.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def _kinds(names: pd.Categorical) -> tuple[Ints, Ints]:
+    """Numbers of each name's direction and host memory, -1 for none of the latter."""
+    direction = np.array([*map(_direction, names.categories.tolist()), len(DIRECTIONS) - 1], np.int64)
+    memory = np.array([*map(_host_memory, names.categories.tolist()), -1], np.int64)
+    return direction[names.codes], memory[names.codes]
+
+
+def _direction(name: str) -> int:
+    if "memset" in name.lower():
+        return DIRECTIONS.index("set")
+    found = _WAY.search(name)
+    way = f"{found[1][0]}to{found[1][-1]}".replace("A", "D") if found else ""
+    return DIRECTIONS.index(way) if way in DIRECTIONS else DIRECTIONS.index("other")
+
+
+def _host_memory(name: str) -> int:
+    lower = name.lower()
+    return next((i for i, kind in enumerate(HOST_MEMORY) if kind in lower), -1)

@@ -1,0 +1,255 @@
+"""Launches: how long each call took, how long its work waited, and what was in front of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from cudalens.analysis.ranked import ranked
+from cudalens.analysis.time.groups import Bools, Ints, integers, known, measured, numbered, quantiles, share, sums
+from cudalens.analysis.time.launch_queue import Queues, lengths_at, queues
+from cudalens.analysis.time.work import KINDS, Work, device_work
+from cudalens.frames import Trace, categorical, nullable
+
+#: A call longer than this is an outlier; HolisticTraceAnalysis' ``runtime_cutoff``, 50 µs.
+CALL_CUTOFF_NS: Final = 50_000
+
+#: A delay longer than this is an outlier; HolisticTraceAnalysis' ``launch_delay_cutoff``, 100 µs.
+DELAY_CUTOFF_NS: Final = 100_000
+
+#: From this length on a queue counts as full. CUDA holds 1,024 pending launches, which the programming guide does not
+#: promise; clocks of host and device differ, so that a few entries may seem to be gone already.
+FULL_QUEUE: Final = 1_000
+
+
+class _Launches(NamedTuple):
+    """One entry per launching call, in order of its row; arrays of shape (m,).
+
+    Attributes:
+        calls: Its row of events.
+        first: Position in the device work of the piece that starts first.
+        group: The launch of each piece of launched work, shape (number of pieces,).
+        pieces: Positions of these pieces in the device work, shape (number of pieces,).
+    """
+
+    calls: Ints
+    first: Ints
+    group: Ints
+    pieces: Ints
+
+
+@ranked
+def launch_statistics(
+    trace: Trace,
+    *,
+    step: int | None = None,
+    call_cutoff_ns: int = CALL_CUTOFF_NS,
+    delay_cutoff_ns: int = DELAY_CUTOFF_NS,
+    full_queue: int = FULL_QUEUE,
+) -> pd.DataFrame:
+    """Every launch of device work: a runtime or driver call to which at least one kernel, copy or set belongs.
+
+    Args:
+        trace: Any Trace, or Ranks (then with a first column ``rank``).
+        step: Only launches of this profiler step. (Queues are those of the whole trace.)
+        call_cutoff_ns: A longer call is an outlier.
+        delay_cutoff_ns: Work that starts later than this, although its stream was free, is an outlier.
+        full_queue: From this queue length on a queue counts as full.
+
+    Returns:
+        A row per launching call, in order of its start; empty where none is recorded. Columns:
+
+        - ``launch``: row of the call in ``trace.events``. ``work``: row of the first work that it started. (Int64)
+        - ``call``, ``work_name``: their names. ``kind``: compute, communication or memory. (category)
+        - ``device``, ``stream`` of that work; ``pid``, ``tid``, ``step`` of the call. (Int64)
+        - ``ts``: start of the call, ns. ``call_ns``: its length. (int64)
+        - ``num_work``: pieces of work that it launched; more than 1 for a graph. ``work_ns``: sum of their durations.
+        - ``is_graph``: it launched a graph, by its name.
+        - ``delay_ns``: start of the first work less the *end* of the call; negative where the device began before the
+          call returned. ``start_ns``: start of the first work less the *start* of the call; negative only where clocks
+          disagree. (int64)
+        - ``queue_length``: pieces of work that had been issued to the same stream before this call and had not ended
+          when it began (what runs counts; all the work of a graph does). (int64)
+        - ``latency_ns``: ``start_ns`` where that queue was empty, so that nothing on its stream was in front of it;
+          else ``<NA>``. (A wait for an event of another stream is in it.)
+        - ``is_short``: ``work_ns < call_ns``: launching it took the host longer than the work took the device.
+        - ``is_slow_call``: ``call_ns > call_cutoff_ns``. ``is_late``: ``latency_ns > delay_cutoff_ns``.
+          ``is_outlier``: either.
+        - ``is_blocked``: the host waited for room in the queue: ``queue_length >= full_queue``, and work of that stream
+          ended while the call ran. (A graph's work takes one place in the queue: with graphs, launches are counted.)
+
+    HolisticTraceAnalysis' launch delay is ``delay_ns`` with negative values set to 0. Its delay outliers also count
+    work that merely waited its turn behind other work, as it does in every healthy program; ours do not.
+    """
+    work, events = device_work(trace), trace.events
+    launches = _found(work)
+    queue = queues(trace, work)
+    if step is not None:
+        launches = _of_step(launches, integers(events["step"])[launches.calls] == step)
+    measured_ = _Measured(trace, work, launches, queue)
+    return measured_.frame(call_cutoff_ns, delay_cutoff_ns, full_queue)
+
+
+def _found(work: Work) -> _Launches:
+    pieces = np.flatnonzero(work.launch >= 0)
+    calls, first, group = np.unique(work.launch[pieces], return_index=True, return_inverse=True)
+    return _Launches(calls, pieces[first], group, pieces)
+
+
+def _of_step(launches: _Launches, keep: Bools) -> _Launches:
+    number = np.cumsum(keep) - 1
+    mine = keep[launches.group]
+    return _Launches(launches.calls[keep], launches.first[keep], number[launches.group[mine]], launches.pieces[mine])
+
+
+class _Measured:
+    def __init__(self, trace: Trace, work: Work, launches: _Launches, queue: Queues) -> None:
+        self._events, self._work, self._launches, self._queue = trace.events, work, launches, queue
+        self._start = queue.ts[launches.calls]
+        self._length = self._events["dur"].to_numpy()[launches.calls]
+        self._lane = queue.lane[launches.first]
+        self._pending = lengths_at(queue, self._lane, launches.calls)
+
+    def frame(self, call_cutoff_ns: int, delay_cutoff_ns: int, full_queue: int) -> pd.DataFrame:
+        work, first = self._work, self._launches.first
+        since_start = work.start[first] - self._start
+        durations = (work.end - work.start)[self._launches.pieces]
+        work_ns = sums(durations, self._launches.group, len(first))
+        is_free = self._pending == 0
+        is_slow, is_late = self._length > call_cutoff_ns, is_free & (since_start > delay_cutoff_ns)
+        return pd.DataFrame(
+            {
+                **self._identity(),
+                "ts": self._start,
+                "call_ns": self._length,
+                "num_work": np.bincount(self._launches.group, minlength=len(first)),
+                "work_ns": work_ns,
+                "is_graph": self._is_graph(),
+                "delay_ns": since_start - self._length,
+                "start_ns": since_start,
+                "queue_length": self._pending,
+                "latency_ns": nullable(np.where(is_free, since_start, 0), ~is_free),
+                "is_short": work_ns < self._length,
+                "is_slow_call": is_slow,
+                "is_late": is_late,
+                "is_outlier": is_slow | is_late,
+                "is_blocked": self._is_blocked(full_queue),
+            }
+        )
+
+    def _identity(self) -> dict[str, Any]:
+        events, work, launches = self._events, self._work, self._launches
+        rows, calls = work.rows[launches.first], launches.calls
+        names = events["name"].array
+        host = {name: known(integers(events[name])[calls]) for name in ("pid", "tid", "step")}
+        return {
+            "launch": known(calls),
+            "work": known(rows),
+            "call": names.take(calls).remove_unused_categories(),
+            "work_name": names.take(rows).remove_unused_categories(),
+            "kind": categorical(work.kind[launches.first], list(KINDS)),
+            "device": known(work.device[launches.first]),
+            "stream": known(work.stream[launches.first]),
+            **host,
+        }
+
+    def _is_graph(self) -> Bools:
+        names = self._events["name"].array
+        by_name = np.array(["GraphLaunch" in name for name in names.categories.tolist()] + [False])
+        found: Bools = by_name[names.codes[self._launches.calls]]
+        return found
+
+    def _is_blocked(self, full_queue: int) -> Bools:
+        """Looks at the few launches that met a full queue: whether work of their stream ended while they ran."""
+        blocked = self._entries() >= full_queue
+        for at in np.unique(self._lane[blocked]):
+            ends = np.sort(self._work.end[self._queue.lane == at])
+            rows = np.flatnonzero(blocked & (self._lane == at))
+            until = self._start[rows] + self._length[rows]
+            blocked[rows] = np.searchsorted(ends, until, "right") > np.searchsorted(ends, self._start[rows], "right")
+        return blocked
+
+    def _entries(self) -> Ints:
+        """Launches in front of each launch, where a graph is one."""
+        if len(self._launches.pieces) == len(self._launches.first):
+            return self._pending
+        last = self._launches.calls + 1
+        np.maximum.at(last, self._launches.group, self._queue.ended[self._launches.pieces])
+        entries = self._queue._replace(lane=self._lane, issued=self._launches.calls, ended=last)
+        return lengths_at(entries, self._lane, self._launches.calls)
+
+
+@ranked
+def launch_summary(
+    trace: Trace,
+    *,
+    step: int | None = None,
+    call_cutoff_ns: int = CALL_CUTOFF_NS,
+    delay_cutoff_ns: int = DELAY_CUTOFF_NS,
+    full_queue: int = FULL_QUEUE,
+) -> pd.DataFrame:
+    """`launch_statistics` of each stream in a row.
+
+    Args:
+        trace: Any Trace, or Ranks (then with a first column ``rank``).
+        step: Only launches of this profiler step.
+        call_cutoff_ns: As `launch_statistics` takes it.
+        delay_cutoff_ns: As `launch_statistics` takes it.
+        full_queue: As `launch_statistics` takes it.
+
+    Returns:
+        A row per ``device`` and ``stream`` (Int64), in their order; empty where no launch is recorded. int64:
+        ``num_launches``, ``num_work``, ``num_graph_launches``; ``call_ns``, sum of the calls' lengths; ``work_ns``, sum
+        of their work's durations; ``num_short``, ``num_outliers``, ``num_blocked``; ``blocked_ns``, sum of the blocked
+        calls' lengths; ``max_queue_length``. Float64: ``mean_call_ns``; ``median_delay_ns``, ``p95_delay_ns``; of the
+        launches to a free stream ``median_latency_ns``, ``p95_latency_ns`` (``<NA>`` where there is none);
+        ``mean_queue_length``, as launches found it; ``free_pct``, launches that found their stream free; ``short_pct``.
+    """
+    cutoffs = {"call_cutoff_ns": call_cutoff_ns, "delay_cutoff_ns": delay_cutoff_ns, "full_queue": full_queue}
+    found = launch_statistics(trace, step=step, **cutoffs)
+    lane, keys = numbered({name: integers(found[name]) for name in ("device", "stream")})
+    n = len(keys)
+    count = np.bincount(lane, minlength=n)
+    total = {name: sums(found[name].to_numpy().astype(np.int64), lane, n) for name in _SUMMED}
+    longest = np.zeros(n, np.int64)
+    np.maximum.at(longest, lane, found["queue_length"].to_numpy())
+    free = np.flatnonzero(found["latency_ns"].notna().to_numpy())
+    delay = quantiles(found["delay_ns"].to_numpy(), lane, n, (0.5, 0.95))
+    latency = quantiles(found["start_ns"].to_numpy()[free], lane[free], n, (0.5, 0.95))
+    return pd.DataFrame(
+        {
+            **{name: known(keys[name].to_numpy()) for name in keys},
+            "num_launches": count,
+            "num_work": total["num_work"],
+            "num_graph_launches": total["is_graph"],
+            "call_ns": total["call_ns"],
+            "work_ns": total["work_ns"],
+            "num_short": total["is_short"],
+            "num_outliers": total["is_outlier"],
+            "num_blocked": total["is_blocked"],
+            "blocked_ns": sums(np.where(found["is_blocked"], found["call_ns"], 0), lane, n),
+            "max_queue_length": longest,
+            "mean_call_ns": measured(total["call_ns"] / count),
+            "median_delay_ns": measured(delay[0]),
+            "p95_delay_ns": measured(delay[1]),
+            "median_latency_ns": measured(latency[0]),
+            "p95_latency_ns": measured(latency[1]),
+            "mean_queue_length": measured(total["queue_length"] / count),
+            "free_pct": share(np.bincount(lane[free], minlength=n), count),
+            "short_pct": share(total["is_short"], count),
+        }
+    )
+
+
+_SUMMED: Final = (
+    "num_work",
+    "is_graph",
+    "call_ns",
+    "work_ns",
+    "is_short",
+    "is_outlier",
+    "is_blocked",
+    "queue_length",
+)

@@ -1,0 +1,100 @@
+"""What an operator computes and touches at least, by its recorded shapes and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+#: Our name of each C++ type that torch writes into ``Input type``, and its bytes.
+_DTYPES: Final = {
+    "float": ("float32", 4),
+    "double": ("float64", 8),
+    "half": ("float16", 2),
+    "bfloat16": ("bfloat16", 2),
+    "long int": ("int64", 8),
+    "long": ("int64", 8),
+    "int": ("int32", 4),
+    "short": ("int16", 2),
+    "signed char": ("int8", 1),
+    "unsigned char": ("uint8", 1),
+    "bool": ("bool", 1),
+    "complex<float>": ("complex64", 8),
+    "complex<double>": ("complex128", 16),
+}
+
+_FLOATS: Final = frozenset({"float64", "float32", "float16", "bfloat16", "float8", "complex64", "complex128"})
+
+
+class Facts(NamedTuple):
+    """What shapes tell of one call; None where they do not.
+
+    Attributes:
+        dtype: Of its first floating-point input.
+        num_bytes: Its inputs, and for a matrix product its output, each once.
+        flops: Of a matrix product.
+    """
+
+    dtype: str | None
+    num_bytes: int | None
+    flops: int | None
+
+
+def facts(name: str, shapes: str | None, dtypes: str | None) -> Facts:
+    """What can be told of an operator from its name and the JSON of its inputs' shapes and dtypes."""
+    dims, types = _lists(shapes), _lists(dtypes)
+    if dims is None or types is None or len(dims) != len(types):
+        return Facts(None, None, None)
+    inputs = [(shape, _dtype(kind)) for shape, kind in zip(dims, types, strict=True) if kind not in _SCALARS]
+    dtype = next((kind[0] for _, kind in inputs if kind and kind[0] in _FLOATS), None)
+    product = _product(name, [shape for shape, _ in inputs])
+    if not inputs or any(kind is None or not _is_shape(shape) for shape, kind in inputs):
+        return Facts(dtype, None, product[1] if product else None)
+    num_bytes = sum(prod(shape) * kind[1] for shape, kind in inputs if kind)
+    if product:
+        num_bytes += product[0] * (inputs[0][1] or ("", 0))[1]
+    return Facts(dtype, num_bytes, product[1] if product else None)
+
+
+_SCALARS: Final = ("Scalar", "ScalarList", "Int", "Bool", "Float", "GenericList", "Device", "")
+
+
+def _lists(text: str | None) -> list[Any] | None:
+    try:
+        value = msgspec.json.decode(text) if text else None
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
+
+
+def _is_shape(shape: Any) -> bool:
+    return isinstance(shape, list) and all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in shape)
+
+
+def _dtype(kind: Any) -> tuple[str, int] | None:
+    if not isinstance(kind, str):
+        return None
+    plain = kind.removeprefix("c10::").lower()
+    return ("float8", 1) if plain.startswith("float8") else _DTYPES.get(plain)
+
+
+def _product(name: str, shapes: list[Any]) -> tuple[int, int] | None:
+    """Elements of the result and operations of a matrix product: 2 m n k, torch's formula (c10's profiler util)."""
+    if name not in _PRODUCTS or not all(map(_is_shape, shapes)):
+        return None
+    matrices = [shape for shape in shapes if len(shape) == _PRODUCTS[name]][-2:]
+    if len(matrices) < 2 or matrices[0][-1] != matrices[1][-2] or matrices[0][:-2] != matrices[1][:-2]:
+        return None
+    result = prod(matrices[0][:-1]) * matrices[1][-1]
+    return result, 2 * result * matrices[0][-1]
+
+
+#: Matrix products, and the dimensions of their factors, which come last.
+_PRODUCTS: Final = {"aten::mm": 2, "aten::addmm": 2, "aten::bmm": 3, "aten::baddbmm": 3}
+
+
+def spread(values: list[Facts], field: str) -> Iterator[int]:
+    """One number of each, -1 where unknown."""
+    return (-1 if (value := getattr(one, field)) is None or value >= 1 << 62 else value for one in values)

@@ -1,0 +1,265 @@
+"""Frequent sequences of kernels on a stream: what a fused kernel or a CUDA graph would take together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from cudalens.analysis.ranked import ranked
+from cudalens.analysis.time.groups import Bools, Ints, in_step, known, numbered, share, sums, taken
+from cudalens.analysis.time.work import MEMORY, Work, device_work
+from cudalens.frames import Trace
+
+#: Lengths that are looked at unless told.
+SHORTEST: Final = 2
+LONGEST: Final = 16
+
+#: How many times as many rows as asked for are looked at to find distinct ones.
+_MAX_TRIED: Final = 20
+
+#: A longer gap interrupts a sequence unless told; 1 ms: what stands further apart is no candidate for one launch.
+LONGEST_GAP_NS: Final = 1_000_000
+
+
+class _Row(NamedTuple):
+    """The kernels of all streams, one stream after the other in order of start; arrays of shape (n,).
+
+    Attributes:
+        rows: Rows of events.
+        lane: Number of the stream.
+        run: Number of the stretch of it without a gap that is too long.
+        name: Number of the name.
+        start: Start, ns.
+        end: End, ns.
+    """
+
+    rows: Ints
+    lane: Ints
+    run: Ints
+    name: Ints
+    start: Ints
+    end: Ints
+
+
+@ranked
+def kernel_sequences(
+    trace: Trace,
+    length: int | tuple[int, int] = (SHORTEST, LONGEST),
+    *,
+    min_count: int = 2,
+    max_gap_ns: int = LONGEST_GAP_NS,
+    top: int = 50,
+    step: int | None = None,
+) -> pd.DataFrame:
+    """Sequences of kernels that follow each other on one stream again and again, costliest first.
+
+    Kernels of a stream stand in order of start; copies and sets are left out and interrupt nothing. Occurrences are
+    counted from the left so that none overlaps another of the same sequence. A sequence is left out where a longer one
+    (within `length`) holds every place at which it stands, overlapping ones included: it is not maximal. And it is left
+    out where more than half of the kernels of its occurrences stand in those of costlier rows: a loop's body would else
+    come once for each kernel that it may begin with.
+
+    Args:
+        trace: Any Trace, or Ranks (then with a first column ``rank``).
+        length: Number of kernels, or the least and the largest.
+        min_count: Leave out sequences that occur less often.
+        max_gap_ns: A longer gap between two kernels interrupts every sequence.
+        top: How many to give at most, of each trace.
+        step: Only kernels that this profiler step launched.
+
+    Returns:
+        A row per sequence and stream, by ``total_ns`` descending: ``device``, ``stream`` (Int64); ``sequence``, the
+        names as a tuple; ``length``; ``count``, occurrences; ``kernel_ns``, sum of the kernels' durations in these;
+        ``gap_ns``, sum of the idle time of the stream between neighbours within these (0 where they overlap);
+        ``total_ns``, both: what one kernel in its place could take at most (int64); ``gap_pct``, gaps of the total;
+        ``share_pct``, of the durations of all kernels (Float64); ``first``, row of the first kernel of the first
+        occurrence (Int64).
+
+    Raises:
+        ValueError: A length is less than 2, or the least is larger than the largest.
+    """
+    low, high = (length, length) if isinstance(length, int) else length
+    if not SHORTEST <= low <= high:
+        raise ValueError(f"length={length!r} must be a number of kernels from 2, or the least and the largest of them")
+    work = in_step(trace, device_work(trace), step)
+    row, keys = _in_rows(trace, taken(work, work.kind != MEMORY), max_gap_ns)
+    grams = list(_grams(row, low, high, max(min_count, 1)))
+    occurrences = {width: _Occurrences.of(of, width, min_count) for width, of in grams}
+    found = pd.concat([_costs(row, one, width, min_count) for width, one in occurrences.items()])
+    found = found.sort_values(["total_ns", "length"], ascending=False, kind="stable")
+    found = _distinct(found.head(_MAX_TRIED * top), occurrences, len(row.rows)).head(top)
+    return _shown(trace, row, keys, found)
+
+
+def _in_rows(trace: Trace, work: Work, max_gap_ns: int) -> tuple[_Row, pd.DataFrame]:
+    lane, keys = numbered({"device": work.device, "stream": work.stream})
+    order = np.argsort(lane, kind="stable")
+    name = trace.events["name"].array.codes[work.rows].astype(np.int64)
+    lane, start, end = lane[order], work.start[order], work.end[order]
+    breaks = np.ones(len(lane), bool)
+    breaks[1:] = (lane[1:] != lane[:-1]) | (start[1:] - end[:-1] > max_gap_ns)
+    return _Row(work.rows[order], lane, np.cumsum(breaks), name[order], start, end), keys
+
+
+class _Grams(NamedTuple):
+    """The common sequences of one length: a number at each place, -1 where none begins, and what is around it.
+
+    Attributes:
+        ids: Number of the sequence that begins at each place, shape (n,).
+        is_maximal: Whether no longer sequence holds each place of that number, shape (number of sequences,).
+    """
+
+    ids: Ints
+    is_maximal: Bools
+
+
+def _grams(row: _Row, low: int, high: int, min_count: int) -> Iterator[tuple[int, _Grams]]:
+    """Sequences of each length from `low` to `high`: two are equal where their heads and their last names are."""
+    names = pd.factorize(row.lane * (int(row.name.max(initial=0)) + 1) + row.name)[0].astype(np.int64)
+    ids = _longer(names, names, row.run, SHORTEST, min_count)
+    for width in range(SHORTEST, high + 1):
+        more = np.full(len(ids), -1) if width == high else _longer(ids, names, row.run, width + 1, min_count)
+        if width >= low:
+            yield width, _Grams(ids, _is_maximal(ids, more))
+        ids = more
+
+
+def _longer(ids: Ints, names: Ints, run: Ints, width: int, min_count: int) -> Ints:
+    """Numbers of the sequences of `width`, from those that are one shorter.
+
+    A rare sequence is left out, and with it all longer ones that hold it: they are no less rare.
+    """
+    longer = np.full(len(ids), -1, np.int64)
+    inside = len(ids) - width + 1
+    if inside > 0:
+        place = np.flatnonzero((run[:inside] == run[width - 1 :]) & (ids[:inside] >= 0) & (ids[1 : inside + 1] >= 0))
+        found, distinct = pd.factorize(ids[place] * (int(names.max()) + 1) + names[place + width - 1])
+        is_common = np.bincount(found, minlength=len(distinct)) >= min_count
+        longer[place] = np.where(is_common, np.cumsum(is_common) - 1, -1)[found]
+    return longer
+
+
+def _is_maximal(ids: Ints, more: Ints) -> Bools:
+    """A sequence is not, where all its places begin, or all end, the same longer sequence."""
+    n = int(ids.max(initial=-1)) + 1
+    count = np.bincount(ids[ids >= 0], minlength=n)
+    maximal = np.ones(n, bool)
+    place = np.flatnonzero(more >= 0)
+    longer = np.bincount(more[place]) if len(place) else np.zeros(0, np.int64)
+    for held in (ids[place], ids[place + 1]):
+        maximal[held[longer[more[place]] == count[held]]] = False
+    return maximal
+
+
+class _Occurrences(NamedTuple):
+    """The occurrences that count, of the sequences of one length, in order of (number, place); shapes (k,).
+
+    Attributes:
+        ids: Number of the sequence.
+        place: Where it begins.
+        num: How many sequences there are.
+    """
+
+    ids: Ints
+    place: Ints
+    num: int
+
+    @classmethod
+    def of(cls, grams: _Grams, width: int, min_count: int) -> _Occurrences:
+        """Those of maximal sequences that occur often enough, none overlapping another of its sequence."""
+        ids, n = grams.ids, len(grams.is_maximal)
+        wanted = grams.is_maximal & (np.bincount(ids[ids >= 0], minlength=n) >= max(min_count, 1))
+        place = np.flatnonzero(ids >= 0)
+        place = place[wanted[ids[place]]]
+        place = place[_apart(place, ids[place], width)]
+        order = np.argsort(ids[place], kind="stable")
+        return cls(ids[place[order]], place[order], n)
+
+
+def _costs(row: _Row, found: _Occurrences, width: int, min_count: int) -> pd.DataFrame:
+    """A row per sequence that occurs often enough."""
+    count = np.bincount(found.ids, minlength=found.num)
+    busy = np.concatenate([[0], np.cumsum(row.end - row.start)])
+    begin = np.searchsorted(found.ids, np.arange(found.num))
+    frame = pd.DataFrame(
+        {
+            "id": np.arange(found.num),
+            "place": np.append(found.place, 0)[begin],
+            "length": width,
+            "count": count,
+            "kernel_ns": sums(busy[found.place + width] - busy[found.place], found.ids, found.num),
+            "gap_ns": sums(_gaps_within(row, found.place, width), found.ids, found.num),
+        }
+    )
+    frame["total_ns"] = frame["kernel_ns"] + frame["gap_ns"]
+    return frame[frame["count"] >= max(min_count, 1)]
+
+
+def _distinct(found: pd.DataFrame, occurrences: Mapping[int, _Occurrences], n: int) -> pd.DataFrame:
+    """Without rows most of whose kernels belong to rows before them."""
+    is_taken, kept = np.zeros(n, bool), []
+    for number, width in zip(found["id"].tolist(), found["length"].tolist(), strict=True):
+        of = occurrences[width]
+        first, last = np.searchsorted(of.ids, [number, number + 1])
+        kernels = (of.place[first:last, None] + np.arange(width)).ravel()
+        kept.append(2 * int(is_taken[kernels].sum()) <= len(kernels))
+        if kept[-1]:
+            is_taken[kernels] = True
+    return found[np.array(kept, bool)]
+
+
+def _gaps_within(row: _Row, place: Ints, width: int) -> Ints:
+    """Idle time between the neighbours of each occurrence."""
+    total = np.zeros(len(place), np.int64)
+    reach = row.end[place]
+    for offset in range(1, width):
+        total += np.maximum(row.start[place + offset] - reach, 0)
+        reach = np.maximum(reach, row.end[place + offset])
+    return total
+
+
+def _apart(place: Ints, ids: Ints, width: int) -> Bools:
+    """Which occurrences count, so that those of one sequence do not overlap: the first, and each next that is clear.
+
+    From each occurrence a pointer leads to the next one clear of it. What the first ones reach in any number of steps
+    is found by steps of 2^k: each number is a sum of those.
+    """
+    order = np.lexsort((place, ids))
+    at, of = place[order], ids[order]
+    n = len(at)
+    key = of * (int(place.max(initial=0)) + width + 1) + at
+    following = np.searchsorted(key, key + width)
+    following = np.where(np.append(of, -1)[following] == of, following, n)
+    counts = np.zeros(n + 1, bool)
+    counts[:n] = np.append(True, of[1:] != of[:-1])[:n]
+    jump = np.append(following, n)
+    while (jump[:n] < n).any():
+        counts[jump[counts]] = True
+        jump = jump[jump]
+    result = np.zeros(n, bool)
+    result[order] = counts[:n]
+    return result
+
+
+def _shown(trace: Trace, row: _Row, keys: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
+    place = found["place"].to_numpy(np.int64)
+    lane = row.lane[place]
+    texts = trace.events["name"].cat.categories.tolist()
+    names = [
+        tuple(texts[code] for code in row.name[at : at + width].tolist())
+        for at, width in zip(place.tolist(), found["length"].tolist(), strict=True)
+    ]
+    numbers = {name: found[name].to_numpy(np.int64) for name in ("length", "count", "kernel_ns", "gap_ns", "total_ns")}
+    return pd.DataFrame(
+        {
+            **{name: known(keys[name].to_numpy()[lane]) for name in keys},
+            "sequence": pd.Series(names, dtype=object),
+            **numbers,
+            "gap_pct": share(numbers["gap_ns"], numbers["total_ns"]),
+            "share_pct": share(numbers["kernel_ns"], (row.end - row.start).sum()),
+            "first": known(row.rows[place]),
+        }
+    )

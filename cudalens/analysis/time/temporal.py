@@ -1,0 +1,94 @@
+"""Temporal breakdown: how each device, stream or step divides into computing, communicating, copying and idling."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from cudalens.analysis.ranked import ranked
+from cudalens.analysis.time.groups import Ints, Lanes, in_step, known, numbered, share, steps_of, sums
+from cudalens.analysis.time.intervals import intersect, subtract, unite
+from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, MEMORY, Work, device_work
+from cudalens.frames import Trace
+
+By = Literal["device", "stream", "step"]
+_PARTS: Final = ("comp", "exposed_comm", "exposed_mem", "idle")
+
+
+@ranked
+def temporal_breakdown(trace: Trace, by: By | None = None, *, step: int | None = None) -> pd.DataFrame:
+    """How the time of the devices divides, exact in integer nanoseconds.
+
+    The definitions are those of `cudalens.analysis.device_time`, applied to each group of device work by itself: the
+    time of a set of work is the length of the union of its intervals, so that work side by side counts once. In every
+    row ``busy_ns + idle_ns == span_ns`` and ``comp_ns + exposed_comm_ns + exposed_mem_ns == busy_ns``.
+
+    Args:
+        trace: Any Trace, or Ranks (then with a first column ``rank``).
+        by: None for one row over all devices and streams, whose numbers are those of `device_time`; ``"device"`` for a
+            row per device, ``"stream"`` per device and stream, ``"step"`` per profiler step (work belongs to the step
+            that launched it; ``<NA>`` is work of none).
+        step: Only the work that this profiler step launched.
+
+    Returns:
+        A row per group, in order of its keys; empty where there is no device work. Columns: the keys (``device``,
+        ``stream``, ``step``; Int64, ``<NA>`` where the trace does not tell); ``start_ns``, start of its first work, on
+        the events' clock; ``num_work``, its pieces of work; then, int64 ns:
+
+        - ``span_ns``: from its first start to its last end. ``busy_ns``: union of all its work. ``idle_ns``: the rest.
+        - ``comp_ns``, ``comm_ns``, ``mem_ns``: union of its computing kernels, of its collectives' kernels
+          (``^nccl.*Kernel``), of its copies and sets.
+        - ``exposed_comm_ns``: comm outside of comp. ``exposed_mem_ns``: mem outside of comp and comm.
+          ``overlap_ns``: comm within comp. ``sum_ns``: plain sum of durations.
+
+        and ``comp_pct``, ``exposed_comm_pct``, ``exposed_mem_pct``, ``idle_pct``: Float64, of the span; together 100;
+        ``<NA>`` where the span is 0.
+
+    Raises:
+        ValueError: `by` is none of these.
+    """
+    if by not in (None, *get_args(By)):
+        raise ValueError(f"by={by!r} is no way to group; there are: None, {', '.join(map(repr, get_args(By)))}")
+    work = in_step(trace, device_work(trace), step)
+    group, keys = numbered(_keys(trace, work, by)) if by else _one_group(work)
+    times = _times(work, group, len(keys))
+    shares = {f"{part}_pct": share(times[f"{part}_ns"], times["span_ns"]) for part in _PARTS}
+    ids = {name: known(keys[name].to_numpy()) for name in keys}
+    return pd.DataFrame({**ids, **times, **shares})
+
+
+def _keys(trace: Trace, work: Work, by: By) -> dict[str, Ints]:
+    if by == "step":
+        return {"step": steps_of(trace, work)}
+    keys = {"device": work.device}
+    return keys | {"stream": work.stream} if by == "stream" else keys
+
+
+def _one_group(work: Work) -> tuple[Ints, pd.DataFrame]:
+    return np.zeros(len(work.rows), np.int64), pd.DataFrame(index=range(min(len(work.rows), 1)))
+
+
+def _times(work: Work, group: Ints, num_groups: int) -> dict[str, Any]:
+    lanes = Lanes(work.start, work.end, group, num_groups)
+    busy = lanes.lengths(lanes.union())
+    comp, comm, mem = (lanes.union(work.kind == kind) for kind in (COMPUTE, COMMUNICATION, MEMORY))
+    first = np.full(num_groups, np.iinfo(np.int64).max)
+    last = np.full(num_groups, np.iinfo(np.int64).min)
+    np.minimum.at(first, group, work.start)
+    np.maximum.at(last, group, work.end)
+    return {
+        "start_ns": first,
+        "num_work": np.bincount(group, minlength=num_groups),
+        "span_ns": last - first,
+        "busy_ns": busy,
+        "idle_ns": last - first - busy,
+        "comp_ns": lanes.lengths(comp),
+        "comm_ns": lanes.lengths(comm),
+        "mem_ns": lanes.lengths(mem),
+        "exposed_comm_ns": lanes.lengths(subtract(comm, comp)),
+        "exposed_mem_ns": lanes.lengths(subtract(mem, unite(comp, comm))),
+        "overlap_ns": lanes.lengths(intersect(comm, comp)),
+        "sum_ns": sums(work.end - work.start, group, num_groups),
+    }

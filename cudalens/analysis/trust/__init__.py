@@ -1,0 +1,1 @@
+"""Checks that find errors in a recorded trace, and their repair."""

@@ -1,0 +1,74 @@
+"""`compare`: two runs side by side, each by its name in `cudalens.runs`, as Traces, or as the ranks of a job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cudalens.errors import TraceError
+from cudalens.frames import Ranks, Trace
+
+if TYPE_CHECKING:
+    from cudalens.views.compare.comparison import Comparison
+
+#: A run: its name in `cudalens.runs`, a file of it, or what it left behind.
+Run = str | os.PathLike[str] | Trace | Ranks
+
+
+def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
+    """What changed from `a` to `b`: the verdict, and what became faster or slower, came or went.
+
+    Args:
+        a: The run before: its name in `cudalens.runs`, a Trace, a file that `cudalens.load` reads, Ranks or a
+            folder of ranks; or a list
+            of these, which are repeats of one thing.
+        b: The run after, likewise.
+
+    Returns:
+        An object that prints and shows the answer; it has ``verdict``, the frames ``ops``, ``kernels``, ``modules`` and
+        ``memory``, ``figure()`` and ``to_html(path)``. Profiler steps (``%%cudaprofile --repeat 20``, say) and several
+        runs are repeats: they tell what is noise.
+
+    Raises:
+        TraceError: A name is no run, or nothing was recorded in a run.
+        TraceFormatError: A file cannot be read.
+    """
+    from cudalens.views.compare.comparison import compare as side_by_side
+
+    return side_by_side(_found(a), _found(b))
+
+
+def _found(run: Any) -> Any:
+    if isinstance(run, str | os.PathLike):
+        return _by_name(run)
+    if isinstance(run, Sequence):
+        return [one for part in run for one in _each(_found(part))]
+    return run
+
+
+def _each(found: Any) -> list[Any]:
+    return list(found.values()) if isinstance(found, Ranks) else [found]
+
+
+def _by_name(run: str | os.PathLike[str]) -> Trace | Ranks:
+    runs = _runs()
+    if isinstance(run, str) and run in runs:
+        trace: Trace = runs[run]
+        return trace
+    path = Path(run).expanduser()
+    if not path.exists():
+        known = ", ".join(map(repr, runs)) or "none"
+        raise TraceError(f"{os.fspath(run)!r} is no run and no file; runs of this session: {known}.")
+    from cudalens.api.load import load, load_ranks
+
+    return load_ranks(path) if path.is_dir() else load(path)
+
+
+def _runs() -> Any:
+    """The runs of this process; none where nothing that makes runs was imported yet."""
+    import sys
+
+    session = sys.modules.get("cudalens.api.profile")
+    return {} if session is None else session.runs

@@ -1,0 +1,81 @@
+"""Make a Trace of what graph managers did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import torch
+
+from cudalens.api.outcome import OK, Outcome
+from cudalens.api.run_info import run_info
+from cudalens.device import facts
+from cudalens.frames import Trace
+from cudalens.graphs.frames import frame_of
+from cudalens.graphs.merge import joined
+
+if TYPE_CHECKING:
+    from cudalens.graphs import GraphManager
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainRun:
+    """A function that ran without a manager, and why (a cell that prints, for example).
+
+    Attributes:
+        function: Its name.
+        reason: In one word or two.
+        detail: In a sentence, of the function.
+        advice: What to do.
+        place: The line of that.
+        source: That line of source.
+        count: How often it ran.
+    """
+
+    function: str
+    reason: str
+    detail: str
+    advice: str | None = None
+    place: str | None = None
+    source: str | None = None
+    count: int = 1
+
+
+def graphs_trace(
+    manager: GraphManager | Iterable[tuple[GraphManager, int | None]],
+    name: str,
+    *,
+    since: int | None = None,
+    code: str | None = None,
+    outcome: Outcome = OK,
+    plain: Sequence[PlainRun] = (),
+) -> Trace:
+    """A Trace without events of what one or more managers did.
+
+    Args:
+        manager: A manager, or pairs of a manager and its mark.
+        name: Name of the run.
+        since: From the manager's ``mark()``: what was done before is left out. None for all.
+        code: Source of what ran.
+        outcome: How it ended.
+        plain: Functions that ran without a manager.
+    """
+    begin = time.perf_counter()
+    pairs = list(manager) if isinstance(manager, Iterable) else [(manager, since)]
+    frame = joined([*(one.frame(mark) for one, mark in pairs), plain_frame(plain)])
+    info = run_info(name, outcome, build_s=time.perf_counter() - begin, devices=facts.devices(torch), code=code)
+    return Trace(info, graphs=frame)
+
+
+def plain_frame(runs: Sequence[PlainRun]) -> pd.DataFrame:
+    """The ``graphs`` frame of functions that ran without a manager."""
+    rows: list[dict[str, Any]] = []
+    for number, run in enumerate(runs):
+        row = asdict(run) | {"function_id": number}
+        rows.append(row | {"kind": "function", "state": "eager", "num_eager": run.count})
+        rows[-1] |= dict.fromkeys(("num_warmups", "num_recordings", "num_replays"), 0)
+        rows.append(row | {"kind": "skip"})
+    return frame_of(rows)

@@ -1,0 +1,195 @@
+"""Past runs, and how a new one compares: ``18 % slower than the last 3 runs``.
+
+Each profiled cell's summary is kept for the session. `on` also keeps it in a project file, an SQLite database; nothing
+is written before. Runs are compared with earlier ones of the same series (the run's name where the user gave it one,
+else the same source of the cell) on the same device, from the same source, with the same options. A difference is told
+only where it leaves the band in which the earlier runs lie, see `Standing`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+import warnings
+from hashlib import sha256
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from cudalens.analysis.summary import summarize
+from cudalens.api.history_file import HistoryFile, PastRun
+from cudalens.errors import HistoryError
+from cudalens.frames import Trace
+from cudalens.frames.info import Standing
+
+__all__ = ["DEFAULT_FILE", "HistoryWarning", "clear", "off", "on", "record", "table", "where"]
+
+DEFAULT_FILE: Final = "cudalens-history.sqlite"
+
+#: Two runs have no spread to speak of.
+MAX_COMPARED: Final = 10
+MIN_COMPARED: Final = 3
+
+#: The band around the median is at least this wide, as a share of it: clocks and neighbours alone make as much.
+LEAST_BAND: Final = 0.05
+
+#: Three standard deviations of a normal distribution, by its median absolute deviation.
+_WIDTH: Final = 3 * 1.4826
+
+_MAX_LISTED: Final = 1_000
+_AUTOMATIC: Final = re.compile(r"^(?:cell|run)-\d+$")
+
+_lock = threading.Lock()
+_session: list[PastRun] = []
+_file: HistoryFile | None = None
+
+
+class HistoryWarning(UserWarning):
+    """The file of past runs could not be used; the run itself is not affected."""
+
+
+def on(path: str | PathLike[str] | None = None) -> Path:
+    """Keep the summaries of runs in a file from now on; returns its path.
+
+    Args:
+        path: The file, made with the first run; None for ``cudalens-history.sqlite`` in the working folder.
+
+    Raises:
+        HistoryError: It cannot be used: its folder is missing, it is locked, broken, or something else's.
+    """
+    global _file
+    file = HistoryFile(Path(path or DEFAULT_FILE).expanduser())
+    file.check()
+    _file = file
+    return file.path
+
+
+def off() -> None:
+    """Keep summaries for the session alone."""
+    global _file
+    _file = None
+
+
+def where() -> Path | None:
+    """The file in which summaries are kept; None for the session alone."""
+    return None if _file is None else _file.path
+
+
+def clear() -> None:
+    """Forget the runs of the session; files stay as they are."""
+    with _lock:
+        _session.clear()
+
+
+def table(name: str | None = None) -> pd.DataFrame:
+    """Past runs, oldest first: those of the session and of the file, where one is on.
+
+    Args:
+        name: Of runs with this name alone; None for all.
+
+    Returns:
+        Columns ``when`` (UTC), ``name``, ``device``, ``value_ns`` (mean length of a step, or the measured
+        window without steps), ``num_steps``, ``wall_ns``, ``busy_ns``, ``peak_memory_bytes`` (missing where
+        unknown), ``code_hash``.
+
+    Raises:
+        HistoryError: The file cannot be read.
+    """
+    runs = _merged(_session, _file.last(_MAX_LISTED) if _file else [])
+    runs = [run for run in runs if name is None or run.name == name]
+    whole = {name: pd.array([getattr(run, name) for run in runs], dtype="Int64") for name in _NUMBERS}
+    texts = {
+        name: pd.Series([getattr(run, name) for run in runs], dtype=object) for name in ("name", "device", "code_hash")
+    }
+    frame = pd.DataFrame({**texts, **whole})
+    frame["when"] = pd.to_datetime([run.recorded_ns for run in runs], unit="ns", utc=True)
+    return frame[["when", "name", "device", *_NUMBERS, "code_hash"]]
+
+
+_NUMBERS: Final = ("value_ns", "num_steps", "wall_ns", "busy_ns", "peak_memory_bytes")
+
+
+def record(trace: Trace, file: str | PathLike[str] | None = None) -> Trace:
+    """Keep the summary of `trace`, and compare it with earlier runs; returns the Trace that says how it stands.
+
+    A run that raised or was interrupted is not kept. A file that cannot be used is a `HistoryWarning`.
+
+    Args:
+        trace: A run.
+        file: Where to keep it; None for the file that is on, if any.
+    """
+    known, problem = kept(trace, file)
+    if problem is not None:
+        warnings.warn(problem, HistoryWarning, stacklevel=2)
+    return known
+
+
+def kept(trace: Trace, file: str | PathLike[str] | None = None) -> tuple[Trace, str | None]:
+    """As `record`; what is wrong with the file is handed back."""
+    if trace.info.status != "ok":
+        return trace, None
+    run, problem = _past_run(trace), None
+    used = HistoryFile(Path(file).expanduser()) if file is not None else _file
+    with _lock:
+        past = [one for one in _session if (one.series, one.setting) == (run.series, run.setting)]
+        _session.append(run)
+    try:
+        if used is not None:
+            past = _merged(past, used.last(MAX_COMPARED, run.series, run.setting))
+            used.add(run)
+    except HistoryError as error:
+        problem = str(error)
+    standing = compared(run, past)
+    return (trace if standing is None else trace.replace(info=trace.info.replace(standing=standing))), problem
+
+
+def compared(run: PastRun, past: list[PastRun]) -> Standing | None:
+    """How `run` stands among the last of `past` (oldest first); None where there are too few to tell."""
+    last = past[-MAX_COMPARED:]
+    if len(last) < MIN_COMPARED:
+        return None
+    values = np.array([one.value_ns for one in last], np.float64)
+    median = float(np.median(values))
+    half = max(_WIDTH * float(np.median(np.abs(values - median))), LEAST_BAND * median)
+    low, high = min(median - half, float(values.min())), max(median + half, float(values.max()))
+    has_changed = last[-1].code_hash != run.code_hash
+    return Standing(
+        value_ns=run.value_ns,
+        median_ns=round(median),
+        low_ns=max(0, round(low)),
+        high_ns=round(high),
+        num_runs=len(last),
+        is_of_steps=run.num_steps > 0,
+        has_other_code=has_changed,
+    )
+
+
+def _merged(session: list[PastRun], filed: list[PastRun]) -> list[PastRun]:
+    return sorted({*session, *filed}, key=lambda run: run.recorded_ns)
+
+
+def _past_run(trace: Trace) -> PastRun:
+    info, summary = trace.info, summarize(trace)
+    code_hash = sha256(info.code.strip().encode("utf-8", "replace")).hexdigest()[:16] if info.code else ""
+    is_named = not _AUTOMATIC.match(info.name)
+    device = ", ".join(dict.fromkeys(device.name for device in info.devices)) or info.host or ""
+    steps = summary.num_steps or 0
+    setting = json.dumps([info.source, device, sorted(info.options.items()), steps > 0], default=str)
+    return PastRun(
+        recorded_ns=time.time_ns(),
+        series=f"name {info.name}" if is_named or not code_hash else f"code {code_hash}",
+        setting=setting,
+        name=info.name,
+        code_hash=code_hash,
+        device=device,
+        value_ns=round(summary.step_mean_ns) if summary.step_mean_ns else summary.wall_ns,
+        num_steps=steps,
+        wall_ns=summary.wall_ns,
+        busy_ns=summary.device_busy_ns,
+        peak_memory_bytes=max(summary.peak_memory_bytes.values()) if summary.peak_memory_bytes else None,
+    )

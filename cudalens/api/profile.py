@@ -1,0 +1,439 @@
+"""`profile`: run a block of code, or each call of a function, under the profiler and make a Trace of it."""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import itertools
+import sys
+import threading
+from collections.abc import Callable
+from functools import wraps
+from types import TracebackType
+from typing import Any, Final, Literal, ParamSpec, TypeVar, Unpack
+
+from cudalens.api.outcome import Outcome
+from cudalens.api.recorder import Recorder
+from cudalens.api.runs import runs
+from cudalens.api.session import Session
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
+from cudalens.errors import ProfilerError
+from cudalens.frames import Trace
+from cudalens.profiler import ProfilerOptions, kineto, ranges
+from cudalens.profiler.options import TorchNames, by_our_names
+from cudalens.profiler.schedules import Cycles, Schedule, check_schedule, text_of
+from cudalens.profiler.steps import steps
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_numbers: Final = itertools.count(1)
+
+
+#: The outermost running profile: torch's profiler allows one at a time in a process.
+_active: profile | None = None
+
+
+class profile:  # noqa: N801 - reads as a verb, like torch's
+    """Profiles a block, or each call of a function, and makes a `Trace` of it.
+
+    As a context manager an object serves once. As a decorator (also of coroutine functions) it profiles each call on
+    its own; `trace` is that of the last call, and the function has the object as its attribute ``profile``.
+
+    Inside a profile of ours on the same thread it becomes a named range of the outer one, records nothing of its own,
+    and its `trace` is the outer Trace, once the outer block has ended.
+
+    When the block raises or is interrupted, the Trace is still made (its info tells) and the exception passes on.
+
+    With a `schedule` the block is recorded in cycles: entering begins step 0, each `step()` ends a step and begins the
+    next, and each cycle of recorded steps makes a Trace of its own, kept as ``name``, ``name-2`` and so on. A cycle
+    that the block's end cuts short makes one as well. Frames are made when a cycle ends, between two steps.
+
+    Args:
+        name: Name of the run; by default ``run-<number>``, or the function's name.
+        memory: Record every allocation and release.
+        shapes: Record input shapes and dtypes of operators.
+        stacks: Record the Python stack of operators.
+        modules: Record which nn.Modules were running.
+        flops: Count floating-point operations by torch's formulas.
+        cpu_only: Leave the GPU alone.
+        metrics: Read utilization, memory, temperature, power and clocks of the GPUs meanwhile; a number says how often
+            in a second (20 by default).
+        syncs: Note the line of every wait of the host for the GPU, for ``trace.syncs``.
+        keep: Keep the Trace in `cudalens.runs`.
+        code: Source of the block, for the run info.
+        enabled: False makes it do nothing: the block runs as if it were not there.
+        use_device: The kind of device to record, which has to be there: "cuda" (or a virtual one), "xpu", "mtia",
+            "hpu", the name of a PrivateUse1 backend; "cpu" for the host alone. None for CUDA where there is a device.
+        schedule: Which steps to record: a `cudalens.schedule`, or any callable from the number of a step to an action
+            (``torch.profiler.schedule(…)`` is one).
+        on_trace: Called with each Trace as soon as it is made.
+        experimental_config: torch's ``_ExperimentalConfig``, handed on to Kineto as it is.
+        **torchs: `memory`, `shapes`, `stacks`, `modules` and `flops` by torch.profiler's names, ``profile_memory``,
+            ``record_shapes``, ``with_stack``, ``with_modules`` and ``with_flops``.
+
+    Raises:
+        ProfilerBusyError: On entry, or at a step of a schedule: another profiler is running; it goes on undisturbed.
+        ProfilerError: On entry: torch refused, `use_device` is not there, or the object has been used already.
+        ValueError: `metrics` is no rate that GPUs can be read at, or `use_device` is no kind of device.
+        TypeError: `name` is no text, `schedule` or `on_trace` cannot be called, or there is no such option.
+    """
+
+    def __init__(
+        self,
+        name: str | None = None,
+        *,
+        memory: bool = False,
+        shapes: bool = False,
+        stacks: bool = False,
+        modules: bool = False,
+        flops: bool = False,
+        cpu_only: bool = False,
+        metrics: bool | float = False,
+        syncs: bool = False,
+        keep: bool = True,
+        code: str | None = None,
+        enabled: bool = True,
+        use_device: str | None = None,
+        schedule: Schedule | None = None,
+        on_trace: Callable[[Trace], object] | None = None,
+        experimental_config: Any = None,
+        **torchs: Unpack[TorchNames],
+    ) -> None:
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name is {type(name).__name__}, expected text; as a decorator write @cudalens.profile()")
+        _check_device(use_device, cpu_only=cpu_only)
+        _check_called(schedule, on_trace)
+        on = by_our_names(torchs)
+        memory, shapes, stacks = memory or "memory" in on, shapes or "shapes" in on, stacks or "stacks" in on
+        modules, flops = modules or "modules" in on, flops or "flops" in on
+        cpu_only = cpu_only or use_device == "cpu"
+        self._name, self._keep, self._code = name, keep, code
+        self._enabled, self._schedule, self._on_trace = enabled, schedule, on_trace
+        self._options = ProfilerOptions(
+            memory, shapes, stacks, modules, flops, cpu_only, use_device, experimental=experimental_config
+        )
+        self._state: Literal["new", "running", "done"] = "new"
+        self._thread = 0
+        self._outer: profile | None = None
+        self._range: Any = None
+        self._metrics, self._syncs = metrics, syncs
+        self._recorder = Recorder(self._options, metrics=metrics, syncs=syncs)
+        self._cycles = Cycles(schedule, self._new_cycle) if schedule is not None else None
+        self._whole: profile | None = None
+        self._traces: list[Trace] = []
+        self._interrupts = DeferredInterrupts()
+        self._outcome = Outcome()
+        self._trace: Trace | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """What was recorded.
+
+        Raises:
+            ProfilerError: The block has not ended yet, or nothing could be recorded.
+        """
+        if self._outer is not None:
+            return self._outer.trace
+        if not self._enabled:
+            raise ProfilerError("there is no trace: this profile is off (enabled=False), so nothing was recorded.")
+        if self._cycles is not None:
+            return self._last_of_cycles(self._cycles)
+        if self._trace is None and self._state == "done" and self._recorder.session is not None:
+            self._trace = self._build()
+        if self._trace is None:
+            raise ProfilerError("there is no trace yet: it is made when the profiled block ends.")
+        return self._trace
+
+    def _last_of_cycles(self, cycles: Cycles) -> Trace:
+        if not self._traces:
+            raise ProfilerError(
+                f"there is no trace yet: {cycles.step + 1} steps have begun, and the schedule "
+                f"({text_of(self._schedule) if self._schedule else ''}) has "
+                "recorded none of them to its cycle's end. Call step() at the end of each iteration."
+            )
+        return self._traces[-1]
+
+    def __repr__(self) -> str:
+        """Name, and how far it is: ``<cudalens.profile 'train': done, 1 trace>``."""
+        how = {"new": "not entered yet", "running": "running", "done": "done"}[self._state]
+        what = "off" if not self._enabled else "a range of an outer profile" if self._outer is not None else ""
+        num = 0 if what else len(self.traces)
+        told = [how, what or (f"{num} trace{'' if num == 1 else 's'}" if self._state != "new" else "")]
+        return f"<cudalens.profile {self._name or '(no name)'!r}: {', '.join(filter(None, told))}>"
+
+    @property
+    def traces(self) -> list[Trace]:
+        """The Traces that there are, oldest first: one for each cycle of a schedule, else at most one."""
+        if self._outer is not None:
+            return self._outer.traces
+        return list(self._traces) if self._cycles is not None else [self._trace] if self._trace is not None else []
+
+    @property
+    def wall_ns(self) -> int:
+        """Real time that the block took, with the wait for the GPU at its end, ns; also where the device is a model.
+
+        Raises:
+            ProfilerError: The block has not run, or not ended, or it is a range of an outer one.
+        """
+        session = self._recorder.session
+        if session is None or session.started_ns is None or session.ended_ns is None:
+            raise ProfilerError("there is no time yet: it is known when a profiled block of its own has ended.")
+        return session.ended_ns - session.started_ns
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether this one is a range of an outer profile."""
+        return self._outer is not None
+
+    def step(self) -> None:
+        """End the current step and begin the next.
+
+        Without a schedule the first call begins step 0; with one, step 0 began with the block, as torch counts.
+
+        Raises:
+            ProfilerError: The block is not running, or a cycle cannot begin.
+        """
+        if self._state != "running":
+            raise ProfilerError("step() belongs inside the profiled block.")
+        if self._outer is not None:
+            self._outer.step()
+        elif self._enabled:
+            self._recorder.steps.close()
+            ranges.count_step()
+            if self._cycles is not None:
+                self._cycles.next()
+            else:
+                self._recorder.steps.step()
+
+    def __enter__(self) -> profile:
+        global _active
+        if self._state != "new":
+            raise ProfilerError("a profile object serves once; make another with cudalens.profile().")
+        if not self._enabled:
+            self._state = "running"
+            return self
+        self._name = self._name or f"run-{next(_numbers)}"
+        outer = _active if self._whole is None else None
+        if outer is not None and outer._thread == threading.get_ident() and outer._state == "running":
+            self._outer, self._state = outer, "running"
+            self._range = ranges.open_range(self._name)
+            return self
+        if self._cycles is not None:
+            return self._enter_cycles(self._cycles)
+        session = self._recorder.new_session()
+        self._interrupts.install()
+        try:
+            session.start()
+            self._recorder.session, self._thread, self._state = session, threading.get_ident(), "running"
+            if self._whole is None:
+                _active = self
+                steps.init(ranges.REQUESTER)
+            self._interrupts.deliver()
+        except BaseException:
+            self._end(session)
+            self._interrupts.remove()
+            raise
+        return self
+
+    def _enter_cycles(self, cycles: Cycles) -> profile:
+        global _active
+        self._thread, self._state, _active = threading.get_ident(), "running", self
+        steps.init(ranges.REQUESTER)
+        try:
+            cycles.begin()
+        except BaseException:
+            self._exit_cycles(cycles, None, None, None)
+            raise
+        return self
+
+    def _exit_cycles(self, cycles: Cycles, *exc: Any) -> None:
+        global _active
+        try:
+            cycles.end(*exc)
+        finally:
+            self._state = "done"
+            if _active is self:
+                _active = None
+                steps.forget(ranges.REQUESTER)
+
+    def _new_cycle(self) -> _Cycle:
+        return _Cycle(self, len(self._traces) + 1)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        if self._outer is not None:
+            self._state = "done"
+            ranges.close_range(self._range)
+            return
+        if self._cycles is not None and self._state == "running":
+            self._exit_cycles(self._cycles, kind, error, trail)
+            return
+        if not self._enabled:
+            self._state = "done"
+        if self._recorder.session is None or self._state != "running":
+            return
+        self._outcome = Outcome.of(error)
+        try:
+            self._end(self._recorder.session)
+        finally:
+            self._interrupts.remove()
+        if self._interrupts.is_pending:
+            self._outcome = Outcome.of(KeyboardInterrupt())
+        try:
+            self._trace = self._build()
+            if self._keep:
+                runs.add(self._trace)
+        finally:
+            self._interrupts.deliver()
+        if self._on_trace is not None:
+            self._on_trace(self._trace)
+
+    def _end(self, session: Session) -> None:
+        global _active
+        try:
+            self._recorder.stop(session)
+        finally:
+            self._state = "done"
+            if _active is self:
+                _active = None
+                steps.forget(ranges.REQUESTER)
+
+    def __del__(self) -> None:
+        """An interrupt in the few instructions between a block and its end must not leave a profiler running."""
+        if not sys.is_finalizing():
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Stop the collectors without making a Trace."""
+        if getattr(self, "_state", None) == "running" and self._recorder.session is not None:
+            self._end(self._recorder.session)
+            self._interrupts.remove()
+
+    def _build(self) -> Trace:
+        schedule = text_of(self._whole._schedule) if self._whole and self._whole._schedule else None
+        return self._recorder.build(self._name or "", self._outcome, code=self._code, schedule=schedule)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Profile each call of `function`.
+
+        Raises:
+            TypeError: `function` is a generator function; its body runs outside of the call. Or there is a schedule,
+                whose steps a call does not tell.
+        """
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"{function.__qualname__} is a generator function; profile the loop that runs it instead.")
+        if self._cycles is not None:
+            raise TypeError("a schedule needs a loop that calls step(): put the loop into a block of this profile.")
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def profiled(*args: Any, **kwargs: Any) -> Any:
+                with self._again(function):
+                    return await function(*args, **kwargs)
+
+        else:
+
+            @wraps(function)
+            def profiled(*args: Any, **kwargs: Any) -> Any:
+                with self._again(function):
+                    return function(*args, **kwargs)
+
+        profiled.profile = self  # type: ignore[attr-defined]
+        return profiled  # type: ignore[return-value]
+
+    def _again(self, function: Callable[..., Any]) -> _Call:
+        return _Call(self, profile(self._name or function.__qualname__, **self._choices()))
+
+    def _choices(self) -> dict[str, Any]:
+        return {
+            **self._options.to_dict(),
+            "metrics": self._metrics,
+            "syncs": self._syncs,
+            "keep": self._keep,
+            "code": self._code,
+            "enabled": self._enabled,
+            "on_trace": self._on_trace,
+            "experimental_config": self._options.experimental,
+        }
+
+
+@atexit.register
+def _end_what_is_open() -> None:
+    """Python ends while a profile runs: what records has to stop while the modules that it needs are there."""
+    left = _active
+    if left is not None and left._state == "running":
+        if left._cycles is not None:
+            left._cycles.abandon()
+        else:
+            left._let_go()
+
+
+class _Call:
+    """One profiled call of a decorated function; hands its Trace to the decorator."""
+
+    def __init__(self, decorator: profile, call: profile) -> None:
+        self._decorator, self._call = decorator, call
+
+    def __enter__(self) -> None:
+        self._call.__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        try:
+            self._call.__exit__(*exc)
+        finally:
+            self._decorator._outer = self._call
+
+
+def is_profiling() -> bool:
+    """Whether a profile of ours is running, on any thread."""
+    return _active is not None
+
+
+class _Cycle:
+    """One cycle of a schedule: a profile of its own, whose Trace is the whole one's next."""
+
+    def __init__(self, whole: profile, number: int) -> None:
+        name = whole._name if number == 1 else f"{whole._name}-{number}"
+        self._whole, self._profile = whole, profile(name, **whole._choices())
+        self._profile._whole = whole
+
+    def prepare(self) -> None:
+        self._profile._recorder.profiler.prepare()
+
+    def drop(self) -> None:
+        self._profile._recorder.profiler.drop()
+        self._profile._let_go()
+
+    def begin(self) -> None:
+        self._profile.__enter__()
+
+    def mark(self, number: int) -> None:
+        self._profile._recorder.steps.step(number)
+
+    def end(self, *exc: Any) -> None:
+        on_trace, self._profile._on_trace = self._profile._on_trace, None
+        self._profile.__exit__(*exc)
+        self._whole._traces.append(self._profile.trace)
+        if on_trace is not None:
+            on_trace(self._profile.trace)
+
+
+def _check_device(use_device: str | None, *, cpu_only: bool) -> None:
+    known = kineto.known_devices()
+    if use_device is not None and use_device not in known:
+        raise ValueError(f"use_device is {use_device!r}, expected None or one of {', '.join(known)}")
+    if cpu_only and use_device not in (None, "cpu"):
+        raise ValueError(f"cpu_only=True and use_device={use_device!r} exclude each other; leave one of them out")
+
+
+def _check_called(schedule: object, on_trace: object) -> None:
+    if schedule is not None:
+        check_schedule(schedule)
+    if on_trace is not None and not callable(on_trace):
+        raise TypeError(f"on_trace is {type(on_trace).__name__}, expected a function that takes a Trace")
+
+
+for _critical in (profile.__enter__, profile.__exit__, _Call.__enter__, _Call.__exit__):
+    defers_interrupts(_critical)

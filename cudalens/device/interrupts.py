@@ -1,0 +1,81 @@
+"""Defer KeyboardInterrupt during critical sections, such as starting and stopping a profiler."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import Any, Final, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+#: Code objects of critical sections.
+_CRITICAL: Final[set[CodeType]] = set()
+
+
+def defers_interrupts(function: _Function) -> _Function:
+    """Mark `function` as a critical section: an installed `DeferredInterrupts` defers Ctrl-C while it runs."""
+    _CRITICAL.add(function.__code__)
+    return function
+
+
+class DeferredInterrupts:
+    """Defers KeyboardInterrupt while functions marked by `defers_interrupts` run.
+
+    It is installed for the whole block, because an interrupt that arrives at the end of the block can be raised at the
+    first instruction of ``__exit__``, before any ``try`` in it. Outside of marked functions, Ctrl-C has its usual
+    effect at once. Python runs signal handlers on the main thread only; on other threads this class does nothing.
+    """
+
+    def __init__(self) -> None:
+        self._came: int | None = None
+        self._before: Any = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether an interrupt was deferred and not delivered yet."""
+        return self._came is not None
+
+    def install(self) -> None:
+        """Start to defer, if SIGINT has a Python handler. Does nothing if already installed."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        before = signal.getsignal(signal.SIGINT)
+        if callable(before) and before != self._handle:
+            self._before = before
+            signal.signal(signal.SIGINT, self._handle)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        at = frame
+        while at is not None:
+            if at.f_code in _CRITICAL:
+                self._came = number
+                return
+            at = at.f_back
+        self._before(number, frame)
+
+    def remove(self) -> None:
+        """Restore the previous SIGINT handler; a handler that the block itself has set stays.
+
+        Blocks may end in any order: if another instance was installed on top of this one, it gets this one's
+        previous handler.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
+        present = signal.getsignal(signal.SIGINT)
+        if present == self._handle:
+            signal.signal(signal.SIGINT, self._before)
+            return
+        while isinstance(above := getattr(present, "__self__", None), DeferredInterrupts):
+            if above._before == self._handle:
+                above._before = self._before
+                return
+            present = above._before
+
+    def deliver(self) -> None:
+        """Call the previous handler for a deferred interrupt, if there is one."""
+        came, self._came = self._came, None
+        if came is not None:
+            self._before(came, sys._getframe())

@@ -1,0 +1,1 @@
+"""The GPUs of this machine, as torch, NVML, amdsmi and the environment describe them."""

@@ -1,0 +1,122 @@
+"""What a GPU can run: whether a build of torch has code for it, and which number formats it has units for. No torch.
+
+Sources: CUDA C++ programming guide, "Binary compatibility", "PTX compatibility", "Architecture-specific features" and
+"Family-specific features"; the same rules stand in torch.cuda's own check. Number formats: the guide's "Feature support
+per compute capability" and PTX ISA, `mma`; for AMD the "Precision support" page of ROCm.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+Capability: TypeAlias = tuple[int, int]
+Formats: TypeAlias = dict[str, str]
+
+#: Chips of boards and cars: their code runs on them alone, and no other code on them.
+_CODE: Final = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
+_SOLITARY: Final = frozenset({(5, 3), (6, 2), (7, 2), (8, 7), (10, 1)})
+
+#: CUDA 13 calls the capability 10.1 of Thor 11.0; the code is the same.
+_RENAMED: Final = {(10, 1): (11, 0)}
+
+#: Number formats that people choose between; every GPU has float32 and float64.
+FORMATS: Final = ("fp16", "bf16", "tf32", "fp8", "fp4")
+
+#: Beginnings of the architectures with units for the format.
+_CUDA_SINCE: Final[Mapping[str, Capability]] = {
+    "fp16": (5, 3),
+    "bf16": (8, 0),
+    "tf32": (8, 0),
+    "fp8": (8, 9),
+    "fp4": (10, 0),
+}
+_AMD: Final[Mapping[str, tuple[str, ...]]] = {
+    "fp16": ("gfx",),
+    "bf16": ("gfx908", "gfx90a", "gfx94", "gfx95", "gfx11", "gfx12"),
+    "tf32": ("gfx94", "gfx95"),
+    "fp8": ("gfx94", "gfx95", "gfx12"),
+    "fp4": ("gfx95",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Whether a build has code for a GPU.
+
+    Attributes:
+        kind: ``native`` (compiled), ``jit`` (the driver compiles it from PTX at the first launch) or ``none``.
+        code: The entry of the build's list that runs, or "".
+    """
+
+    kind: Literal["native", "jit", "none"]
+    code: str = ""
+
+
+def support(capability: Capability, arch_list: Iterable[str]) -> Support:
+    """Whether a build has code for a GPU of `capability`.
+
+    Args:
+        capability: Major and minor.
+        arch_list: What `torch.cuda.get_arch_list` says: ``sm_90``, ``sm_90a``, ``sm_100f``, ``compute_90``.
+    """
+    codes = [(found, code) for code in arch_list if (found := _CODE.fullmatch(code))]
+    native = [
+        code
+        for found, code in codes
+        if found[1] == "sm" and _runs((int(found[2]), int(found[3])), capability, found[4])
+    ]
+    if native:
+        return Support("native", native[-1])
+    ptx = [
+        code
+        for found, code in codes
+        if found[1] == "compute" and found[4] != "a" and (int(found[2]), int(found[3])) <= capability
+    ]
+    return Support("jit", ptx[-1]) if ptx else Support("none")
+
+
+def _runs(code: Capability, device: Capability, feature: str) -> bool:
+    """Whether compiled code runs on a device: on its own major from its minor on."""
+    if code in _SOLITARY or device in _SOLITARY:
+        return code == device or _RENAMED.get(code) == device or _RENAMED.get(device) == code
+    if feature == "a":
+        return code == device
+    return code[0] == device[0] and device[1] >= code[1]
+
+
+def cuda_formats(capability: Capability) -> Formats:
+    """``native``, ``emulated`` or ``no`` by number format, for a GPU of NVIDIA."""
+    formats = {name: "native" if capability >= since else "no" for name, since in _CUDA_SINCE.items()}
+    if formats["bf16"] == "no":
+        formats["bf16"] = "emulated"  # torch computes it in float32 and rounds
+    return formats
+
+
+def amd_formats(architecture: str) -> Formats:
+    """As `cuda_formats`, for a GPU of AMD (``gfx942:sramecc+:xnack-``)."""
+    formats = {name: "native" if architecture.startswith(known) else "no" for name, known in _AMD.items()}
+    if formats["bf16"] == "no":
+        formats["bf16"] = "emulated"
+    return formats
+
+
+def releases_for(capability: Capability, releases: Mapping[str, Iterable[int]]) -> list[str]:
+    """CUDA versions of torch's builds that have code for a GPU, newest first.
+
+    Args:
+        capability: Major and minor.
+        releases: By CUDA version, the capabilities that its build is compiled for, times ten.
+    """
+    fitting = (
+        cuda for cuda, codes in releases.items() if any(_runs(divmod(code, 10), capability, "") for code in codes)
+    )
+    return sorted(fitting, key=lambda cuda: [int(part) for part in cuda.split(".")], reverse=True)
+
+
+def gencode_flags(arch_list: Sequence[str]) -> str:
+    """What nvcc was told, as `torch.cuda.get_gencode_flags` writes it; entries that it cannot read are left out."""
+    pairs = (code.split("_", 1) for code in arch_list if code.count("_") == 1)
+    return " ".join(f"-gencode compute=compute_{arch},code={kind}_{arch}" for kind, arch in pairs)

@@ -1,0 +1,45 @@
+"""The doors of a Trace, and of what becomes one: which function of which upper room answers for each method.
+
+frames/ must not import the rooms above it, and ``import cudalens`` must not import pandas. So the methods of a Trace
+that show or write name their door here, and the room behind it is imported when the door is first opened.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+DOORS: Final = {
+    "check": ("cudalens.analysis.assertions.check", "check"),
+    "confirm": ("cudalens.api.confirm", "confirm"),
+    "devices_html": ("cudalens.views.devices.cards", "devices_html"),
+    "devices_text": ("cudalens.views.devices.text", "devices_text"),
+    "devices_verdict": ("cudalens.views.devices.text", "verdict"),
+    "exploration_html": ("cudalens.views.races.values", "exploration_html"),
+    "exploring": ("cudalens.api.explore", "Exploring"),
+    "figure": ("cudalens.views.figures", "figure"),
+    "graph_tree": ("cudalens.views.graphs.tree", "graph_tree"),
+    "key_averages": ("cudalens.analysis.time.averages", "key_averages"),
+    "memory_diff": ("cudalens.views.memory.diff", "memory_diff"),
+    "mimebundle": ("cudalens.views.mimebundle", "mimebundle"),
+    "races_trace": ("cudalens.api.race_trace", "races_trace"),
+    "selection": ("cudalens.views.selection", "selected_events"),
+    "show": ("cudalens.views.mimebundle", "show"),
+    "summary": ("cudalens.views.sections.summary", "summary"),
+    "table": ("cudalens.views.sections.averages_table", "table"),
+    "timeline": ("cudalens.views.widget", "timeline"),
+    "to_chrome": ("cudalens.traces.export.chrome", "to_chrome"),
+    "to_collapsed": ("cudalens.traces.export.flame", "to_collapsed"),
+    "to_csv": ("cudalens.traces.export.tables", "to_csv"),
+    "to_hta": ("cudalens.traces.export.hta", "to_hta"),
+    "to_html": ("cudalens.report", "to_html"),
+    "trust": ("cudalens.views.sections.trust_text", "trust"),
+    "to_parquet": ("cudalens.traces.export.tables", "to_parquet"),
+    "to_speedscope": ("cudalens.traces.export.flame", "to_speedscope"),
+}
+
+
+def open_door(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call the function behind door `name` with the arguments given."""
+    module, function = DOORS[name]
+    return getattr(import_module(module), function)(*args, **kwargs)

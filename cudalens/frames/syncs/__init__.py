@@ -1,0 +1,1 @@
+"""The ``syncs`` frame: a row per wait of the host for the GPU."""

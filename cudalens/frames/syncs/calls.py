@@ -1,0 +1,229 @@
+"""Which runtime calls of a recording made the host wait, put together to one wait where several belong to one act.
+
+A blocking copy is a copy call and the wait for its stream; an allocator that has run out asks the driver, gives memory
+back and asks again. A call counts where it blocks by its nature (the synchronisations, ``cudaMemcpy``) or by what it
+was given: an asynchronous copy of pageable memory, a release of memory while the GPU was at work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, is_category
+from cudalens.frames.syncs.kinds import is_allocation, is_release, plain_call
+
+Ints = NDArray[np.int64]
+
+_SYNCHRONIZE: Final = re.compile(r"^(?:cuda|cu|hip)(?:Stream|Device|Event|Ctx|Thread)Synchronize$")
+_COPY: Final = re.compile(r"^(?:cuda|cu|hip)Memcpy(?!.*(?:Peer|DtoD|AtoD|DtoA|AtoA))\w*$")
+_WAY: Final = re.compile(r"HtoD|DtoH")
+
+#: By how much the clocks of host and device may differ in a recording.
+_SKEW_NS: Final = 10_000
+
+_NOTHING, _SYNC, _STREAM_SYNC, _BLOCKING_COPY, _COPY_CALL, _RELEASE, _ALLOCATION = range(7)
+
+
+@dataclass(slots=True)
+class Wait:
+    """Calls of one thread by which the host waited once.
+
+    Attributes:
+        rows: Rows of the calls, in order.
+        start_ns: When the first began.
+        end_ns: When the last ended.
+        work: Row of the copy or the synchronisation on the device that belongs to it; -1 where none was recorded.
+        way: ``HtoD``, ``DtoH`` or "" of the copy.
+        is_pageable: Whether the copy's host side is pageable; None where that is not known.
+    """
+
+    rows: list[int]
+    start_ns: int
+    end_ns: int
+    work: int = -1
+    way: str = ""
+    is_pageable: bool | None = None
+
+
+def find_waits(events: pd.DataFrame) -> list[Wait]:
+    """The waits that the runtime calls in `events` tell of, by start."""
+    names = events["name"].array
+    kinds = np.array([*map(_kind_of_call, names.categories.tolist()), _NOTHING], np.int8)
+    is_call = is_category(events["cat"].array, RUNTIME_CATEGORIES)
+    kind = np.where(is_call, kinds[names.codes], _NOTHING)
+    rows = np.flatnonzero(kind != _NOTHING)
+    if not len(rows):
+        return []
+    table = _Calls(events, kind, is_call, rows)
+    found = [wait for group in table.groups() for wait in table.waits(group)]
+    return sorted(found, key=lambda wait: (wait.start_ns, wait.rows[0]))
+
+
+def _kind_of_call(name: str) -> int:
+    call = plain_call(name)
+    if _SYNCHRONIZE.match(call):
+        return _STREAM_SYNC if "Stream" in call else _SYNC
+    if _COPY.match(call):
+        return _COPY_CALL if call.endswith("Async") else _BLOCKING_COPY
+    if is_release(call):
+        return _RELEASE
+    return _ALLOCATION if is_allocation(call) else _NOTHING
+
+
+class _Calls:
+    """The calls that may have blocked, with what their surroundings say."""
+
+    def __init__(self, events: pd.DataFrame, kind: NDArray[np.int8], is_call: NDArray[np.bool_], rows: Ints) -> None:
+        self._start = events["ts"].to_numpy()
+        self._end = self._start + events["dur"].to_numpy()
+        self._parent = filled(events["parent"])
+        self._tid, self._kind = filled(events["tid"]), kind
+        self._work = _device_rows(events, rows)
+        self._names = Names(events["name"])
+        self._pending = Pending(events)
+        self._is_call = is_call
+        self._is_op = is_category(events["cat"].array, ("cpu_op",))
+        above = self._parent[rows]
+        inner = (above >= 0) & (kind[above] != _NOTHING)  # a driver call beneath the runtime call that made it
+        self._rows = rows[~inner]
+        self._place = self._places()
+
+    def _places(self) -> dict[int, int]:
+        """Number of each call among all calls of its thread: neighbours have nothing between them."""
+        calls = np.flatnonzero(self._is_call)
+        order = calls[np.lexsort((calls, self._tid[calls]))]
+        place = np.empty(len(self._start), np.int64)
+        place[order] = np.arange(len(order))
+        return dict(zip(self._rows.tolist(), place[self._rows].tolist(), strict=True))
+
+    def groups(self) -> Iterator[list[int]]:
+        """Calls that follow each other directly, beneath the same row of the same thread, and belong together."""
+        group: list[int] = []
+        for row in self._rows[np.argsort(self._tid[self._rows], kind="stable")].tolist():
+            if group and not (self._follows(group[-1], row) and self._belongs(group, row)):
+                yield group
+                group = []
+            group.append(row)
+        if group:
+            yield group
+
+    def _follows(self, before: int, row: int) -> bool:
+        is_next = self._place[row] == self._place[before] + 1 and self._tid[row] == self._tid[before]
+        return is_next and bool(self._parent[row] == self._parent[before])
+
+    def _belongs(self, group: list[int], row: int) -> bool:
+        before, kind = int(self._kind[group[-1]]), int(self._kind[row])
+        if kind == _STREAM_SYNC:
+            return before == _COPY_CALL and self._way(group[-1]) != "other"
+        memory = (_RELEASE, _ALLOCATION)
+        return before in memory and kind in memory
+
+    def waits(self, group: list[int]) -> Iterator[Wait]:
+        """The wait that a group is; none where nobody had to wait."""
+        kinds = {int(self._kind[row]) for row in group}
+        if kinds <= {_RELEASE, _ALLOCATION}:
+            yield from self._of_memory(group)
+            return
+        wait = self._wait(group)
+        copies = [row for row in group if self._kind[row] in (_COPY_CALL, _BLOCKING_COPY)]
+        if copies:
+            way, name = self._way(copies[0]), self._work_name(copies[0])
+            wait.way = way if way != "other" else ""
+            wait.is_pageable = True if "Pageable" in name else False if "Pinned" in name else None
+        if kinds != {_COPY_CALL} or (wait.is_pageable and wait.way):
+            yield wait
+
+    def _of_memory(self, group: list[int]) -> Iterator[Wait]:
+        """A release that was preceded and followed by a request is the allocator's second try.
+
+        Others are waits where no operator was running, so that the program itself gave memory back, or where the call
+        lasted as long as the GPU was at work: libraries also release memory while they set themselves up.
+        """
+        released = [row for row in group if self._kind[row] == _RELEASE]
+        if not released:
+            return
+        first, last = group.index(released[0]), len(group) - 1 - group[::-1].index(released[-1])
+        if first > 0 and last < len(group) - 1:
+            yield self._wait(group[first - 1 : last + 2])
+            return
+        wait = self._wait(group[first : last + 1])
+        busy_ns = self._pending.until(wait.start_ns)
+        if not self._is_in_operator(wait.rows[0]) or wait.start_ns < busy_ns <= wait.end_ns + _SKEW_NS:
+            yield wait
+
+    def _is_in_operator(self, row: int) -> bool:
+        while row >= 0 and not self._is_op[row]:
+            row = int(self._parent[row])
+        return row >= 0
+
+    def _wait(self, rows: list[int]) -> Wait:
+        work = next((self._work[row] for row in rows if row in self._work), -1)
+        return Wait(rows, int(self._start[rows[0]]), int(self._end[rows].max()), work)
+
+    def _work_name(self, row: int) -> str:
+        work = self._work.get(row, -1)
+        return self._names[work] if work >= 0 else ""
+
+    def _way(self, row: int) -> str:
+        """``HtoD`` or ``DtoH`` of a copy call, "" where no copy of it was recorded, "other" between devices."""
+        name = self._work_name(row)
+        found = _WAY.search(name or self._names[row])
+        return found[0] if found else "other" if name else ""
+
+
+class Pending:
+    """Until when the GPU was at work on what had been issued by some time."""
+
+    def __init__(self, events: pd.DataFrame) -> None:
+        work = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES))
+        start = events["ts"].to_numpy()
+        launch = filled(events["launch"])[work]
+        issued = np.where(launch >= 0, start[launch], start[work])
+        order = np.argsort(issued, kind="stable")
+        end = (start + events["dur"].to_numpy())[work]
+        self._issued, self._end = issued[order], np.maximum.accumulate(end[order]) if len(order) else end
+
+    def __bool__(self) -> bool:
+        """Whether any work was recorded."""
+        return len(self._issued) > 0
+
+    def until(self, ts: int) -> int:
+        """When the last of the work ends that was issued before `ts`; the smallest int64 where there was none."""
+        at = int(np.searchsorted(self._issued, ts))
+        return int(self._end[at - 1]) if at else int(np.iinfo(np.int64).min)
+
+
+class Names:
+    """Texts of a categorical column by row, quicker than the column itself."""
+
+    def __init__(self, column: pd.Series) -> None:
+        self._codes, self._texts = column.array.codes, [*map(str, column.array.categories.tolist()), ""]
+
+    def __getitem__(self, row: int) -> str:
+        text: str = self._texts[self._codes[row]]
+        return text
+
+
+def _device_rows(events: pd.DataFrame, rows: Ints) -> dict[int, int]:
+    """The first row on a device of each of `rows`, calls; copies come before marks of synchronisation."""
+    launch = filled(events["launch"])
+    is_wanted = np.zeros(len(launch) + 1, bool)
+    is_wanted[rows] = True
+    found: dict[int, int] = {}
+    device = np.flatnonzero(is_wanted[launch])
+    for work, call in zip(device.tolist(), launch[device].tolist(), strict=True):
+        found.setdefault(call, work)
+    return found
+
+
+def filled(column: Any) -> Ints:
+    """A nullable integer column as int64, -1 for what is missing."""
+    values: Ints = column.array.to_numpy(dtype=np.int64, na_value=-1)
+    return values

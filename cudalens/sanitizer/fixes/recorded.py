@@ -1,0 +1,214 @@
+"""A recorded run, judged once, with the position of every access that races; what fixes are tried on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from cudalens.sanitizer.engine import (
+    Access,
+    Alloc,
+    Detector,
+    DeviceSync,
+    EventQuery,
+    EventRecord,
+    EventSync,
+    EventWait,
+    Free,
+    HostAccess,
+    Launch,
+    Race,
+    Record,
+    RecordStream,
+    StreamId,
+    StreamQuery,
+    StreamSync,
+    Touch,
+)
+from cudalens.sanitizer.text import stream_name
+
+#: `Race.key`.
+Key: TypeAlias = tuple[object, ...]
+
+#: Entries of `between`; of longer stories the middle is left out.
+MAX_BETWEEN: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """One time that a race was seen.
+
+    Attributes:
+        first: Position of the earlier access's record.
+        second: Position of the later one's.
+        race: The race, with its accesses as they were this time.
+    """
+
+    first: int
+    second: int
+    race: Race
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """A record that the run did not have.
+
+    Attributes:
+        position: Number of the record that it goes in front of.
+        record: The record.
+    """
+
+    position: int
+    record: Record
+
+
+class Run:
+    """A recorded program and its races.
+
+    Args:
+        records: What happened, in order. Records of memory that was never handed out are passed over.
+
+    Attributes:
+        records: Likewise.
+        occurrences: Each race by `Race.key`, every time that it was seen.
+    """
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.records: Final = list(records)
+        self.occurrences: Final = judge(self.records)
+
+    def is_fixed_by(self, key: Key, insertions: Sequence[Insertion]) -> Set[Key] | None:
+        """The races that are gone with these records inserted; None unless `key` is one, and no other came up."""
+        left = judge(inserted(self.records, insertions))
+        if key in left or not left.keys() <= self.occurrences.keys():
+            return None
+        return self.occurrences.keys() - left.keys()
+
+
+class _At:
+    """A place that knows its record's position; equal to itself alone, so that no two accesses are one finding."""
+
+    __slots__ = ("place", "position")
+
+    def __init__(self, position: int, place: object) -> None:
+        self.position, self.place = position, place
+
+
+def judge(records: Sequence[Record]) -> dict[Key, list[Occurrence]]:
+    """Every race of a program by its key, every time that it is seen."""
+    detector, found = Detector(), dict[Key, list[Occurrence]]()
+    for position, record in enumerate(records):
+        known: Record = record
+        if isinstance(record, (Launch, HostAccess)):
+            known = replace(record, place=_At(position, record.place))
+        try:
+            races = detector.add(known)
+        except ValueError:  # memory from before the record begins
+            continue
+        for race in races:
+            occurrence = _occurrence(race)
+            found.setdefault(occurrence.race.key, []).append(occurrence)
+        if races:
+            detector.findings.clear()
+    return found
+
+
+def _occurrence(race: Race) -> Occurrence:
+    first: Any = race.first.place
+    second: Any = race.second.place
+    plain = Race(replace(race.first, place=first.place), replace(race.second, place=second.place))
+    return Occurrence(first.position, second.position, plain)
+
+
+def inserted(records: Sequence[Record], insertions: Sequence[Insertion]) -> list[Record]:
+    """The records with more among them; several at one position keep their order."""
+    by_position: dict[int, list[Record]] = {}
+    for insertion in insertions:
+        by_position.setdefault(insertion.position, []).append(insertion.record)
+    result: list[Record] = []
+    for position, record in enumerate(records):
+        result += by_position.get(position, ())
+        result.append(record)
+    return result
+
+
+def between(run: Run, key: Key) -> list[dict[str, Any]] | None:
+    """What happened from the first access of a race to the second, the first time that it was seen.
+
+    That is all that orders streams, and the launches of both accesses' streams.
+
+    Returns:
+        One entry per act: ``act`` (``first``, ``second``, ``launch``, ``event_record``, ``event_wait``, ``event_sync``,
+        ``stream_sync``, ``device_sync``, ``alloc``, ``free``, ``record_stream``, or ``left out`` with ``count``), and
+        where it has them ``stream`` (as reports call it), ``event`` (a number, from 1), ``op``, ``place``,
+        ``tensor``. None where the run does not show the race.
+    """
+    if key not in run.occurrences:
+        return None
+    seen = run.occurrences[key][0]
+    entries = list(_Story(seen).entries(run.records))
+    if len(entries) > MAX_BETWEEN:
+        half = MAX_BETWEEN // 2
+        entries[half:-half] = [{"act": "left out", "count": len(entries) - 2 * half}]
+    return entries
+
+
+class _Story:
+    def __init__(self, seen: Occurrence) -> None:
+        self._seen = seen
+        self._streams = {seen.race.first.stream, seen.race.second.stream}
+        self._events: dict[Hashable, int] = {}
+
+    def entries(self, records: Sequence[Record]) -> Iterator[dict[str, Any]]:
+        seen = self._seen
+        yield self._access("first", seen.race.first)
+        for record in records[seen.first + 1 : seen.second]:
+            entry = self._entry(record)
+            if entry is not None:
+                yield entry
+        yield self._access("second", seen.race.second)
+
+    def _entry(self, record: Any) -> dict[str, Any] | None:  # noqa: C901 - a table of kinds
+        match record:
+            case Launch(stream=stream) if stream in self._streams:
+                return self._act("launch", stream, op=record.name or None, place=_place(record.place))
+            case EventRecord():
+                return self._act("event_record", record.stream, event=self._event(record.event))
+            case EventWait():
+                return self._act("event_wait", record.stream, event=self._event(record.event))
+            case EventSync() | EventQuery():
+                return {"act": "event_sync", "event": self._event(record.event)}
+            case StreamSync() | StreamQuery():
+                return self._act("stream_sync", record.stream)
+            case DeviceSync():
+                return {"act": "device_sync", "device": record.device}
+            case RecordStream() if self._is_meant(record.region.start):
+                return self._act("record_stream", record.stream)
+            case Alloc() | Free() if self._is_meant(record.region.start):
+                return {"act": type(record).__name__.lower(), "tensor": record.tensor, "place": _place(record.place)}
+        return None
+
+    def _is_meant(self, start: int) -> bool:
+        return any(
+            t.memory is not None and t.memory.start == start for t in (self._seen.race.first, self._seen.race.second)
+        )
+
+    def _event(self, event: Any) -> int:
+        return self._events.setdefault(event, len(self._events) + 1)
+
+    def _access(self, act: str, touch: Touch) -> dict[str, Any]:
+        return self._act(act, touch.stream, op=touch.op or None, place=_place(touch.place))
+
+    @staticmethod
+    def _act(act: str, stream: StreamId, **fields: Any) -> dict[str, Any]:
+        return {"act": act, "stream": stream_name(stream)} | {k: v for k, v in fields.items() if v is not None}
+
+
+def _place(place: object) -> str | None:
+    return None if place is None else str(place)
+
+
+def accesses_of(record: Launch | HostAccess) -> tuple[Access, ...]:
+    """All that a record touches."""
+    return (record.access,) if isinstance(record, HostAccess) else record.reads + record.writes

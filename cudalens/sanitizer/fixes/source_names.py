@@ -1,0 +1,150 @@
+"""Which value a name has, and where: only names that have one value alone can be written into somebody's source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from cudalens.sanitizer.fixes.source import COMPREHENSIONS, FUNCTIONS, LOOPS, Scope, Source, dotted, last_name
+
+#: Context managers that hold back no exception.
+_TRANSPARENT: Final = frozenset(
+    {"StreamContext", "autocast", "device", "enable_grad", "inference_mode", "no_grad", "profile", "range"}
+    | {"record_function", "sanitize", "set_grad_enabled", "stream"}
+)
+
+
+def binder(source: Source, name: str, at: ast.AST) -> Scope | None:
+    """The scope whose variable a dotted name's first part is at a node; the module where no function binds it.
+
+    None where it has more than one value: bound twice, by a loop, declared global, deleted, or with an attribute of its
+    that is set again.
+    """
+    root = name.partition(".")[0]
+    scope = source.scope(at)
+    while not isinstance(scope, ast.Module):
+        if not isinstance(scope, ast.ClassDef):
+            bindings = list(_bindings(source, scope, root))
+            if bindings:
+                return scope if _is_constant(source, scope, bindings, name) else None
+        scope = source.scope(scope)
+    bindings = list(_bindings(source, scope, root))
+    return scope if _is_constant(source, scope, bindings, name) else None
+
+
+def _bindings(source: Source, scope: Scope, root: str) -> Iterator[ast.AST]:
+    """Every node that gives the name a value in a scope."""
+    for node in ast.walk(scope):
+        if isinstance(node, ast.arg):
+            is_binding = node.arg == root and _function_of(source, node) is scope
+        else:
+            is_binding = node is not scope and _binds(node, root) and source.scope(node) is scope
+        if is_binding:
+            yield node
+
+
+def _function_of(source: Source, argument: ast.arg) -> ast.AST:
+    return next(node for node in source.ancestors(argument) if isinstance(node, FUNCTIONS))
+
+
+def _binds(node: ast.AST, root: str) -> bool:
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            return name == root
+        case ast.alias():
+            return (node.asname or node.name.partition(".")[0]) == root
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return node.name == root
+        case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
+            return node.name == root
+        case ast.Global() | ast.Nonlocal():
+            return root in node.names
+    return False
+
+
+def _is_constant(source: Source, scope: Scope, bindings: list[ast.AST], name: str) -> bool:
+    if len(bindings) > 1 or (name != name.partition(".")[0] and _sets_attribute(source, scope, name)):
+        return False
+    if isinstance(scope, ast.Module) and _declared_global(source, name.partition(".")[0]):
+        return False
+    if not bindings or isinstance(bindings[0], ast.arg):
+        return True
+    around = list(source.ancestors(bindings[0]))
+    within = around[: around.index(scope)]
+    is_plain = isinstance(
+        within[0] if within else None, (ast.Assign, ast.AnnAssign, ast.Tuple, ast.Import, ast.ImportFrom)
+    )
+    return is_plain and not any(isinstance(node, (*LOOPS, *COMPREHENSIONS)) for node in within)
+
+
+def _sets_attribute(source: Source, scope: Scope, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and dotted(node) == name
+        for node in ast.walk(scope)
+    )
+
+
+def _declared_global(source: Source, root: str) -> bool:
+    return any(isinstance(node, ast.Global) and root in node.names for node in ast.walk(source.tree))
+
+
+def is_bound_before(source: Source, name: str, scope: Scope, at: ast.stmt) -> bool:
+    """Whether a name that `binder` found in `scope` has its value whenever `at` runs.
+
+    A variable of an outer scope has: the earlier access used it.
+    """
+    if source.scope(at) is not scope:
+        return True
+    bindings = list(_bindings(source, scope, name.partition(".")[0]))
+    if not bindings:
+        return isinstance(scope, ast.Module)  # of an earlier cell
+    if isinstance(bindings[0], ast.arg):
+        return True
+    statement = next(node for node in source.ancestors(bindings[0]) if isinstance(node, ast.stmt))
+    return precedes(source, statement, at)
+
+
+def precedes(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
+    """Whether `first` has run whenever `second` runs, in the same call of their function.
+
+    That is where it stands in front of it in the same block, or in a block around that; a ``with`` that holds back no
+    exception runs its whole body.
+    """
+    while _runs_all(block := source.parents[first]) and block not in source.ancestors(second):
+        first = cast("ast.stmt", block)
+    siblings = _siblings(source, first)
+    for node in (second, *source.ancestors(second)):
+        if node in siblings:
+            return siblings.index(first) < siblings.index(node)
+    return False
+
+
+def _runs_all(node: ast.AST) -> bool:
+    """Whether it is a ``with`` that lets exceptions pass."""
+    items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
+    calls = [item.context_expr for item in items]
+    return bool(items) and all(isinstance(c, ast.Call) and last_name(c.func) in _TRANSPARENT for c in calls)
+
+
+def _siblings(source: Source, statement: ast.stmt) -> list[Any]:
+    parent: Any = source.parents[statement]
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            return block
+    return [statement]
+
+
+def num_bindings(source: Source, name: str) -> int:
+    """How often the module gives a dotted name's first part a value, or might."""
+    root = name.partition(".")[0]
+    more = _declared_global(source, root) + (name != root and _sets_attribute(source, source.tree, name))
+    return len(list(_bindings(source, source.tree, root))) + 2 * more
+
+
+def sets_stream(source: Source) -> bool:
+    """Whether the source switches the stream in a way that no block shows."""
+    return "set_stream" in source.names or any(
+        isinstance(node, ast.Attribute) and node.attr == "set_stream" for node in ast.walk(source.tree)
+    )

@@ -1,0 +1,438 @@
+"""Fixes as edits of the user's source, with what each would have done to the recorded run.
+
+A line in front of a statement runs whenever that statement does, not only when it raced. So the records that stand for
+it are put in front of every execution of the statement in the run: the records of one statement that follow each other
+on one stream. Two executions without anything between them are taken for one, which is to say that less is waited for
+on trial than in truth.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from typing import Any, Final, NamedTuple
+
+from cudalens.sanitizer.engine import (
+    HOST,
+    EventRecord,
+    EventSync,
+    EventWait,
+    HostAccess,
+    Launch,
+    Race,
+    RaceKind,
+    StreamId,
+    StreamSync,
+    Touch,
+)
+from cudalens.sanitizer.fixes import source_edits as edits
+from cudalens.sanitizer.fixes import source_names as names
+from cudalens.sanitizer.fixes.candidates import (
+    Candidate,
+    FixKind,
+    needs_record_stream,
+    num_needless,
+    record_stream_insertions,
+    wait,
+)
+from cudalens.sanitizer.fixes.collectives import runs_aside, work_name
+from cudalens.sanitizer.fixes.recorded import Insertion, Occurrence, Run, accesses_of
+from cudalens.sanitizer.fixes.source import Edit, Located, Sources
+
+_EVENT_NAME: Final = "done"
+
+
+class Segment(NamedTuple):
+    """One execution of a statement or block.
+
+    Attributes:
+        start: Position of its first record.
+        end: Position of its last record.
+        stream: Of its first launch; HOST where it launched nothing.
+    """
+
+    start: int
+    end: int
+    stream: StreamId
+
+
+def written_candidates(
+    run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources
+) -> Iterator[Candidate]:
+    """Every fix that can be written into the source, none of them tried yet.
+
+    Args:
+        run: The run.
+        occurrences: When the race was seen in it.
+        race: The race, with the call stacks of its accesses where they were taken.
+        sources: Where the source is found.
+    """
+    writer = _Writer(run, occurrences, race, sources)
+    if race.kind is RaceKind.HOST:
+        yield from writer.host_waits()
+        return
+    if race.kind is RaceKind.USE_AFTER_FREE:
+        yield from writer.record_stream()
+    yield from writer.stream_waits()
+
+
+class _Writer:
+    def __init__(self, run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources) -> None:
+        self._run, self._occurrences, self._sources = run, occurrences, sources
+        self._race = race
+        self._first = sources.locate(race.first.place)
+        self._second = sources.locate(race.second.place)
+        self._whom = _only(seen.race.first.stream for seen in occurrences)
+        self._who = _only(seen.race.second.stream for seen in occurrences)
+
+    # What to write
+
+    def record_stream(self) -> Iterator[Candidate]:
+        first, touch = self._first, self._race.first
+        if first is None or not all(needs_record_stream(seen.race.first) for seen in self._occurrences):
+            return
+        record: Any = self._run.records[self._occurrences[0].first]
+        arguments = {access.argument for access in accesses_of(record)}
+        tensor, torch = edits.tensor_expression(first, touch.op, touch.argument, arguments), self._torch(first)
+        if tensor is None or torch is None:
+            return
+        code = f"{tensor}.record_stream({torch}.cuda.current_stream())"
+        yield from self._candidate(
+            FixKind.RECORD_STREAM,
+            first,
+            [edits.before(first.source, first.statement, code)],
+            f"`{code}` before {_place(first)}",
+            record_stream_insertions(self._occurrences),
+        )
+
+    def stream_waits(self) -> Iterator[Candidate]:
+        if self._whom is None or HOST in (self._whom, self._who):
+            return
+        if runs_aside(self._race.first, self._first):
+            yield from self._wait_for_work()
+            return
+        if runs_aside(self._race.second, self._second):  # it waits for the current stream of its call
+            if self._second is not None and self._is_apart(self._second, self._race.first):
+                yield from self._wait_before_second(self._second)
+            yield from self._event(is_host=False)
+            return
+        if self._second is not None and self._is_apart(self._second, self._race.first):
+            yield from self._wait_before_block(self._second)
+            yield from self._wait_before_second(self._second)
+        if self._first is not None and self._is_apart(self._first, self._race.second):
+            yield from self._wait_after_block(self._first)
+            yield from self._wait_after_first(self._first)
+        yield from self._event(is_host=False)
+
+    def _wait_for_work(self) -> Iterator[Candidate]:
+        """``work.wait()``, where the earlier access is a collective that returned its work into a variable."""
+        first, second = self._first, self._second
+        if first is None or second is None or not self._is_in_order(first, second):
+            return
+        name = work_name(first)
+        if name is None:
+            return
+        ends = [s for s in self._segments(first.statement) if s.stream == self._whom]
+        starts = [s for s in self._segments(second.statement) if s.stream != HOST]
+        yield from self._candidate(
+            FixKind.WAIT_WORK,
+            second,
+            [edits.before(second.source, second.statement, f"{name}.wait()")],
+            f"`{name}.wait()` before {_place(second)}",
+            [Insertion(s.end + 1, EventRecord("fix", s.stream)) for s in ends]
+            + [Insertion(s.start, EventWait("fix", s.stream)) for s in starts],
+        )
+
+    def _wait_before_second(self, second: Located) -> Iterator[Candidate]:
+        assert self._whom is not None
+        whom, torch = self._stream_expression(self._first, self._whom, second), self._torch(second)
+        if whom is None or torch is None or whom == second.stream:
+            return
+        code = f"{torch}.cuda.current_stream().wait_stream({whom})"
+        found = [(s.start, self._whom, s.stream) for s in self._segments(second.statement) if s.stream != HOST]
+        yield from self._wait(second, edits.before(second.source, second.statement, code), code, found)
+
+    def _wait_before_block(self, second: Located) -> Iterator[Candidate]:
+        """In front of the ``with`` that holds the later access, where the earlier one stands around it."""
+        block, torch = self._block_in_reach(second, self._first), self._torch(second)
+        if block is None or torch is None or self._who is None:
+            return
+        code = f"{second.stream}.wait_stream({torch}.cuda.current_stream())"
+        found = [(s.start, self._whom, self._who) for s in self._segments(block)]
+        yield from self._wait(second, edits.before(second.source, block, code), code, found, block)
+
+    def _wait_after_block(self, first: Located) -> Iterator[Candidate]:
+        """Behind the ``with`` that holds the earlier access, where the later one stands around it."""
+        block, torch = self._block_in_reach(first, self._second), self._torch(first)
+        if block is None or torch is None or self._who is None:
+            return
+        code = f"{torch}.cuda.current_stream().wait_stream({first.stream})"
+        found = [(s.end + 1, self._whom, self._who) for s in self._segments(block)]
+        yield from self._wait(first, edits.after(first.source, block, code), code, found, block)
+
+    def _wait_after_first(self, first: Located) -> Iterator[Candidate]:
+        torch = self._torch(first)
+        if self._who is None or torch is None:
+            return
+        who = self._stream_expression(self._second, self._who, first)
+        if who is None or who == first.stream:
+            return
+        code = f"{who}.wait_stream({torch}.cuda.current_stream())"
+        # Whoever called: the current stream is that of the execution, and not always that of the race.
+        found = [(s.end + 1, s.stream, self._who) for s in self._segments(first.statement) if s.stream != HOST]
+        yield from self._wait(first, edits.after(first.source, first.statement, code), code, found)
+
+    def host_waits(self) -> Iterator[Candidate]:
+        if self._whom is None or self._whom == HOST:
+            return
+        if self._second is not None and self._is_apart(self._second, self._race.first):
+            yield from self._synchronize(self._second, self._whom)
+        yield from self._event(is_host=True)
+        if self._first is not None:
+            yield from self._blocking_copy(self._first, self._whom)
+
+    def _synchronize(self, second: Located, whom: StreamId) -> Iterator[Candidate]:
+        expression = self._ambient(second) or self._stream_expression(self._first, whom, second)
+        if expression is None:
+            return
+        code = f"{expression}.synchronize()"
+        yield from self._candidate(
+            FixKind.SYNC_STREAM,
+            second,
+            [edits.before(second.source, second.statement, code)],
+            f"`{code}` before {_place(second)}",
+            [Insertion(s.start, StreamSync(whom)) for s in self._segments(second.statement)],
+            num_needless(self._run, self._occurrences),
+        )
+
+    def _blocking_copy(self, first: Located, whom: StreamId) -> Iterator[Candidate]:
+        call = _non_blocking_call(first)
+        if call is None:
+            return
+        yield from self._candidate(
+            FixKind.BLOCKING_COPY,
+            first,
+            [edits.without_keyword(first.source, call, "non_blocking")],
+            f"drop `non_blocking=True` at {_place(first)}: the host then waits for the copy",
+            [Insertion(s.end + 1, StreamSync(whom)) for s in self._segments(first.statement)],
+            sum(
+                isinstance(record, Launch)
+                for seen in self._occurrences
+                for record in self._run.records[seen.first + 1 : seen.second]
+            ),
+        )
+
+    def _event(self, *, is_host: bool) -> Iterator[Candidate]:
+        first, second = self._first, self._second
+        if first is None or second is None or not self._is_in_order(first, second):
+            return
+        torch = self._torch(first)
+        if torch is not None:
+            yield from self._event_between(first, second, torch, is_host)
+
+    @staticmethod
+    def _is_in_order(first: Located, second: Located) -> bool:
+        """Whether what the earlier access's statement gives a name has a value at the later one's."""
+        if first.source is not second.source or first.scope is not second.scope:
+            return False
+        return first.statement is not second.statement and names.precedes(
+            first.source, first.statement, second.statement
+        )
+
+    def _event_between(self, first: Located, second: Located, torch: str, is_host: bool) -> Iterator[Candidate]:
+        assert self._whom is not None
+        name = self._fresh_name(first)
+        record = f"{name} = {torch}.cuda.current_stream().record_event()"
+        waiting = f"{name}.synchronize()" if is_host else f"{torch}.cuda.current_stream().wait_event({name})"
+        ends, starts = self._segments(first.statement), self._segments(second.statement)
+        insertions = [Insertion(s.end + 1, EventRecord("fix", s.stream)) for s in ends if s.stream != HOST]
+        if is_host:
+            insertions += [Insertion(s.start, EventSync("fix")) for s in starts]
+        else:
+            insertions += [Insertion(s.start, EventWait("fix", s.stream)) for s in starts if s.stream != HOST]
+        yield from self._candidate(
+            FixKind.SYNC_EVENT if is_host else FixKind.WAIT_EVENT,
+            first,
+            [
+                edits.after(first.source, first.statement, record),
+                edits.before(second.source, second.statement, waiting),
+            ],
+            f"`{record}` after {_place(first)}, and `{waiting}` before {_place(second)}",
+            insertions,
+        )
+
+    # How to name things
+
+    def _torch(self, located: Located) -> str | None:
+        """What torch is called there."""
+        family = self._sources.family(located.spot.filename)
+        return next((name for source in family if (name := source.torch_name())), None)
+
+    def _fresh_name(self, located: Located) -> str:
+        taken = {name for source in self._sources.family(located.spot.filename) for name in source.names}
+        choices = (_EVENT_NAME if n == 1 else f"{_EVENT_NAME}_{n}" for n in count(1))
+        return next(name for name in choices if name not in taken)
+
+    def _stream_expression(self, of: Located | None, stream: StreamId, at: Located) -> str | None:
+        """How to name, at one access, the stream that the other one runs on."""
+        torch = self._torch(at)
+        if stream.stream == 0:
+            one_device = {self._race.first.stream.device, self._race.second.stream.device} <= {stream.device, -1}
+            return f"{torch}.cuda.default_stream({'' if one_device else stream.device})" if torch else None
+        if of is None or of.stream is None or self._streams_in(of) != {stream}:
+            return None
+        return of.stream if self._means_the_same(of.stream, of, at) else None
+
+    def _means_the_same(self, name: str, one: Located, two: Located) -> bool:
+        scope, other = (names.binder(at.source, name, at.statement) for at in (one, two))
+        if scope is None or other is None:
+            return False
+        if one.source is two.source:
+            return scope is other and names.is_bound_before(two.source, name, other, two.statement)
+        family = self._sources.family(two.spot.filename)
+        if one.source not in family or scope is not one.source.tree or other is not two.source.tree:
+            return False
+        return sum(names.num_bindings(source, name) for source in family) <= 1
+
+    def _ambient(self, second: Located) -> str | None:
+        """The current stream, where both accesses stand under the same one."""
+        first, torch = self._first, self._torch(second)
+        if first is None or torch is None or first.scope is not second.scope or names.sets_stream(second.source):
+            return None
+        if first.stream_block is not second.stream_block:
+            return None
+        return f"{torch}.cuda.current_stream()"
+
+    def _block_in_reach(self, inner: Located, outer: Located | None) -> ast.stmt | None:
+        """The ``with`` around one access that the other stands around of, under the stream that it is entered from."""
+        if outer is None or outer.scope is not inner.scope or inner.stream is None or names.sets_stream(inner.source):
+            return None
+        block = inner.withs[0][0]
+        if inner.scope is not inner.source.tree and len(self._segments(block)) > 1:
+            return None  # a function that ran several times, each under whatever stream its caller was
+        stream = self._who if inner is self._second else self._whom
+        if outer.stream_block is not inner.outer_block or stream is None or self._streams_in(inner) != {stream}:
+            return None
+        scope = names.binder(inner.source, inner.stream, block)
+        return block if scope is not None and names.is_bound_before(inner.source, inner.stream, scope, block) else None
+
+    # What happened
+
+    def _streams_in(self, located: Located) -> set[StreamId]:
+        """Streams of the launches that stand right under the block of an access."""
+        return {
+            record.stream
+            for record in self._run.records
+            if isinstance(record, Launch)
+            and (other := self._sources.locate(record.place)) is not None
+            and other.stream_block is located.stream_block
+        }
+
+    def _segments(self, node: ast.stmt) -> list[Segment]:
+        """Executions of a statement, or of a block, in the run."""
+        found: list[Segment] = []
+        is_inside = False
+        for position, record in enumerate(self._run.records):
+            if not isinstance(record, (Launch, HostAccess)):
+                continue
+            stream = record.stream if isinstance(record, Launch) else HOST
+            located = self._sources.locate(record.place)
+            belongs = located is not None and _is_within(located, node)
+            last = found[-1] if found else None
+            if belongs and is_inside and last and (stream in (last.stream, HOST) or _is_block(node)):
+                found[-1] = last._replace(end=position)
+            elif belongs:
+                found.append(Segment(position, position, stream))
+            is_inside = belongs
+        return found
+
+    def _is_apart(self, located: Located, other: Touch) -> bool:
+        """Whether the other access cannot have been made by what this one's statement calls."""
+        place = self._sources.locate(other.place)
+        if place is not None and place.scope is located.scope:
+            return True
+        lines = range(located.statement.lineno, (located.statement.end_lineno or 0) + 1)
+        entries = _stack(other)
+        return bool(entries) and all(f != located.spot.filename or line not in lines for f, line in entries)
+
+    # Putting it together
+
+    def _wait(
+        self,
+        at: Located,
+        edit: Edit | None,
+        code: str,
+        found: Sequence[tuple[int, StreamId | None, StreamId]],
+        block: ast.stmt | None = None,
+    ) -> Iterator[Candidate]:
+        is_after = edit is not None and edit.line > (block or at.statement).lineno
+        where = "after" if is_after else "before"
+        line = block.lineno if block is not None else at.spot.line
+        yield from self._candidate(
+            FixKind.WAIT_STREAM,
+            at,
+            [edit],
+            f"`{code}` {where} {at.spot.label}:{line}",
+            [i for position, whom, who in found if whom is not None and who != whom for i in wait(position, whom, who)],
+            num_needless(self._run, self._occurrences, [position for position, *_ in found]),
+        )
+
+    def _candidate(
+        self,
+        kind: FixKind,
+        at: Located,
+        lines: Sequence[Edit | None],
+        words: str,
+        insertions: Sequence[Insertion],
+        num_waited: int = 0,
+    ) -> Iterator[Candidate]:
+        written = tuple(edit for edit in lines if edit is not None)
+        if len(written) < len(lines) or not insertions:
+            return
+        candidate = Candidate(kind, words, tuple(insertions), written, at.source, at.spot.label, num_waited)
+        if candidate.diff:
+            yield candidate
+
+
+def _only(streams: Iterator[StreamId]) -> StreamId | None:
+    """The stream, where there is one alone."""
+    found = set(streams)
+    return found.pop() if len(found) == 1 else None
+
+
+def _place(located: Located) -> str:
+    return f"{located.spot.label}:{located.spot.line}"
+
+
+def _is_block(node: ast.stmt) -> bool:
+    return isinstance(node, (ast.With, ast.AsyncWith))
+
+
+def _is_within(located: Located, node: ast.stmt) -> bool:
+    if located.statement is node:
+        return True
+    return _is_block(node) and any(block is node for block, _ in located.withs)
+
+
+def _non_blocking_call(located: Located) -> ast.Call | None:
+    """The call of the statement that says ``non_blocking=True``."""
+    root: Any = located.expression if isinstance(located.expression, ast.Call) else located.statement
+    calls = [node for node in ast.walk(root) if isinstance(node, ast.Call) and _is_non_blocking(node)]
+    return calls[0] if len(calls) == 1 else None
+
+
+def _is_non_blocking(call: ast.Call) -> bool:
+    return any(
+        k.arg == "non_blocking" and isinstance(k.value, ast.Constant) and k.value.value is True for k in call.keywords
+    )
+
+
+def _stack(touch: Touch) -> list[tuple[str, int]]:
+    """File and line of every stack frame of an access; none where no stack was taken."""
+    if touch.stack is None:
+        return []
+    from cudalens.device.stacks import frames_of  # needs torch, as whoever took the stack did
+
+    take: Callable[..., Any] = frames_of
+    return [(entry.filename, entry.line) for entry in take(touch.stack)]

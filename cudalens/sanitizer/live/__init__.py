@@ -1,0 +1,1 @@
+"""The live sanitizer: torch's operators and callbacks in, operations of the engine out."""

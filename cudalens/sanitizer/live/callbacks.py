@@ -1,0 +1,185 @@
+"""What torch's callbacks mean to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from cudalens.device import gpu_trace, gpu_trace_records
+from cudalens.sanitizer.engine.accesses import Info, Op, visits_in
+from cudalens.sanitizer.engine.clocks import Line
+from cudalens.sanitizer.engine.detector import Detector, Visit
+from cudalens.sanitizer.engine.races import Race
+from cudalens.sanitizer.live.captures import Recording
+from cudalens.sanitizer.live.log import Log
+from cudalens.sanitizer.live.memory import Memory
+from cudalens.sanitizer.live.streams import Streams
+
+
+class Callbacks:
+    """Takes records of `cudalens.device.gpu_trace` to the engine, or to the graph capture that they belong to.
+
+    Args:
+        detector: The engine.
+        memory: The storages.
+        log: What has happened.
+        site_of: Where the program is now.
+        lock: Held while the engine is at work.
+
+    Attributes:
+        streams: The lines of the streams.
+        open_captures: Graph captures that are under way; one list for good.
+    """
+
+    def __init__(
+        self,
+        detector: Detector,
+        memory: Memory,
+        log: Log,
+        site_of: Callable[[], Any],
+        lock: AbstractContextManager[Any],
+    ) -> None:
+        self._detector, self._clocks, self._memory, self._log = detector, detector.clocks, memory, log
+        self._site_of = site_of
+        self.streams = Streams(detector.clocks, lock)
+        self._device = 0
+        self._recordings: dict[int, Recording] = {}
+        self.open_captures: list[Recording] = []
+
+    def take(self, record: gpu_trace.Record, device: int) -> Sequence[Race]:
+        """Take in a record.
+
+        Args:
+            record: What happened.
+            device: The GPU that was current then, which tells default streams apart.
+
+        Returns:
+            The races that it makes, which only a graph's replay can.
+        """
+        self._device = device
+        act = _ACTS.get(type(record))
+        return () if act is None else act(self, record) or ()
+
+    def launch(self, op: Op) -> Sequence[Race]:
+        """Put an operation on its line, or into the capture that the line belongs to."""
+        detector, line = self._detector, op[2]
+        detector.position += 1
+        for recording in self.open_captures:
+            if recording.holds(line):
+                return recording.launch(line, visits_in(op), detector.position)
+        self._log.append(op)
+        return detector.launch_op(op)
+
+    def _replay(self, line: Line, visits: list[Visit]) -> Sequence[Race]:
+        detector = self._detector
+        detector.position += 1
+        for recording in self.open_captures:
+            if recording.holds(line):
+                return recording.launch(line, visits, detector.position)
+        self._log.append((line, visits))
+        return detector.launch(line, visits)
+
+    def _line(self, pointer: int) -> Line:
+        return self.streams.of_pointer(pointer, self._device)
+
+    def forget(self) -> None:
+        """Let go of all graphs."""
+        self._recordings.clear()
+        self.open_captures.clear()
+
+    def _on_event_recorded(self, record: Any) -> None:
+        line = self._line(record.stream)
+        for recording in self.open_captures:
+            recording.forget(record.cuda_event)
+        for recording in self.open_captures:
+            if recording.holds(line):
+                recording.record(record.cuda_event, line)
+                return
+        self._clocks.record(record.cuda_event, line)
+        self._log.append(("event_record", record.cuda_event, line))
+
+    def _on_event_waited(self, record: Any) -> None:
+        line = self._line(record.stream)
+        if any(recording.wait(record.cuda_event, line) for recording in self.open_captures):
+            return
+        self._clocks.wait(record.cuda_event, line)
+        self._log.append(("event_wait", record.cuda_event, line))
+
+    def _on_event_gone(self, record: Any) -> None:
+        for recording in self.open_captures:
+            recording.forget(record.cuda_event)
+        self._clocks.delete(record.cuda_event)
+        self._log.append(("event_delete", record.cuda_event))
+
+    def _on_event_synchronized(self, record: Any) -> None:
+        self._clocks.wait(record.cuda_event, self._clocks.host)
+        self._log.append(("event_sync", record.cuda_event))
+
+    def _on_stream_synchronized(self, record: Any) -> None:
+        line = self._line(record.stream)
+        self._clocks.host_waits_for(line)
+        self._log.append(("stream_sync", line))
+
+    def _on_device_synchronized(self, record: Any) -> None:
+        device = self._device
+        self._clocks.host_waits_for_device(device)
+        if {line.id.device for line in self._clocks.lines} <= {device} and not self._detector.findings.races:
+            self._log.clear()  # else a fix may still have to be tried on it
+        self._log.append(("device_sync", device))
+
+    def _on_stream_created(self, record: Any) -> None:
+        self._line(record.stream)
+
+    def _on_allocated(self, record: Any) -> None:
+        self._memory.handed_out(record.address, self._site_of(), self.streams.of_operator(self._device))
+
+    def _on_recorded_stream(self, record: Any) -> None:
+        self._memory.record_stream(record.address, self._line(record.stream))
+
+    def _on_capture_began(self, record: Any) -> None:
+        recording = Recording(record.graph, self._line(record.stream), self._detector.findings)
+        self._recordings[record.graph] = recording
+        self.open_captures.append(recording)
+
+    def _on_capture_ended(self, record: Any) -> None:
+        recording = self._recordings.get(record.graph)
+        if recording is None or recording not in self.open_captures:
+            return
+        self.open_captures.remove(recording)
+        recording.close()
+        if not record.is_valid:
+            del self._recordings[record.graph]
+
+    def _on_replayed(self, record: Any) -> Sequence[Race]:
+        recording = self._recordings.get(record.graph)
+        if recording is None:  # captured before the sanitizer was on: nothing is known of it
+            return ()
+        visits = recording.visits(self._detector.shadow, self._clocks.host.vector)
+        line = self._line(record.stream)
+        for _, _, fields in visits:
+            Info(*fields).life.is_shared |= Info(*fields).life.owner is not line
+        return self._replay(line, visits)
+
+    def _on_graph_gone(self, record: Any) -> None:
+        self._recordings.pop(record.graph, None)
+
+
+_ACTS: Final[dict[type[gpu_trace.Record], Callable[[Callbacks, Any], Sequence[Race] | None]]] = {
+    gpu_trace.EventCreated: Callbacks._on_event_gone,  # its pointer may have been another's
+    gpu_trace.EventDeleted: Callbacks._on_event_gone,
+    gpu_trace.EventRecorded: Callbacks._on_event_recorded,
+    gpu_trace.EventWaited: Callbacks._on_event_waited,
+    gpu_trace.EventSynchronized: Callbacks._on_event_synchronized,
+    gpu_trace_records.EventFoundDone: Callbacks._on_event_synchronized,
+    gpu_trace.StreamCreated: Callbacks._on_stream_created,
+    gpu_trace.StreamSynchronized: Callbacks._on_stream_synchronized,
+    gpu_trace_records.StreamFoundDone: Callbacks._on_stream_synchronized,
+    gpu_trace.DeviceSynchronized: Callbacks._on_device_synchronized,
+    gpu_trace.MemoryAllocated: Callbacks._on_allocated,
+    gpu_trace.BlockRecordedOnStream: Callbacks._on_recorded_stream,
+    gpu_trace.CaptureBegan: Callbacks._on_capture_began,
+    gpu_trace.CaptureEnded: Callbacks._on_capture_ended,
+    gpu_trace.GraphReplayed: Callbacks._on_replayed,
+    gpu_trace.GraphDestroyed: Callbacks._on_graph_gone,
+}

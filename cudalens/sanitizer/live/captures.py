@@ -1,0 +1,107 @@
+"""CUDA graphs: while a stream captures, nothing runs; each replay runs all of it.
+
+A capture is judged as a program of its own (side streams that it forks have to be joined, and ordered, within it).
+What it touched in all is one set of accesses, and every replay puts that set on the stream that it is launched on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cudalens.sanitizer.engine.accesses import Info, Life
+from cudalens.sanitizer.engine.blocks import Block
+from cudalens.sanitizer.engine.cells import Cell
+from cudalens.sanitizer.engine.clocks import Line
+from cudalens.sanitizer.engine.detector import Detector, Visit
+from cudalens.sanitizer.engine.races import Findings, Race
+from cudalens.sanitizer.engine.shadow import Shadow
+
+
+class Recording:
+    """One capture, and what it captured.
+
+    Args:
+        origin: Line on which it began.
+        findings: Where races within it go.
+
+    Attributes:
+        graph: As `cudalens.device.gpu_trace_records.CaptureBegan` numbers it.
+        is_open: Whether the capture is under way.
+    """
+
+    def __init__(self, graph: int, origin: Line, findings: Findings) -> None:
+        self.graph = graph
+        self.is_open = True
+        self._inner = Detector(findings)
+        self._lines = {origin}
+        self._events: set[int] = set()
+        self._blocks: dict[Block, Block] = {}
+        self._visits: dict[tuple[Cell, bool], Visit] = {}
+
+    def holds(self, line: Line) -> bool:
+        """Whether work on a line is captured."""
+        return line in self._lines
+
+    def launch(self, line: Line, visits: Sequence[Visit], position: int) -> list[Race]:
+        """Capture an operation; returns the races with what was captured before."""
+        self._inner.position = position
+        known = self._inner.clocks.host.vector
+        for cell, is_write, info in visits:
+            self._visits[cell, is_write] = (cell, is_write, info)
+        inner = [(self._block(Info(*info).life.block).cell(c.region, known), w, info) for c, w, info in visits]
+        return self._inner.launch(self._inner.clocks.line(line.id), inner)
+
+    def _block(self, block: Block) -> Block:
+        found = self._blocks.get(block)
+        if found is None:
+            found = self._blocks[block] = Block(block.start, block.end)
+        return found
+
+    def record(self, cuda_event: int, line: Line) -> None:
+        """An event was recorded on a captured line."""
+        self._events.add(cuda_event)
+        self._inner.clocks.record(cuda_event, self._inner.clocks.line(line.id))
+
+    def wait(self, cuda_event: int, line: Line) -> bool:
+        """A line was told to wait for an event; true where that is a matter of this capture, which the line joins."""
+        if cuda_event not in self._events:
+            return line in self._lines
+        self._lines.add(line)
+        self._inner.clocks.wait(cuda_event, self._inner.clocks.line(line.id))
+        return True
+
+    def forget(self, cuda_event: int) -> None:
+        """An event is gone, or was recorded elsewhere."""
+        self._events.discard(cuda_event)
+
+    def close(self) -> None:
+        """The capture ended."""
+        self.is_open = False
+        self._blocks.clear()
+        self._lines.clear()
+        self._events.clear()
+
+    def visits(self, shadow: Shadow, known: dict[int, int]) -> list[Visit]:
+        """All that a replay touches: reads, then writes.
+
+        Args:
+            shadow: Of the program; its blocks may have other bounds than when the graph was captured.
+            known: What the host knows to be done.
+        """
+        current: dict[tuple[Cell, bool], Visit] = {}
+        for cell, is_write, info in sorted(self._visits.values(), key=lambda visit: visit[1]):
+            found = _current(shadow, cell, Info(*info).life, known)
+            current[found, is_write] = (found, is_write, info)
+        self._visits = current
+        return list(current.values())
+
+
+def _current(shadow: Shadow, cell: Cell, life: Life, known: dict[int, int]) -> Cell:
+    """The cell that stands for a cell's bytes now: its block may have been taken apart since."""
+    if life.block.is_current:
+        return cell
+    region = cell.region
+    block = shadow.find(region.start, region.end)
+    if block is None:
+        block = shadow.claim(region.start, region.end, known)
+    return block.cell(region, known)

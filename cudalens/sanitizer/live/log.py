@@ -1,0 +1,116 @@
+"""The last records of a run, compact while it goes on, and as the engine's records when somebody asks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from cudalens.sanitizer.engine import records as r
+from cudalens.sanitizer.engine.accesses import Info, Life, visits_in
+from cudalens.sanitizer.engine.clocks import Line
+from cudalens.sanitizer.engine.detector import Visit
+from cudalens.sanitizer.engine.regions import Region
+
+#: Records that are kept; the oldest go first.
+MAX_RECORDS: Final = 10_000
+
+
+class Log:
+    """What the engine was told, in order: the last `MAX_RECORDS` since the last synchronisation of the whole device.
+
+    That is what a suggested fix is checked against. A synchronisation of the only device in use orders all that came
+    before it with all that comes after, so nothing from before is needed unless it raced; an allocation that was made
+    before the first record kept is told again in front of the first that touches it.
+
+    An entry is an `Op`, ``(line, visits)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
+    """
+
+    def __init__(self) -> None:
+        self._entries: deque[Sequence[Any]] = deque(maxlen=MAX_RECORDS)
+        self.append: Final[Callable[[Sequence[Any]], None]] = self._entries.append
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._entries.clear()
+
+    def records(self) -> list[r.Record]:
+        """The entries as records for `cudalens.sanitizer.engine.Detector.add`.
+
+        Allocations are named ``t0``, ``t1`` …; each access has its operation's argument, each launch its place.
+        """
+        return list(_Naming().records(list(self._entries)))
+
+    @property
+    def entries(self) -> Sequence[Sequence[Any]]:
+        """The entries as they are kept."""
+        return tuple(self._entries)
+
+
+class _Naming:
+    """Gives lives names as they come up."""
+
+    def __init__(self) -> None:
+        self._names: dict[Life, str] = {}
+
+    def records(self, entries: list[Sequence[Any]]) -> Iterator[r.Record]:
+        for entry in entries:
+            kind = entry[0]
+            if isinstance(entry, list):
+                yield from self._launch(entry[2], visits_in(entry))
+            elif isinstance(kind, Line):
+                yield from self._launch(kind, entry[1])
+            elif kind == "free":
+                yield from self._alloc(entry[1])
+                yield r.Free(self._names[entry[1]], _extent(entry[1]), _place(entry[1].freed_site))
+            elif kind == "record_stream":
+                yield from self._alloc(entry[1])
+                yield r.RecordStream(_extent(entry[1]), entry[2].id)
+            else:
+                yield _SYNCS[kind](*(part.id if isinstance(part, Line) else part for part in entry[1:]))
+
+    def _alloc(self, life: Life) -> Iterator[r.Record]:
+        if life in self._names:
+            return
+        self._names[life] = life.name or f"t{len(self._names)}"
+        owner = r.HOST if life.owner is None and life.device < 0 else life.owner.id if life.owner else r.StreamId(0, 0)
+        yield r.Alloc(self._names[life], _extent(life), owner, _place(life.site))
+
+    def _launch(self, line: Line, visits: Sequence[Visit]) -> Iterator[r.Record]:
+        accesses: tuple[list[r.Access], list[r.Access]] = ([], [])
+        op, place = "", None
+        for cell, is_write, fields in visits:
+            info = Info(*fields)
+            yield from self._alloc(info.life)
+            accesses[is_write].append(r.Access(self._names[info.life], cell.region, info.use.argument))
+            op, place = info.use.op, _place(info.site)
+        if line.id != r.HOST:
+            yield r.Launch(line.id, tuple(accesses[0]), tuple(accesses[1]), op, place)
+            return
+        for is_write in (False, True):
+            yield from (r.HostAccess(access, is_write, place) for access in accesses[is_write])
+
+
+def _extent(life: Life) -> Region:
+    return Region(life.start, life.num_bytes)
+
+
+def _place(site: Any) -> r.Place:
+    place: r.Place = site.place if site else None
+    return place
+
+
+#: Kinds of entries whose fields are those of a record, with lines for streams.
+_SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
+    "event_record": r.EventRecord,
+    "event_wait": r.EventWait,
+    "event_sync": r.EventSync,
+    "event_query": r.EventQuery,
+    "event_delete": r.EventDelete,
+    "stream_sync": r.StreamSync,
+    "stream_query": r.StreamQuery,
+    "device_sync": r.DeviceSync,
+}

@@ -1,0 +1,206 @@
+"""Record which memory each operator accessed, when it returns.
+
+This runs after every operator of the program, with cold caches: a line of Python here takes several times as long as in
+a loop. So it does only what cannot be deferred: find the storages of the tensors and the stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import torch
+
+from cudalens.device import clock
+from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Life, Op, Use
+from cudalens.sanitizer.engine.blocks import NOWHERE
+from cudalens.sanitizer.engine.clocks import Line
+from cudalens.sanitizer.engine.races import Race
+from cudalens.sanitizer.live.arguments import flag, pairs, pieces, results, storage_of
+from cudalens.sanitizer.live.calls import call
+from cudalens.sanitizer.live.memory import SHAPES, Memory
+from cudalens.sanitizer.live.pending import Pending
+from cudalens.sanitizer.live.schema import Plan
+from cudalens.sanitizer.live.threads import State
+
+_Tensor: Final = torch.Tensor
+
+#: Depth of the stack frame that called the operator, from a method that `OperatorRecorder.record` calls: that method,
+#: `record`, the dispatch mode and `call` itself are between.
+_CALLER: Final = 4
+
+#: Position of the first allocation in an operation.
+_LIFE_AT: Final = OP_HEAD + OP_STEP - 1
+
+#: A tensor that needs a closer look: the tensor, its use, whether it is written, its allocation if it has one.
+Look: TypeAlias = tuple[Any, Use, bool, "Life | None"]
+
+LookCloser: TypeAlias = Callable[[State, Plan, tuple[Any, ...], dict[str, Any], Op, list[Look]], Sequence[Race]]
+
+
+class OperatorRecorder:
+    """Records operators.
+
+    Args:
+        key: Name of the attribute of storages that holds their allocation.
+        run: Identifies allocations of this run.
+        memory: The storages.
+        line_of: Returns the timeline of a GPU's current stream.
+        pending: The operations that are not checked yet.
+        limit: Number of pending entries at which they are checked.
+        look_closer: Checks an unusual operation at once: one that caused callbacks, or that accessed host memory which
+            an asynchronous operation uses.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        run: object,
+        memory: Memory,
+        line_of: Callable[[int], Line],
+        pending: Pending,
+        limit: int,
+        look_closer: LookCloser,
+    ) -> None:
+        self._key, self._run, self._memory, self._line = key, run, memory, line_of
+        self._pending, self._entries, self._limit = pending, pending.entries, limit
+        self._look_closer = look_closer
+
+    def record(self, thread: State, plan: Plan, args: tuple[Any, ...], kwargs: Any, out: Any) -> Sequence[Race]:
+        """Record an operator that has returned.
+
+        Returns:
+            The races found, if the pending operations were checked.
+        """
+        if plan.training is not None and flag("training", plan.training_at, args, kwargs or {}):
+            plan = plan.training
+        looks: list[Look] = []
+        if plan.has_lists or (kwargs and not plan.by_name.keys().isdisjoint(kwargs)):
+            inputs: Any = pairs(plan, args, kwargs or {})
+        else:
+            inputs = zip(args, plan.inputs)  # noqa: B905 - trailing arguments may be left out
+        op, line, is_on_host = self._record_inputs(plan, inputs, looks)
+        if plan.outputs:
+            if line is not None and plan.is_plain and isinstance(out, _Tensor):
+                op = self._record_plain_result(plan, out, op, line, looks)
+            elif line is not None or plan.makes or (looks[-1][3] is None if looks else not is_on_host):
+                device = -1 if line is None or plan.makes or plan.is_copy else op[_LIFE_AT].device
+                op = self._record_results(plan, out, op, looks, device)
+        if looks or thread.told:
+            return self._look_closer(thread, plan, args, kwargs or {}, op, looks)
+        if len(op) > OP_HEAD:
+            self._entries.append(op)
+        return self._pending.drain() if len(self._entries) >= self._limit else ()
+
+    def _record_inputs(  # noqa: C901 - the hot path of every operator
+        self, plan: Plan, inputs: Any, looks: list[Look]
+    ) -> tuple[Op, Line | None, bool]:
+        """Record the tensor arguments.
+
+        Args:
+            plan: The operator's plan.
+            inputs: Pairs of an argument and its use.
+            looks: Receives the tensors that need a closer look.
+
+        Returns:
+            The operation (empty if no argument is on a GPU), the stream's timeline, and whether an argument is on the
+            host.
+        """
+        run, key, memory = self._run, self._key, self._memory
+        op: Op = []
+        line: Line | None = None
+        is_on_host = False
+        for value, use in inputs:
+            if use is None or not isinstance(value, _Tensor):
+                continue
+            try:
+                storage: Any = value.untyped_storage()
+            except (RuntimeError, NotImplementedError):  # it has none
+                looks += [(piece, use[0], use[1], None) for piece in pieces(value)]
+                continue
+            life = storage.__dict__.get(key)
+            if life is None or life.run is not run:
+                life = self._meet(value, storage)
+            if life.device < 0:
+                if life is not memory.plain or plan.is_copy:
+                    looks.append((value, use[0], use[1], life))
+                    continue
+                if not value.is_cuda:
+                    is_on_host = True
+                    continue
+                life = self._meet(value, storage)  # scratch that torch's C++ made on the host, which was taken in
+            if line is None:
+                line = self._line(life.device)
+                op = [call(_CALLER), clock.now_ns(), line]
+            if life.owner is not line:
+                life.is_shared = True
+            shape, dtype = value.shape, value.dtype
+            if shape == life.shape and dtype is life.dtype and value.is_contiguous():
+                op += (life.whole, use[1], use[0], life.shape, None, dtype, life)
+            elif life.num_bytes == value.nbytes and value.is_contiguous():
+                life.shape, life.dtype = SHAPES.setdefault(shape, shape), dtype
+                op += (life.whole, use[1], use[0], life.shape, None, dtype, life)
+            else:
+                memory.note(op, life, value, use[0], use[1])
+        return op, line, is_on_host
+
+    def _record_plain_result(self, plan: Plan, out: torch.Tensor, op: Op, line: Line, looks: list[Look]) -> Op:
+        """Record the one tensor that an operator without aliased outputs returned, and return the operation."""
+        device = op[_LIFE_AT].device
+        try:  # contextlib.suppress would cost a microsecond
+            storage: Any = out.untyped_storage()
+        except (RuntimeError, NotImplementedError):
+            storage = None
+        if storage is None or self._key in storage.__dict__:
+            return self._record_results(plan, out, op, looks, device)
+        life = self._memory.meet(storage, device, op[0], line)
+        if life.num_bytes == out.nbytes and out.is_contiguous():
+            shape = out.shape
+            life.shape, life.dtype = SHAPES.setdefault(shape, shape), out.dtype
+            op += (None, True, plan.outputs[0], life.shape, None, life.dtype, life)
+        else:
+            self._memory.note(op, life, out, plan.outputs[0], True)  # type: ignore[arg-type]
+        return op
+
+    def _meet(self, value: Any, storage: Any) -> Life:
+        """The allocation of an argument's storage that is new to this run."""
+        if value.is_cuda:
+            return self._memory.meet(storage, value.get_device(), None, None)
+        storage.__dict__[self._key] = self._memory.plain
+        return self._memory.plain
+
+    def _record_results(  # noqa: C901 - the hot path of operators with several results
+        self, plan: Plan, out: Any, op: Op, looks: list[Look], device: int
+    ) -> Op:
+        """Record what an operator returned, and return the operation.
+
+        Args:
+            plan: The operator's plan.
+            out: The returned value.
+            op: The operation so far; empty if no argument is on a GPU.
+            looks: Receives the tensors that need a closer look.
+            device: The device of all results; -1 if each must be asked for its own.
+        """
+        memory, run, key = self._memory, self._run, self._key
+        for value, use in results(out, plan.outputs):
+            storage = storage_of(value)
+            if storage is None:
+                looks += [(piece, use, True, None) for piece in pieces(value)]
+                continue
+            life = storage.__dict__.get(key)
+            if life is None or life.run is not run:
+                if device < 0 and not value.is_cuda:
+                    life = self._meet(value, storage)
+                    if plan.is_copy:
+                        looks.append((value, use, True, life))
+                    continue
+                op = op or [call(_CALLER), clock.now_ns(), self._line(value.get_device())]
+                life = memory.meet(storage, device if device >= 0 else value.get_device(), op[0], op[2])
+            elif life.device < 0 or any(touched is life for touched in op[_LIFE_AT::OP_STEP]):
+                continue  # it returns an argument
+            if plan.is_empty:
+                if life.block is NOWHERE and life.num_bytes:
+                    self._entries.append((memory.settled, life))
+                continue
+            memory.note(op, life, value, use, True)
+        return op

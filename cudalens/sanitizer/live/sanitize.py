@@ -1,0 +1,398 @@
+"""The sanitizer at work: on while a block or the cells of a notebook run, on real streams and on virtual ones alike."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from cudalens.device import clock, gpu_trace, stacks
+from cudalens.errors import RaceError, SanitizerError
+from cudalens.frames.lazy_methods import open_door
+from cudalens.sanitizer.engine import Race, RaceKind
+from cudalens.sanitizer.engine.races import Findings
+from cudalens.sanitizer.fixes.search import findings_of
+from cudalens.sanitizer.live import calls
+from cudalens.sanitizer.live.attachment import Attachment
+from cudalens.sanitizer.live.log import Log
+from cudalens.sanitizer.live.names import names_of_streams
+from cudalens.sanitizer.live.race_values import RaceValues
+from cudalens.sanitizer.live.watch import Watch
+from cudalens.sanitizer.races_frame import Finding, races_frames
+from cudalens.sanitizer.settings import OnRace, checked_depth, checked_on_race, parse_kinds
+from cudalens.sanitizer.status import Status
+from cudalens.sanitizer.suppress import Suppressions, read_suppressions
+from cudalens.sanitizer.text import describe, naming
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cudalens.frames import Trace
+
+#: Stack frames that a report shows of each access, by default.
+DEFAULT_STACK_DEPTH: Final = 16
+
+#: Memory that trying other orders may take, by default.
+EXPLORE_BYTES: Final = 1 << 30
+
+_logger = logging.getLogger(__name__)
+_running: list[Sanitizer] = []
+
+
+class RaceWarning(UserWarning):
+    """A race was found; given at the place of the later access."""
+
+
+class Sanitizer(RaceValues):
+    """Finds accesses to the same memory that no stream, event or synchronisation orders.
+
+    A collector: `start`, `stop`, `frames`. As a context manager it does the first two. It may be started again; the
+    races of all its runs are kept until `clear`.
+
+    It sees the operators of the thread that started it and of threads that are started meanwhile (autograd's included),
+    and what torch.cuda._gpu_trace tells. What runs on a stream without either is told with `access`.
+
+    Args:
+        on_race: What happens when a race is found that was not found before: "collect" keeps it, "warn" gives a
+            `RaceWarning` as well, "raise" raises `RaceError` from the operator that made it, which has run by then. A
+            graph's replay cannot raise; the next operator does, or the end of the ``with`` block.
+        detect: Kinds to look for, as `RaceKind` or its name in small letters ("use_after_free"); by default all.
+        stack_depth: Stack frames of each access that reports show, at least 1.
+        suppress: Patterns of races to hide (`cudalens.sanitizer.Suppressions`).
+        suppress_file: File of such patterns, one a line.
+        explore: Note on a virtual device what is done, so that `explore` can try it in other orders.
+        explore_bytes: Memory that may be kept for that, and that trying may take.
+
+    Attributes:
+        name: What messages call it.
+        error: What went wrong in it and ended the run; None while all is well.
+        stack_depth: As given.
+
+    Raises:
+        SanitizerError: An option is not what it should be.
+    """
+
+    name = "sanitizer"
+
+    def __init__(
+        self,
+        *,
+        on_race: OnRace = "collect",
+        detect: Iterable[RaceKind | str] | RaceKind | str | None = None,
+        stack_depth: int = DEFAULT_STACK_DEPTH,
+        suppress: Iterable[str] | str = (),
+        suppress_file: str | PathLike[str] | None = None,
+        explore: bool = False,
+        explore_bytes: int = EXPLORE_BYTES,
+    ) -> None:
+        super().__init__(explores=explore, max_bytes=explore_bytes)
+        self._on_race = checked_on_race(on_race)
+        self._kinds = parse_kinds(detect)
+        self.stack_depth = checked_depth(stack_depth)
+        patterns = [suppress] if isinstance(suppress, str) else list(suppress)
+        self._suppressions = Suppressions(patterns + (read_suppressions(suppress_file) if suppress_file else []))
+        accepts: Callable[[Race], bool] = functools.partial(_is_asked_for, self._kinds, self._suppressions)
+        self._findings = Findings(accepts)
+        self._num_told = 0
+        self._watch: Watch | None = None
+        self._attachment: Attachment | None = None
+        self._unraised: list[Race] = []
+        self._ended_log = Log()
+        self.error: Exception | None = None
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it watches."""
+        return self in _running and self._watch is not None and self._watch.is_on
+
+    @property
+    def races(self) -> list[Race]:
+        """The findings so far, in order of discovery; `Race.count` says how often each was seen."""
+        self._catch_up()
+        return list(self._findings.races)
+
+    @property
+    def num_seen(self) -> int:
+        """How often races were seen in all."""
+        self._catch_up()
+        return sum(self._findings.counts.values())
+
+    @property
+    def log(self) -> Log:
+        """The last records of the run, which a suggested fix can be checked against; empty once it is off."""
+        self._catch_up()
+        return self._watch.log if self._watch is not None else Log()
+
+    def start(self) -> None:
+        """Begin to watch.
+
+        Raises:
+            SanitizerError: It is on already.
+            ExploreError: Other orders are to be tried later, and no virtual device is active.
+        """
+        if self._watch is not None:
+            raise SanitizerError("this sanitizer is on already; stop() it first, or make another.")
+        self._begin_exploring()
+        self.error = None
+        is_prompt = self._on_race != "collect"
+        watch = Watch(self._findings, len(_running), self._on_races, self._failed, is_prompt=is_prompt)
+        self._watch = watch
+        self._attachment = attachment = Attachment(watch)
+        try:
+            attachment.subscribe()
+            _running.append(self)
+            attachment.enter_mode()
+            if self._exploring is not None:
+                self._exploring.begin(len(self._findings.races))
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End watching: no mode, no subscription and no replaced method of ours is left. Nothing where it is off."""
+        self._catch_up()
+        watch, self._watch = self._watch, None
+        if self._exploring is not None:
+            self._exploring.end(len(self._findings.races))
+        if watch is None:
+            return
+        self._last = self._status_of(watch)
+        if not self._findings.races:
+            watch.log.clear()
+        if len(watch.log) or not len(self._ended_log):
+            self._ended_log = watch.log
+        if self in _running:
+            _running.remove(self)
+        if self._attachment is not None:
+            self._attachment.detach()
+            self._attachment = None
+        watch.end()
+        del watch  # what it remembers holds places
+        if not _running:
+            calls.forget()
+            stacks.forget_places()
+
+    def _catch_up(self) -> None:
+        """See to it that all that has happened is judged."""
+        if self._watch is not None:
+            self._watch.catch_up()
+
+    def __enter__(self) -> Sanitizer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
+    ) -> None:
+        self.stop()
+        if error is None and self._unraised:
+            raise self._race_error()
+
+    def clear(self) -> None:
+        """Forget the races found so far; what is on goes on, and finds them anew."""
+        self._catch_up()
+        self._findings.clear()
+        self._unraised.clear()
+        self._values.clear()
+        self._ended_log = Log()
+        self._num_told = 0
+
+    def name_memory(self, tensor: torch.Tensor, name: str) -> None:
+        """Call a tensor's memory by a name in reports, as long as it lives. Nothing where the sanitizer is off."""
+        if self._watch is not None:
+            self._watch.name_memory(tensor, name)
+
+    def status(self) -> Status:
+        """How it is doing."""
+        self._catch_up()
+        return self._status_of(self._watch) if self._watch is not None else self._last
+
+    def count_streams(self) -> Callable[[], int]:
+        """Count the streams that work is put on from now on; what is returned says how many it has been so far."""
+        if self._watch is None:
+            return lambda: 0
+        self._catch_up()
+        clocks = self._watch.detector.clocks
+        since = clocks.epochs()
+
+        def count() -> int:
+            self._catch_up()
+            return clocks.num_worked(since)
+
+        return count
+
+    _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, 0, None, ())
+
+    def _status_of(self, watch: Watch) -> Status:
+        detector = watch.detector
+        return Status(
+            is_on=self.is_on,
+            num_launches=detector.position,
+            num_streams=detector.clocks.num_worked({}),
+            num_findings=len(self._findings.races),
+            num_seen=self.num_seen,
+            num_hidden=self._findings.num_hidden,
+            num_allocations=watch.memory.num_live,
+            num_ranges=sum(len(block.cells) for block in detector.shadow.blocks),
+            num_forgotten=detector.num_forgotten,
+            error=None if self.error is None else f"{type(self.error).__name__}: {self.error}",
+            missing=tuple(kind.__name__ for kind in gpu_trace.missing_kinds()),
+            guessed=tuple(sorted(watch.guessed)),
+        )
+
+    def _on_races(self, races: Sequence[Race], may_raise: bool) -> None:
+        """Races were seen, perhaps for the first time."""
+        found = self._findings.races
+        fresh, self._num_told = found[self._num_told :], len(found)
+        now_ns = clock.now_ns()
+        for race in fresh:
+            race.seen_ns = now_ns if race.seen_ns is None else race.seen_ns
+        if self._on_race == "warn":
+            for race in fresh:
+                _warn(race)
+        elif self._on_race == "raise":
+            self._unraised += fresh
+            if may_raise and self._unraised:
+                raise self._race_error()
+
+    def _race_error(self) -> RaceError:
+        races, self._unraised = self._unraised, []
+        more = f" (and {len(races) - 1} more)" if len(races) > 1 else ""
+        return RaceError(f"{describe(races[0])}{more}", races)
+
+    def _failed(self, error: Exception) -> None:
+        """Something of ours raised: the user's program goes on without us."""
+        self.error = error
+        if self._attachment is not None:
+            self._attachment.unsubscribe()
+        message = (
+            f"the stream-race sanitizer is off: {type(error).__name__}: {error} in it. Your program goes on "
+            "undisturbed; what was found so far is kept. Please report this"
+        )
+        try:
+            warnings.warn(message, RuntimeWarning, stacklevel=2)
+        except RuntimeWarning:  # warnings are errors here; the user's program did nothing wrong
+            _logger.warning(message, exc_info=error)
+
+    def findings(self, since: int = 0) -> list[Finding]:
+        """The races from the one of number `since` on, each with a fix that was tried on what the log holds.
+
+        The log is that of the current run; for races that it knows nothing of, that of the last one.
+        """
+        races = self.races[since:]
+        log = self._watch.log if self._watch is not None else self._ended_log
+        with naming(names_of_streams()):
+            found = findings_of(log.records(), races) if races else []
+            missing = [n for n, finding in enumerate(found) if finding.between is None]
+            if missing and log is not self._ended_log and len(self._ended_log):
+                earlier = findings_of(self._ended_log.records(), [races[n] for n in missing])
+                for n, finding in zip(missing, earlier, strict=True):
+                    found[n] = finding
+        return [replace(finding, value=self._values.get(finding.race.key)) for finding in found]
+
+    def trace(self, name: str = "races") -> Trace:
+        """The races as a Trace, which prints as a report, shows in a notebook, and is written with ``to_html``.
+
+        Args:
+            name: What it calls itself.
+        """
+        trace: Trace = open_door("races_trace", self, name)
+        return trace
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """The races as the Trace's frames ``races`` and ``stacks``."""
+        return self.frames_of(self.findings())
+
+    def frames_of(self, findings: Sequence[Finding]) -> dict[str, pd.DataFrame]:
+        """The frames ``races`` and ``stacks`` of some of its findings, streams called as the user's program does."""
+        with naming(names_of_streams()):
+            return races_frames(findings, stack_depth=self.stack_depth)
+
+
+def sanitize(
+    *,
+    on_race: OnRace = "collect",
+    detect: Iterable[RaceKind | str] | RaceKind | str | None = None,
+    stack_depth: int = DEFAULT_STACK_DEPTH,
+    suppress: Iterable[str] | str = (),
+    suppress_file: str | PathLike[str] | None = None,
+    explore: bool = False,
+    explore_bytes: int = EXPLORE_BYTES,
+) -> Sanitizer:
+    """Watches a block for stream races.
+
+    For example::
+
+        with cudalens.sanitize() as san:
+            train_step()
+        print(san.races)
+
+    The arguments are those of `Sanitizer`.
+
+    Raises:
+        SanitizerError: An option is not what it should be.
+        RaceError: Within the block, with ``on_race="raise"``: a race was found.
+    """
+    return Sanitizer(
+        on_race=on_race,
+        detect=detect,
+        stack_depth=stack_depth,
+        suppress=suppress,
+        suppress_file=suppress_file,
+        explore=explore,
+        explore_bytes=explore_bytes,
+    )
+
+
+def running() -> list[Sanitizer]:
+    """The sanitizers that are on, outermost first."""
+    return list(_running)
+
+
+def access(
+    *, reads: Iterable[torch.Tensor] = (), writes: Iterable[torch.Tensor] = (), name: str = "annotated access"
+) -> None:
+    """Tell the sanitizers that are on of an operation that torch does not see, which the current stream was just given.
+
+    For kernels that are launched past torch's dispatcher: Triton, CuPy, Numba, a C++ extension. Tensors of the host
+    alone mean that the host itself touches them now. Costs nothing to speak of while no sanitizer is on.
+
+    Args:
+        reads: Tensors whose elements it reads.
+        writes: Tensors whose elements it writes.
+        name: What reports call it.
+
+    Raises:
+        TypeError: One of them is no tensor.
+    """
+    if not _running:
+        return
+    pair = (_tensors(reads, "reads"), _tensors(writes, "writes"))
+    for sanitizer in running():
+        if sanitizer._watch is not None:
+            sanitizer._watch.annotate(name, *pair)
+
+
+def _tensors(values: Any, name: str) -> list[torch.Tensor]:
+    found = [values] if isinstance(values, torch.Tensor) else list(values)
+    for value in found:
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(f"access({name}=…) holds {type(value).__name__}; expected tensors.")
+    return found
+
+
+def _is_asked_for(kinds: frozenset[RaceKind], suppressions: Suppressions, race: Race) -> bool:
+    return race.kind in kinds and not (len(suppressions) and suppressions.hides(race))
+
+
+def _warn(race: Race) -> None:
+    place: Any = race.second.place
+    filename, line = getattr(place, "filename", "") or "<unknown>", getattr(place, "line", 0)
+    warnings.warn_explicit(describe(race), RaceWarning, filename, line)

@@ -1,0 +1,214 @@
+"""What an operator reads and writes, from its schema; looked up once per overload."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import torch
+
+from cudalens.sanitizer.engine.accesses import Use
+
+#: Operators that look at shapes, or change nothing but the shape, whatever their schema says.
+_METADATA: Final = frozenset(
+    {
+        "_coalesced_",
+        "_dimI",
+        "_dimV",
+        "_has_compatible_shallow_copy_type",
+        "_indices",
+        "_is_zerotensor",
+        "_nested_tensor_size",
+        "_nested_tensor_storage_offsets",
+        "_nested_tensor_strides",
+        "_nnz",
+        "_reshape_alias",
+        "_resize_output_",
+        "_unsafe_view",
+        "_values",
+        "_version",
+        "dense_dim",
+        "detach_",
+        "dim",
+        "is_coalesced",
+        "is_contiguous",
+        "is_non_overlapping_and_dense",
+        "is_pinned",
+        "is_same_size",
+        "is_set_to",
+        "is_strides_like_format",
+        "lift",
+        "lift_fresh",
+        "numel",
+        "rename_",
+        "requires_grad_",
+        "retain_grad",
+        "set_",
+        "set_data",
+        "size",
+        "sparse_dim",
+        "squeeze_",
+        "stride",
+        "sym_is_contiguous",
+        "sym_numel",
+        "sym_size",
+        "sym_storage_offset",
+        "sym_stride",
+        "unsafe_chunk",
+        "unsafe_split",
+        "unsafe_split_with_sizes",
+        "unsqueeze_",
+    }
+)
+
+#: Arguments that an operator writes while training, which its schema keeps to itself.
+_TRAINING_WRITES: Final[Mapping[str, frozenset[str]]] = dict.fromkeys(
+    ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), frozenset({"running_mean", "running_var"})
+)
+
+#: c10d's operators say nothing of what they write: the arguments, from torch/csrc/distributed/c10d/Ops.cpp.
+_COLLECTIVE_WRITES: Final[Mapping[str, frozenset[str]]] = {
+    "allreduce_": frozenset({"tensors"}),
+    "allreduce_coalesced_": frozenset({"tensors"}),
+    "broadcast_": frozenset({"tensors"}),
+    "reduce_": frozenset({"tensors"}),
+    "recv_": frozenset({"tensors"}),
+    "recv_any_source_": frozenset({"tensors"}),
+    "allgather_": frozenset({"output_tensors"}),
+    "_allgather_base_": frozenset({"output_tensor"}),
+    "allgather_coalesced_": frozenset({"output_lists"}),
+    "allgather_into_tensor_coalesced_": frozenset({"outputs"}),
+    "gather_": frozenset({"output_tensors"}),
+    "scatter_": frozenset({"output_tensors"}),
+    "reduce_scatter_": frozenset({"output_tensors"}),
+    "_reduce_scatter_base_": frozenset({"output_tensor"}),
+    "reduce_scatter_tensor_coalesced_": frozenset({"outputs"}),
+    "alltoall_": frozenset({"output_tensors"}),
+    "alltoall_base_": frozenset({"output"}),
+}
+
+_COPIES: Final = frozenset({"copy_", "_to_copy", "_copy_from", "_copy_from_and_resize"})
+
+#: Operators whose wait for the stream is the last thing they do.
+_FETCHES: Final = frozenset({"_local_scalar_dense", "equal", "is_nonzero", "_linalg_check_errors", *_COPIES})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an overload does with its arguments.
+
+    Attributes:
+        name: As in ``aten::add``.
+        inputs: For each positional argument, how it is used and whether it is written; None where it holds no tensor
+            whose elements matter.
+        has_lists: Some of those hold lists of tensors.
+        by_name: The same by the arguments' names.
+        outputs: For each result, how it is used; None where it is no fresh tensor.
+        is_silent: No element of any tensor is touched.
+        is_copy: It copies from one place to another, with a choice of blocking.
+        makes: It has a device argument: what it returns may be anywhere.
+        is_empty: It fills nothing of what it returns.
+        is_plain: It returns one fresh tensor, on the device of its arguments, and fills it.
+        is_special: It is one of the next two, which the schema tells nothing of.
+        resizes: It may give a tensor other memory, with what was in the old one.
+        records_stream: It is ``record_stream``.
+        fetches: A wait for the stream is the last thing that it does.
+        is_collective: It runs on a stream of its process group's own.
+        training: The plan while training, for operators that say so by an argument of that name.
+        training_at: That argument's position.
+    """
+
+    name: str
+    inputs: tuple[tuple[Use, bool] | None, ...] = ()
+    has_lists: bool = False
+    by_name: Mapping[str, tuple[Use, bool]] = field(default_factory=dict)
+    outputs: tuple[Use | None, ...] = ()
+    is_silent: bool = False
+    is_copy: bool = False
+    makes: bool = False
+    is_empty: bool = False
+    is_plain: bool = False
+    is_special: bool = False
+    resizes: bool = False
+    records_stream: bool = False
+    fetches: bool = False
+    is_collective: bool = False
+    training: Plan | None = None
+    training_at: int = -1
+
+
+def make_plan(func: Any) -> Plan:
+    """The plan of an operator overload (``torch.ops.aten.add.Tensor``)."""
+    schema = func._schema
+    namespace, _, short = schema.name.partition("::")
+    if namespace == "aten" and short == "resize_":
+        return Plan(schema.name, is_special=True, resizes=True)
+    if namespace == "aten" and short == "record_stream":
+        return Plan(schema.name, is_special=True, records_stream=True)
+    if _is_silent(func, short):
+        return Plan(schema.name, is_silent=True)
+    hidden = _COLLECTIVE_WRITES.get(short, frozenset()) if namespace == "c10d" else frozenset()
+    plan = _plan(func, short, hidden, None)
+    if short not in _TRAINING_WRITES:
+        return plan
+    names = [argument.name for argument in schema.arguments]
+    return _plan(func, short, frozenset(), (_plan(func, short, _TRAINING_WRITES[short], None), names.index("training")))
+
+
+def _plan(func: Any, short: str, hidden_writes: frozenset[str], training: tuple[Plan, int] | None) -> Plan:
+    schema = func._schema
+    ignores = short.endswith("_like") or short.startswith("new_")
+    uses: list[tuple[Use, bool] | None] = []
+    for position, argument in enumerate(schema.arguments):
+        is_write = _is_written(argument) or argument.name in hidden_writes
+        is_read = _holds_tensors(argument) and not (ignores and position == 0)
+        uses.append((Use(schema.name, argument.name), is_write) if is_read or is_write else None)
+    names = [argument.name for argument in schema.arguments]
+    outputs = _outputs(schema)
+    is_elsewhere = "device" in names or short in _COPIES
+    return Plan(
+        name=schema.name,
+        inputs=tuple(uses),
+        has_lists=any("List" in str(a.type) for a, use in zip(schema.arguments, uses, strict=True) if use is not None),
+        by_name={name: use for name, use in zip(names, uses, strict=True) if use is not None},
+        outputs=outputs,
+        is_plain=len(outputs) == 1 and not is_elsewhere and not _is_empty(short),
+        is_copy=short in _COPIES,
+        makes="device" in names,
+        is_empty=_is_empty(short),
+        fetches=short in _FETCHES,
+        is_collective=schema.name.startswith(("c10d::", "_c10d_functional::")),
+        training=None if training is None else training[0],
+        training_at=-1 if training is None else training[1],
+    )
+
+
+def _outputs(schema: Any) -> tuple[Use | None, ...]:
+    """Those that alias an argument are the argument's business."""
+    fresh = [r.alias_info is None and _holds_tensors(r) for r in schema.returns]
+    uses = [
+        Use(schema.name, r.name or "output") if is_fresh else None
+        for r, is_fresh in zip(schema.returns, fresh, strict=True)
+    ]
+    return tuple(uses) if any(fresh) else ()
+
+
+def _is_empty(short: str) -> bool:
+    return short.startswith(("empty", "new_empty", "_empty"))
+
+
+def _is_silent(func: Any, short: str) -> bool:
+    schema = func._schema
+    if short in _METADATA or torch.Tag.inplace_view in func.tags:
+        return True
+    infos = [r.alias_info for r in schema.returns]
+    return bool(infos) and all(info is not None and not info.is_write for info in infos)
+
+
+def _is_written(argument: Any) -> bool:
+    return argument.alias_info is not None and bool(argument.alias_info.is_write)
+
+
+def _holds_tensors(value: Any) -> bool:
+    return "Tensor" in str(value.type)

@@ -1,0 +1,210 @@
+"""A program that can run again: what it is, and what it finds each time that it does."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+#: Containers within containers whose contents are kept.
+_MAX_DEPTH: Final = 3
+
+#: Items of containers that are kept in all; what is larger stays as the program leaves it.
+_MAX_ITEMS: Final = 1_000_000
+
+
+_ABSENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Something that can run again.
+
+    Attributes:
+        run: Runs it.
+        outputs: Tensors and numbers that it left, by their names; takes what `run` returned.
+        names: Variables that it reads and assigns, which are as before when it runs again.
+        tensors: Tensors that exist before it; they and their ``.grad`` are as before when it runs again.
+        holders: Lists, dictionaries, sets and generators of random numbers that it may change, which are as before too.
+    """
+
+    run: Callable[[], Any]
+    outputs: Callable[[Any], Mapping[str, Any]]
+    names: MutableMapping[str, Any] | None = None
+    tensors: Sequence[torch.Tensor] = ()
+    holders: Sequence[Any] = ()
+
+
+class State:
+    """What is as it was whenever the program runs: memory that it found, random numbers, variables, current streams.
+
+    Memory is copied when it is first about to be written. What the program does to other objects of Python's stays.
+
+    Args:
+        program: The program.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._names = program.names
+        self._variables = dict(program.names) if program.names is not None else {}
+        self._tensors = program.tensors
+        self._layouts = [(tensor, tensor.detach()) for tensor in program.tensors if _key(tensor)]
+        self._gradients = [(tensor, tensor.grad) for tensor in program.tensors if tensor.is_leaf]
+        self._contents = list(_contents_of(program.holders))
+        self._random = _RandomState(program.holders)
+        self._current = _Current()
+        self._saved: dict[int, tuple[torch.Tensor, torch.Tensor, int]] = {}
+        self._made: set[int] = set()
+
+    def made(self, tensors: Iterable[torch.Tensor]) -> None:
+        """These are the program's own."""
+        self._made.update(key for tensor in tensors if (key := _key(tensor)) and key not in self._saved)
+
+    def save(self, tensors: Iterable[torch.Tensor]) -> None:
+        """These are about to be written."""
+        for tensor in tensors:
+            key = _key(tensor)
+            if key and key not in self._made and key not in self._saved:
+                flat = _bytes(tensor)
+                self._saved[key] = flat, flat.clone(), flat.numel()
+
+    def save_all(self) -> None:
+        """Anything may be about to be written."""
+        self.save(tensor for tensor in self._tensors if tensor.is_cuda)
+
+    def was_written(self, tensor: torch.Tensor) -> bool:
+        """Whether the program made or wrote this tensor's memory, in the run that was last."""
+        key = _key(tensor)
+        return key in self._made or key in self._saved
+
+    def restore(self) -> None:
+        """Everything as it was, and nothing under way: the next run may begin on any stream.
+
+        What was issued has ended.
+        """
+        self._current.restore()
+        with torch.no_grad():
+            for flat, contents, num_bytes in self._saved.values():
+                if flat.untyped_storage().nbytes() < num_bytes:
+                    flat.untyped_storage().resize_(num_bytes)
+                flat.copy_(contents)
+        self.restore_host()
+        self._random.restore()
+        for device in {flat.get_device() for flat, _, _ in self._saved.values() if flat.is_cuda}:
+            torch.cuda.synchronize(device)
+        self._made.clear()
+
+    def restore_host(self) -> None:
+        """What needs no device: variables, containers, and which memory tensors stand for."""
+        for tensor, before in self._layouts:
+            if _key(tensor) != _key(before) or tensor.shape != before.shape or tensor.stride() != before.stride():
+                tensor.data = before
+        for tensor, grad in self._gradients:
+            if tensor.grad is not grad:
+                tensor.grad = grad
+        for holder, contents in self._contents:
+            _refill(holder, contents)
+        if self._names is not None:
+            for name in [name for name in self._names if name not in self._variables]:
+                del self._names[name]
+            self._names.update(self._variables)
+
+
+class _Current:
+    """Which device and streams are current on this thread, and whether gradients are wanted."""
+
+    def __init__(self) -> None:
+        self._device = torch.cuda.current_device()
+        self._streams = [torch.cuda.current_stream(n) for n in range(torch.cuda.device_count())]
+        self._has_gradients = torch.is_grad_enabled()
+
+    def restore(self) -> None:
+        """As they were."""
+        for stream in self._streams:
+            if torch.cuda.current_stream(stream.device).cuda_stream != stream.cuda_stream:
+                torch.cuda.set_stream(stream)
+        if torch.cuda.current_device() != self._device:
+            torch.cuda.set_device(self._device)
+        torch.set_grad_enabled(self._has_gradients)
+
+
+class _RandomState:
+    """The states of all generators of random numbers: those of Python, numpy and torch, and the program's own.
+
+    Args:
+        holders: Where the program's own ones are.
+    """
+
+    def __init__(self, holders: Iterable[Any]) -> None:
+        numpy: Any = sys.modules.get("numpy")
+        self._numpy = numpy.random if numpy is not None else None
+        self._states = random.getstate(), self._numpy.get_state() if self._numpy is not None else None
+        self._host, self._devices = torch.get_rng_state(), torch.cuda.get_rng_state_all()
+        self._own = [(one, one.get_state()) for one in holders if isinstance(one, torch.Generator)]
+        self._own_numpy = [
+            (one.bit_generator, one.bit_generator.state)
+            for one in holders
+            if self._numpy is not None and isinstance(one, self._numpy.Generator)
+        ]
+
+    def restore(self) -> None:
+        """As they were."""
+        random.setstate(self._states[0])
+        if self._numpy is not None:
+            self._numpy.set_state(self._states[1])
+        torch.set_rng_state(self._host)
+        torch.cuda.set_rng_state_all(self._devices)
+        for generator, state in self._own:
+            generator.set_state(state)
+        for bits, numpy_state in self._own_numpy:
+            bits.state = numpy_state
+
+
+def _contents_of(holders: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Containers of Python's own kinds, and those in them, each with a copy of what it holds."""
+    level, seen, num_items = list(holders), set[int](), 0
+    for _ in range(_MAX_DEPTH):
+        below: list[Any] = []
+        for holder in level:
+            if type(holder) not in (list, dict, set, bytearray) or id(holder) in seen:
+                continue
+            num_items += len(holder)
+            if num_items > _MAX_ITEMS:
+                return
+            seen.add(id(holder))
+            yield holder, holder.copy()
+            below += holder.values() if isinstance(holder, dict) else () if isinstance(holder, bytearray) else holder
+        level = below
+
+
+def _refill(holder: Any, contents: Any) -> None:
+    """A container gets back what it held; one that still holds it is not touched."""
+    if isinstance(holder, list | bytearray):
+        if len(holder) != len(contents) or any(a is not b for a, b in zip(holder, contents, strict=True)):
+            holder[:] = contents
+    elif isinstance(holder, dict):
+        if len(holder) != len(contents) or any(contents.get(key, _ABSENT) is not holder[key] for key in holder):
+            holder.clear()
+            holder.update(contents)
+    elif holder != contents:
+        holder.clear()
+        holder.update(contents)
+
+
+def _key(tensor: torch.Tensor) -> int:
+    """Identity of a tensor's memory; 0 where it has none of its own."""
+    try:
+        storage = tensor.untyped_storage()
+        return int(storage._cdata) if storage.nbytes() else 0
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """All memory of a tensor's storage, uint8."""
+    empty = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return empty.set_(tensor.untyped_storage())

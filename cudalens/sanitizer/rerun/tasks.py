@@ -1,0 +1,315 @@
+"""The tasks of a running program, told as they are issued: operators, Triton's kernels, replays of graphs.
+
+What a program does on the host is told where somebody asks for that place: a race with the host has one access there.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cudalens.device import modes
+from cudalens.device.interpose import interposed
+from cudalens.device.launches import bound, name_of, tensors_in
+from cudalens.device.stacks import Place, place
+
+#: Methods of torch.Tensor by which Python looks at host memory without an operator.
+_HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
+
+#: Operators that give a device nothing to do.
+_IDLE: Final = frozenset(
+    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias"}
+    | {"set_", "resize_", "record_stream", "lift_fresh", "is_pinned", "set_data", "requires_grad_"}
+)
+
+#: Operators that write arguments which their schemas do not name as written.
+_UNSAID: Final = frozenset({"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"})
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something that a program had done.
+
+    Attributes:
+        number: In the order in which the host issued them, from 0.
+        name: The operator, or kernel.
+        place: Where the program called it.
+        device: Index of the GPU; None for what the host does itself.
+        stream: The stream's handle; None for the host.
+        is_replay: It is the replay of a graph.
+    """
+
+    number: int
+    name: str
+    place: Place
+    device: int | None
+    stream: int | None
+    is_replay: bool = False
+
+    @property
+    def lane(self) -> tuple[int | None, int | None]:
+        """Which stream it is on."""
+        return self.device, self.stream
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where an access of a race is: what to look for among tasks.
+
+    Attributes:
+        name: The operator.
+        filename: File of the source, as Python names it; empty where no Python called.
+        function: Qualified name of the function.
+        line: Line number.
+        instruction: Offset in the bytecode.
+        stream: Handle of the stream that it was on; None for the host.
+    """
+
+    name: str
+    filename: str
+    function: str
+    line: int
+    instruction: int
+    stream: int | None
+
+    @property
+    def ways(self) -> Sequence[Callable[[Task], bool]]:
+        """How a task may be recognised, the surest way first."""
+        return self._is_instruction, self._is_line, self._is_on_stream
+
+    def _is_instruction(self, task: Task) -> bool:
+        spot = task.place
+        return self._is_line(task) and (spot.function, spot.instruction) == (self.function, self.instruction)
+
+    def _is_line(self, task: Task) -> bool:
+        is_there = bool(self.filename) and (task.place.filename, task.place.line) == (self.filename, self.line)
+        return is_there and (task.name == self.name or task.is_replay or task.device is None)
+
+    def _is_on_stream(self, task: Task) -> bool:
+        """What a graph replays was called elsewhere than it runs; what autograd's threads do, nowhere in Python."""
+        return task.stream == self.stream and (task.is_replay or task.name == self.name)
+
+
+class Listener(Protocol):
+    """Who is told."""
+
+    def writes(self, tensors: Sequence[torch.Tensor]) -> None:
+        """These tensors may be about to be written, by a task or by the host."""
+
+    def replays(self) -> None:
+        """A graph is about to be replayed: nobody knows what it writes."""
+
+    def makes(self, tensors: Sequence[torch.Tensor]) -> None:
+        """These came of an operator."""
+
+    def before(self, task: Task) -> None:
+        """A task is about to be issued on the current stream."""
+
+    def after(self, task: Task) -> None:
+        """It has been."""
+
+
+@contextmanager
+def unsaid() -> Iterator[None]:
+    """Torch does not warn, or raise, where the host waits for the device (set_sync_debug_mode): it is us who wait."""
+    before = torch.cuda.get_sync_debug_mode()
+    if not before:  # setting it gives a warning of its own, the first time
+        yield
+        return
+    torch.cuda.set_sync_debug_mode(0)
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
+class Teller:
+    """Numbers tasks, and tells a listener of them; what the listener does itself is none.
+
+    Attributes:
+        failure: What the listener raised, which the program does not see; it is told of nothing more.
+    """
+
+    def __init__(self, listener: Listener, host_lines: frozenset[tuple[str, int]]) -> None:
+        self._listener, self._host_lines = listener, host_lines
+        self._count = 0
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self.failure: Exception | None = None
+
+    @property
+    def is_quiet(self) -> bool:
+        """The listener is at work on this thread."""
+        return getattr(self._local, "is_quiet", False)
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """The listener is told; nothing that goes wrong there is the program's."""
+        before, self._local.is_quiet = self.is_quiet, True
+        try:
+            with unsaid():
+                yield
+        except Exception as error:
+            self.failure = self.failure or error
+        finally:
+            self._local.is_quiet = before
+
+    @property
+    def begun(self) -> list[Task | None]:
+        """Calls of methods that are under way on this thread."""
+        found: list[Task | None] | None = getattr(self._local, "begun", None)
+        if found is None:
+            found = self._local.begun = []
+        return found
+
+    def begin(
+        self, name: str, written: Sequence[torch.Tensor], device: int | None, *, is_replay: bool = False
+    ) -> Task | None:
+        """Something is about to be done; None where it is of no interest, or is captured instead."""
+        if self.is_quiet or self.failure is not None or _is_capturing():
+            return None
+        task = None
+        with self._quiet():
+            if is_replay:
+                self._listener.replays()
+            self._listener.writes(written)
+            at = place(2)
+            if device is None and (at.filename, at.line) not in self._host_lines:
+                return None
+            stream = None if device is None else int(torch.cuda.current_stream(device).cuda_stream)
+            with self._lock:
+                task = Task(self._count, name, at, device, stream, is_replay)
+                self._count += 1
+            self._listener.before(task)
+        return task
+
+    def end(self, task: Task | None, made: Sequence[torch.Tensor] = ()) -> None:
+        """It has been done."""
+        if self.is_quiet or self.failure is not None:
+            return
+        with self._quiet():
+            self._listener.makes(made)
+            if task is not None:
+                self._listener.after(task)
+
+
+def _is_capturing() -> bool:
+    return torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()  # type: ignore[no-untyped-call]
+
+
+class _Mode(TorchDispatchMode):
+    """Tells of operators. It stays above modes that carry them out."""
+
+    cudalens_observes = True
+    supports_higher_order_operators = True
+
+    def __init__(self, teller: Teller) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._teller = teller
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if any(_has_own_dispatch(kind) for kind in types):
+            return NotImplemented  # what the subclass calls comes back here
+        if self._teller.is_quiet or not hasattr(func, "_schema") or func.is_view:
+            return func(*args, **kwargs)  # what a higher-order operator calls comes back here
+        task = None
+        if func._schema.name.partition("::")[2] not in _IDLE:
+            touched = list(_touched(func, args, kwargs))
+            written = [tensor for tensor, is_written in touched if is_written]
+            task = self._teller.begin(func._schema.name, written, _device_of(touched, kwargs))
+        out = func(*args, **kwargs)
+        self._teller.end(task, [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)])
+        return out
+
+
+def _has_own_dispatch(kind: Any) -> bool:
+    own = getattr(kind, "__torch_dispatch__", None)
+    return own is not None and own is not torch._C._disabled_torch_dispatch_impl
+
+
+def _touched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[torch.Tensor, bool]]:
+    schema = func._schema
+    namespace, _, short = schema.name.partition("::")
+    is_unsure = namespace not in ("aten", "prims") or short in _UNSAID
+    by_name = {argument.name: argument for argument in schema.arguments}
+    given = [*zip(schema.arguments, args, strict=False), *((by_name.get(name), kwargs[name]) for name in kwargs)]
+    for argument, value in given:
+        alias = getattr(argument, "alias_info", None)
+        is_written = is_unsure or (alias is not None and bool(alias.is_write))
+        yield from ((leaf, is_written) for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor))
+
+
+def _device_of(touched: Sequence[tuple[torch.Tensor, bool]], kwargs: dict[str, Any]) -> int | None:
+    found = next((tensor.get_device() for tensor, _ in touched if tensor.is_cuda), None)
+    wanted = kwargs.get("device")
+    if found is None and wanted is not None and torch.device(wanted).type == "cuda":
+        index = torch.device(wanted).index
+        return torch.cuda.current_device() if index is None else index
+    return found
+
+
+@contextmanager
+def telling(listener: Listener, spots: Sequence[Spot]) -> Iterator[Teller]:
+    """Tell of every task that the block issues.
+
+    Args:
+        listener: Who is told.
+        spots: Where an access of the host is a task too.
+    """
+    teller = Teller(listener, frozenset((spot.filename, spot.line) for spot in spots if spot.stream is None))
+    mode = _Mode(teller)
+    with ExitStack() as stack:
+        _around(stack, torch.cuda.CUDAGraph, "replay", lambda *_, **__: _begin_replay(teller), teller)
+        for name in _HOST_READERS:
+            _around(stack, torch.Tensor, name, lambda tensor, *_, n=name, **__: _begin_read(teller, n, tensor), teller)
+        runner = getattr(sys.modules.get("triton.runtime.jit"), "JITFunction", None)
+        if isinstance(runner, type):
+            _around(stack, runner, "run", lambda *a, **k: _begin_kernel(teller, *a, **k), teller)
+        modes.enter(mode)
+        stack.callback(modes.leave, mode)
+        yield teller
+
+
+def _around(stack: ExitStack, owner: type, name: str, begin: Callable[..., Task | None], teller: Teller) -> None:
+    """Tell of each call of a method."""
+    method = interposed(owner, name)
+
+    def before(*args: Any, **kwargs: Any) -> None:
+        teller.begun.append(begin(*args, **kwargs))
+
+    def after(result: Any, *args: Any, **kwargs: Any) -> None:
+        task = teller.begun.pop() if teller.begun else None
+        if task is not None:
+            teller.end(task)
+
+    method.add(before=before, after=after)
+    stack.callback(method.remove, before=before, after=after)
+
+
+def _begin_replay(teller: Teller) -> Task | None:
+    return teller.begin("graph replay", (), torch.cuda.current_device(), is_replay=True)
+
+
+def _begin_read(teller: Teller, name: str, tensor: torch.Tensor) -> Task | None:
+    return None if tensor.is_cuda else teller.begin(name, (), None)
+
+
+def _begin_kernel(teller: Teller, function: Any, *args: Any, **kwargs: Any) -> Task | None:
+    if kwargs.get("warmup") or teller.is_quiet:
+        return None
+    tensors = [tensor for _, tensor in tensors_in(bound(function, args, kwargs))]
+    device = next((tensor.get_device() for tensor in tensors if tensor.is_cuda), None)
+    return teller.begin(name_of(function), tensors, device)

@@ -1,0 +1,266 @@
+"""The ``args`` of trace entries: typed, a group of entries of one kind at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.frames.catalog import KINETO_ARGS
+from cudalens.traces.chrome.categories import Kind
+from cudalens.traces.chrome.records import MISSING, SYNTAX_ERRORS, Ints, text_of
+from cudalens.traces.problems import Problems
+
+#: Kineto's names for the fields of the structs below; those called old are of earlier layouts.
+_Int = int | None
+_Float = float | None
+_NAN: Final = float("nan")
+_UNSET: Final = msgspec.Raw(b"")
+_MAX_INT: Final = (1 << 63) - 1
+_NAMES: Final = {
+    **KINETO_ARGS,
+    "old_external_id": "external id",
+    "old_shapes": "Input dims",
+    "old_flops": "flops",
+    "old_occupancy_pct": "theoretical occupancy %",
+}
+
+
+class _CallArgs(msgspec.Struct, gc=False, rename=_NAMES):
+    external_id: _Int = MISSING
+    old_external_id: _Int = MISSING
+    correlation: _Int = MISSING
+
+
+class _OpArgs(
+    msgspec.Struct,
+    gc=False,
+    rename=_NAMES,
+):
+    external_id: _Int = MISSING
+    sequence_nr: _Int = MISSING
+    fwd_tid: _Int = MISSING
+    shapes: msgspec.Raw = _UNSET
+    old_shapes: msgspec.Raw = _UNSET
+    dtypes: msgspec.Raw = _UNSET
+    flops: _Int = MISSING
+    old_flops: _Int = MISSING
+    stack: str | None = None
+    module: str | None = None
+    collective: str | None = None
+    process_group: str | None = None
+    in_elements: _Int = MISSING
+    out_elements: _Int = MISSING
+    message_dtype: str | None = None
+    group_size: _Int = MISSING
+
+
+class _DeviceArgs(
+    msgspec.Struct,
+    gc=False,
+    rename=_NAMES,
+):
+    device: _Int = MISSING
+    stream: _Int = MISSING
+    correlation: _Int = MISSING
+    external_id: _Int = MISSING
+    old_external_id: _Int = MISSING
+    graph_id: _Int = MISSING
+    graph_node_id: _Int = MISSING
+    wait_stream: _Int = MISSING
+    wait_record_id: _Int = MISSING
+    num_bytes: _Int = MISSING
+    registers: _Int = MISSING
+    shared_memory_bytes: _Int = MISSING
+    blocks_per_sm: _Float = _NAN
+    warps_per_sm: _Float = _NAN
+    occupancy_pct: _Float = _NAN
+    old_occupancy_pct: _Float = _NAN
+    grid: msgspec.Raw = _UNSET
+    block_dim: msgspec.Raw = _UNSET
+    collective: str | None = None
+    process_group: str | None = None
+    in_elements: _Int = MISSING
+    out_elements: _Int = MISSING
+    message_dtype: str | None = None
+    group_size: _Int = MISSING
+
+
+class MemoryArgs(
+    msgspec.Struct,
+    gc=False,
+    rename={
+        "device_type": "Device Type",
+        "device": "Device Id",
+        "addr": "Addr",
+        "num_bytes": "Bytes",
+        "allocated_bytes": "Total Allocated",
+        "reserved_bytes": "Total Reserved",
+    },
+):
+    """The args of a ``[memory]`` instant."""
+
+    device_type: _Int = MISSING
+    device: _Int = MISSING
+    addr: _Int = MISSING
+    num_bytes: _Int = MISSING
+    allocated_bytes: _Int = MISSING
+    reserved_bytes: _Int = MISSING
+
+
+class LabelArgs(msgspec.Struct, gc=False):
+    """The args of a metadata entry."""
+
+    name: str | None = None
+    labels: str | None = None
+
+
+class _OtherArgs(
+    _OpArgs,
+    gc=False,
+    rename=_NAMES,
+):
+    device: _Int = MISSING
+    stream: _Int = MISSING
+    correlation: _Int = MISSING
+    old_external_id: _Int = MISSING
+    num_bytes: _Int = MISSING
+
+
+SPECS: Final[dict[Kind, type[msgspec.Struct]]] = {
+    Kind.CALL: _CallArgs,
+    Kind.OP: _OpArgs,
+    Kind.DEVICE: _DeviceArgs,
+    Kind.OTHER: _OtherArgs,
+}
+
+
+# Numbers beyond a double's range become infinite, and are then found unusable one by one.
+_LAX: Final = msgspec.json.Decoder(float_hook=float)
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def decode_args(
+    raw: Sequence[msgspec.Raw], spec: Any, problems: Problems, where: str
+) -> tuple[list[Any], frozenset[str]]:
+    """Each of `raw` as a `spec`, and the fields that any of them has; what does not fit is counted and left out."""
+    joined = b"[" + b",".join(raw) + b"]"
+    # A field that no args name need not be gathered: most are rare, and looking for a text is cheap.
+    present = frozenset(name for quoted, names in _quoted_names(spec) if quoted in joined for name in names)
+    try:
+        return _decoder(list[spec]).decode(joined), present
+    except SYNTAX_ERRORS:
+        return [_decode_one(bytes(one), spec, problems, where) for one in raw], present
+
+
+#: Fields that share one search.
+_NEEDLES: Final = {
+    "flops": b'lops"',
+    "old_flops": b'lops"',
+    "graph_id": b'"graph ',
+    "graph_node_id": b'"graph ',
+    "wait_stream": b'"wait_on_',
+    "wait_record_id": b'"wait_on_',
+    "in_elements": b' msg nelems"',
+    "out_elements": b' msg nelems"',
+    "process_group": b"Group ",
+    "group_size": b"Group ",
+}
+
+
+@cache
+def _quoted_names(spec: Any) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
+    """What to search for, and the fields that may be there where it is found."""
+    fields_of: dict[bytes, tuple[str, ...]] = {}
+    for field in msgspec.structs.fields(spec):
+        needle = _NEEDLES.get(field.name, f'"{field.encode_name}"'.encode())
+        fields_of[needle] = (*fields_of.get(needle, ()), field.name)
+    return tuple(fields_of.items())
+
+
+def _decode_one(raw: bytes, spec: Any, problems: Problems, where: str) -> Any:
+    try:
+        return _decoder(spec).decode(raw)
+    except SYNTAX_ERRORS:
+        pass
+    try:
+        value = _LAX.decode(raw.decode("utf-8", "replace"))
+    except SYNTAX_ERRORS:
+        problems.add("args that cannot be read", where)
+        return spec()
+    if isinstance(value, dict):
+        return _tidied(value, spec, problems, where)
+    if value is not None:
+        problems.add("args that are no object", where)
+    return spec()
+
+
+def _tidied(value: dict[str, Any], spec: type[Any], problems: Problems, where: str) -> Any:
+    known = {}
+    for field in msgspec.structs.fields(spec):
+        if field.encode_name in value:
+            tidy = _TIDY[field.type](value[field.encode_name])
+            if tidy is None and value[field.encode_name] is not None:
+                problems.add(f"unusable '{field.encode_name}'", where)
+            elif tidy is not None:
+                known[field.name] = tidy
+    return spec(**known)
+
+
+def _integer(value: Any) -> int | None:
+    try:
+        return None if isinstance(value, bool) else int(value, 0) if isinstance(value, str) else int(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+_TIDY: Final[dict[Any, Callable[[Any], Any]]] = {
+    _Int: _integer,
+    _Float: _number,
+    str | None: lambda value: None if value is None else text_of(value),
+    msgspec.Raw: lambda value: None if value is None else msgspec.Raw(msgspec.json.encode(value)),
+}
+
+
+def integers(decoded: Sequence[Any], field: str) -> tuple[Ints, int]:
+    """Column `field` as int64 with `MISSING`; and how many values do not fit into 64 bits."""
+    get = attrgetter(field)
+    try:
+        return np.fromiter(map(get, decoded), np.int64, len(decoded)), 0
+    except (TypeError, OverflowError):  # a null, or beyond 64 bits
+        values = [get(one) for one in decoded]
+    fits = [MISSING if v is None or not -_MAX_INT <= v <= _MAX_INT else v for v in values]
+    too_large = sum(v is not None and abs(v) > _MAX_INT and v != MISSING for v in values)
+    return np.array(fits, np.int64), too_large
+
+
+def numbers(decoded: Sequence[Any], field: str) -> NDArray[np.float64]:
+    """Column `field` as float64, NaN where missing."""
+    values = map(attrgetter(field), decoded)
+    return np.array([_NAN if v is None else v for v in values], np.float64)
+
+
+def compact_json(raw: bytes) -> str | None:
+    """A JSON value without spaces; None for nothing, null and an empty list, which say nothing."""
+    try:
+        text = msgspec.json.format(raw, indent=-1).decode() if raw else "null"
+        msgspec.json.decode(text)
+    except SYNTAX_ERRORS:
+        return None
+    return None if text in ("null", '""') else text

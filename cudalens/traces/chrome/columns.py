@@ -1,0 +1,239 @@
+"""Columns that grow batch by batch: dense ones for what every row has, sparse ones for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.frames import StackTable, categorical, nullable
+from cudalens.traces.chrome import args as args_
+from cudalens.traces.chrome.args import decode_args, integers, numbers
+from cudalens.traces.chrome.categories import TODAY, UNKNOWN, Kind, kind_of
+from cudalens.traces.chrome.records import MISSING, Ints, Record, text_of
+from cudalens.traces.problems import Problems
+
+#: Where Kineto writes -1 for what it does not know.
+_NAME: Final = attrgetter("name")
+_TRACK: Final = attrgetter("cat", "pid", "tid")
+_OLDER: Final = {
+    "external_id": "old_external_id",
+    "shapes": "old_shapes",
+    "flops": "old_flops",
+    "occupancy_pct": "old_occupancy_pct",
+}
+_INTEGERS: Final = (
+    "device",
+    "stream",
+    "correlation",
+    "external_id",
+    "sequence_nr",
+    "fwd_tid",
+    "graph_id",
+    "graph_node_id",
+    "wait_stream",
+    "wait_record_id",
+    "num_bytes",
+    "flops",
+    "registers",
+    "shared_memory_bytes",
+    "in_elements",
+    "out_elements",
+    "group_size",
+)
+_NUMBERS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
+_JSON: Final = ("shapes", "dtypes", "grid", "block_dim")
+_TEXTS: Final = ("module", "collective", "process_group", "message_dtype")
+_INT32: Final = frozenset({"registers"})
+_NEVER_NEGATIVE: Final = frozenset({"wait_stream", "wait_record_id"})
+
+
+class Codes(dict[Any, int]):
+    """Gives each new key the next number."""
+
+    def __missing__(self, key: Any) -> int:
+        code = self[key] = len(self)
+        return code
+
+
+class _Derived(dict[Any, int]):
+    """Codes by a key that is cheap to look up, made from it on first sight."""
+
+    def __init__(self, make: Callable[[Any], int]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, key: Any) -> int:
+        code = self[key] = self._make(key)
+        return code
+
+
+class Sparse:
+    """A column that only some rows have: row numbers beside values."""
+
+    def __init__(self) -> None:
+        self._rows: list[Ints] = []
+        self._values: list[NDArray[Any]] = []
+
+    def add(self, rows: Ints, values: NDArray[Any]) -> None:
+        """Keep `values` for `rows`."""
+        if len(rows):
+            self._rows.append(rows)
+            self._values.append(values)
+
+    def to_arrays(self, n: int, dtype: Any, fill: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+        """The column over `n` rows and the mask of its missing rows; None where no row has it."""
+        if not self._rows:
+            return None
+        values, missing = np.full(n, fill, dtype), np.ones(n, bool)
+        while self._rows:  # freed as it goes
+            rows = self._rows.pop()
+            values[rows] = self._values.pop()
+            missing[rows] = False
+        return values, missing
+
+
+class EventColumns:
+    """The raw columns of the events, as `build_events` takes them, but for what lanes mean."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self.num_rows = 0
+        self.stacks = StackTable()
+        self.lanes = Codes()
+        self._names, self._cats = Codes(), Codes()
+        self._tracks = _Derived(self._new_track)
+        self._track_codes: list[tuple[int, int]] = []
+        self._dense: dict[str, list[NDArray[Any]]] = {k: [] for k in ("ts", "dur", "instant", "name", "cat", "lane")}
+        self._sparse: dict[str, Sparse] = {k: Sparse() for k in (*_INTEGERS, *_NUMBERS, *_JSON, *_TEXTS, "stack")}
+        self._texts = {column: Codes() for column in (*_JSON, *_TEXTS)}
+        self._json_code = {column: _Derived(self._json_maker(column)) for column in _JSON}
+        self._text_code = {column: _Derived(self._text_maker(column)) for column in _TEXTS}
+        self._stack_code = _Derived(lambda text: self.stacks.add(text_of(text).split(";")) if text else MISSING)
+
+    def add(self, records: Sequence[Record], ts: Ints, dur: Ints, where: str, *, is_instant: bool = False) -> None:
+        """Append a row per record."""
+        n = len(records)
+        # Category, process and thread together take few values: one look-up an event instead of three.
+        tracks = np.fromiter(map(self._tracks.__getitem__, map(_TRACK, records)), np.int64, n)
+        cats, lanes = np.array(self._track_codes, np.int32)[tracks].T
+        dense = self._dense
+        dense["ts"].append(ts)
+        dense["dur"].append(dur)
+        dense["instant"].append(np.full(n, is_instant))
+        dense["name"].append(np.fromiter(map(self._names.__getitem__, map(_NAME, records)), np.int32, n))
+        dense["cat"].append(cats)
+        dense["lane"].append(lanes)
+        self._add_args([record.args for record in records], cats, where)
+        self.num_rows += n
+
+    def _new_track(self, track: tuple[Any, Any, Any]) -> int:
+        cat, *lane = track
+        self._track_codes.append((self._cats[TODAY.get(cat, cat) if cat else UNKNOWN], self.lanes[tuple(lane)]))
+        return len(self._track_codes) - 1
+
+    def _add_args(self, raw: list[Any], cats: NDArray[np.int32], where: str) -> None:
+        names = list(self._cats)
+        kinds: dict[Kind, list[int]] = {}
+        for code in np.unique(cats).tolist():
+            kinds.setdefault(kind_of(names[code]), []).append(code)
+        for kind, codes in kinds.items():
+            if kind in args_.SPECS:
+                is_kind = np.zeros(len(names), bool)
+                is_kind[codes] = True
+                at = np.flatnonzero(is_kind[cats])
+                chosen = [raw[i] for i in at.tolist()]
+                decoded, present = decode_args(chosen, args_.SPECS[kind], self._problems, where)
+                self._add_group(decoded, present, at + self.num_rows, where)
+
+    def _add_group(self, decoded: list[Any], fields: frozenset[str], rows: Ints, where: str) -> None:
+        for field in fields | {field for field, older in _OLDER.items() if older in fields}:
+            if field in _INTEGERS:
+                self._add_integers(decoded, field, fields, rows, where)
+            elif field in _NUMBERS:
+                self._add_numbers(decoded, field, fields, rows)
+            elif field in _JSON:
+                self._add_codes(decoded, field, fields, rows, self._json_code[field], bytes)
+            elif field in _TEXTS:
+                self._add_codes(decoded, field, fields, rows, self._text_code[field], None)
+            elif field == "stack":
+                self._add_codes(decoded, field, fields, rows, self._stack_code, None)
+
+    def _add_integers(self, decoded: list[Any], field: str, fields: Any, rows: Ints, where: str) -> None:
+        values, too_large = integers(decoded, field if field in fields else _OLDER[field])
+        if (older := _OLDER.get(field)) in fields and field in fields:
+            old, more = integers(decoded, str(older))
+            values, too_large = np.where(values == MISSING, old, values), too_large + more
+        if too_large:
+            self._problems.add(f"'{field}' beyond 64 bits", where, too_large)
+        known = values != MISSING
+        if field in _INT32:
+            known &= np.abs(values) < 1 << 31
+        if field in _NEVER_NEGATIVE:
+            known &= values >= 0
+        self._sparse[field].add(*_where(known, rows, values))
+
+    def _add_numbers(self, decoded: list[Any], field: str, fields: Any, rows: Ints) -> None:
+        values = numbers(decoded, field)
+        if (older := _OLDER.get(field)) in fields:
+            values = np.where(np.isnan(values), numbers(decoded, str(older)), values)
+        with np.errstate(over="ignore"):
+            narrow = values.astype(np.float32)
+        self._sparse[field].add(*_where(np.isfinite(narrow), rows, narrow))
+
+    def _add_codes(self, decoded: list[Any], field: str, fields: Any, rows: Ints, codes: _Derived, key: Any) -> None:
+        for name in (_OLDER.get(field), field):
+            if name in fields:
+                found = map(attrgetter(str(name)), decoded)
+                keys = map(key, found) if key else found
+                values = np.fromiter(map(codes.__getitem__, keys), np.int64, len(decoded))
+                self._sparse[field].add(*_where(values != MISSING, rows, values))
+
+    def _json_maker(self, column: str) -> Callable[[bytes], int]:
+        def make(raw: bytes) -> int:
+            text = args_.compact_json(raw)
+            return MISSING if text is None else self._texts[column][text]
+
+        return make
+
+    def _text_maker(self, column: str) -> Callable[[str | None], int]:
+        return lambda text: self._texts[column][text] if text else MISSING
+
+    def to_columns(self) -> dict[str, Any]:
+        """The columns by their name in the catalog.
+
+        Besides: ``lane`` (int32 codes into `lanes`), and ``device`` and ``stream`` as the args have them (int64,
+        `MISSING` where they name none).
+        """
+        n = self.num_rows
+        dense = {key: _joined(parts) for key, parts in self._dense.items()}
+        columns: dict[str, Any] = {"ts": dense["ts"], "dur": dense["dur"], "is_instant": dense["instant"].astype(bool)}
+        columns["lane"] = dense["lane"]
+        columns["name"] = categorical(dense["name"].astype(np.int32), [text_of(name) for name in self._names])
+        columns["cat"] = categorical(dense["cat"].astype(np.int32), [text_of(cat) for cat in self._cats])
+        for field in ("device", "stream"):
+            arrays = self._sparse[field].to_arrays(n, np.int64, MISSING)
+            columns[field] = np.full(n, MISSING) if arrays is None else arrays[0]
+        for field in (*_INTEGERS[2:], *_NUMBERS, "stack"):
+            dtype = np.float32 if field in _NUMBERS else np.int32 if field in _INT32 else np.int64
+            if (arrays := self._sparse[field].to_arrays(n, dtype, 0)) is not None:
+                columns["correlation_id" if field == "correlation" else field] = nullable(*arrays)
+        for field, texts in self._texts.items():
+            if (arrays := self._sparse[field].to_arrays(n, np.int32, -1)) is not None:
+                columns[field] = categorical(arrays[0], list(texts))
+        return columns
+
+
+def _where(known: NDArray[np.bool_], rows: Ints, values: NDArray[Any]) -> tuple[Ints, NDArray[Any]]:
+    if known.all():
+        return rows, values
+    return rows[known], values[known]
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    joined: NDArray[Any] = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    parts.clear()
+    return joined

@@ -1,0 +1,195 @@
+"""Which thread or device stream an event stands on: from pid, tid, args and metadata entries."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.frames import categorical, nullable
+from cudalens.traces.chrome.args import LabelArgs, decode_args
+from cudalens.traces.chrome.categories import UNKNOWN, Kind, kind_of
+from cudalens.traces.chrome.columns import EventColumns
+from cudalens.traces.chrome.records import MISSING, Ints, Record, text_of
+from cudalens.traces.problems import Problems
+
+#: Categories of rows that may be device work, as their lane tells.
+_TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
+_DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)
+_STREAM_LABEL: Final = re.compile(r"\bstream\W{0,2}(\d{1,18})", re.IGNORECASE)
+_UNTOLD: Final = (UNKNOWN, "cuda")
+_MAX_DEVICE: Final = 1 << 31
+
+Key = tuple[int | str | None, int | str | None]
+
+
+class Labels:
+    """Names of processes and threads, as metadata entries give them."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._threads: dict[Key, str] = {}
+        self._processes: dict[int | str | None, str] = {}
+
+    def add(self, record: Record, where: str) -> None:
+        """Learn from one metadata entry."""
+        if record.name not in ("thread_name", "process_name"):
+            return
+        ((args,), _) = decode_args([record.args], LabelArgs, self._problems, where)
+        if args.name and record.name == "thread_name":
+            self._threads[number(record.pid), number(record.tid)] = args.name.strip()
+        elif args.name:
+            self._processes[number(record.pid)] = args.name.strip()
+
+    def device_stream(self, pid: Any, tid: Any) -> tuple[int, int] | None:
+        """Device and stream of a lane that its labels call so, as XLA's, rocprof's and nsys2json's do; else None.
+
+        Lanes of a device that are no stream repeat its work under other names (XLA's "XLA Ops").
+        """
+        label = self._processes.get(number(pid), number(pid))
+        found = _DEVICE_LABEL.fullmatch(label) if isinstance(label, str) else None
+        if found is None:
+            return None
+        lane = self._threads.get((number(pid), number(tid)), number(tid))
+        stream = _STREAM_LABEL.search(lane) if isinstance(lane, str) else None
+        if stream is not None:
+            return int(found[1]), int(stream[1])
+        return (int(found[1]), lane) if isinstance(lane, int) and lane >= 0 else None
+
+    def thread(self, pid: Any, tid: Any) -> str | None:
+        """Label of a host thread or lane; None where nothing names it."""
+        if (name := self._threads.get((number(pid), number(tid)))) is not None:
+            return name
+        label = next((key for key in (tid, pid) if isinstance(number(key), str) and key), None)
+        return None if label is None else text_of(label)
+
+
+def number(key: int | str | None) -> int | str | None:
+    """`key` as a number where it is one ("24572" is), and fits into 64 bits; else as text."""
+    if isinstance(key, str) and key.removeprefix("-").isdecimal() and key.isascii() and len(key) < 20:
+        key = int(key)
+    if isinstance(key, int) and not -(1 << 63) < key < 1 << 63:
+        return str(key)
+    return key
+
+
+def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> dict[str, Any]:
+    """The columns of `events`, with ``pid``, ``tid``, ``thread``, ``device`` and ``stream`` in place of its lanes."""
+    keys: list[Key] = list(events.lanes)
+    columns = events.to_columns()
+    lane = columns.pop("lane")
+    columns["cat"], old_gpu = _with_old_cuda(columns["cat"], keys, lane)
+    device, stream = columns.pop("device"), columns.pop("stream")
+    columns["cat"], device, stream = _with_device_lanes(columns, keys, lane, labels, device, stream)
+    on_device = _on_device(columns["cat"], device, stream)
+    device_no, stream_no = _device_numbers(keys, lane, device, stream, old_gpu)
+    homeless = on_device & (device_no < 0)
+    if homeless.any():
+        problems.add("device work without a device, taken as device 0", "all events", int(homeless.sum()))
+        device_no[homeless] = 0
+    columns["device"] = nullable(np.where(on_device, device_no, 0).astype(np.int32), ~on_device)
+    columns["stream"] = _nullable_where(stream_no, on_device & (stream_no >= 0))
+    columns |= _threads(keys, lane, labels, ~on_device)
+    return columns
+
+
+def _on_device(cat: pd.Categorical, device: Ints, stream: Ints) -> NDArray[np.bool_]:
+    kinds = [kind_of(name) for name in cat.categories.tolist()]
+    by_category = np.array([kind is Kind.DEVICE for kind in kinds] + [False])[cat.codes]
+    undecided = np.array([kind is Kind.OTHER for kind in kinds] + [False])[cat.codes]
+    decided: NDArray[np.bool_] = by_category | (undecided & (device != MISSING) & (stream != MISSING))
+    return decided
+
+
+def _with_old_cuda(cat: pd.Categorical, keys: list[Key], lane: NDArray[np.int32]) -> tuple[pd.Categorical, Any]:
+    """The autograd profiler before Kineto names no category; it puts kernels into a process "CUDA functions"."""
+    old_cpu, old_gpu = (
+        np.array([pid == label for pid, _ in keys] + [False])[lane] for label in ("CPU functions", "CUDA functions")
+    )
+    if not (old_cpu.any() or old_gpu.any()):
+        return cat, old_gpu
+    names = [*cat.categories]
+    names += [name for name in ("cpu_op", "kernel") if name not in names]
+    unnamed = cat.codes == (names.index(UNKNOWN) if UNKNOWN in names else -2)
+    codes = np.where(unnamed & old_cpu, names.index("cpu_op"), cat.codes)
+    codes = np.where(unnamed & old_gpu, names.index("kernel"), codes)
+    return categorical(codes.astype(np.int32), names), old_gpu
+
+
+def _with_device_lanes(
+    columns: dict[str, Any], keys: list[Key], lane: NDArray[np.int32], labels: Labels, device: Ints, stream: Ints
+) -> tuple[pd.Categorical, Ints, Ints]:
+    """Categories, devices and streams, also of work that only its lane's labels tell to be a device's."""
+    cat = columns["cat"]
+    untold = [name for name in _UNTOLD if name in cat.categories]
+    found = [labels.device_stream(*key) for key in keys] if untold else []
+    if not any(found):
+        return cat, device, stream
+    names = [*cat.categories]
+    names += [name for name in ("kernel", "gpu_memcpy", "gpu_memset") if name not in names]
+    is_work = np.isin(cat.codes, [names.index(name) for name in untold])
+    is_work &= np.array([*(one is not None for one in found), False])[lane] & ~columns["is_instant"]
+    kind = np.array([names.index(_work_kind(name)) for name in columns["name"].categories.tolist()] or [0])
+    codes = np.where(is_work, kind[columns["name"].codes], cat.codes).astype(np.int32)
+    place = np.array([one or (MISSING, MISSING) for one in [*found, None]], np.int64)[lane]
+    return (
+        categorical(codes, names),
+        np.where(is_work & (device == MISSING), place[:, 0], device),
+        np.where(is_work & (stream == MISSING), place[:, 1], stream),
+    )
+
+
+def _work_kind(name: str) -> str:
+    start = name[:6].lower()
+    return {"memcpy": "gpu_memcpy", "memset": "gpu_memset"}.get(start, "kernel")
+
+
+def _device_numbers(
+    keys: list[Key], lane: NDArray[np.int32], device: Ints, stream: Ints, old_gpu: NDArray[np.bool_]
+) -> tuple[Ints, Ints]:
+    """Device and stream of each row from its args, else from its pid and tid; negative where unknown."""
+    pids = _take([_whole(number(pid)) for pid, _ in keys], lane)
+    tids = _take([_stream_of(tid) for _, tid in keys], lane)
+    device_no = np.where(device == MISSING, np.where(old_gpu, tids, pids), device)
+    device_no[device_no >= _MAX_DEVICE] = -1
+    stream_no = np.where(stream == MISSING, np.where(old_gpu, -1, tids), stream)
+    return device_no, stream_no
+
+
+def _whole(key: int | str | None) -> int:
+    return key if isinstance(key, int) else -1
+
+
+def _stream_of(tid: int | str | None) -> int:
+    """Stream of a lane: its number, or the one that its label ends in ("stream 7")."""
+    tid = number(tid)
+    if isinstance(tid, str) and (found := _TRAILING_NUMBER.search(tid)):
+        return int(found[1])
+    return _whole(tid)
+
+
+def _threads(keys: list[Key], lane: NDArray[np.int32], labels: Labels, on_host: NDArray[np.bool_]) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for i, column in enumerate(("pid", "tid")):
+        values = [number(key[i]) for key in keys]
+        known = _take([isinstance(value, int) for value in values], lane).astype(bool)
+        columns[column] = _nullable_where(
+            _take([v if isinstance(v, int) else 0 for v in values], lane), known & on_host
+        )
+    texts = [labels.thread(pid, tid) for pid, tid in keys]
+    unique = list(dict.fromkeys(text for text in texts if text is not None))
+    code_of = {text: code for code, text in enumerate(unique)}
+    codes = _take([code_of[text] if text is not None else -1 for text in texts], lane)
+    columns["thread"] = categorical(np.where(on_host, codes, -1).astype(np.int32), unique)
+    return columns
+
+
+def _take(values: list[Any], lane: NDArray[np.int32]) -> Ints:
+    return np.array([*values, 0], np.int64)[lane]
+
+
+def _nullable_where(values: Ints, known: NDArray[np.bool_]) -> Any:
+    return nullable(np.where(known, values, 0), ~known)

@@ -1,0 +1,116 @@
+"""Facts about a run from what stands around the events of a Chrome trace."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from cudalens.frames import DeviceInfo, RunInfo
+from cudalens.traces.chrome.records import text_of
+from cudalens.traces.problems import Problems
+
+if TYPE_CHECKING:
+    from cudalens.traces.chrome.stream import EventStream
+
+#: Kineto's key for each of the versions that we know.
+_FLAGS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
+_VERSIONS: Final = {
+    "cuda_runtime_version": "cuda_runtime",
+    "cuda_driver_version": "cuda_driver",
+    "cupti_version": "cupti",
+    "hip_runtime_version": "hip_runtime",
+    "hip_driver_version": "hip_driver",
+    "roctracer_version": "roctracer",
+    "rocprofiler_version": "rocprofiler",
+    "torch_version": "torch",
+    "pytorch_version": "torch",
+}
+VERSION_KEYS: Final = {name: key for key, name in reversed(_VERSIONS.items())}
+#: Our key for the spec of the virtual device that the times are of.
+SIMULATED_KEY: Final = "simulated"
+#: Our key of a device that was not there.
+MODELLED_KEY: Final = "isModelled"
+_KINETO_KEYS: Final = frozenset({"schemaVersion", "deviceProperties", "computeProperties", "baseTimeNanoseconds"})
+_KINETO_CATEGORIES: Final = frozenset({"cpu_op", "cuda_runtime", "cuda_driver", "python_function"})
+_MAX_JOB: Final = 1 << 18
+_SUFFIXES: Final = (".gz", ".json", ".trace", ".pt")
+
+
+def run_info(path: Path, stream: EventStream, events: pd.DataFrame, problems: Problems) -> RunInfo:
+    """What ran, as far as the file tells. ``options`` also holds ``file_events``, the entries of ``traceEvents``."""
+    meta = stream.metadata
+    is_kineto = bool(_KINETO_KEYS & meta.keys()) or bool(_KINETO_CATEGORIES & set(events["cat"].cat.categories))
+    job = meta.get("distributedInfo")
+    job = job if isinstance(job, dict) else {}
+    timed = events[~events["is_instant"]]
+    return RunInfo(
+        name=_stem(path),
+        source=_source(meta, is_kineto=is_kineto),
+        started_ns=int(timed["ts"].min()) if len(timed) else None,
+        ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
+        options={"file_events": stream.num_entries, **{flag: bool(meta[flag]) for flag in _FLAGS if flag in meta}},
+        versions={name: text_of(meta[key]) for key, name in _VERSIONS.items() if _is_plain(meta.get(key))},
+        devices=_devices(meta),
+        host=next((text_of(meta[key]) for key in ("host_name", "hostname") if _is_plain(meta.get(key))), None),
+        rank=_whole(job.get("rank")),
+        world_size=_whole(job.get("world_size")),
+        problems=problems.to_tuple(),
+        extra=_extra(job),
+    )
+
+
+def _extra(job: dict[str, Any]) -> dict[str, str]:
+    """What the file says of the distributed job besides, as JSON text: backend, process groups, versions."""
+    text = json.dumps(job, ensure_ascii=False)
+    if len(text) > _MAX_JOB:
+        text = json.dumps({key: value for key, value in job.items() if _is_plain(value)}, ensure_ascii=False)
+    return {"distributedInfo": text_of(text)} if job and len(text) <= _MAX_JOB else {}
+
+
+def _source(meta: dict[str, Any], *, is_kineto: bool) -> str:
+    if isinstance(spec := meta.get(SIMULATED_KEY), str) and _is_plain(spec):
+        return f"virtual:{text_of(spec)}"
+    return "file:kineto" if is_kineto else "file:chrome"
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    while (suffix := next((s for s in _SUFFIXES if name.lower().endswith(s)), None)) and len(name) > len(suffix):
+        name = name[: -len(suffix)]
+    return text_of(name.encode("utf-8", "replace").decode())
+
+
+def _devices(meta: dict[str, Any]) -> tuple[DeviceInfo, ...]:
+    listed = meta.get("deviceProperties", meta.get("computeProperties"))
+    if not isinstance(listed, list):
+        return ()
+    return tuple(_device(i, facts) for i, facts in enumerate(listed) if isinstance(facts, dict))
+
+
+def _device(position: int, facts: dict[str, Any]) -> DeviceInfo:
+    index = _whole(facts.get("id"))
+    major = _whole(facts.get("computeMajor", facts.get("major")))
+    minor = _whole(facts.get("computeMinor", facts.get("minor")))
+    return DeviceInfo(
+        index=position if index is None else index,
+        name=text_of(facts.get("name")),
+        capability=None if major is None or minor is None else f"{major}.{minor}",
+        total_memory_bytes=_whole(facts.get("totalGlobalMem")),
+        num_sms=_whole(facts.get("numSms", facts.get("multiProcessorCount"))),
+        is_modelled=facts.get(MODELLED_KEY) is True,
+    )
+
+
+def _whole(value: Any) -> int | None:
+    """`value` as a 64-bit integer, where it is one."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
+        value = int(value)
+    fits = isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) < value < 1 << 63
+    return value if fits else None
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, str | int | float) and len(str(value)) < 200 and value != ""

@@ -1,0 +1,83 @@
+"""Ranges that a trace tells as a begin and an end: B and E on one thread, b and e (older: S and F) anywhere."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from cudalens.traces.chrome.columns import EventColumns
+from cudalens.traces.chrome.records import Record
+from cudalens.traces.problems import Problems
+
+#: The phases that `Pairs` takes; T and p are steps within an asynchronous range, which tell no interval.
+_SYNC: Final = frozenset("BE")
+_OPENS: Final = frozenset("BbS")
+_LEGACY: Final = frozenset("SF")
+PHASES: Final = frozenset("BEbeSFTp")
+
+
+class Pairs:
+    """Gathers begins and ends, and matches them once all have been read, since files need not be in time order."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._sync: list[tuple[int, Record]] = []
+        self._async: list[tuple[int, Record]] = []
+
+    def add(self, record: Record, ts: int) -> None:
+        """Keep one begin or end."""
+        if record.ph in _SYNC:
+            self._sync.append((ts, record))
+        elif record.ph not in "Tp":
+            self._async.append((ts, record))
+
+    def add_to(self, events: EventColumns) -> int:
+        """Append the matched ranges to `events`, those on threads first; returns the number of asynchronous ones."""
+        self._match(self._sync, events)
+        before = events.num_rows
+        self._match(self._async, events)
+        return events.num_rows - before
+
+    def _match(self, found: list[tuple[int, Record]], events: EventColumns) -> None:
+        found.sort(key=lambda pair: pair[0])
+        open_: dict[object, list[int]] = {}
+        closed: dict[int, int] = {}  # where each begin stands in `found`, and its length
+        for at, (ts, record) in enumerate(found):
+            stack = open_.setdefault(_key(record), [])
+            if record.ph in _OPENS:
+                stack.append(at)
+            elif stack:
+                began = stack.pop(_opened_by(stack, record, found))
+                closed[began] = ts - found[began][0]
+            else:
+                self._problems.add("end without a begin", f"'{record.name[:60]}' at {ts} ns")
+        left = [at for stack in open_.values() for at in stack]
+        if left:
+            first = found[left[0]][1].name[:60]
+            self._problems.add("begin without an end, ended with the trace", f"'{first}'", len(left))
+            closed |= {at: found[-1][0] - found[at][0] for at in left}
+        if closed:
+            # In order of their begins: of ranges with the same two ends, the one that began first is the outer one.
+            ts_, dur, records = zip(*((found[at][0], closed[at], found[at][1]) for at in sorted(closed)), strict=True)
+            events.add(records, np.array(ts_, np.int64), np.array(dur, np.int64), "begin and end pairs")
+
+
+def _key(record: Record) -> object:
+    """What the begin and the end of one range have in common."""
+    if record.ph in _SYNC:
+        return record.pid, record.tid
+    shared, local = record.id, None
+    if record.id2:
+        shared, local = record.id2.get("global", shared), record.id2.get("local")
+    process = record.pid if local is not None else None
+    is_named = record.ph in _LEGACY or (shared is None and local is None)
+    return record.cat, record.scope, shared, local, process, record.name if is_named else None
+
+
+def _opened_by(stack: list[int], end: Record, found: list[tuple[int, Record]]) -> int:
+    """Which of the open begins `end` closes: the innermost; on an asynchronous track the innermost of its name."""
+    if end.ph not in _SYNC and end.name:
+        named = (i for i in range(len(stack) - 1, -1, -1) if found[stack[i]][1].name == end.name)
+        return next(named, -1)
+    return -1

@@ -1,0 +1,152 @@
+"""Reads Chrome trace JSON, as Kineto (torch.profiler) and others write it, into a Trace.
+
+Layouts of 2021 to 2026, from CUDA, ROCm, XPU and MTIA devices or none: complete events, begin and end pairs,
+asynchronous ranges, instants and metadata. Flows are not read: correlation ids say the same, and more surely.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+
+from cudalens.errors import TraceFormatError
+from cudalens.frames import Trace, build_events, build_memory
+from cudalens.frames.syncs.build import build_syncs
+from cudalens.traces.chrome.allocations import Allocations
+from cudalens.traces.chrome.columns import EventColumns
+from cudalens.traces.chrome.frames import KEY, with_extra_frames
+from cudalens.traces.chrome.lanes import Labels, resolve_lanes
+from cudalens.traces.chrome.metadata import run_info
+from cudalens.traces.chrome.pairs import PHASES as PAIR_PHASES
+from cudalens.traces.chrome.pairs import Pairs
+from cudalens.traces.chrome.records import MAX_NS, MISSING, Batch, Ints, Record
+from cudalens.traces.chrome.stream import EventStream
+from cudalens.traces.chrome.tracks import MARK
+from cudalens.traces.problems import Problems
+from cudalens.traces.source import Source
+
+#: Counters, object life cycles, memory dumps and marks of Chrome's own: known, and no events of ours.
+_IGNORED: Final = frozenset("CNODPvVRc(),")
+_INSTANTS: Final = frozenset("iIn")
+
+
+def read_chrome(path: str | os.PathLike[str], file: BinaryIO, on_progress: Callable[[int], object] | None) -> Trace:
+    """The Trace in `file`, a Chrome trace in JSON, plain or gzip.
+
+    Raises:
+        TraceFormatError: It holds no trace, or nothing of it can be used.
+    """
+    began = time.perf_counter()
+    reader = _Reader(path, Source(file, on_progress))
+    reader.read()
+    return reader.to_trace(began)
+
+
+class _Reader:
+    def __init__(self, path: str | os.PathLike[str], source: Source) -> None:
+        self._path = path
+        self._source = source
+        self._problems = Problems()
+        self._stream = EventStream(path, source, self._problems)
+        self._columns = EventColumns(self._problems)
+        self._allocations = Allocations(self._problems)
+        self._pairs = Pairs(self._problems)
+        self._labels = Labels(self._problems)
+        self._num_empty = 0
+
+    def read(self) -> None:
+        for batch in self._stream.batches():
+            first = self._stream.num_entries - batch.num_entries
+            where = f"events {first} to {self._stream.num_entries - 1}"
+            self._take_complete(batch, where)
+            for record, ts in batch.others:
+                if record.ph not in _IGNORED and not self._is_filler(record, ts):
+                    self._take_other(record, ts, record.ph, where)
+
+    def _is_filler(self, record: Record, ts: int) -> bool:
+        """Whether `record` is the one empty object with which XLA and TensorFlow end their lists."""
+        if record.ph or record.name or ts != MISSING or record.pid is not None or bytes(record.args) != b"{}":
+            return False
+        self._num_empty += 1
+        return self._num_empty == 1
+
+    def _take_complete(self, batch: Batch, where: str) -> None:
+        records, ts, dur = batch.records, batch.ts, batch.dur
+        if len(ts) and int(ts.min()) == MISSING:
+            at = np.flatnonzero(ts != MISSING)
+            self._problems.add("event without a usable ts", where, len(ts) - len(at))
+            records, ts, dur = [records[i] for i in at.tolist()], ts[at], dur[at]
+        if records:
+            self._columns.add(records, ts, self._checked(dur, where), where)
+
+    def _checked(self, dur: Ints, where: str) -> Ints:
+        if int(dur.min()) >= 0:
+            return dur
+        unknown = dur == MISSING
+        if unknown.any():
+            self._problems.add("event without dur", where, int(unknown.sum()))
+        if (negative := int(((dur < 0) & ~unknown).sum())) > 0:
+            self._problems.add("negative dur", where, negative)
+        return np.maximum(dur, 0)
+
+    def _take_other(self, record: Record, ts: int, ph: str, where: str) -> None:
+        if ph == "M":
+            self._labels.add(record, where)
+        elif record.cat == MARK:
+            return  # drawn by to_chrome for who looks; the frame that it shows is told elsewhere
+        elif ph not in _INSTANTS and ph not in PAIR_PHASES:
+            self._problems.add(f"unknown phase {ph[:8]!r}" if ph else "event without ph", where)
+        elif ts == MISSING:
+            self._problems.add("event without a usable ts", where)
+        elif ph in PAIR_PHASES:
+            self._pairs.add(record, ts)
+        elif not self._allocations.take(record, ts, where):
+            self._columns.add([record], np.array([ts]), np.zeros(1, np.int64), where, is_instant=True)
+
+    def to_trace(self, began: float) -> Trace:
+        num_plain = self._columns.num_rows
+        num_async = self._pairs.add_to(self._columns)
+        self._refuse_useless()
+        columns = resolve_lanes(self._columns, self._labels, self._problems)
+        async_mask = np.arange(len(columns["ts"])) >= len(columns["ts"]) - num_async
+        assert num_plain + num_async <= len(columns["ts"])
+        base = self._shift(columns)
+        events = build_events(columns, async_mask=async_mask if num_async else None)
+        del columns
+        memory = build_memory(self._allocations.to_columns(base), events)
+        frames = {"events": events, "memory": memory, "stacks": self._columns.stacks.to_frame()}
+        frames |= build_syncs(frames)
+        told = None
+        if KEY in (around := self._stream.metadata):
+            frames, told = with_extra_frames(self._path, frames, around[KEY], self._problems)
+        info = run_info(Path(self._path), self._stream, events, self._problems)
+        judged = None if told is None else told.judged
+        return Trace(info.replace(build_s=time.perf_counter() - began, judged=judged), **frames)
+
+    def _refuse_useless(self) -> None:
+        """Nothing usable in a damaged file is an error; an empty list of events is an empty Trace."""
+        if self._columns.num_rows or len(self._allocations) or not len(self._problems):
+            return
+        raise TraceFormatError(
+            self._path,
+            position=f"byte {self._source.num_bytes}",
+            found=f"no usable event among {self._stream.num_entries} entries; first damage: {self._problems.first()}",
+            expected="a list of trace events (objects with 'ph' and 'ts')",
+        )
+
+    def _shift(self, columns: dict[str, Any]) -> int:
+        """Put `columns` on the epoch clock where the file names its base; returns what was added, ns."""
+        base = self._stream.metadata.get("baseTimeNanoseconds", 0)
+        if isinstance(base, str) and base.isascii() and base.isdigit() and len(base) < 20:
+            base = int(base)
+        latest = int(columns["ts"].max(initial=0))
+        if not isinstance(base, int) or isinstance(base, bool) or not 0 <= base < MAX_NS - latest:
+            self._problems.add("unusable 'baseTimeNanoseconds'", "after the events")
+            return 0
+        columns["ts"] += base
+        return base

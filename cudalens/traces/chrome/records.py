@@ -1,0 +1,280 @@
+"""The entries of ``traceEvents`` as typed records, and two ways to decode them.
+
+The fast way decodes a whole slice of the file into records of strict types. Where that fails, or would round a time,
+the lenient way takes any JSON value and tidies entry by entry. Both give the same `Batch`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.traces.problems import Problems
+
+Ints = NDArray[np.int64]
+
+#: Stands for a missing integer inside the readers; it becomes <NA> in a frame.
+MISSING: Final = -(1 << 63)
+
+#: Below it a double holds a microsecond count with three decimals closely enough to tell nanoseconds apart.
+MAX_NS: Final = 1 << 62
+_EXACT_US: Final = float(1 << 43)
+#: A string (group 1), or a number that JSON has no word for, as Python or C++ prints it.
+_MAX_US: Final = float(MAX_NS // 1000)
+_DECIMAL_TS: Final = re.compile(rb'"ts"\s{0,64}:\s{0,64}-?\d+[.eE]')
+_DECIMAL_DUR: Final = re.compile(rb'"dur"\s{0,64}:\s{0,64}-?\d+[.eE]')
+NOT_FINITE: Final = re.compile(
+    rb'("[^"\\]*(?:\\.[^"\\]*)*")|-?\bInfinity\b|\bNaN\b|-?\bnan\b(?:\(ind\))?|-?\binf\b', re.DOTALL
+)
+_NAN: Final = math.nan
+_NO_ARGS: Final = msgspec.Raw(b"{}")
+
+
+class Record(msgspec.Struct, gc=False):
+    """One entry of ``traceEvents``; ``args`` stays undecoded, since each category needs other parts of it."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: str = ""
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: float = _NAN
+    dur: float = _NAN
+    args: msgspec.Raw = _NO_ARGS
+    id: int | str | None = None
+    id2: dict[str, int | str | None] | None = None
+    scope: str | None = None
+
+
+class _AnyRecord(msgspec.Struct):
+    ph: Any = ""
+    cat: Any = None
+    name: Any = ""
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    args: msgspec.Raw = _NO_ARGS
+    id: Any = None
+    id2: Any = None
+    scope: Any = None
+
+
+class Batch(NamedTuple):
+    """What a slice of the file holds.
+
+    Attributes:
+        num_entries: Entries in it, of every phase.
+        records: The complete events (phase X) among them.
+        ts: Their starts, ns; `MISSING` where an entry has none.
+        dur: Their durations, ns; `MISSING` where an entry has none.
+        others: Entries of another phase, flows left out, each with its ts.
+    """
+
+    num_entries: int
+    records: list[Record]
+    ts: Ints
+    dur: Ints
+    others: list[tuple[Record, int]]
+
+
+class _Ns(int):
+    """A time that is already in nanoseconds: what a number with decimals was read as."""
+
+
+class _Unusable:
+    """A number that is no time: NaN, infinite or absurdly large."""
+
+
+def exact_ns(text: str) -> _Ns | _Unusable:
+    """Nanoseconds of a decimal number of microseconds, exact; rounded half to even beyond three decimals."""
+    whole, _, part = text.partition(".")
+    if len(part) == 3 and part.isdigit() and len(whole) < 17:
+        return _Ns(whole + part)
+    try:
+        number = Decimal(text)
+        # A short text can name a number of a billion digits.
+        return _Ns((number * 1000).to_integral_value()) if number.adjusted() < 18 else _Unusable()
+    except (InvalidOperation, ValueError, OverflowError):
+        return _Unusable()
+
+
+_FAST: Final = msgspec.json.Decoder(list[Record])
+_LENIENT: Final = msgspec.json.Decoder(list[_AnyRecord], float_hook=exact_ns)
+_LENIENT_ONE: Final = msgspec.json.Decoder(_AnyRecord, float_hook=exact_ns)
+_TS, _DUR = attrgetter("ts"), attrgetter("dur")
+_SKIPPED: Final = frozenset({"X", "s", "t", "f"})
+
+#: What decoding a slice raises where it is cut wrongly, or is not JSON throughout.
+SYNTAX_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class RecordDecoder:
+    """Decodes slices of ``traceEvents``; once a file proves to need exact decimals it is read so to its end."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._is_exact = False
+
+    def decode(self, data: bytes, first: int) -> Batch:
+        """The entries of `data`, a JSON array; `first` is the number of its first entry.
+
+        Raises:
+            One of `SYNTAX_ERRORS`: `data` is not an array of objects throughout.
+        """
+        if not self._is_exact:
+            try:
+                records = _FAST.decode(data)
+            except msgspec.ValidationError:
+                return self._tidied(_LENIENT.decode(data), first)
+            if (batch := _fast_batch(records, data)) is not None:
+                return batch
+            self._is_exact = True
+        return self._tidied(_LENIENT.decode(data), first)
+
+    def decode_each(self, entries: Sequence[bytes], first: int, offsets: Sequence[int]) -> Batch:
+        """The entries that can be read at all; the others are counted as problems."""
+        found: list[_AnyRecord] = []
+        for i, (entry, offset) in enumerate(zip(entries, offsets, strict=True)):
+            where = f"event {first + i}, byte {offset}"
+            if (record := self._decode_one(entry, where)) is not None:
+                found.append(record)
+        return self._tidied(found, first)
+
+    def _decode_one(self, entry: bytes, where: str) -> _AnyRecord | None:
+        try:
+            return _LENIENT_ONE.decode(entry)
+        except msgspec.ValidationError:
+            self._problems.add("entry that is no event", where)
+        except RecursionError:
+            self._problems.add("event nested too deeply", where)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._repaired(entry, where)
+        return None
+
+    def _repaired(self, entry: bytes, where: str) -> _AnyRecord | None:
+        """An entry with bad UTF-8, control characters, lone surrogates or NaN, as Python's laxer reader has it."""
+        tame = NOT_FINITE.sub(lambda m: m[1] or b"NaN", entry)
+        text = tame.decode("utf-8", "replace")
+        try:
+            value = json.loads(text, strict=False, parse_float=exact_ns, parse_constant=lambda _: _Unusable())
+            plain = json.loads(text, strict=False, parse_float=_finite, parse_constant=lambda _: None)
+        except (ValueError, RecursionError):
+            self._problems.add("event that is not JSON", where)
+            return None
+        if not isinstance(value, dict):
+            self._problems.add("entry that is no event", where)
+            return None
+        self._problems.add("invalid UTF-8" if "\ufffd" in text else "event that is not strict JSON", where)
+        args = json.dumps(plain.get("args"), ensure_ascii=False).encode("utf-8", "replace")
+        known = {key: value[key] for key in _AnyRecord.__struct_fields__ if key in value}
+        return _AnyRecord(**known | {"args": msgspec.Raw(args)})
+
+    def _tidied(self, found: list[_AnyRecord], first: int) -> Batch:
+        records, times, others = [], [], []
+        for i, record in enumerate(found):
+            if record.ph == "X":
+                records.append(_tidy(record))
+                times.append((to_ns(record.ts), dur := to_ns(record.dur)))
+                if dur == MISSING and record.dur is not None:
+                    self._problems.add("unusable dur", f"event {first + i}")
+            elif not isinstance(record.ph, str) or record.ph not in _SKIPPED:
+                others.append((_tidy(record), to_ns(record.ts)))
+        ts, dur_ = np.array(times, np.int64).reshape(-1, 2).T
+        return Batch(len(found), records, ts, dur_, others)
+
+
+def _finite(text: str) -> float | None:
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+def _fast_batch(found: list[Record], data: bytes) -> Batch | None:
+    """`found` with nanoseconds, or None where doubles are too coarse to tell them."""
+    records = [record for record in found if record.ph == "X"]
+    rest = [record for record in found if record.ph not in _SKIPPED] if len(records) < len(found) else []
+    n = len(records)
+    ts = microseconds_to_ns(np.fromiter(map(_TS, records), np.float64, n), _DECIMAL_TS, data)
+    dur = microseconds_to_ns(np.fromiter(map(_DUR, records), np.float64, n), _DECIMAL_DUR, data)
+    other_ts = microseconds_to_ns(np.fromiter(map(_TS, rest), np.float64, len(rest)), _DECIMAL_TS, data)
+    if ts is None or dur is None or other_ts is None:
+        return None
+    return Batch(len(found), records, ts, dur, list(zip(rest, other_ts.tolist(), strict=True)))
+
+
+def microseconds_to_ns(us: NDArray[np.float64], decimals: re.Pattern[bytes], data: bytes) -> Ints | None:
+    """Exact nanoseconds of microseconds with three decimals, NaN as `MISSING`.
+
+    Returns:
+        None where doubles are too coarse: large numbers that `decimals` finds written with a fraction in `data`, the
+        text that they come from. (A double of such a number may well look whole.)
+    """
+    size = np.abs(us)
+    if (size >= _EXACT_US).any() and ((size >= _MAX_US).any() or decimals.search(data)):
+        return None
+    whole = np.floor(us)
+    part = us - whole
+    unknown = np.isnan(us)
+    if unknown.any():
+        whole[unknown] = part[unknown] = 0
+    ns: Ints = whole.astype(np.int64) * 1000 + np.rint(part * 1000).astype(np.int64)
+    ns[unknown] = MISSING
+    return ns
+
+
+def to_ns(value: Any) -> int:
+    """Nanoseconds of any JSON value that names microseconds, else `MISSING`."""
+    if isinstance(value, str) and len(value) < 64:
+        value = _number(value)
+    if isinstance(value, _Ns):
+        ns = int(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        ns = value * 1000
+    else:
+        return MISSING
+    return ns if -MAX_NS < ns < MAX_NS else MISSING
+
+
+def _number(text: str) -> Any:
+    stripped = text.strip()
+    digits = stripped.removeprefix("-")
+    return int(stripped) if digits.isascii() and digits.isdigit() else exact_ns(stripped)
+
+
+def _tidy(record: _AnyRecord) -> Record:
+    return Record(
+        ph=record.ph if isinstance(record.ph, str) else "",
+        cat=None if record.cat is None else text_of(record.cat),
+        name=text_of(record.name),
+        pid=_key(record.pid),
+        tid=_key(record.tid),
+        args=record.args,
+        id=_key(record.id),
+        id2={key: _key(value) for key, value in record.id2.items()} if isinstance(record.id2, dict) else None,
+        scope=None if record.scope is None else text_of(record.scope),
+    )
+
+
+def _key(value: Any) -> int | str | None:
+    if isinstance(value, _Ns):  # a number with decimals: 7.0 is 7
+        return int(value) // 1000 if value % 1000 == 0 else str(int(value) / 1000)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
+        return value
+    return text_of(value)
+
+
+def text_of(value: Any) -> str:
+    """`value` as text that UTF-8 can hold."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else str(value)
+    return text.encode("utf-8", "replace").decode()

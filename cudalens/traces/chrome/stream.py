@@ -1,0 +1,272 @@
+"""Streams the entries of ``traceEvents`` out of a JSON text of any size, and gathers what stands around them.
+
+The text is cut into slices of about a megabyte at something that looks like the border between two entries. A cut in
+the wrong place (inside of a string, or of nested args) leaves brackets or a quote open, so that decoding must fail: a
+slice that decodes was cut rightly. Only where decoding fails are brackets counted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from cudalens.errors import TraceFormatError
+from cudalens.traces.chrome.records import NOT_FINITE, SYNTAX_ERRORS, Batch, RecordDecoder
+from cudalens.traces.foreign import hint_for, kind_of_file
+from cudalens.traces.problems import Problems
+from cudalens.traces.source import Source
+
+_BORDER: Final = re.compile(rb'\}\s{0,64},\s{0,64}(?=\{\s{0,64}"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tdur|tts)")')
+_END: Final = re.compile(rb"\}\s{0,64}\]\s{0,64}(?=[,}]|\Z)")
+# A string without an end takes the rest of the buffer, lest brackets in it be counted.
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
+_EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s{0,64}:\s{0,64}')
+_SPACE: Final = b" \t\r\n"
+_TRIES: Final = 3
+_BORDER_WINDOW: Final = 1 << 16
+_MAX_ENTRY: Final = 1 << 24
+_MAX_AROUND: Final = 1 << 28
+
+
+class EventStream:
+    """The entries of one Chrome trace.
+
+    Attributes:
+        metadata: The keys around ``traceEvents``; complete once the batches have been read.
+        num_entries: Entries of ``traceEvents`` met so far, readable or not.
+        is_list: Whether the file is a bare list of entries.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], source: Source, problems: Problems) -> None:
+        self._path, self._source, self._problems = path, source, problems
+        self._decoder = RecordDecoder(problems)
+        self._buffer = b""
+        self._offset = 0
+        self.metadata: dict[str, Any] = {}
+        self.num_entries = 0
+        self.is_list = False
+        self._at_events = self._read_head()
+
+    def batches(self) -> Iterator[Batch]:
+        """All entries, in file order, a batch at a time.
+
+        Raises:
+            TraceFormatError: The entries are no list.
+        """
+        while self._at_events:
+            piece = self._source.read()
+            self._buffer += piece
+            batch = self._fast_slice() if piece else None
+            batch = self._last_slice() if batch is None else batch
+            if batch is not None:
+                yield batch
+            elif piece and len(self._buffer) < _BORDER_WINDOW:
+                continue
+            else:
+                yield from self._scanned(is_end=not piece)
+
+    def _read_head(self) -> bool:
+        """Read up to the first entry; False where the list of entries is empty."""
+        self._fill(lambda data: len(data) > _MAX_AROUND or len(data.lstrip(_SPACE)) > 4096)
+        self._drop(len(self._buffer) - len(self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)))
+        if self._buffer.startswith(b"["):
+            self.is_list = True
+            self._drop(1)
+        elif self._buffer.startswith(b"{"):
+            self._find_events()
+        else:
+            raise self._no_json()
+        return True
+
+    def _no_json(self) -> TraceFormatError:
+        expected = "a JSON object or list"
+        if not self._buffer:
+            return self._refusal("nothing", expected)
+        if what := kind_of_file(bytes(self._buffer)):
+            return self._refusal(f"{what} in the compressed data", expected, hint=hint_for(what))
+        return self._refusal(f"{self._buffer[:20]!r}", expected)
+
+    def _find_events(self) -> None:
+        searched = 0
+        while True:
+            for key in _EVENTS_KEY.finditer(self._buffer, max(0, searched - 256)):
+                if key.end() < len(self._buffer) and self._is_top_level(key.start()):
+                    self._enter(key.end())
+                    return
+            searched = len(self._buffer)
+            if searched > _MAX_AROUND or not (piece := self._source.read()):
+                raise self._no_events()
+            self._buffer += piece
+
+    def _is_top_level(self, at: int) -> bool:
+        """Whether the key at `at` belongs to the outermost object: what stands before it must be complete JSON."""
+        try:
+            head = msgspec.json.decode(_without_nan(self._buffer[:at]) + b'"":0}')
+        except SYNTAX_ERRORS:
+            return False
+        del head[""]
+        self.metadata = head
+        return True
+
+    def _enter(self, at: int) -> None:
+        if self._buffer[at : at + 1] != b"[":
+            self._drop(at)
+            raise self._refusal(f"{self._buffer[:20]!r} after 'traceEvents'", "a list of events")
+        self._drop(at + 1)
+
+    def _no_events(self) -> TraceFormatError:
+        try:
+            value = msgspec.json.decode(self._buffer)
+        except SYNTAX_ERRORS as error:
+            damage = self._source.damage or f"broken JSON without 'traceEvents' ({error})"
+            return self._refusal(damage, "a JSON object with 'traceEvents'", at=self._offset + len(self._buffer))
+        found, hint = describe(value)
+        return self._refusal(found, "a JSON object with 'traceEvents', or a list of events", hint=hint)
+
+    def _fast_slice(self) -> Batch | None:
+        """The entries up to one of the last borders in the buffer, or None where they do not decode."""
+        borders = list(_BORDER.finditer(self._buffer, max(0, len(self._buffer) - _BORDER_WINDOW)))
+        for border in reversed(borders[-_TRIES:]):
+            if (batch := self._decode(border.start() + 1)) is not None:
+                self._drop(border.end())
+                return batch
+        return None
+
+    def _last_slice(self) -> Batch | None:
+        """The entries up to the end of the list, where that lies in the buffer and all of them decode."""
+        for end in islice(_END.finditer(self._buffer), _TRIES):
+            if (batch := self._decode(end.start() + 1)) is not None:
+                self._drop(self._buffer.index(b"]", end.start()) + 1)
+                self._read_tail()
+                return batch
+        return None
+
+    def _decode(self, end: int) -> Batch | None:
+        try:
+            slice_ = b"".join((b"[", memoryview(self._buffer)[:end], b"]"))  # one copy, not three
+            batch = self._decoder.decode(slice_, self.num_entries)
+        except SYNTAX_ERRORS:
+            return None
+        self.num_entries += batch.num_entries
+        return batch
+
+    def _scanned(self, is_end: bool) -> Iterator[Batch]:
+        """Entry by entry, by counting brackets: the way through damage."""
+        spans, rest, closed = scan(self._buffer)
+        if spans:
+            entries = [self._buffer[a:b] for a, b in spans]
+            offsets = [self._offset + a for a, _ in spans]
+            batch = self._decoder.decode_each(entries, self.num_entries, offsets)
+            self.num_entries += len(entries)
+            yield batch
+        self._drop(rest)
+        if closed:
+            self._read_tail()
+        elif is_end or len(self._buffer) > _MAX_ENTRY:
+            self._stop_early(is_end)
+
+    def _stop_early(self, is_end: bool) -> None:
+        self._at_events = False
+        where = f"event {self.num_entries}, byte {self._offset}"
+        if self._source.damage:
+            self._problems.add(self._source.damage, where)
+        else:
+            self._problems.add("the file stops before its end" if is_end else "an entry without an end", where)
+
+    def _read_tail(self) -> None:
+        """What stands after the list: the other keys of the object."""
+        self._at_events = False
+        self._fill(lambda data: len(data) > _MAX_AROUND)
+        if self._source.damage:
+            self._problems.add(self._source.damage, f"byte {self._offset}, after the events")
+        tail = self._buffer.strip(_SPACE)
+        if self.is_list:
+            return self._end_of_list(tail)
+        try:
+            found = msgspec.json.decode(b"{" + _without_nan(tail.removeprefix(b",")))
+        except SYNTAX_ERRORS:
+            self._problems.add(
+                "the file stops before its end" if not tail.endswith(b"}") else "broken JSON", self._where()
+            )
+            return None
+        if "traceEvents" in found:
+            self._problems.add("a second list of events, ignored", self._where())
+        self.metadata |= found
+        return None
+
+    def _end_of_list(self, tail: bytes) -> None:
+        if tail:
+            self._problems.add("something after the list of events", self._where())
+
+    def _where(self) -> str:
+        return f"byte {self._offset}, after the events"
+
+    def _fill(self, is_enough: Any) -> None:
+        while not is_enough(self._buffer) and (piece := self._source.read()):
+            self._buffer += piece
+
+    def _drop(self, count: int) -> None:
+        self._buffer = self._buffer[count:]
+        self._offset += count
+
+    def _refusal(self, found: str, expected: str, hint: str | None = None, at: int | None = None) -> TraceFormatError:
+        position = f"byte {self._offset if at is None else at}"
+        if self._source.damage and self._source.damage not in found:
+            found = f"{found}, and {self._source.damage}"
+        return TraceFormatError(self._path, position=position, found=found, expected=expected, hint=hint)
+
+
+def scan(buffer: bytes) -> tuple[list[tuple[int, int]], int, bool]:
+    """Complete entries of a JSON list whose start lies before `buffer`.
+
+    Returns:
+        The (start, end) of each complete entry that is an object or a list; where the incomplete rest begins (after
+        the closing bracket, when that was met); and whether it was.
+    """
+    spans: list[tuple[int, int]] = []
+    depth = start = rest = 0
+    for token in _TOKEN.finditer(buffer):
+        kind = buffer[token.start()]
+        if kind in b"{[":
+            if depth == 0:
+                _add_scalars(buffer, rest, token.start(), spans)
+                start = token.start()
+            depth += 1
+        elif kind in b"}]":
+            if depth == 0:
+                _add_scalars(buffer, rest, token.start(), spans)
+                return spans, token.end(), True
+            depth -= 1
+            if depth == 0:
+                spans.append((start, token.end()))
+                rest = token.end()
+    return spans, start if depth else rest, False
+
+
+def _add_scalars(buffer: bytes, start: int, end: int, spans: list[tuple[int, int]]) -> None:
+    """Whatever stands between two entries besides space and a comma is an entry too: a number, say."""
+    for part in re.finditer(rb"[^\s,]+", buffer[start:end]):
+        spans.append((start + part.start(), start + part.end()))  # noqa: PERF401
+
+
+def describe(value: Any) -> tuple[str, str | None]:
+    """What a JSON value that is no trace seems to be, and what to do about it."""
+    if not isinstance(value, dict):
+        return f"a JSON {type(value).__name__}", None
+    if "nodes" in value and ("schema" in value or "start_ts" in value):
+        what = "a PyTorch execution trace (ExecutionTraceObserver)"
+        return what, "It holds a graph of operators without times; load the profiler's trace of the same run instead."
+    keys = ", ".join(repr(str(key)[:40]) for key in list(value)[:5]) or "no key at all"
+    return f"a JSON object with {keys}", None
+
+
+def _without_nan(text: bytes) -> bytes:
+    """`text` with NaN, Infinity and C's nan and inf outside of strings as null; only looked for where there are any."""
+    if not any(word in text for word in (b"NaN", b"Infinity", b"nan", b"inf")):
+        return text
+    return NOT_FINITE.sub(lambda m: m[1] or b"null", text)

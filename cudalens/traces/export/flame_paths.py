@@ -1,0 +1,226 @@
+"""Call paths: each distinct way from the root of a call tree to a row, once, for what writes stacks of costs.
+
+Every row of the events gets the number of its path, level by level down the tree, without a loop over events. A path
+is its parent's path and a label; paths that begin with recorded Python frames or modules are made the same way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
+from cudalens.frames.build import STEP_PREFIX
+
+Ints = NDArray[np.int64]
+
+ROOT: Final = -1
+
+#: The one label of all profiler steps, as torch averages them.
+STEPS: Final = "ProfilerStep*"
+
+
+class Paths:
+    """A growing set of paths.
+
+    Attributes:
+        labels: Distinct labels.
+        label: Label of each path, as a position in `labels`; shape (p,).
+        parent: Path above each path, `ROOT` for none; shape (p,).
+    """
+
+    def __init__(self) -> None:
+        self.labels: list[str] = []
+        self.label: Ints = np.empty(0, np.int64)
+        self.parent: Ints = np.empty(0, np.int64)
+        self._label_of: dict[str, int] = {}
+        self._path_of: dict[tuple[int, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def labels_of(self, texts: list[str]) -> Ints:
+        """Numbers of the labels `texts`; new ones are added. Shape (len(texts),)."""
+        known = self._label_of
+        for text in texts:
+            if text not in known:
+                known[text] = len(self.labels)
+                self.labels.append(text)
+        return np.array([known[text] for text in texts], np.int64)
+
+    def add(self, parent: Ints, label: Ints) -> Ints:
+        """Paths that go from `parent` on by `label`, both of shape (n,); each distinct pair is one path."""
+        if not len(parent):
+            return np.empty(0, np.int64)
+        stride = len(self.labels)
+        group, distinct = pd.factorize((parent + 1) * stride + label)
+        pairs = list(zip((distinct // stride - 1).tolist(), (distinct % stride).tolist(), strict=True))
+        fresh = [pair for pair in pairs if pair not in self._path_of]
+        for pair in fresh:
+            self._path_of[pair] = len(self._path_of)
+        if fresh:
+            above, labels = np.array(fresh, np.int64).T
+            self.parent, self.label = np.append(self.parent, above), np.append(self.label, labels)
+        numbers: Ints = np.array([self._path_of[pair] for pair in pairs], np.int64)[group]
+        return numbers
+
+    def chain(self, texts: list[str]) -> int:
+        """The path that goes through `texts` from the root on."""
+        path = ROOT
+        for label in self.labels_of(texts).tolist():
+            path = int(self.add(np.array([path]), np.array([label]))[0])
+        return path
+
+    def texts(self, path: int) -> list[str]:
+        """The labels of `path`, outermost first."""
+        found = []
+        while path != ROOT:
+            found.append(self.labels[self.label[path]])
+            path = int(self.parent[path])
+        return found[::-1]
+
+
+def host_paths(trace: Trace, paths: Paths, by: str) -> Ints:
+    """The path of each host row of `trace`; `ROOT` for device work. Shape (n,).
+
+    Args:
+        trace: Any Trace.
+        paths: Where they are added.
+        by: ``tree``: the rows that enclose it, the host thread first where there are several. ``stack`` and ``module``:
+            the recorded Python frames (or the modules) of the nearest row that has any, itself or above, and below them
+            the rows from that one on; rows without any begin at "(no stack)" or "(no module)".
+    """
+    events = trace.events
+    names = events["name"].array
+    # Steps are one: a flame graph of their sum says where the time goes.
+    texts = [STEPS if name.startswith(STEP_PREFIX) else name for name in names.categories.tolist()]
+    label = np.append(paths.labels_of(texts), ROOT)[names.codes]
+    above = _starts(trace, paths, by)
+    own = np.zeros(len(events), bool) if by == "tree" else events[by].notna().to_numpy()
+    path = np.full(len(events), ROOT, np.int64)
+    parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    depth = events["depth"].to_numpy()
+    # A row of category Trace is the recording itself, around all that was recorded.
+    is_trace = is_category(events["cat"].array, ("Trace",))
+    host = np.flatnonzero(events["device"].isna().to_numpy() & (label >= 0) & ~is_trace)
+    host = host[np.argsort(depth[host], kind="stable")]
+    for rows in np.split(host, np.flatnonzero(np.diff(depth[host])) + 1):
+        inherited = np.where(parent[rows] >= 0, path[parent[rows]], above[rows])
+        path[rows] = paths.add(np.where(own[rows], above[rows], inherited), label[rows])
+    return path
+
+
+def _starts(trace: Trace, paths: Paths, by: str) -> Ints:
+    """The path at which each row begins where nothing above it says more; shape (n,)."""
+    if by == "tree":
+        return _thread_starts(trace, paths)
+    column = trace.events[by]
+    chains = _stack_chains(trace, paths) if by == "stack" else _module_chains(column, paths)
+    none = paths.chain([f"(no {by})"])
+    codes, keys = pd.factorize(column.array)
+    starts: Ints = np.array([*(chains.get(key, none) for key in list(keys)), none], np.int64)[codes]
+    return starts
+
+
+def _thread_starts(trace: Trace, paths: Paths) -> Ints:
+    """Host threads by their label or number; nothing where there is but one."""
+    events = trace.events
+    rows = np.flatnonzero(events["device"].isna().to_numpy())
+    group, first = grouped(events["tid"].array[rows], events["thread"].array[rows])
+    starts = np.full(len(events), ROOT, np.int64)
+    if len(first) > 1:
+        named = (thread_name(events["tid"].array[row], events["thread"].array[row]) for row in rows[first])
+        starts[rows] = np.array([paths.chain([text]) for text in named])[group]
+    return starts
+
+
+def grouped(first: Any, second: Any) -> tuple[Ints, Ints]:
+    """Group of each row by the values of two columns, missing ones included, and a row of each group; in no order."""
+    codes = [pd.factorize(column, use_na_sentinel=True)[0] + 1 for column in (first, second)]
+    key = codes[0] * (int(codes[1].max(initial=0)) + 1) + codes[1]
+    _, at, group = np.unique(key, return_index=True, return_inverse=True)
+    return group, at
+
+
+def thread_name(tid: Any, thread: Any) -> str:
+    """What a host thread is called: its label, with its number where the label does not hold it."""
+    number = None if pd.isna(tid) else str(tid)
+    if isinstance(thread, str) and thread:
+        return thread if number is None or number in thread else f"{thread} {number}"
+    return "host" if number is None else f"thread {number}"
+
+
+def _stack_chains(trace: Trace, paths: Paths) -> dict[Any, int]:
+    """Path of each stack, from its outermost frame on."""
+    chains: dict[Any, list[str]] = {}
+    stacks = trace.stacks
+    columns = (stacks[name].astype(object) for name in ("stack", "file", "line", "function"))
+    for stack, file, line, function in zip(*columns, strict=True):
+        chains.setdefault(stack, []).append(frame_text(file, line, function))
+    return {stack: paths.chain(texts[::-1]) for stack, texts in chains.items()}
+
+
+def frame_text(file: Any, line: Any, function: Any) -> str:
+    """A stack frame in one label: ``function (file:line)``."""
+    name = function if isinstance(function, str) else "?"
+    if not isinstance(file, str):
+        return name
+    return f"{name} ({file}:{line})" if pd.notna(line) else f"{name} ({file})"
+
+
+def _module_chains(column: pd.Series, paths: Paths) -> dict[Any, int]:
+    """Path of each text of nested modules, which stand outermost first between dots."""
+    return {
+        text: paths.chain([part for part in text.split(".") if part]) for text in column.cat.categories.tolist() if text
+    }
+
+
+def launched_paths(trace: Trace, paths: Paths, host: Ints) -> tuple[Ints, Ints]:
+    """Device work beneath the host path that launched it.
+
+    Args:
+        trace: Any Trace.
+        paths: Where paths are added.
+        host: What `host_paths` gave.
+
+    Returns:
+        Rows of the device work, and the path of each: that of its launch and its own name; below "(no launch)" where
+        the launch was not recorded.
+    """
+    events = trace.events
+    rows = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES) & ~events["is_instant"].to_numpy())
+    launch = events["launch"].array[rows].to_numpy(dtype=np.int64, na_value=-1)
+    above = np.where(launch >= 0, host[launch], ROOT) if len(host) else launch
+    if (launch < 0).any():
+        above[launch < 0] = paths.chain(["(no launch)"])
+    names = events["name"].array
+    label = np.append(paths.labels_of(names.categories.tolist()), ROOT)[names.codes[rows]]
+    known = label >= 0
+    return rows[known], paths.add(above[known], label[known])
+
+
+def stream_paths(trace: Trace, paths: Paths) -> tuple[Ints, Ints]:
+    """Device work beneath its device and stream: its rows, and the path of each."""
+    events = trace.events
+    rows = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES) & ~events["is_instant"].to_numpy())
+    device, stream = (events[name].array[rows] for name in ("device", "stream"))
+    group, first = grouped(device, stream)
+    starts = [paths.chain([device_name(device[k]), stream_name(stream[k])]) for k in first.tolist()]
+    names = events["name"].array
+    label = np.append(paths.labels_of(names.categories.tolist()), ROOT)[names.codes[rows]]
+    known = label >= 0
+    above = np.array([*starts, ROOT], np.int64)[group]
+    return rows[known], paths.add(above[known], label[known])
+
+
+def device_name(device: Any) -> str:
+    """What a device is called."""
+    return "GPU" if pd.isna(device) else f"GPU {device}"
+
+
+def stream_name(stream: Any) -> str:
+    """What a stream is called."""
+    return "stream unknown" if pd.isna(stream) else f"stream {stream}"

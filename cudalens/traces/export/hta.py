@@ -1,0 +1,226 @@
+"""A Trace as HolisticTraceAnalysis has it: its data frame and symbol table, and rank files that HTA itself opens.
+
+Column names and codes are those of ``hta.common.trace.Trace`` (HTA 0.5): ``-1`` where an event has no such value, names
+and categories as numbers into one table of symbols. Times are not rounded: microseconds with their decimals.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.errors import OutputError
+from cudalens.frames import Ranks, RunInfo, Trace
+from cudalens.frames.files import atomic_folder
+from cudalens.traces.export.chrome import to_chrome
+
+Ints = NDArray[np.int64]
+
+#: HTA's code for a value that an event does not have.
+ABSENT: Final = -1
+
+_TEXTS: Final = {"input_dims": "shapes", "input_type": "dtypes"}
+_INTEGERS: Final = {"correlation": "correlation_id", "bytes": "num_bytes", "external_id": "external_id"}
+
+
+class SymbolTable:
+    """Names and categories by number, with the methods of HTA's ``TraceSymbolTable``.
+
+    Attributes:
+        sym_table: The texts, by number.
+        sym_index: The numbers, by text.
+    """
+
+    def __init__(self, symbols: list[str]) -> None:
+        self.sym_table = symbols
+        self.sym_index = {text: number for number, text in enumerate(symbols)}
+
+    def get_sym_table(self) -> list[str]:
+        """The texts, by number."""
+        return self.sym_table
+
+    def get_sym_id_map(self) -> dict[str, int]:
+        """The numbers, by text."""
+        return self.sym_index
+
+
+@dataclass(frozen=True)
+class HtaTraces:
+    """The ranks of a job as HTA's ``Trace`` holds them after ``parse_traces`` and ``align_and_filter_trace``.
+
+    Attributes:
+        traces: A data frame by rank, as `hta_frame` defines it.
+        symbol_table: What the numbers in ``name`` and ``cat`` mean; one for all ranks.
+        meta_data: What stands around the events of each rank's file: rank, devices, name.
+        min_ts_ns: What counts as time 0, the earliest event of all ranks, ns.
+    """
+
+    traces: Mapping[int, pd.DataFrame]
+    symbol_table: SymbolTable
+    meta_data: Mapping[int, dict[str, Any]]
+    min_ts_ns: int
+
+    def get_ranks(self) -> list[int]:
+        """The ranks, ascending."""
+        return list(self.traces)
+
+    def get_trace(self, rank: int) -> pd.DataFrame:
+        """The data frame of `rank`.
+
+        Raises:
+            KeyError: There is no such rank; the message lists them.
+        """
+        if rank not in self.traces:
+            raise KeyError(f"there is no rank {rank!r}; there are: {', '.join(map(str, self.traces))}")
+        return self.traces[rank]
+
+    def decoded(self, rank: int) -> pd.DataFrame:
+        """The data frame of `rank` with columns ``s_name`` and ``s_cat``: names and categories as text."""
+        frame, texts = self.get_trace(rank), np.array([*self.symbol_table.sym_table, None], object)
+        return frame.assign(s_name=texts[frame["name"]], s_cat=texts[frame["cat"]])
+
+    def __repr__(self) -> str:
+        """One cheap line."""
+        num_events, num_symbols = sum(map(len, self.traces.values())), len(self.symbol_table.sym_table)
+        return f"<HTA traces: {len(self.traces)} ranks, {num_events:,} events, {num_symbols:,} symbols>"
+
+
+def to_hta(trace: Trace | Ranks, folder: str | os.PathLike[str] | None = None) -> HtaTraces | Path:
+    """`trace` for HolisticTraceAnalysis: as its data frames, or as a folder of rank files that it opens.
+
+    Args:
+        trace: One Trace (rank 0 where it names none), or the ranks of a job.
+        folder: Where ``rank-<n>.json.gz`` go, for ``TraceAnalysis(trace_dir=folder)``; None for data frames.
+
+    Returns:
+        The data frames, or `folder`.
+
+    Raises:
+        OutputError: The folder cannot be written, or holds other trace files, which HTA would read as ranks as well.
+        ValueError: There is no rank.
+    """
+    ranks = _by_rank(trace)
+    return _frames(ranks) if folder is None else _write(ranks, Path(folder))
+
+
+def _by_rank(trace: Trace | Ranks) -> dict[int, Trace]:
+    if isinstance(trace, Trace):
+        return {trace.info.rank if trace.info.rank is not None else 0: trace}
+    if not len(trace):
+        raise ValueError(f"'{trace.name}' holds no rank; there is nothing to write.")
+    return dict(trace)
+
+
+def _write(ranks: dict[int, Trace], folder: Path) -> Path:
+    names = {rank: f"rank-{rank}.json.gz" for rank in ranks}
+    if folder.is_dir():
+        others = sorted(file.name for file in folder.iterdir() if file.name.endswith((".json", ".gz")))
+        if others := [name for name in others if name not in names.values()]:
+            raise OutputError(
+                f"cannot write ranks into {folder}: it holds {others[0]}, which HolisticTraceAnalysis would take for a "
+                "rank of the same job; give an empty folder."
+            )
+    with atomic_folder(folder) as made:
+        for rank, one in ranks.items():
+            # HTA finds the rank of a file by what it holds, never by its name.
+            numbered = one.replace(info=one.info.replace(rank=rank))
+            to_chrome(numbered, made / names[rank], tracks=False)
+    return folder
+
+
+def _frames(ranks: dict[int, Trace]) -> HtaTraces:
+    texts: set[str] = set()
+    for one in ranks.values():
+        for column in ("name", "cat"):
+            used = one.events[column].array.remove_unused_categories()
+            texts.update(map(str, used.categories.tolist()))
+    table = SymbolTable(sorted(texts))
+    starts = [int(one.events["ts"].min()) for one in ranks.values() if len(one)]
+    origin = min(starts, default=0)
+    frames = {rank: hta_frame(one, table, origin) for rank, one in ranks.items()}
+    return HtaTraces(frames, table, {rank: _meta(one.info, rank) for rank, one in ranks.items()}, origin)
+
+
+def hta_frame(trace: Trace, table: SymbolTable, origin: int) -> pd.DataFrame:
+    """The intervals of `trace` in HTA's columns; instants and the row of the recording itself are left out, as by HTA.
+
+    Args:
+        trace: One rank.
+        table: Symbols, among them all names and categories of `trace`.
+        origin: What counts as time 0, ns.
+
+    Returns:
+        ``index`` (row of ``trace.events``, also the index of the frame), ``cat`` and ``name`` (numbers of symbols),
+        ``pid``, ``tid`` (device and stream for device work), ``ts``, ``dur``, ``end`` (µs from `origin`, exact to the
+        nanosecond), ``stream``, ``correlation``, ``bytes``, ``external_id``, ``memory_bw_gbps`` (GB/s: bytes over
+        duration, 0 for what is no copy), ``input_dims``, ``input_type`` (JSON text, ``"-1"`` where not recorded),
+        ``index_correlation`` (row at the other end of a launch; 0 where there is a correlation but no other end, -1
+        where there is none), ``iteration`` (step, -1 outside of any).
+    """
+    events = trace.events
+    cats = events["cat"].astype(object)
+    rows = np.flatnonzero((~events["is_instant"] & (cats != "Trace")).to_numpy())
+    part = events.iloc[rows]
+    known = {name: _filled(part[column]) for name, column in _INTEGERS.items()}
+    device, stream = _filled(part["device"]), _filled(part["stream"])
+    on_device = device >= 0
+    columns = {
+        "index": rows,
+        "cat": _symbols(part["cat"].array, table),
+        "name": _symbols(part["name"].array, table),
+        "pid": np.where(on_device, device, _filled(part["pid"])),
+        "tid": np.where(on_device, stream, _filled(part["tid"])),
+        "ts": (part["ts"].to_numpy() - origin) / 1000,
+        "dur": part["dur"].to_numpy() / 1000,
+        "stream": stream,
+        **known,
+        "memory_bw_gbps": _bandwidth(known["bytes"], part["dur"].to_numpy()),
+        **{name: part[column].astype(object).fillna(str(ABSENT)).to_numpy() for name, column in _TEXTS.items()},
+        "index_correlation": _other_ends(events, known["correlation"], rows),
+        "iteration": _filled(part["step"]),
+        "end": (part["ts"].to_numpy() + part["dur"].to_numpy() - origin) / 1000,
+    }
+    return pd.DataFrame(columns, index=pd.Index(rows))
+
+
+def _filled(column: pd.Series) -> Ints:
+    values: Ints = column.array.to_numpy(dtype=np.int64, na_value=ABSENT)
+    return values
+
+
+def _symbols(array: pd.Categorical, table: SymbolTable) -> Ints:
+    numbers: Ints = np.array(
+        [*(table.sym_index.get(text, ABSENT) for text in array.categories.tolist()), ABSENT], np.int64
+    )
+    symbols: Ints = numbers[array.codes]
+    return symbols
+
+
+def _bandwidth(num_bytes: Ints, dur: Ints) -> NDArray[np.float64]:
+    is_copy = (num_bytes >= 0) & (dur > 0)
+    # Bytes a nanosecond are GB/s.
+    return np.divide(num_bytes, dur, out=np.zeros(len(dur)), where=is_copy)
+
+
+def _other_ends(events: pd.DataFrame, correlation: Ints, rows: Ints) -> Ints:
+    """Row of the launch of device work, and of the last device work of a launch."""
+    other = np.full(len(events), ABSENT, np.int64)
+    other[rows] = np.where(correlation >= 0, 0, ABSENT)
+    launch = _filled(events["launch"])
+    work = np.flatnonzero(launch >= 0)
+    other[work], other[launch[work]] = launch[work], work
+    ends: Ints = other[rows]
+    return ends
+
+
+def _meta(info: RunInfo, rank: int) -> dict[str, Any]:
+    devices = [msgspec.to_builtins(device) for device in info.devices]
+    return {"distributedInfo": {"rank": rank}, "deviceProperties": devices, "traceName": info.name}

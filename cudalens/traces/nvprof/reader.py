@@ -1,0 +1,209 @@
+"""Reads nvprof's SQLite files (``nvprof -o FILE``: ``.nvvp``, ``.prof``) into a Trace.
+
+Its tables are CUPTI's activity records, one table a kind, column by column; names stand in a table of strings, those of
+kernels mangled. Times count from the epoch. API calls have no names but CUPTI's callback ids (`cupti.call_name`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
+from cudalens.frames.syncs.build import build_syncs
+from cudalens.traces.chrome.records import MISSING, Ints, text_of
+from cudalens.traces.nvprof.markers import add_markers, threads_of
+from cudalens.traces.problems import Problems
+from cudalens.traces.sqlite import cupti
+from cudalens.traces.sqlite.activities import Activities, Texts
+from cudalens.traces.sqlite.demangle import demangled
+from cudalens.traces.sqlite.file import Database, Rows
+from cudalens.traces.sqlite.unique import refuse_repeats
+
+_KIND: Final = "CUPTI_ACTIVITY_KIND_"
+KERNELS: Final = (f"{_KIND}CONCURRENT_KERNEL", f"{_KIND}KERNEL", f"{_KIND}CDP_KERNEL")
+COPIES: Final = (f"{_KIND}MEMCPY", f"{_KIND}MEMCPY2")
+SETS: Final = f"{_KIND}MEMSET"
+WAITS: Final = f"{_KIND}SYNCHRONIZATION"
+CALLS: Final = {f"{_KIND}RUNTIME": "runtime", f"{_KIND}DRIVER": "driver"}
+OVERHEAD: Final = f"{_KIND}OVERHEAD"
+MARKERS: Final = f"{_KIND}MARKER"
+STRINGS: Final = "StringTable"
+TABLES: Final = (*KERNELS, *COPIES, SETS, WAITS, *CALLS, OVERHEAD, MARKERS, STRINGS)
+
+#: CUpti_ActivityOverheadKind, in Kineto's words.
+_PLACE: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "graphId", "graphNodeId")
+_SHAPE: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
+_LAUNCH: Final = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
+_OVERHEADS: Final = {
+    1: "Driver Compiler",
+    1 << 16: "Buffer Flush",
+    2 << 16: "Instrumentation",
+    3 << 16: "Resource",
+    4 << 16: "Runtime Triggered Module Loading",
+    5 << 16: "Lazy Function Loading",
+    6 << 16: "Command Buffer Full",
+}
+
+
+def read_nvprof(database: Database, problems: Problems) -> Trace:
+    """The Trace in a file of nvprof."""
+    began = time.perf_counter()
+    reader = _Reader(database, problems)
+    reader.read()
+    return reader.to_trace(began)
+
+
+class _Reader:
+    def __init__(self, database: Database, problems: Problems) -> None:
+        self._database, self._problems = database, problems
+        self._rows = Activities(problems)
+        rows = database.read(STRINGS, ["_id_"], ["value"])
+        ids, values = rows["_id_"].tolist(), map(str, rows.objects("value"))
+        self._strings: dict[int, str] = {i: value for i, value in zip(ids, values, strict=True) if i != 0}
+        contexts = database.read(f"{_KIND}CONTEXT", ["contextId", "deviceId"])
+        self._device_of = dict(zip(contexts["contextId"].tolist(), contexts["deviceId"].tolist(), strict=True))
+
+    def read(self) -> None:
+        for table in KERNELS:
+            self._add_kernels(table)
+        for table in COPIES:
+            self._add_copies(table)
+        self._add_sets()
+        self._add_waits()
+        for table, kind in CALLS.items():
+            self._add_calls(table, kind)
+        self._add_overhead()
+        add_markers(self._database, MARKERS, self._rows, self._strings)
+
+    def _add_kernels(self, table: str) -> None:
+        rows = self._database.read(table, [*_PLACE, *_SHAPE, *_LAUNCH, "name"])
+        names = Texts.looked_up(rows["name"], self._strings, "kernel without a name (string {})").mapped(demangled)
+        shared = [np.where(rows[column] == MISSING, 0, rows[column]) for column in _LAUNCH[1:]]
+        ints = {"registers": rows[_LAUNCH[0]]}
+        if _LAUNCH[1] in rows or _LAUNCH[2] in rows:
+            ints["shared_memory_bytes"] = shared[0] + shared[1]
+        shape = [rows[column] for column in _SHAPE]
+        texts = {"grid": cupti.triple(*shape[:3]), "block_dim": cupti.triple(*shape[3:])}
+        self._add_work(table, rows, "kernel", names, ints, texts)
+
+    def _add_copies(self, table: str) -> None:
+        rows = self._database.read(table, [*_PLACE, "bytes", "copyKind", "srcKind", "dstKind"])
+        names = cupti.copy_names(rows["copyKind"], rows["srcKind"], rows["dstKind"], cupti.MEMORY_KINDS)
+        self._add_work(table, rows, "gpu_memcpy", names, {"num_bytes": rows["bytes"]})
+
+    def _add_sets(self) -> None:
+        rows = self._database.read(SETS, [*_PLACE, "bytes", "memoryKind"])
+        names = cupti.memset_names(rows["memoryKind"], cupti.MEMORY_KINDS)
+        self._add_work(SETS, rows, "gpu_memset", names, {"num_bytes": rows["bytes"]})
+
+    def _add_waits(self) -> None:
+        rows = self._database.read(WAITS, [*_PLACE, "type"])
+        names = Texts.joined([rows["type"]], lambda kind: cupti.SYNC_KINDS.get(kind, "Unknown sync"))
+        self._add_work(WAITS, rows, "cuda_sync", names, {})
+
+    def _add_work(
+        self,
+        table: str,
+        rows: Rows,
+        cat: str,
+        names: Texts,
+        ints: dict[str, Ints],
+        texts: dict[str, Texts] | None = None,
+    ) -> None:
+        start, end = self._timed(rows)
+        place = self._place(rows)
+        self._rows.add(table, start=start, end=end, cat=cat, name=names, ints=ints | place, texts=texts)
+
+    def _timed(self, rows: Rows) -> tuple[Ints, Ints]:
+        """Starts and ends; CUPTI has both as 0 where it could not measure them."""
+        start, end = rows["start"], rows["end"]
+        unknown = (start == 0) & (end == 0)
+        return np.where(unknown, MISSING, start), end
+
+    def _place(self, rows: Rows) -> dict[str, Ints]:
+        device = rows["deviceId"]
+        if "deviceId" not in rows:
+            contexts, context_of = np.unique(rows["contextId"], return_inverse=True)
+            known = [self._device_of.get(context, MISSING) for context in contexts.tolist()]
+            device = np.array(known, np.int64)[context_of] if known else device
+        if unknown := int((device == MISSING).sum()):
+            self._problems.add("device work without a device, taken as device 0", "all tables", unknown)
+            device = np.where(device == MISSING, 0, device)
+        stream = rows["streamId"]
+        return {
+            "device": device,
+            "stream": np.where((stream < 0) | (stream == cupti.NO_ID), MISSING, stream),
+            "correlation_id": rows["correlationId"],
+            "graph_id": _positive(rows["graphId"]),
+            "graph_node_id": _positive(rows["graphNodeId"]),
+        }
+
+    def _add_calls(self, table: str, kind: str) -> None:
+        rows = self._database.read(table, ["cbid", "start", "end", "processId", "threadId", "correlationId"])
+        refuse_repeats(self._database.path, table, "correlationId", rows["correlationId"], (rows["processId"],))
+        names = Texts.joined([rows["cbid"]], lambda number: cupti.call_name(kind, number))
+        start, end = self._timed(rows)
+        ints = {"pid": rows["processId"], "tid": _unsigned(rows["threadId"]), "correlation_id": rows["correlationId"]}
+        self._rows.add(table, start=start, end=end, cat=f"cuda_{kind}", name=names, ints=ints)
+
+    def _add_overhead(self) -> None:
+        rows = self._database.read(OVERHEAD, ["start", "end", "overheadKind", "objectKind"], ["objectId"])
+        names = Texts.joined([rows["overheadKind"]], lambda kind: _OVERHEADS.get(kind, "overhead"))
+        start, end = self._timed(rows)
+        self._rows.add(OVERHEAD, start=start, end=end, cat="overhead", name=names, ints=threads_of(rows))
+
+    def to_trace(self, began: float) -> Trace:
+        columns, is_async = self._rows.to_columns()
+        num_rows = self._rows.num_rows
+        events = build_events(columns, async_mask=is_async if is_async.any() else None)
+        del self._rows, columns
+        frames: dict[str, pd.DataFrame] = {"events": events}
+        frames |= build_syncs(frames)
+        info = self._info(events)
+        return Trace(info.replace(build_s=time.perf_counter() - began, options={"file_events": num_rows}), **frames)
+
+    def _info(self, events: pd.DataFrame) -> RunInfo:
+        timed = events[~events["is_instant"]]
+        version = self._database.read("Version", ["version"])["version"]
+        return RunInfo(
+            name=text_of(self._database.path.stem),
+            source="file:nvprof",
+            started_ns=int(timed["ts"].min()) if len(timed) else None,
+            ended_ns=int((timed["ts"] + timed["dur"]).max()) if len(timed) else None,
+            versions={"nvprof_schema": str(int(version[0]))} if len(version) and version[0] != MISSING else {},
+            devices=self._devices(),
+            problems=self._problems.to_tuple(),
+        )
+
+    def _devices(self) -> tuple[DeviceInfo, ...]:
+        columns = ("id", "name", "globalMemorySize", "numMultiprocessors", "computeCapabilityMajor")
+        rows = self._database.read(f"{_KIND}DEVICE", (*columns, "computeCapabilityMinor"))
+        found: dict[int, DeviceInfo] = {}
+        for at, index in enumerate(rows["id"].tolist()):
+            facts = {name: int(rows[name][at]) for name in (*columns, "computeCapabilityMinor")}
+            major, minor = facts["computeCapabilityMajor"], facts["computeCapabilityMinor"]
+            if 0 <= index < 1 << 31:
+                found[index] = DeviceInfo(
+                    index=index,
+                    name=self._strings.get(facts["name"], ""),
+                    capability=f"{major}.{minor}" if major >= 0 and minor >= 0 else None,
+                    total_memory_bytes=facts["globalMemorySize"] if facts["globalMemorySize"] >= 0 else None,
+                    num_sms=facts["numMultiprocessors"] if facts["numMultiprocessors"] >= 0 else None,
+                )
+        return tuple(device for _, device in sorted(found.items()))
+
+
+def _positive(ids: Ints) -> Ints:
+    """`ids` without 0 and less, which stand for none."""
+    positive: Ints = np.where(ids > 0, ids, MISSING)
+    return positive
+
+
+def _unsigned(ids: Ints) -> Ints:
+    """Ids of 32 bits that nvprof writes with a sign."""
+    unsigned: Ints = np.where((ids < 0) & (ids >= -(1 << 31)), ids + (1 << 32), ids)
+    return unsigned

@@ -1,0 +1,1 @@
+"""The reader of torch's memory snapshot pickles."""

@@ -1,0 +1,1 @@
+"""What the readers of CUPTI's SQLite tables share."""

@@ -1,0 +1,225 @@
+"""Rows of events that come column by column, from tables: put together into the raw columns of `build_events`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.frames import categorical, nullable
+from cudalens.traces.chrome.columns import Codes
+from cudalens.traces.chrome.records import MAX_NS, MISSING, Ints, text_of
+from cudalens.traces.problems import Problems
+
+Mask = NDArray[np.bool_]
+
+_INT32: Final = frozenset({"device", "registers"})
+_MAX_INT32: Final = (1 << 31) - 1
+
+
+@dataclass
+class Texts:
+    """A text per row, as codes into the distinct ones; code -1 is missing.
+
+    Attributes:
+        codes: Shape (n,).
+        values: The distinct texts.
+    """
+
+    codes: Ints
+    values: list[str]
+
+    @classmethod
+    def same(cls, text: str, n: int) -> Texts:
+        """`text` in every one of `n` rows."""
+        return cls(np.zeros(n, np.int64), [text])
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Texts:
+        """Of a value per row, None where there is none."""
+        codes, uniques = pd.factorize(np.array(values, object))
+        return cls(codes.astype(np.int64), [text_of(value) for value in uniques])
+
+    @classmethod
+    def looked_up(cls, ids: Ints, strings: Mapping[int, str], otherwise: str | None = None) -> Texts:
+        """Of numbers of strings; where a number names none, `otherwise` with the number put in, or missing."""
+        codes, uniques = pd.factorize(ids)
+        found = [_found(number, strings, otherwise) for number in uniques.tolist()]
+        values = list(dict.fromkeys(text for text in found if text is not None))
+        place = {text: i for i, text in enumerate(values)}
+        new = np.array([-1 if text is None else place[text] for text in found] or [-1], np.int64)
+        return cls(new[codes], values)
+
+    @classmethod
+    def joined(cls, columns: Sequence[Ints], text: Any) -> Texts:
+        """What `text` makes of each distinct row of `columns`."""
+        stacked = np.stack(columns, axis=1) if columns else np.empty((0, 0), np.int64)
+        if not len(stacked):
+            return cls(np.empty(0, np.int64), [])
+        key = np.zeros(len(stacked), np.int64)
+        for column in columns:
+            codes, uniques = pd.factorize(column)
+            key = pd.factorize(key * len(uniques) + codes)[0].astype(np.int64)
+        first = np.unique(key, return_index=True)[1]
+        return cls(key, [text(*row) for row in stacked[first].tolist()])
+
+    def filled(self, other: Texts) -> Texts:
+        """This, and `other` where this is missing."""
+        codes = np.where(self.codes >= 0, self.codes, np.where(other.codes >= 0, other.codes + len(self.values), -1))
+        return Texts(codes, [*self.values, *other.values])
+
+    def mapped(self, change: Any) -> Texts:
+        """What `change` makes of each distinct text; None for missing."""
+        new = [change(value) for value in self.values]
+        place = np.array([*(-1 if text is None else i for i, text in enumerate(new)), -1], np.int64)
+        return Texts(place[self.codes], [text or "" for text in new])
+
+    def take(self, rows: NDArray[Any]) -> Texts:
+        """The texts of some rows, by number or mask."""
+        return Texts(self.codes[rows], self.values)
+
+
+def _found(number: int, strings: Mapping[int, str], otherwise: str | None) -> str | None:
+    text = strings.get(number)
+    if text is None and otherwise is not None:
+        return otherwise.format("NULL" if number == MISSING else number)
+    return text
+
+
+@dataclass
+class Activities:
+    """Collects rows of events, a table at a time.
+
+    Attributes:
+        num_rows: Rows so far.
+    """
+
+    problems: Problems
+    num_rows: int = 0
+    _parts: list[dict[str, Ints]] = field(default_factory=list)
+    _counts: list[int] = field(default_factory=list)
+    _codes: dict[str, Codes] = field(default_factory=dict)
+
+    def add(
+        self,
+        where: str,
+        *,
+        start: Ints,
+        end: Ints | None,
+        cat: str | Texts,
+        name: Texts,
+        ints: Mapping[str, Ints] | None = None,
+        texts: Mapping[str, Texts] | None = None,
+        is_async: Mask | None = None,
+        is_instant: Mask | None = None,
+    ) -> None:
+        """Append a row per value of `start`; rows without a usable start are counted and left out.
+
+        Args:
+            where: The table, for what is counted.
+            start: Nanoseconds, `MISSING` where unknown.
+            end: Likewise; None for instants.
+            cat: Category, of all or of each row.
+            name: Name of each row.
+            ints: Integer columns of the catalog, `MISSING` where unknown.
+            texts: Text columns of the catalog.
+            is_async: Rows that have no place in a call tree.
+            is_instant: Rows that are points in time.
+        """
+        n = len(start)
+        end = start if end is None else end
+        columns = {"ts": start, "dur": self._durations(start, end, where), **(ints or {})}
+        columns["is_async"] = _flags(is_async, n)
+        columns["is_instant"] = _flags(is_instant, n)
+        cats = Texts.same(cat, n) if isinstance(cat, str) else cat
+        for column, values in {"cat": cats, "name": name, **(texts or {})}.items():
+            columns[column] = self._shared(column, values)
+        self._append({column: self._fitting(column, values, where) for column, values in columns.items()}, where)
+
+    def _append(self, columns: dict[str, Ints], where: str) -> None:
+        usable = is_time(columns["ts"])
+        if not usable.all():
+            first = f"{where}, row {int(np.argmin(usable)) + 1}"
+            self.problems.add("event without a usable start", first, int((~usable).sum()))
+            columns = {name: values[usable] for name, values in columns.items()}
+        if len(columns["ts"]):
+            self._parts.append(columns)
+            self._counts.append(len(columns["ts"]))
+            self.num_rows += len(columns["ts"])
+
+    def _durations(self, start: Ints, end: Ints, where: str) -> Ints:
+        has_start, has_end = is_time(start), is_time(end)
+        dur = np.where(has_start & has_end, end - start, 0)
+        if unknown := int((has_start & ~has_end).sum()):
+            self.problems.add("event without a usable end, taken as of no length", where, unknown)
+        if negative := int((dur < 0).sum()):
+            first = f"{where}, row {int(np.argmax(dur < 0)) + 1}"
+            self.problems.add("negative dur", first, negative)
+            dur = np.maximum(dur, 0)
+        return dur
+
+    def _fitting(self, column: str, values: Ints, where: str) -> Ints:
+        """`values` without those that the column's type cannot hold."""
+        if column not in _INT32:
+            return values
+        too_large = (np.abs(values) > _MAX_INT32) & (values != MISSING)
+        if too_large.any():
+            self.problems.add(f"'{column}' beyond 32 bits", where, int(too_large.sum()))
+            values = np.where(too_large, MISSING, values)
+        return values
+
+    def _shared(self, column: str, texts: Texts) -> Ints:
+        codes = self._codes.setdefault(column, Codes())
+        is_used = np.zeros(len(texts.values) + 1, bool)
+        is_used[texts.codes] = True  # code -1, missing, is the place behind the last text
+        table = np.full(len(texts.values) + 1, -1, np.int64)
+        for i in np.flatnonzero(is_used[:-1]).tolist():
+            table[i] = codes[texts.values[i]]
+        shared: Ints = table[texts.codes]
+        return shared
+
+    def to_columns(self) -> tuple[dict[str, Any], Mask]:
+        """The columns by their name in the catalog, and the rows that have no place in a call tree."""
+        names = dict.fromkeys(name for part in self._parts for name in part)
+        whole = {name: self._whole(name) for name in [*names, *(() if names else ("ts", "dur", "cat", "name"))]}
+        is_async = whole.pop("is_async", np.zeros(self.num_rows, np.int64)).astype(bool)
+        columns: dict[str, Any] = {}
+        for name, values in whole.items():
+            if name in ("ts", "dur"):
+                columns[name] = values
+            elif name == "is_instant":
+                columns[name] = values.astype(bool)
+            elif name in self._codes or name in ("cat", "name"):
+                columns[name] = categorical(values.astype(np.int32), list(self._codes.get(name, ())))
+            else:
+                columns[name] = _nullable(name, values)
+        return columns, is_async
+
+    def _whole(self, name: str) -> Ints:
+        """One column over all parts; missing in those that have none."""
+        fill = -1 if name in self._codes else MISSING
+        parts = [
+            part[name] if name in part else np.full(count, fill)
+            for part, count in zip(self._parts, self._counts, strict=True)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def is_time(values: Ints) -> Mask:
+    """Whether each of `values` can be a time: it is known, and no arithmetic with it overflows."""
+    usable: Mask = (values > -MAX_NS) & (values < MAX_NS)
+    return usable
+
+
+def _flags(mask: Mask | None, n: int) -> Ints:
+    return np.zeros(n, np.int64) if mask is None else mask.astype(np.int64)
+
+
+def _nullable(name: str, values: Ints) -> Any:
+    missing = values == MISSING
+    dtype = np.int32 if name in _INT32 else np.int64
+    return nullable(np.where(missing, 0, values).astype(dtype), missing)

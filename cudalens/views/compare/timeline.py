@@ -1,0 +1,165 @@
+"""Both sides of a comparison on one axis of time: the repeat of each that took as long as its median."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.analysis import units
+from cudalens.analysis.compare.runs import Differences
+from cudalens.analysis.compare.units import Side, step_rows
+from cudalens.frames import Trace
+from cudalens.views.compare.text import names
+from cudalens.views.sections.markup import Node, element
+from cudalens.views.sections.markup import svg as picture
+from cudalens.views.timeline import svg
+from cudalens.views.timeline.payload_order import lane_table
+
+Ints = NDArray[np.int64]
+
+WIDTH: Final = 960
+LABEL: Final = 170
+PLOT: Final = WIDTH - LABEL - 10
+_MAX_LANES: Final = 5
+_MAX_DEPTH: Final = 2
+_ROW: Final = 11
+_GAP: Final = 6
+_HEAD: Final = 20
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """The repeat of one side that is drawn.
+
+    Attributes:
+        trace: The Trace that it is in.
+        start: Its start, ns.
+        end: Its end, ns.
+    """
+
+    trace: Trace
+    start: int
+    end: int
+
+
+def compare_timeline(found: Differences) -> Node | None:
+    """Both timelines from the start of a repeat, in one scale; None where a side has no event."""
+    sides = [_shown(side, found.whole.unit == "step") for side in (found.a, found.b)]
+    if any(one is None for one in sides):
+        return None
+    shown = [one for one in sides if one is not None]
+    span = max(*(one.end - one.start for one in shown), 1)
+    nodes: list[Node] = []
+    top = 0.0
+    for one, name, letter in zip(shown, names(found), "ab", strict=True):
+        nodes.append(element("text", f"{letter}: {name}", x=0, y=top + 13, font_weight="600"))
+        length = one.end - one.start
+        nodes.append(element("text", units.duration(length), x=LABEL, y=top + 13, opacity=".75"))
+        drawn, height = _lanes(one, span, top + _HEAD)
+        nodes += drawn
+        x = LABEL + PLOT * length / span
+        end = f"M{x:.1f} {top + _HEAD - 4:.0f}V{top + _HEAD + height:.0f}"
+        nodes.append(element("path", d=end, stroke="currentColor", stroke_opacity=".6", stroke_dasharray="3 3"))
+        top += _HEAD + height + 10
+    nodes += _axis(span, top)
+    label = "Timelines of both on one axis, from the start of a repeat"
+    style = {"font-family": "system-ui,sans-serif", "font-size": "11", "fill": "currentColor", "class": "cc-picture"}
+    return picture(WIDTH, top + 18, label, *nodes, **style)
+
+
+def _shown(side: Side, by_step: bool) -> _Shown | None:
+    """The repeat nearest to the median length."""
+    repeats = [one for trace in side.traces for one in _repeats(trace, by_step)]
+    if not repeats:
+        return None
+    lengths = np.array([one.end - one.start for one in repeats])
+    return repeats[int(np.argmin(np.abs(lengths - np.median(lengths))))]
+
+
+def _repeats(trace: Trace, by_step: bool) -> list[_Shown]:
+    events = trace.events
+    if not len(events):
+        return []
+    ts = events["ts"].to_numpy()
+    end = ts + events["dur"].to_numpy()
+    if by_step:
+        rows = step_rows(trace)
+        return [_Shown(trace, int(ts[row]), int(end[row])) for row in rows.tolist()]
+    inside = (events["cat"] != "Trace").to_numpy() & ~events["is_instant"].to_numpy()
+    if not inside.any():
+        return []
+    info = trace.info
+    start = int(ts[inside].min()) if info.started_ns is None else info.started_ns
+    return [_Shown(trace, start, max(int(end[inside].max()) if info.ended_ns is None else info.ended_ns, start + 1))]
+
+
+def _lanes(one: _Shown, span: int, top: float) -> tuple[list[Node], float]:
+    """The streams and threads with something in the repeat, and how high they are."""
+    events = one.trace.events
+    ts = events["ts"].to_numpy()
+    dur = events["dur"].to_numpy()
+    depth = events["depth"].to_numpy().astype(np.int64)
+    lane, table = lane_table(events)
+    is_range = events["cat"].isin(["user_annotation", "gpu_user_annotation", "Trace"]).to_numpy()
+    rows = np.flatnonzero((ts < one.end) & (ts + dur > one.start) & (dur > 0) & ~is_range)
+    depth = _depths_without_ranges(events["parent"].to_numpy(dtype=np.int64, na_value=-1), is_range, depth)
+    rows = rows[depth[rows] < _MAX_DEPTH]
+    used = [number for number in range(len(table)) if (lane[rows] == number).any()]
+    nodes: list[Node] = []
+    y = top
+    color, palette = svg.color_codes(events)
+    for number in used[:_MAX_LANES]:
+        mine = rows[lane[rows] == number]
+        num_rows = int(depth[mine].max()) + 1
+        label = str(table[number]["label"])
+        nodes.append(element("text", element("title", label), units.shorten(label, 26), x=0, y=f"{y + 9:.0f}"))
+        start, length = (np.maximum(ts[mine], one.start) - one.start) / span, dur[mine] / span
+        length = np.minimum(length, (np.minimum(ts + dur, one.end)[mine] - one.start) / span - start)
+        nodes += _boxes(depth[mine], start, length, color[mine], num_rows, palette, y)
+        y += num_rows * _ROW + _GAP
+    if len(used) > _MAX_LANES:
+        more = units.plural(len(used) - _MAX_LANES, "lane")
+        nodes.append(element("text", f"and {more} more", x=0, y=f"{y + 9:.0f}", opacity=".7"))
+        y += _ROW + _GAP
+    return nodes, y - top
+
+
+def _depths_without_ranges(parent: Ints, is_range: NDArray[np.bool_], depth: Ints) -> Ints:
+    """Depth of each row with ranges taken out, since the step itself says nothing here."""
+    above = np.zeros(len(parent), np.int64)
+    for level in range(1, int(depth.max(initial=0)) + 1):
+        at = np.flatnonzero(depth == level)
+        at = at[parent[at] >= 0]
+        above[at] = above[parent[at]] + is_range[parent[at]]
+    return depth - above
+
+
+def _boxes(
+    row: Ints, start: NDArray[np.float64], dur: NDArray[np.float64], color: Ints, num_rows: int,
+    palette: list[str], top: float,
+) -> list[Node]:  # fmt: skip
+    """One path per colour and level of how busy a pixel is."""
+    drawn: dict[tuple[int, int], list[str]] = {}
+    for r, x, width, c, level in svg.joined_pixels(row, start, dur, color, num_rows):
+        left, wide = LABEL + PLOT * x / svg.PLOT, PLOT * width / svg.PLOT
+        y = top + r * _ROW
+        drawn.setdefault((c, level), []).append(f"M{left:.4g} {y:.0f}h{wide:.4g}v{_ROW - 1}h-{wide:.4g}z")
+    return [
+        element("path", fill=palette[c], fill_opacity=svg.LEVELS[level], d="".join(boxes))
+        for (c, level), boxes in sorted(drawn.items())
+    ]
+
+
+def _axis(span: int, bottom: float) -> list[Node]:
+    step = svg.nice_step(span / 6)
+    nodes = []
+    for k in range(int(span // step) + 1):
+        x = LABEL + PLOT * k * step / span
+        nodes.append(element("path", d=f"M{x:.1f} {_HEAD}V{bottom:.0f}", stroke="currentColor", stroke_opacity=".14"))
+        anchor = "end" if x > WIDTH - 40 else "middle" if k else "start"
+        when = units.duration(k * step) if k else "0"
+        nodes.append(element("text", when, x=f"{x:.1f}", y=f"{bottom + 13:.0f}", text_anchor=anchor, opacity=".7"))
+    return nodes

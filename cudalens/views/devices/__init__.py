@@ -1,0 +1,1 @@
+"""The views of this machine's GPUs: cards and live gauges."""

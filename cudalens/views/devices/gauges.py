@@ -1,0 +1,160 @@
+"""The widget of live gauges: it follows the readings while later cells run, and ends when nobody looks at it.
+
+Readings come from a thread and go to the page as messages, which an ipykernel passes on while a cell runs. The saved
+notebook keeps the last of them as a picture.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, Final
+
+import anywidget
+import traitlets
+
+from cudalens.views import assets, mimebundle
+from cudalens.views.devices.gauges_feed import DEFAULT_HZ, GaugeFeed, Moment
+from cudalens.views.devices.gauges_text import gauges_about, gauges_html, gauges_text, latest, mark
+from cudalens.views.timeline.metrics_text import GAUGES
+
+_GAUGES: Final = [{"column": gauge.column, "title": gauge.title, "unit": gauge.unit} for gauge in GAUGES]
+
+
+class GaugesWidget(anywidget.AnyWidget):
+    """Live gauges of the GPUs that this program sees; ``%cudadevice live`` and ``cudalens.live()`` make it.
+
+    Made, it reads already. `stop`, `close`, the button in it, or a page that is gone end it.
+
+    Args:
+        rate_hz: Readings per second.
+        on_end: Called once it has ended.
+
+    Attributes:
+        feed: The readings.
+
+    Raises:
+        MetricsError: There is nothing to read; the message says why, and what to do.
+        ValueError: The rate is of no use.
+    """
+
+    _esm = assets.module_text("gauges.js")
+    _css = assets.style("gauges")
+
+    _gpus: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    _gauges = traitlets.List(_GAUGES).tag(sync=True)
+    _about = traitlets.Dict().tag(sync=True)
+    _moment = traitlets.Dict().tag(sync=True)
+    _picture = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, rate_hz: float = DEFAULT_HZ, *, on_end: Callable[[], object] = lambda: None) -> None:
+        """Begin to read."""
+        self._display_id, self._on_end = f"cudalens-{uuid.uuid4().hex}", on_end
+        self._is_open = self._is_shown = False
+        self.feed = GaugeFeed(rate_hz, on_moment=self._tell, on_gpus=self._describe, on_end=self._ended)
+        self.feed.start()
+        super().__init__(_gpus=self.feed.gpus, _about=self._facts(), _moment=dict(latest(self.feed)))
+        self._is_open = True
+        self.on_msg(self._answer)
+        if self.comm is not None and hasattr(self.comm, "on_close"):
+            self.comm.on_close(lambda message: self.stop("closed"))
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it reads."""
+        return self.feed.is_running
+
+    def stop(self, why: str = "stopped") -> None:
+        """End reading; the last readings stay. Harmless when it has ended."""
+        self.feed.stop(why)
+
+    def close(self) -> None:
+        """End reading, and take the widget away."""
+        self.stop("closed")
+        self._is_open = False
+        super().close()
+
+    def cell(self, is_running: bool) -> None:
+        """A cell of the notebook begins or has ended."""
+        self.feed.presence.deaf(is_running)
+
+    def refresh(self) -> None:
+        """Bring the saved picture up to date."""
+        if self._is_shown:
+            self._publish(update=True)
+
+    def __repr__(self) -> str:
+        """One cheap line."""
+        return f"<cudalens gauges: {', '.join(gpu['label'] for gpu in self.feed.gpus)}; {self.feed.ended or 'live'}>"
+
+    def _ipython_display_(self) -> None:
+        """Two outputs: the picture that the notebook keeps, then this view, which hides it while it shows."""
+        from IPython.display import publish_display_data
+
+        if not mimebundle.is_live():
+            raise NotImplementedError
+        self._picture = self.model_id
+        self._publish(update=False)
+        self._is_shown = True
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+        publish_display_data({"text/plain": "", mimebundle.WIDGET_VIEW: view})  # type: ignore[no-untyped-call]
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, str], dict[str, str]]:
+        return {"text/plain": gauges_text(self.feed), "text/html": gauges_html(self.feed)}, {}
+
+    def _publish(self, *, update: bool) -> None:
+        from IPython.display import publish_display_data
+
+        bundle = {"text/plain": gauges_text(self.feed), "text/html": gauges_html(self.feed, self._picture)}
+        publish_display_data(bundle, transient={"display_id": self._display_id}, update=update)  # type: ignore[no-untyped-call]
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "badge": mark(self.feed),
+            "about": gauges_about(self.feed).partition("; as of")[0],
+            "notes": self.feed.problems,
+            "ended": self.feed.ended,
+        }
+
+    def _tell(self, moment: Moment) -> None:
+        if self._is_open:
+            self._moment = moment
+            if self.feed.problems != self._about.get("notes"):
+                self._about = self._facts()
+
+    def _describe(self) -> None:
+        if self._is_open:
+            self._gpus, self._about = list(self.feed.gpus), self._facts()
+
+    def _ended(self, why: str) -> None:
+        if self._is_open:
+            self._about = self._facts()
+            self.refresh()
+        self._on_end()
+
+    def _answer(self, _: object, content: Any, buffers: object) -> None:
+        """What the page says: a sign of life, a farewell, the button; or it asks for the moments before."""
+        if not isinstance(content, dict):
+            return
+        kind, view = content.get("kind"), str(content.get("view"))[:64]
+        if kind == "left":
+            self.feed.presence.left(view)
+        elif kind == "stop":
+            self.stop("stopped by its button")
+        elif kind in ("here", "history"):
+            self.feed.presence.heard(view)
+            if kind == "history":
+                self.send({"kind": "history", "moments": list(self.feed.history)})
+
+
+def live(rate_hz: float = DEFAULT_HZ) -> GaugesWidget:
+    """Live gauges of the GPUs that this program sees: show it as the last expression of a cell.
+
+    Args:
+        rate_hz: Readings per second.
+
+    Raises:
+        MetricsError: There is nothing to read; the message says why, and what to do.
+        ValueError: The rate is of no use.
+    """
+    return GaugesWidget(rate_hz)

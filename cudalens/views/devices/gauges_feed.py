@@ -1,0 +1,189 @@
+"""What live gauges show: readings taken on a thread, the last minutes of them, and when nobody looks any more.
+
+A page that shows the gauges sends a sign of life every few seconds. While a cell runs, the ipykernel reads none of
+them, so only silence while it is idle means that the page is gone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from cudalens.device.inventory.pairing import visible_numbers
+from cudalens.device.inventory.readings import Gpu
+from cudalens.device.sampler import Sample, Sampler
+from cudalens.views.timeline.metrics_text import GAUGES
+
+DEFAULT_HZ: Final = 2.0
+HISTORY: Final = 240
+"""Moments that are kept: two minutes at the rate that is usual."""
+
+SILENCE_S: Final = 150.0
+"""So long without a sign of life, and the page is taken to be gone. Browsers wake a hidden page once a minute."""
+
+FAREWELL_S: Final = 20.0
+"""So long after the last view has said that it closes: a page that is reloaded is back by then."""
+
+COLUMNS: Final = (*(gauge.column for gauge in GAUGES), "slowed_by")
+"""What a reading holds, in this order."""
+
+Moment = dict[str, Any]
+
+
+class Presence:
+    """Whether anybody looks: views that have shown a sign of life, and the time in which none could be heard."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._views: dict[str, float] = {}
+        self._quiet_since = now()
+        self._limit_s = SILENCE_S
+        self.is_deaf = False
+
+    def heard(self, view: str) -> None:
+        """A view is there."""
+        self._views[view] = self._quiet_since = self._now()
+        self._limit_s = SILENCE_S
+
+    def left(self, view: str) -> None:
+        """A view has closed."""
+        self._views.pop(view, None)
+        self._quiet_since = self._now()
+        self._limit_s = SILENCE_S if self._views else FAREWELL_S
+
+    def deaf(self, is_deaf: bool) -> None:
+        """A cell begins, in which nothing is heard; or it has ended."""
+        self.is_deaf, self._quiet_since = is_deaf, self._now()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody looks any more."""
+        return not self.is_deaf and self._now() - self._quiet_since > self._limit_s
+
+
+class GaugeFeed:
+    """Readings of the GPUs that the program sees, moment by moment, until it is stopped or nobody looks.
+
+    Args:
+        rate_hz: Readings per second.
+        on_moment: Called on the sampling thread with each `Moment`: ``t`` (epoch ms) and ``rows`` (per GPU the values
+            of `COLUMNS`, None where not told).
+        on_gpus: Called on it when other GPUs are read from now on.
+        on_end: Called once, with why it ended, on the thread on which it did.
+        presence: Whether anybody looks.
+
+    Attributes:
+        gpus: What is known of the GPUs that are read, for the page.
+        history: The last moments, oldest first.
+        ended: Why it has ended, or "".
+    """
+
+    def __init__(
+        self,
+        rate_hz: float = DEFAULT_HZ,
+        *,
+        on_moment: Callable[[Moment], object] = lambda moment: None,
+        on_gpus: Callable[[], object] = lambda: None,
+        on_end: Callable[[str], object] = lambda why: None,
+        presence: Presence | None = None,
+    ) -> None:
+        self.rate_hz = rate_hz
+        self.presence = presence or Presence()
+        self.gpus: list[dict[str, Any]] = []
+        self.history: deque[Moment] = deque(maxlen=HISTORY)
+        self.ended = ""
+        self._order: list[int] = []
+        self._on_moment, self._on_gpus, self._on_end = on_moment, on_gpus, on_end
+        self._ending = threading.Lock()
+        self._sampler = Sampler(
+            rate_hz,
+            only=lambda gpus: list(visible_numbers(gpus)),
+            on_samples=self._samples,
+            on_change=self._changed,
+        )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it reads."""
+        return not self.ended and self._sampler.is_running
+
+    @property
+    def source(self) -> str:
+        """Who reads."""
+        return self._sampler.label
+
+    @property
+    def is_modelled(self) -> bool:
+        """Whether the readings are a model's."""
+        return self._sampler.is_modelled
+
+    @property
+    def problems(self) -> list[str]:
+        """What cannot be read, a line each."""
+        return [f"{what}: {why}" for what, why in self._sampler.told.items()]
+
+    def start(self) -> None:
+        """Begin to read.
+
+        Raises:
+            MetricsError: There is nothing to read; the message says why, and what to do.
+        """
+        self._sampler.start()
+
+    def read(self) -> None:
+        """Take a reading now, in the calling thread, in addition to those of the sampling thread."""
+        self._sampler.take()
+
+    def stop(self, why: str = "stopped") -> None:
+        """End reading; no thread is left. Harmless when it has ended."""
+        if not self._ending.acquire(blocking=False):
+            return
+        self.ended = why
+        self._sampler.stop()
+        self._on_end(why)
+
+    def _changed(self) -> None:
+        self.history.clear()
+        self._describe()
+        self._on_gpus()
+
+    def _describe(self) -> None:
+        index = visible_numbers(self._sampler.machine)
+        known = sorted(self._sampler.gpus, key=lambda gpu: index.get(gpu.number, len(index)))
+        self._order = [gpu.number for gpu in known]
+        self.gpus = [_described(gpu, index.get(gpu.number)) for gpu in known]
+
+    def _samples(self, samples: Sequence[Sample]) -> None:
+        if self.ended:
+            return
+        if not self.gpus and self._sampler.gpus:
+            self._describe()
+            self._on_gpus()
+        if samples:
+            by_number = {sample.number: sample for sample in samples}
+            rows = [_values(by_number.get(number)) for number in self._order]
+            moment = {"t": samples[0].ts // 1_000_000, "rows": rows}
+            self.history.append(moment)
+            self._on_moment(moment)
+        if self.presence.is_over:
+            self.stop("nobody looks any more")
+
+
+def _values(sample: Sample | None) -> list[Any]:
+    """The values of `COLUMNS`; all None for a GPU that is gone."""
+    return [None if sample is None else getattr(sample.reading, column) for column in COLUMNS]
+
+
+def _described(gpu: Gpu, index: int | None) -> dict[str, Any]:
+    """A GPU for the page: what it is called, and the value at which each gauge is full."""
+    full = {
+        "gpu_busy_pct": 100.0,
+        "memory_used_bytes": gpu.total_memory_bytes,
+        "power_watts": gpu.power_limit_watts,
+        "temperature_celsius": 100.0,
+        "clock_mhz": gpu.clock_mhz,
+    }
+    return {"label": f"GPU {gpu.number}" if index is None else f"cuda:{index}", "name": gpu.name, "full": full}

@@ -1,0 +1,268 @@
+"""A device's memory as one binary payload: allocations with when they lived, segments, call stacks, the clock.
+
+The page computes everything that it shows from these: what was alive at any moment, the curves, the totals. An
+allocation is sent once, however long the history: ``js/memory/data.js`` reads it. Moments are rows of
+``trace.memory``: a thing that begins with row r is there after row r. Text is data and is never put into markup.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.analysis.memory.categories import life_categories
+from cudalens.analysis.memory.replay import block_lifetimes, plain, replays
+from cudalens.analysis.memory.segments import segment_lifetimes
+from cudalens.analysis.memory.totals import fragmentation
+from cudalens.frames import Trace
+from cudalens.frames.catalog import BLOCK_CATEGORIES
+from cudalens.frames.snapshots.build import HAS_TIMES
+from cudalens.views.memory.map_rest import add_rest, kept_lives
+from cudalens.views.memory.map_stacks import add_stacks
+from cudalens.views.timeline.payload import VERSION
+from cudalens.views.timeline.payload_codec import PayloadWriter
+
+Ints = NDArray[np.int64]
+
+MAX_MARKS: Final = 2000
+"""Most failures and snapshots that are marked on the axis."""
+
+_POOL: Final = ("device", "stream", "pool_id_first", "pool_id_second")
+_MAX_TOLD: Final = 400
+_SPARE: Final = 0.96
+"""Allocations differ in how well they pack; with this much of the guess, the second try mostly fits."""
+
+
+def pack(trace: Trace, *, compress: bool = True, max_bytes: int | None = None) -> bytes:
+    """The memory of `trace` as one binary payload.
+
+    Args:
+        trace: With blocks, or the history of a snapshot.
+        compress: Deflate the columns; leave it off where the bytes stay on one machine.
+        max_bytes: Where the payload would be longer, the smallest allocations are left out; ``header.hidden`` counts
+            them, and what they held travels as a coarse curve, so that totals stay right. None: everything travels.
+    """
+    lives = block_lifetimes(trace)
+    lives = lives.assign(category=life_categories(trace, lives))
+    packed = _packed(trace, lives, len(lives), compress=compress)
+    if max_bytes is None or len(packed) <= max_bytes:
+        return packed
+    bare = _packed(trace, lives, 0, compress=compress)
+    num_kept, room = len(lives), max(max_bytes - len(bare), 0)
+    while num_kept and len(packed) > max_bytes:
+        share = room / max(len(packed) - len(bare), 1)
+        num_kept = int(num_kept * min(share, 1.0) * _SPARE)
+        packed = _packed(trace, lives, num_kept, compress=compress) if num_kept else bare
+    return packed
+
+
+def _packed(trace: Trace, lives: pd.DataFrame, num_kept: int, *, compress: bool) -> bytes:
+    writer = PayloadWriter(compress=compress)
+    pieces = segment_lifetimes(trace)
+    known = _Known(trace, lives, pieces)
+    shown, hidden = kept_lives(lives, num_kept)
+    header: dict[str, Any] = {"version": VERSION, "name": trace.info.name[:300], "num_rows": len(trace.memory)}
+    header |= {"devices": known.devices, "pools": known.pools, "base": str(known.base)}
+    header |= {"categories": list(BLOCK_CATEGORIES)}
+    header["unit"] = _unit(lives["num_bytes"].to_numpy())
+    header["piece_unit"] = _unit(pieces["num_bytes"].to_numpy())
+    header |= _add_lives(writer, trace, shown, known, header["unit"])
+    _add_pieces(writer, trace, pieces, known, header["piece_unit"])
+    add_stacks(writer, trace.stacks, known.stacks)
+    header |= _add_clock(writer, trace)
+    header["hidden"] = add_rest(writer, trace, hidden, known.device_code(hidden), len(known.devices))
+    return writer.to_bytes(header)
+
+
+class _Known:
+    """Tables that several columns point into: devices, pools, stacks, addresses."""
+
+    def __init__(self, trace: Trace, lives: pd.DataFrame, pieces: pd.DataFrame) -> None:
+        types = trace.blocks["device_type"].dropna().astype(str)
+        kind = types.iloc[0] if len(types) else "cuda"
+        self.indices = [one.device for one in replays(trace)]
+        ends = _ends_of_devices(trace)
+        self.devices = [
+            {"index": one.device, "label": f"{kind}:{one.device}"[:40], **_totals(one), "end": ends.get(one.device)}
+            for one in replays(trace)
+        ]
+        addresses = [plain(frame["addr"], np.uint64)[frame["addr"].notna().to_numpy()] for frame in (lives, pieces)]
+        joined = np.concatenate(addresses)
+        self.base = int(joined.min()) if len(joined) else 0
+        keys = pd.concat([lives[list(_POOL)], pieces[list(_POOL)]], ignore_index=True)
+        code = keys.groupby(list(_POOL), dropna=False, sort=True).ngroup().to_numpy().astype(np.int64)
+        self.life_pool, self.piece_pool = code[: len(lives)], code[len(lives) :]
+        first = keys[~pd.Series(code).duplicated().to_numpy()]
+        order = np.argsort(code[first.index.to_numpy()], kind="stable")
+        self.pools = _pool_facts(trace, first.iloc[order])
+        self.stacks = np.unique(plain(lives["stack"].dropna()))
+
+    def device_code(self, frame: pd.DataFrame) -> Ints:
+        """Place of the device of each row of `frame` in `devices`."""
+        return np.searchsorted(np.array(self.indices, np.int64), plain(frame["device"])).astype(np.int64)
+
+    def offset(self, frame: pd.DataFrame) -> Ints:
+        """Address of each row of `frame` from `base`."""
+        return (plain(frame["addr"], np.uint64, self.base) - np.uint64(self.base)).astype(np.int64)
+
+
+def _ends_of_devices(trace: Trace) -> dict[int, dict[str, int]]:
+    """What is free at the end, as `fragmentation` counts it, which knows of blocks without an address too."""
+    names = {"internal": "internal_bytes", "external": "external_bytes", "empty": "empty_bytes"}
+    names["largest"] = "largest_free_bytes"
+    return {
+        int(row["device"]): {name: int(row[column]) for name, column in names.items()}
+        for row in fragmentation(trace).to_dict("records")
+        if not pd.isna(row["device"])
+    }
+
+
+def _totals(one: Any) -> dict[str, int]:
+    names = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
+    return {name: int(getattr(one.end, name)) for name in names}
+
+
+def _pool_facts(trace: Trace, keys: pd.DataFrame) -> list[dict[str, Any]]:
+    """Each pool as the page names it: device, stream, private pool, and the graphs whose pool it is."""
+    graphs = trace.blocks.dropna(subset=["graph"])
+    named = {
+        pair: sorted({str(graph)[:100] for graph in rows["graph"]})[:20]
+        for pair, rows in graphs.groupby(["pool_id_first", "pool_id_second"], dropna=False)
+    }
+    facts = []
+    for row in keys.itertuples(index=False):
+        device, stream, first, second = (None if pd.isna(value) else int(value) for value in row)
+        facts.append(
+            {"device": device, "stream": stream, "pool": [first, second], "graphs": named.get((first, second), [])}
+        )
+    return facts
+
+
+def _unit(sizes: Ints) -> int:
+    """What all sizes are multiples of."""
+    return max(int(np.gcd.reduce(sizes)), 1) if len(sizes) else 1
+
+
+def _add_lives(writer: PayloadWriter, trace: Trace, lives: pd.DataFrame, known: _Known, unit: int) -> dict[str, Any]:
+    """Add a row per allocation, by when it was made."""
+    begin = plain(lives["alloc"], fill=-1)
+    order = np.lexsort((plain(lives["addr"], np.uint64), begin))
+    lives, begin, pool = lives.iloc[order], begin[order], known.life_pool[lives.index.to_numpy()][order]
+    released, done = _ends(trace, lives)
+    offsets, place = np.unique(known.offset(lives), return_inverse=True)
+    size, asked = lives["num_bytes"].to_numpy(), lives["requested_bytes"]
+    writer.add_ints("addr.steps", np.diff(offsets, prepend=0))
+    writer.add_ints("life.addr", place)
+    writer.add_ints("life.device", known.device_code(lives))
+    writer.add_ints("life.pool", pool)
+    writer.add_ints("life.units", size // unit)
+    writer.add_ints("life.is_asked", asked.notna().to_numpy().astype(np.int64))
+    writer.add_ints("life.spare", np.where(asked.notna(), size - plain(asked), 0))
+    writer.add_ints("life.alloc", np.diff(begin + 1, prepend=0))
+    writer.add_ints("life.released", np.where(released < -1, 0, released - begin + 1))
+    writer.add_ints("life.done", np.where(done < -1, 0, done - np.maximum(released, begin) + 1))
+    stack = np.searchsorted(known.stacks, plain(lives["stack"], fill=-1)) + 1
+    writer.add_ints("life.stack", np.where(lives["stack"].isna().to_numpy(), 0, stack))
+    writer.add_ints("life.category", lives["category"].cat.codes.to_numpy().astype(np.int64) + 1)
+    writer.add_ints("life.block", np.diff(plain(lives["block"], fill=-1), prepend=-1))
+    _add_told(writer, trace.blocks, lives)
+    return {"num_lives": len(lives)}
+
+
+def _ends(trace: Trace, lives: pd.DataFrame) -> tuple[Ints, Ints]:
+    """Row with which each stops being allocated, and being active; -2 where never. Shapes (n,).
+
+    As the history is counted: what is released without a request before it, and without an allocation, was waiting
+    before the history began; unless the history tells of no requests at all.
+    """
+    begin, asked = plain(lives["alloc"], fill=-1), plain(lives["free_requested"], fill=-2)
+    done = plain(lives["free_completed"], fill=-2)
+    has_requests = bool((trace.memory["action"] == "free_requested").any())
+    waited = (begin < 0) & (asked < -1) & (done > -2) & has_requests
+    state = trace.blocks["state"].astype(object).to_numpy()
+    is_alive = lives["block"].notna().to_numpy()
+    pending = np.zeros(len(lives), bool)
+    pending[is_alive] = state[plain(lives["block"])[is_alive]] == "active_pending_free"
+    released = np.where(asked > -2, asked, np.where(waited | pending, begin, done))
+    return np.where(released > -2, np.maximum(released, begin), -2), done
+
+
+def _add_told(writer: PayloadWriter, blocks: pd.DataFrame, lives: pd.DataFrame) -> None:
+    """Add what is told of blocks that were alive at the end: names, tensors, cell, graphs, the program's own text."""
+    is_alive = lives["block"].notna().to_numpy()
+    part = blocks.iloc[plain(lives["block"])[is_alive]]
+    columns = ("names", "num_tensors", "cell", "graph", "user_metadata")
+    rows = zip(*(part[name].astype(object) for name in columns), strict=True)
+    texts: dict[str, int] = {}
+    code = np.zeros(len(lives), np.int64)
+    code[is_alive] = [texts.setdefault(_told(columns, row), len(texts)) for row in rows]
+    writer.add_ints("life.told", code + is_alive)
+    writer.add_texts("told", list(texts))
+
+
+def _told(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:
+    facts = {
+        name: int(value) if name == "num_tensors" else str(value)[:_MAX_TOLD]
+        for name, value in zip(columns, row, strict=True)
+        if not pd.isna(value)
+    }
+    return json.dumps(facts) if facts else ""
+
+
+def _add_pieces(writer: PayloadWriter, trace: Trace, pieces: pd.DataFrame, known: _Known, unit: int) -> None:
+    """Add a row per stretch of reserved memory, by address."""
+    offset = known.offset(pieces)
+    order = np.lexsort((plain(pieces["added"], fill=-1), offset))
+    pieces, offset = pieces.iloc[order], offset[order]
+    added, removed = plain(pieces["added"], fill=-1), plain(pieces["removed"], fill=-2)
+    writer.add_ints("piece.addr", np.diff(offset, prepend=0))
+    writer.add_ints("piece.device", known.device_code(pieces))
+    writer.add_ints("piece.pool", known.piece_pool[order])
+    writer.add_ints("piece.units", pieces["num_bytes"].to_numpy() // unit)
+    writer.add_ints("piece.added", added + 1)
+    writer.add_ints("piece.removed", removed + 2)
+    kind, grows = _segment_facts(trace, pieces, added, removed)
+    writer.add_ints("piece.kind", kind)
+    writer.add_ints("piece.grows", grows)
+
+
+def _segment_facts(trace: Trace, pieces: pd.DataFrame, added: Ints, removed: Ints) -> tuple[Ints, Ints]:
+    """Type (0 not known, 1 small, 2 large) and whether the segment is expandable, of each piece; shapes (n,)."""
+    segments = trace.blocks.dropna(subset=["segment_addr"]).drop_duplicates("segment_addr").sort_values("segment_addr")
+    begin = plain(segments["segment_addr"], np.uint64)
+    at = np.searchsorted(begin, plain(pieces["addr"], np.uint64), side="right") - 1
+    inside = (at >= 0) & (removed < -1)
+    types = segments["segment_type"].astype(object).map({"small": 1, "large": 2}).fillna(0).to_numpy(np.int64)
+    expandable = segments["is_expandable"].to_numpy(bool)
+    kind, grows = np.zeros(len(pieces), np.int64), np.zeros(len(pieces), np.int64)
+    kind[inside], grows[inside] = types[at[inside]], expandable[at[inside]]
+    action = trace.memory["action"].astype(object).to_numpy()
+    for rows, name in ((added, "segment_map"), (removed, "segment_unmap")):
+        seen = rows >= 0
+        grows[seen] |= action[rows[seen]] == name
+    return kind, grows
+
+
+def _add_clock(writer: PayloadWriter, trace: Trace) -> dict[str, Any]:
+    """Add when each action was, and those that are marked on the axis: failed allocations and snapshots."""
+    memory = trace.memory
+    has_times = bool(len(memory)) and bool(trace.info.options.get(HAS_TIMES, True))
+    ts = memory["ts"].to_numpy() if has_times else np.empty(0, np.int64)
+    steps = np.diff(ts)
+    unit = max(int(np.gcd.reduce(steps)), 1) if len(steps) else 1
+    writer.add_ints("clock.steps", steps // unit)
+    action = memory["action"].astype(object)
+    marked = np.flatnonzero(action.isin(["oom", "snapshot"]).to_numpy())[:MAX_MARKS]
+    rows = memory.iloc[marked]
+    marks = [
+        {"row": int(row), "kind": str(kind), "bytes": int(size), "free": None if pd.isna(free) else int(free)}
+        | {"device": None if pd.isna(device) else int(device)}
+        for row, kind, size, free, device in zip(
+            marked, action.iloc[marked], rows["num_bytes"], rows["device_free_bytes"], rows["device"], strict=True
+        )
+    ]
+    return {"has_times": has_times, "t0": str(ts[0]) if has_times else "0", "time_unit": unit, "marks": marks}

@@ -1,0 +1,323 @@
+"""The races of a Trace as views show them: one object a race, worst first, texts cleaned and of bearable length."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pandas as pd
+
+from cudalens.frames import Trace
+from cudalens.views.races.value_model import ValueView, value_view
+
+MAX_STACK: Final = 60
+"""Stack frames of one stack that are shown."""
+
+MAX_DIFF: Final = 20_000
+"""Longest diff that is shown whole, in characters."""
+
+_MAX_LINE: Final = 300
+_MAX_STEPS: Final = 400
+_ATEN: Final = "aten::"
+
+HOST: Final = "the host"
+"""The host's name among the streams."""
+
+_HARM: Final = (
+    "use after free",
+    "read after write",
+    "host access",
+    "write after write",
+    "write after read",
+)
+"""Kinds of races, the worst first: memory of another tensor, then values that were never written, then lost writes."""
+
+KIND_TITLES: Final = {"host access": "race with the host"}
+"""What a kind is called where its own name would not tell that it is a race."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackLine:
+    """One stack frame: its place (``file:line``) and function."""
+
+    place: str
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.place} in {self.function}" if self.place else self.function
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A point in the user's program: place, line of source, call stack innermost first; empty where unknown."""
+
+    place: str = ""
+    source: str = ""
+    stack: tuple[StackLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What happened between the two accesses of a race.
+
+    Attributes:
+        act: ``launch``, ``event_record``, ``event_wait`` …, as the frame's column ``between`` has it.
+        stream: Name of the stream, as of an access; the host's where it is the host's doing.
+        name: Operator of a launch, tensor of an allocation.
+        event: Number of the cuda_event, or "".
+        count: Number of steps that it stands for.
+    """
+
+    act: str
+    stream: str
+    name: str = ""
+    event: str = ""
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AccessView:
+    """One access of a race; empty texts where a fact is not known.
+
+    Attributes:
+        op: Operator.
+        argument: Its argument.
+        is_write: It writes.
+        stream: Name of the stream.
+        tensor: Name of the tensor.
+        layout: dtype and shape, as ``float32[2, 3]``, with strides where it is not contiguous.
+        low: First byte, from the start of its block.
+        high: Last byte.
+        site: Where in the program.
+    """
+
+    op: str
+    argument: str
+    is_write: bool
+    stream: str
+    tensor: str
+    layout: str
+    low: int
+    high: int
+    site: Site
+
+    @property
+    def verb(self) -> str:
+        """``writes`` or ``reads``."""
+        return "writes" if self.is_write else "reads"
+
+    @property
+    def title(self) -> str:
+        """The operator without torch's own namespace, or what stands for it."""
+        return self.op.removeprefix(_ATEN) or "an operation"
+
+
+@dataclass(frozen=True, slots=True)
+class RaceView:
+    """One race.
+
+    Attributes:
+        row: Row in ``trace.races``.
+        kind: As in the frame.
+        count: How often it was seen.
+        first: The earlier access.
+        second: The later one.
+        overlap_low: First byte that both touch, from the start of the second's block.
+        overlap_high: Last one.
+        overlap_bytes: How many; None where that is beyond counting.
+        block_bytes: Size of the second's block; None where unknown.
+        block_name: Its name, or "".
+        alloc: Where it was allocated.
+        free: Where the first's block was freed.
+        between: What happened in between; None where that was not recorded.
+        fix: What to do, in words; "" where nothing was found.
+        fix_diff: Lines of the unified diff.
+        value: Whether it shows in values; None where other orders were not tried.
+    """
+
+    row: int
+    kind: str
+    count: int
+    first: AccessView
+    second: AccessView
+    overlap_low: int
+    overlap_high: int
+    overlap_bytes: int | None
+    block_bytes: int | None
+    block_name: str
+    alloc: Site
+    free: Site
+    between: tuple[Step, ...] | None
+    fix: str
+    fix_diff: tuple[str, ...]
+    value: ValueView | None = None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether it shows in values."""
+        return self.value is not None and self.value.verdict == "confirmed"
+
+    @property
+    def title(self) -> str:
+        """The kind, as a heading."""
+        return KIND_TITLES.get(self.kind, self.kind) or "race"
+
+    @property
+    def tensor(self) -> str:
+        """The memory that they race for, in a few words."""
+        return self.second.tensor or self.block_name or self.second.layout or "memory"
+
+
+def race_views(trace: Trace) -> list[RaceView]:
+    """The races of `trace` that are not suppressed, worst first: those confirmed by value, then by kind and count."""
+    races = trace.races
+    shown = races[~races["is_suppressed"]]
+    stacks = _stacks(trace.stacks, shown)
+    views = [_race(int(row), fields, stacks) for row, fields in zip(shown.index, _records(shown), strict=True)]
+    return sorted(views, key=lambda race: (not race.is_confirmed, harm(race.kind), -race.count, race.row))
+
+
+def harm(kind: str) -> int:
+    """Rank of a kind of race, 0 for the worst; unknown kinds last."""
+    return _HARM.index(kind) if kind in _HARM else len(_HARM)
+
+
+def folded(first: tuple[StackLine, ...], second: tuple[StackLine, ...]) -> tuple[int, int, int]:
+    """How two stacks part: number of stack frames of each in which they differ, and of those in common outside."""
+    common = 0
+    for one, two in zip(reversed(first), reversed(second), strict=False):
+        if one != two:
+            break
+        common += 1
+    return len(first) - common, len(second) - common, common
+
+
+def clean(text: object, limit: int = _MAX_LINE) -> str:
+    """`text` as one line of at most `limit` characters: what cannot be printed is replaced, the end is cut."""
+    line = _printable(str(text))
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def _printable(text: str, keep: str = "") -> str:
+    unknown = "\N{REPLACEMENT CHARACTER}"
+    return "".join(c if c.isprintable() or c in keep else " " if c.isspace() else unknown for c in text)
+
+
+def _records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows as dicts of plain values; None where missing."""
+    columns = [frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame.columns]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(frame.columns, values, strict=True))
+
+
+def _stacks(stacks: pd.DataFrame, races: pd.DataFrame) -> Mapping[int, tuple[StackLine, ...]]:
+    """The stacks that `races` name, by id."""
+    names = [f"{act}_stack" for act in ("first", "second", "alloc", "free")]
+    wanted = {int(number) for name in names for number in races[name].dropna()}
+    found: dict[int, list[StackLine]] = {}
+    for entry in _records(stacks[stacks["stack"].isin(wanted)]):
+        lines = found.setdefault(int(entry["stack"]), [])
+        if len(lines) < MAX_STACK:
+            place = "" if entry["file"] is None else f"{entry['file']}:{entry['line'] or '?'}"
+            lines.append(StackLine(clean(place), clean(entry["function"] or "?")))
+    return {number: tuple(lines) for number, lines in found.items()}
+
+
+def _race(row: int, fields: dict[str, Any], stacks: Mapping[int, tuple[StackLine, ...]]) -> RaceView:
+    return RaceView(
+        row=row,
+        kind=_text(fields["kind"]),
+        count=int(fields["count"]),
+        first=_access(fields, "first", stacks),
+        second=_access(fields, "second", stacks),
+        overlap_low=int(fields["overlap_low_byte"]),
+        overlap_high=int(fields["overlap_high_byte"]),
+        overlap_bytes=_number(fields["overlap_bytes"]),
+        block_bytes=_number(fields["block_bytes"]),
+        block_name=_text(fields["block_name"]),
+        alloc=_site(fields, "alloc", stacks),
+        free=_site(fields, "free", stacks),
+        between=_between(fields["between"]),
+        fix=_text(fields["fix"], 2000),
+        fix_diff=_diff(fields["fix_diff"]),
+        value=value_view(fields),
+    )
+
+
+def _access(fields: dict[str, Any], side: str, stacks: Mapping[int, tuple[StackLine, ...]]) -> AccessView:
+    def text(name: str) -> str:
+        return _text(fields[f"{side}_{name}"])
+
+    return AccessView(
+        op=text("op"),
+        argument=text("argument"),
+        is_write=bool(fields[f"{side}_is_write"]),
+        stream=text("stream_name") or "unknown stream",
+        tensor=text("tensor"),
+        layout=_layout(text("dtype"), text("shape"), text("stride")),
+        low=int(fields[f"{side}_low_byte"]),
+        high=int(fields[f"{side}_high_byte"]),
+        site=_site(fields, side, stacks),
+    )
+
+
+def _layout(dtype: str, shape: str, stride: str) -> str:
+    """``float32[2, 3]``, with its strides where those are not the contiguous ones."""
+    if not shape:
+        return dtype
+    return f"{dtype}{shape}" + (f", strides {stride}" if stride else "")
+
+
+def _site(fields: dict[str, Any], side: str, stacks: Mapping[int, tuple[StackLine, ...]]) -> Site:
+    stack = fields[f"{side}_stack"]
+    return Site(
+        place=_text(fields[f"{side}_place"]),
+        source=_text(fields[f"{side}_source"]).strip(),
+        stack=() if stack is None else stacks.get(int(stack), ()),
+    )
+
+
+def _between(text: str | None) -> tuple[Step, ...] | None:
+    """The column ``between``; None where it is missing, or no list of objects."""
+    try:
+        entries = json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entries, list):
+        return None
+    steps = [_step(entry) for entry in entries[:_MAX_STEPS] if isinstance(entry, dict)]
+    return tuple(step for step in steps if step.act not in ("first", "second"))
+
+
+def _step(entry: dict[str, Any]) -> Step:
+    def text(name: str) -> str:
+        return _text(entry.get(name), 120)
+
+    count = entry.get("count")
+    return Step(
+        act=text("act"),
+        stream=text("stream") or HOST,
+        name=text("op").removeprefix(_ATEN) or text("tensor"),
+        event=text("event"),
+        count=count if isinstance(count, int) else 1,
+    )
+
+
+def _diff(text: str | None) -> tuple[str, ...]:
+    """Lines of a diff, that can still be applied: tabs stay tabs and no line is cut, though the end may be."""
+    if not text:
+        return ()
+    shown = text[:MAX_DIFF].rstrip("\n").split("\n")
+    if len(text) > MAX_DIFF:
+        shown[-1] = f"… [{len(text):,} characters; trace.races holds all]"
+    return tuple(_printable(line.rstrip("\r"), keep="\t") for line in shown)
+
+
+def _text(value: object, limit: int = _MAX_LINE) -> str:
+    return "" if value is None else clean(value, limit)
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)

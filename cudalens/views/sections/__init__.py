@@ -1,0 +1,1 @@
+"""Sections that most views share: summary, findings, waits, tables."""

@@ -1,0 +1,80 @@
+"""Findings: what costs time, where, and what to try."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from cudalens.analysis import Finding, units
+from cudalens.analysis.facts import found_in
+from cudalens.frames import Trace
+from cudalens.views.sections.model import Cell, Column, Note, Part, Row, Section, Table, Text
+from cudalens.views.sections.pictures import bar
+
+#: Findings that are unfolded.
+NUM_OPEN: Final = 3
+
+_SURENESS: Final = {"high": "measured", "medium": "likely", "low": "possible"}
+_CODE: Final = re.compile(
+    r"(%%?cuda\w+(?: --\w+(?: \w+)?)*|[\w.@]+\([^()]*\)|[A-Z_]{8,}=\S+\w|\btorch(?:\.\w+)+(?: = \w+)?)"
+)
+_COLUMNS: Final = (
+    Column("at stake", "cost", "right"),
+    Column("finding", "what"),
+    Column("try", "try", is_below=True),
+)
+_LEGEND: Final = (
+    "At stake: an upper bound of what a remedy gains; the time of two findings may be the same. "
+    "cudalens.analysis.findings(trace) has the events of each."
+)
+
+
+def verdict(trace: Trace) -> str:
+    """``up to 5.58 ms (38 %) lost to launch overhead``, of the most expensive finding; "" where none has a cost."""
+    first = next((found for found in found_in(trace) if found.cost_ns is not None), None)
+    if first is None:
+        return ""
+    cost = f"{units.duration(first.cost_ns)} ({units.percent(first.share_pct)})"
+    return f"{'perhaps ' if first.confidence == 'low' else ''}up to {cost} lost to {first.title}"
+
+
+def section(trace: Trace) -> Section | None:
+    """All findings, most expensive first; None where there is none."""
+    found = found_in(trace)
+    if not found:
+        return None
+    largest = max([one.cost_ns or 0 for one in found]) or 1
+    rows = [_row(one, largest) for one in found]
+    table = Table(_COLUMNS, rows, max_text=8, num_open=NUM_OPEN, more=("finding", "cudalens.analysis.findings(trace)"))
+    modelled = " (modelled times)" if found[0].is_modelled else ""
+    return Section(
+        "findings",
+        "cl-find",
+        title="Findings",
+        facts=f"{len(found)}, most expensive first{modelled}",
+        blocks=(table, Note(_LEGEND, is_in_text=False)),
+        is_open=True,
+    )
+
+
+def _row(found: Finding, largest_ns: int) -> Row:
+    what: list[Part] = [Text(found.title, "strong")]
+    if found.place:
+        what += [" at ", Text(units.short_place(found.place), "place", full=found.place)]
+    if found.rank is not None:
+        what.append(f" on rank {found.rank}")
+    what += [Text(f" ({_SURENESS[found.confidence]})", "muted"), Text(found.what, "paragraph")]
+    return Row((_cost(found, largest_ns), tuple(what), _with_code(found.advice)), found.rows[0] if found.rows else None)
+
+
+def _cost(found: Finding, largest_ns: int) -> Cell:
+    if found.cost_ns is None:
+        return "-"
+    cost = units.duration(found.cost_ns)
+    return bar(cost, found.cost_ns / largest_ns), cost, Text(f" ({units.percent(found.share_pct)})", "muted")
+
+
+def _with_code(advice: str) -> Cell:
+    """Advice with what is to be typed as code."""
+    parts = _CODE.split(advice)
+    return tuple(Text(part, "code") if number % 2 else part for number, part in enumerate(parts) if part)

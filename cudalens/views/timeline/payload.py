@@ -1,0 +1,162 @@
+"""A Trace as one binary payload for the page: what the timeline, the tables and the memory curve draw from.
+
+The same bytes feed the live widget (not compressed) and the HTML report (deflated, 3 bytes an event or less on recorded
+traces). ``js/payload/payload.js`` reads them. Times are integer nanoseconds from ``header.t0``, exact in JavaScript's
+doubles; text is data and is never put into markup.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.analysis.time.averages import folded
+from cudalens.frames import Trace
+from cudalens.frames.build import STEP_PREFIX
+from cudalens.views.timeline import payload_details, payload_order
+from cudalens.views.timeline.payload_codec import PayloadWriter
+from cudalens.views.timeline.payload_memory import add_memory
+from cudalens.views.timeline.payload_metrics import add_metrics
+from cudalens.views.timeline.payload_order import Ints
+from cudalens.views.timeline.race_marks import race_marks
+from cudalens.views.timeline.sync_marks import sync_marks
+
+VERSION: Final = 1
+
+FLAG_INSTANT: Final = 1
+FLAG_FOLDED: Final = 2
+FLAG_OUTSIDE: Final = 4
+FLAG_LAUNCHED: Final = 8
+
+MAX_TEXT: Final = 2000
+"""Longest text that travels, in characters; what is cut off is said at its end."""
+
+
+def pack(
+    trace: Trace, *, compress: bool = True, max_bytes: int | None = None, extra: dict[str, Any] | None = None
+) -> bytes:
+    """`trace` as one binary payload.
+
+    Args:
+        trace: What to show.
+        compress: Deflate the columns; leave it off where the bytes stay on one machine.
+        max_bytes: Leave out detail columns (shapes, grids, stacks …) that would make the payload longer than this;
+            ``header.dropped`` names them. The events and the memory curve always travel. None: everything travels.
+        extra: JSON values for the page, handed on as ``header.extra``.
+
+    Returns:
+        The payload; see `payload_codec` for its layout.
+    """
+    events = trace.events
+    writer = PayloadWriter(compress=compress)
+    t0, start, dur, num_clipped = payload_order.clipped_times(events)
+    lane, lanes = payload_order.lane_table(events)
+    order = _lane_order(lane, start, dur)
+    header = {"version": VERSION, "n": len(events), "t0": str(t0), "lanes": lanes, "num_clipped": num_clipped}
+    _add_times(writer, start[order], dur[order], lane[order])
+    kind, facts = _add_kinds(writer, events, order)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    launch = payload_order.places(events["launch"], order)
+    _add_launches(writer, launch, kind)
+    _add_flags(writer, events, order, launch, payload_order.Times(start[order], dur[order], lane[order]))
+    _add_rows(writer, order, start[order], dur[order])
+    for item, count in zip(lanes, np.bincount(lane, minlength=len(lanes)), strict=True):
+        item["count"] = int(count)
+    header |= facts
+    header["races"] = race_marks(trace)
+    header["syncs"] = sync_marks(trace)
+    header["memory"] = add_memory(writer, trace.memory, t0, place)
+    header["metrics"] = add_metrics(writer, trace.metrics, t0)
+    budget = None if max_bytes is None else max_bytes - writer.num_bytes(*writer.names) - _HEADER_RESERVE
+    header |= payload_details.add_details(writer, trace, order, budget)
+    info = {"name": cut(trace.info.name), "source": trace.info.source, "simulated": trace.info.is_simulated}
+    return writer.to_bytes(header | info | {"extra": extra or {}})
+
+
+_HEADER_RESERVE: Final = 100_000
+
+
+def cut(text: str, limit: int = MAX_TEXT) -> str:
+    """`text`, or its beginning and how long it was."""
+    return text if len(text) <= limit else f"{text[:limit]}… [{len(text):,} characters]"
+
+
+def _lane_order(lane: Ints, start: Ints, dur: Ints) -> NDArray[np.intp]:
+    """Rows of the frame lane by lane, in each by (start, longest first)."""
+    in_time = payload_order.derived_order(start, dur)
+    return in_time[np.argsort(lane[in_time].astype(np.int32), kind="stable")]
+
+
+def _add_times(writer: PayloadWriter, start: Ints, dur: Ints, lane: Ints) -> None:
+    depth, gap, tail = payload_order.nesting(start, dur, lane)
+    # Depth changes by +1 at most from row to row, so what is left to say is how many rows were closed.
+    writer.add_ints("closed", _shifted(depth, lane) + 1 - depth)
+    writer.add_ints("gap", gap)
+    writer.add_ints("tail", tail)
+
+
+def _shifted(depth: Ints, lane: Ints) -> Ints:
+    """Depth of the previous row of the same lane; -1 at the start of a lane."""
+    before = np.full(len(depth), -1, np.int64)
+    same = lane[1:] == lane[:-1]
+    before[1:][same] = depth[:-1][same]
+    return before
+
+
+def _add_kinds(writer: PayloadWriter, events: pd.DataFrame, order: Ints) -> tuple[Ints, dict[str, Any]]:
+    """Name and category travel as one number: the rank of the pair, the most frequent first."""
+    name, cat = events["name"].cat, events["cat"].cat
+    num_cats = len(cat.categories) + 1
+    pair = (name.codes.to_numpy().astype(np.int64) + 1) * num_cats + cat.codes.to_numpy() + 1
+    codes, uniques = pd.factorize(pair[order])
+    by_count = np.argsort(-np.bincount(codes, minlength=len(uniques)), kind="stable")
+    rank = np.empty(len(uniques), np.int64)
+    rank[by_count] = np.arange(len(uniques))
+    kind = rank[codes]
+    writer.add_ints("kind", kind)
+    name_of, cat_of = np.divmod(uniques[by_count], num_cats)
+    name_id, used_names = pd.factorize(name_of)
+    cat_id, used_cats = pd.factorize(cat_of)
+    writer.add_ints("kind_name", name_id)
+    writer.add_ints("kind_cat", cat_id)
+    texts = ["", *(str(c) for c in name.categories.tolist())]
+    writer.add_texts("names", [cut(texts[k]) for k in used_names])
+    cats = ["", *(str(c) for c in cat.categories.tolist())]
+    steps = [k for k, used in enumerate(used_names) if texts[used].startswith(STEP_PREFIX)]
+    return kind, {"cats": [cut(cats[k], 100) for k in used_cats], "step_names": steps}
+
+
+def _add_launches(writer: PayloadWriter, launch: Ints, kind: Ints) -> None:
+    """Launches, as steps through the rows whose kind ever launches something: nearly always to the next one."""
+    launched = launch[launch >= 0]
+    launches = np.zeros(int(kind.max()) + 1 if len(kind) else 0, bool)
+    launches[kind[launched]] = True
+    ordinal = np.cumsum(launches[kind]) - 1
+    writer.add_ints("launch", np.diff(ordinal[launched], prepend=-1) - 1)
+    writer.add_ints("launchers", np.flatnonzero(launches))
+
+
+def _add_flags(
+    writer: PayloadWriter, events: pd.DataFrame, order: Ints, launch: Ints, times: payload_order.Times
+) -> None:
+    """Flags of each row, and self times where the page would compute another."""
+    outside, own = payload_order.derived_self(events, order, times)
+    flags = events["is_instant"].to_numpy() * FLAG_INSTANT + folded(events) * FLAG_FOLDED
+    writer.add_ints("flags", flags[order] + outside * FLAG_OUTSIDE + (launch >= 0) * FLAG_LAUNCHED)
+    _add_corrections(writer, "self", own, events["self_dur"].to_numpy()[order])
+
+
+def _add_rows(writer: PayloadWriter, order: Ints, start: Ints, dur: Ints) -> None:
+    """Row in the frame, where it is not what sorting by (start, longest first) would give."""
+    merged = payload_order.derived_order(start, dur)
+    _add_corrections(writer, "row", np.arange(len(order)), order[merged])
+
+
+def _add_corrections(writer: PayloadWriter, name: str, derived: Ints, wanted: Ints) -> None:
+    at = np.flatnonzero(derived != wanted)
+    writer.add_ints(f"{name}_at", np.diff(at, prepend=0))
+    writer.add_ints(f"{name}_off", wanted[at] - derived[at])

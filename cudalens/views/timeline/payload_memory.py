@@ -1,0 +1,83 @@
+"""The memory curve's columns: allocator actions in time order, thinned where a screen could not show more."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from cudalens.views.timeline.payload_codec import PayloadWriter
+from cudalens.views.timeline.payload_order import Ints, since
+
+MAX_POINTS: Final = 60_000
+"""More allocator actions than this are thinned to the lowest and highest allocation of each stretch of time."""
+
+
+def add_memory(writer: PayloadWriter, memory: pd.DataFrame, t0: int, place: Ints) -> dict[str, Any]:
+    """Add the columns ``mem.*`` of `memory`; returns what the header says of them.
+
+    Args:
+        writer: Where to.
+        memory: The memory frame, m rows in time order.
+        t0: Origin of the page's clock, ns.
+        place: Place in the payload of each row of the events, shape (n,).
+    """
+    device, labels = _devices(memory)
+    kept = _thinned(memory, device, len(labels))
+    frame, num = memory.iloc[kept], len(memory)
+    action, actions = pd.factorize(frame["action"].astype(object).fillna("unknown"))
+    writer.add_ints("mem.ts", np.diff(since(frame["ts"].to_numpy(), t0), prepend=0))
+    writer.add_ints("mem.device", device[kept])
+    writer.add_ints("mem.action", action)
+    writer.add_ints("mem.bytes", frame["num_bytes"].to_numpy())
+    for column in ("allocated_bytes", "reserved_bytes"):
+        writer.add_ints(f"mem.{column}", _steps(frame[column], device[kept]))
+    row = frame["event"].array.to_numpy(dtype=np.int64, na_value=-1)
+    known = (row >= 0) & (row < len(place))
+    event = np.full(len(row), -1, np.int64)
+    event[known] = place[row[known]]
+    writer.add_ints("mem.event", np.diff(event, prepend=0))
+    return {"devices": labels, "actions": [str(a)[:100] for a in actions], "n": len(kept), "num_actions": num}
+
+
+def _devices(memory: pd.DataFrame) -> tuple[Ints, list[str]]:
+    """Device of each action and the devices' labels: ``cpu``, ``cuda:0``."""
+    kind = memory["device_type"].astype(object).fillna("memory").astype(str)
+    index = memory["device"].array.to_numpy(dtype=np.int64, na_value=-1)
+    pair = pd.factorize(kind)[0].astype(np.int64) << 32 | (index + 1)
+    codes, uniques = pd.factorize(pair)
+    first = [int(np.argmax(codes == k)) for k in range(len(uniques))]
+    labels = [kind.iloc[i] + (f":{index[i]}" if index[i] >= 0 else "") for i in first]
+    return codes.astype(np.int64), [label[:100] for label in labels]
+
+
+def _thinned(memory: pd.DataFrame, device: Ints, num_devices: int) -> Ints:
+    """Rows to send: all, or of each device the least and the most allocated in each stretch of time, and the ends."""
+    if len(memory) <= MAX_POINTS:
+        return np.arange(len(memory))
+    allocated = memory["allocated_bytes"].array.to_numpy(dtype=np.int64, na_value=0)
+    stretches = MAX_POINTS // (4 * max(num_devices, 1))
+    kept = [_extremes(rows := np.flatnonzero(device == k), allocated[rows], stretches) for k in range(num_devices)]
+    return np.unique(np.concatenate(kept))
+
+
+def _extremes(rows: Ints, values: Ints, stretches: int) -> Ints:
+    edges = np.unique(np.linspace(0, len(rows), stretches + 1).astype(np.int64))[:-1]
+    if not len(rows):
+        return rows
+    stretch = np.repeat(np.arange(len(edges)), np.diff(edges, append=len(rows)))
+    order = np.lexsort((values, stretch))
+    last = np.append(edges[1:], len(rows)) - 1
+    return np.unique(np.concatenate([rows[edges], rows[order[edges]], rows[order[last]], rows[last]]))
+
+
+def _steps(column: pd.Series, device: Ints) -> Ints:
+    """Value plus one of each action (0: missing) less that of the device's action before."""
+    value = column.array.to_numpy(dtype=np.int64, na_value=-1) + 1
+    order = np.argsort(device, kind="stable")
+    before = np.zeros(len(value), np.int64)
+    same = device[order][1:] == device[order][:-1]
+    before[order[1:][same]] = value[order[:-1][same]]
+    steps: Ints = value - before
+    return steps

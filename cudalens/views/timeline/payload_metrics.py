@@ -1,0 +1,65 @@
+"""The columns of the gauges beneath the timeline: readings in time order, thinned to what a screen can show."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from cudalens.views.timeline.metrics_text import GAUGES, device_rows
+from cudalens.views.timeline.payload_codec import PayloadWriter
+from cudalens.views.timeline.payload_order import Ints, since
+
+MAX_POINTS: Final = 20_000
+"""More readings than this are thinned to the lowest and highest of each gauge in each stretch of time."""
+
+_SCALES: Final = {"%": 10, "W": 10, "°C": 10}
+"""Numbers travel as integers: tenths of these units, whole ones of the others."""
+
+_MAX_REASONS: Final = 100
+
+
+def add_metrics(writer: PayloadWriter, metrics: pd.DataFrame, t0: int) -> dict[str, Any]:
+    """Add the columns ``met.*`` of `metrics`; returns what the header says of them.
+
+    A value travels as itself plus one, in units of its gauge's ``scale``; 0 stands for what was not told.
+
+    Args:
+        writer: Where to.
+        metrics: The metrics frame, in time order.
+        t0: Origin of the page's clock, ns.
+    """
+    parts = [(label, _thinned(rows)) for label, rows in device_rows(metrics)]
+    texts = ["", *sorted({str(text) for text in metrics["slowed_by"].dropna() if text})[:_MAX_REASONS]]
+    for k, (_, rows) in enumerate(parts):
+        writer.add_ints(f"met.{k}.ts", np.diff(since(rows["ts"].to_numpy(), t0), prepend=0))
+        for gauge in GAUGES:
+            writer.add_ints(f"met.{k}.{gauge.column}", _coded(rows[gauge.column], _SCALES.get(gauge.unit, 1)))
+        slowed = [texts.index(text) if text in texts else 0 for text in rows["slowed_by"].astype(object)]
+        writer.add_ints(f"met.{k}.slowed_by", np.array(slowed, np.int64))
+    gauges = [
+        {"column": g.column, "title": g.title, "unit": g.unit, "full": g.full, "scale": _SCALES.get(g.unit, 1)}
+        for g in GAUGES
+    ]
+    return {"devices": [label for label, _ in parts], "gauges": gauges, "reasons": [text[:200] for text in texts]}
+
+
+def _coded(column: pd.Series, scale: int) -> Ints:
+    value = column.astype("Float64").array.to_numpy(dtype=np.float64, na_value=np.nan)
+    coded: Ints = np.where(np.isnan(value), 0, np.rint(np.nan_to_num(value) * scale) + 1).astype(np.int64)
+    return coded
+
+
+def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
+    """All rows, or the least and the most of each gauge in each stretch of time, and the ends."""
+    if len(rows) <= MAX_POINTS:
+        return rows
+    stretches = MAX_POINTS // (2 * len(GAUGES))
+    stretch = np.arange(len(rows)) * stretches // len(rows)
+    kept = [np.array([0, len(rows) - 1])]
+    first = np.searchsorted(stretch, np.arange(stretches))
+    for gauge in GAUGES:
+        order = np.lexsort((_coded(rows[gauge.column], 10), stretch))
+        kept += [order[first], order[np.append(first[1:], len(rows)) - 1]]
+    return rows.iloc[np.unique(np.concatenate(kept))]

@@ -1,0 +1,266 @@
+"""What a ``torch.cuda.CUDAGraph`` object owns: its capture while that is under way, its graph, its memory pool."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from cudalens.device import gpu_trace
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.capture.captured_graph import CapturedGraph
+from cudalens.virtual.capture.graph_seeds import Seeds, after_begin, before_capture, fill
+from cudalens.virtual.capture.stream_capture import MODES, GraphCapture, Mode
+from cudalens.virtual.torch_cuda.errors import ILLEGAL_STATE, cuda_error
+
+if TYPE_CHECKING:
+    from cudalens.virtual.allocator import PoolId
+    from cudalens.virtual.gpus import Gpus
+    from cudalens.virtual.timing.machine import Device
+    from cudalens.virtual.timing.streams import Stream
+
+_graph_pools = itertools.count(1)
+_user_pools = itertools.count(1)
+
+
+def new_pool_id(*, is_user_created: bool) -> PoolId:
+    """The id of a memory pool: a graph's own says so in its first number, one that a user asked for in its second."""
+    return (0, next(_user_pools)) if is_user_created else (next(_graph_pools), 0)
+
+
+class GraphState:
+    """What a ``CUDAGraph`` object owns.
+
+    Attributes:
+        gpus: The virtual GPUs that it belongs to.
+        keeps: It keeps what it was made ready from (``keep_graph``).
+        owner: A weak reference to the object.
+        stream: Where it captures, or captured last.
+        device: The current device then; None before the first capture.
+        pool_id: Its memory pool.
+        capture: What is under way; None otherwise.
+        graph: The graph that can be replayed, once it was captured.
+        is_instantiated: Whether it has been made ready to launch.
+        has_template: Whether what it was made ready from is still there.
+        generators: What the program registered with it.
+    """
+
+    #: ``enable_debug_mode`` is for all graphs of the process, as in torch.
+    is_debugging = False
+
+    def __init__(self, gpus: Gpus, owner: Any, *, keeps: bool) -> None:
+        self.gpus, self.keeps = gpus, keeps
+        self.owner, self._number = weakref.ref(owner), id(owner)
+        self.stream: Stream = gpus.machine.current_stream()
+        self.device: Device | None = None
+        self.pool_id: PoolId = (0, 0)
+        self.capture: GraphCapture | None = None
+        self.graph: CapturedGraph | None = None
+        self.is_instantiated = self.has_template = self._holds_pool = False
+        self.generators: list[Any] = []
+        self._seeds: list[Seeds] = []
+
+    def begin(self, pool: PoolId | None, mode: str) -> None:
+        """``capture_begin``.
+
+        Raises:
+            RuntimeError: It cannot begin here; torch's own words, or CUDA's own error.
+        """
+        machine = self.gpus.machine
+        stream = machine.current_stream()
+        self._check_begin(stream, mode)
+        self.stream, self.device = stream, machine.current_device
+        if self._holds_pool:
+            self.reset()  # an earlier capture came to nothing
+        if pool is None or tuple(pool) == (0, 0):
+            pool = new_pool_id(is_user_created=False)
+        self.pool_id = (int(pool[0]), int(pool[1]))
+        self._hold(before_capture(self.gpus, stream))
+        capture = GraphCapture(stream, cast("Mode", mode))
+        self.device.allocator.begin_allocate_to_pool(self.pool_id, capture.accepts)
+        self.gpus.serve_graphs(self.device, self.pool_id)
+        self._holds_pool = True
+        try:
+            capture.begin()
+        except BaseException:
+            self.device.allocator.end_allocate_to_pool(self.pool_id)
+            self.reset()
+            raise
+        capture.owner = self.owner
+        self.capture = capture
+        self._hold(after_begin(self.gpus, stream))
+        gpu_trace.emit(gpu_trace.CaptureBegan(self._number, stream.handle, self.pool_id))
+
+    def _check_begin(self, stream: Stream, mode: str) -> None:
+        if mode not in MODES:
+            raise RuntimeError(
+                f"Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got {mode}"
+            )
+        if self.is_instantiated:
+            raise RuntimeError(
+                "This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance."
+            )
+        if self.capture is not None:
+            raise cuda_error(ILLEGAL_STATE)
+        if stream is stream.device.default_stream:
+            raise RuntimeError(
+                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
+                "on the default stream.)"
+            )
+
+    def _hold(self, seeds: Seeds | None) -> None:
+        if seeds is not None:
+            self._seeds.append(seeds)
+
+    def end(self) -> None:
+        """``capture_end``.
+
+        Raises:
+            RuntimeError: Nothing was captured; torch's own words, or CUDA's own error.
+        """
+        if self.gpus.machine.current_stream() is not self.stream:
+            raise RuntimeError("Capture must end on the same stream it began on.")
+        capture, device = self.capture, self.device
+        if capture is None or device is None:
+            raise RuntimeError("capture_end() called before capture_begin().")
+        is_valid = False
+        try:
+            capture.end()
+            is_valid = True
+        finally:
+            if capture not in self.gpus.machine.captures:  # another thread's attempt leaves it under way
+                device.allocator.end_allocate_to_pool(self.pool_id)
+                self.capture = None
+                gpu_trace.emit(gpu_trace.CaptureEnded(self._number, self.stream.handle, is_valid))
+        self.graph = CapturedGraph(capture)
+        if not self.graph.nodes:
+            warnings.warn(
+                "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong "
+                "device or stream.",
+                stacklevel=4,
+            )
+        self.has_template = True
+        if not self.keeps:
+            self.instantiate()
+            self.has_template = GraphState.is_debugging
+
+    def instantiate(self) -> None:
+        """Make it ready to launch.
+
+        Raises:
+            RuntimeError: Nothing was captured, or it is ready and does not keep its template; torch's own words.
+        """
+        if self.graph is None:
+            raise RuntimeError("capture_end() must have been called before calling instantiate")
+        if self.is_instantiated and not self.keeps:
+            raise RuntimeError("instantiate() is intended to be called by the user only when keep_graph=true")
+        machine = self.gpus.machine
+        machine.call("cudaGraphInstantiate", machine.spec.graph_launch_ns)
+        self.is_instantiated = True
+
+    def replay(self) -> None:
+        """Launch it on the current stream of its device.
+
+        Raises:
+            RuntimeError: Nothing was captured; torch's own words.
+            VirtualDeviceError: Its device has ended, or memory that it uses has been freed.
+        """
+        if self.gpus.is_closed:
+            raise VirtualDeviceError(
+                "This CUDA graph belongs to a virtual device that has ended. Capture it again on the present one."
+            )
+        if self.graph is None:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        if not self.is_instantiated:
+            self.instantiate()
+        stream = self.gpus.machine.current_stream(self.device)
+        fill(stream, self.graph.num_generators)
+        self.graph.replay(stream)
+        gpu_trace.emit(gpu_trace.GraphReplayed(self._number, stream.handle))
+
+    def reset(self) -> None:
+        """Let go of the graph and of its memory."""
+        if self.capture is not None and self.device is not None:
+            self.capture.abandon()
+            self.device.allocator.end_allocate_to_pool(self.pool_id)
+            gpu_trace.emit(gpu_trace.CaptureEnded(self._number, self.stream.handle, is_valid=False))
+        if self._holds_pool and self.device is not None:
+            if self.graph is not None:
+                self.gpus.workspaces.graph_is_gone(self.stream.handle)
+            self.device.allocator.release_pool(self.pool_id)
+            gpu_trace.emit(gpu_trace.GraphDestroyed(self._number))
+        self.capture, self.graph, self._holds_pool = None, None, False
+        self.is_instantiated = self.has_template = False
+        self.generators.clear()
+        self._seeds.clear()
+
+    def pool(self) -> PoolId:
+        """The id of its memory pool.
+
+        Raises:
+            RuntimeError: Nothing was captured; torch's own words.
+        """
+        if self.graph is None:
+            raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
+        return self.pool_id
+
+    def dump(self, path: str) -> None:
+        """Write the graph in Graphviz' language, where debugging is on."""
+        if not (GraphState.is_debugging or self.keeps):
+            warnings.warn("CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()", stacklevel=4)
+            return
+        warnings.warn("DEBUG: calling debug_dump()", stacklevel=4)
+        if self.graph is not None and self.has_template:
+            warnings.warn(f"DEBUG: calling cudaGraphDebugDotPrint() with {path}", stacklevel=4)
+            Path(path).write_text(dot(self.graph), encoding="utf-8")
+            self.has_template = self.keeps
+
+    def template_pointer(self) -> int:
+        """``raw_cuda_graph``.
+
+        Raises:
+            RuntimeError: The graph is not kept, or not captured yet; torch's own words.
+            VirtualDeviceError: Otherwise: there is no such thing.
+        """
+        if not self.keeps:
+            raise RuntimeError(
+                "You cannot access the raw cudaGraph_t instance unless CUDAGraph was initialized with keep_graph=true"
+            )
+        if not self.has_template:
+            raise RuntimeError("You cannot access the raw cudaGraph_t instance until capture_end() has been called")
+        raise _no_driver("raw_cuda_graph()")
+
+    def exec_pointer(self) -> int:
+        """``raw_cuda_graph_exec``.
+
+        Raises:
+            RuntimeError: The graph is not ready to launch; torch's own words.
+            VirtualDeviceError: Otherwise: there is no such thing.
+        """
+        if not self.is_instantiated:
+            raise RuntimeError("You cannot access the raw cudaGraphExec_t instance until instantiate() has been called")
+        raise _no_driver("raw_cuda_graph_exec()")
+
+    def __del__(self) -> None:
+        if not self.gpus.is_closed:
+            self.reset()
+
+
+def _no_driver(what: str) -> VirtualDeviceError:
+    return VirtualDeviceError(
+        f"{what} asks for a pointer to a CUDA driver object, and a virtual device has no driver. Use debug_dump() to "
+        "see the graph's nodes, or a real GPU."
+    )
+
+
+def dot(graph: CapturedGraph) -> str:
+    """A graph in Graphviz' language."""
+    lines = ["digraph dot {", f'subgraph cluster_{graph.id} {{ label="graph_{graph.id}" node [shape="record"]']
+    for number, node in enumerate(graph.nodes):
+        name = "event" if node.work is None else node.work.name
+        name = "".join(f"\\{mark}" if mark in '"\\{}|<>' else mark for mark in name)
+        lines.append(f'"{number}" [label="{{{number} | {name}}}"];')
+    lines += [f'"{dep}" -> "{number}";' for number, node in enumerate(graph.nodes) for dep in node.deps]
+    return "\n".join([*lines, "}", "}", ""])

@@ -1,0 +1,1 @@
+"""Operators on a virtual device: the dispatch mode, autograd, autocast, scratch memory."""

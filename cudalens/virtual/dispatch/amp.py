@@ -1,0 +1,271 @@
+"""``torch.autocast("cuda")``: the casts that torch makes of CUDA tensors, made of tensors of the virtual device.
+
+torch casts in kernels of its dispatch key AutocastCUDA, which tensors in host memory do not carry. While a virtual
+device is active, the key is added on its threads, so that torch's own switch (``torch.autocast``) turns it on and off,
+and the kernels behind it are replaced by ones that know where a tensor lives.
+
+The other way round, ``torch.autocast("cpu")`` would cast tensors of the virtual device, which lie in host memory. While
+it is on, kernels of a key that nobody else uses here come first, and keep it away from them.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from cudalens.virtual.dispatch.autocast_ops import POLICIES, RECURRENT, Policy
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.tensors.residency import is_any_resident, residence_of
+
+_KEY: Final = torch._C.DispatchKey.AutocastCUDA
+_KEY_NAME: Final = "AutocastCUDA"
+_GUARD: Final = torch._C.DispatchKey.AutocastXPU
+#: Comes before AutocastCPU, and casts tensors of Intel GPUs alone.
+_GUARD_NAME: Final = "AutocastXPU"
+
+_BANNED: Final = (
+    "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+    "Many models use a sigmoid layer right before the binary cross entropy layer.\n"
+    "In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits\n"
+    "or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are\n"
+    "safe to autocast."
+)
+
+
+class AutocastKey:
+    """The dispatch key of CUDA's autocast on the calling thread, as a torch mode would be: entered and left."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        self._before = False
+
+    def __enter__(self) -> AutocastKey:
+        self._before = torch._C._dispatch_tls_is_dispatch_key_included(_KEY)
+        torch._C._dispatch_tls_set_dispatch_key_included(_KEY, True)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        torch._C._dispatch_tls_set_dispatch_key_included(_KEY, self._before)
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Replace the kernels of CUDA's autocast."""
+    casts = Casts()
+    _register(patches, _KEY_NAME, casts.kernels())
+    clear = torch.clear_autocast_cache
+
+    def clear_autocast_cache() -> None:
+        casts.clear()
+        clear()
+
+    patches.set(torch, "clear_autocast_cache", clear_autocast_cache)
+    _install_guard(patches)
+
+
+def _register(patches: Patches, key: str, kernels: dict[str, Callable[..., Any]]) -> None:
+    library = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]
+    patches.on_restore(library._destroy)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "Overriding a previously registered kernel": that is the purpose
+        for name, kernel in kernels.items():
+            library.impl(name, kernel)  # type: ignore[no-untyped-call]
+
+
+def _install_guard(patches: Patches) -> None:
+    """Have ``torch.autocast("cpu")`` leave tensors of the virtual device alone, from its first use on."""
+    set_enabled: Any = torch.set_autocast_enabled
+    registered: list[bool] = []
+
+    def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
+        set_enabled(*args, **kwargs)
+        is_on = torch.is_autocast_enabled("cpu")
+        if is_on and not registered:
+            registered.append(True)
+            _register(patches, _GUARD_NAME, guards())
+        torch._C._dispatch_tls_set_dispatch_key_included(_GUARD, is_on)
+        torch._C._dispatch_tls_set_dispatch_key_excluded(_GUARD, not is_on)
+
+    def take_away() -> None:
+        torch._C._dispatch_tls_set_dispatch_key_included(_GUARD, False)
+        torch._C._dispatch_tls_set_dispatch_key_excluded(_GUARD, True)
+
+    patches.on_restore(take_away)
+    patches.set(torch, "set_autocast_enabled", set_autocast_enabled)
+
+
+def guards() -> dict[str, Callable[..., Any]]:
+    """A kernel for each operator that autocast for the CPU casts."""
+    names = (name[len("aten::") :] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    found = (name for name in names if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCPU"))
+    return {name: _guard(func) for name in found if (func := overload(name)) is not None}
+
+
+def _guard(func: Any) -> Callable[..., Any]:
+    host = torch._C.DispatchKeySet(_GUARD)
+    device = host | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        away = device if is_any_resident((*args, *kwargs.values())) else host
+        with torch._C._ExcludeDispatchKeyGuard(away):
+            return func(*args, **kwargs)
+
+    return kernel
+
+
+def overload(name: str) -> Any:
+    """The aten operator of a schema's name; None where this torch has none."""
+    packet_name, _, form = name.partition(".")
+    packet = getattr(torch.ops.aten, packet_name, None)
+    return getattr(packet, form or "default", None)
+
+
+def _without_autocast(func: Any, args: Any, kwargs: Any) -> Any:
+    with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(_KEY)):
+        return func(*args, **kwargs)
+
+
+class Casts:
+    """The kernels, and the copies of weights that one pass through an autocast region shares."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
+
+    def kernels(self) -> dict[str, Callable[..., Any]]:
+        """By schema name."""
+        makers: dict[Policy, Callable[[Any], Callable[..., Any]]] = {
+            "lower": self._lower,
+            "float32": self._float32,
+            "float32_dtype": self._float32_dtype,
+            "norm": self._norm,
+            "promote": self._promote,
+            "banned": self._banned,
+        }
+        found = {
+            name: makers[policy](func)
+            for name, policy in POLICIES.items()
+            if (func := overload(name)) is not None and is_cast(name)
+        }
+        return found | {name: self._lower(func) for name in RECURRENT if (func := overload(name)) is not None}
+
+    def clear(self) -> None:
+        """The outermost region has been left."""
+        self._copies.clear()
+
+    def _lower(self, func: Any) -> Callable[..., Any]:
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            dtype = torch.get_autocast_dtype("cuda")
+            return _without_autocast(func, self._cast(args, dtype), self._cast(kwargs, dtype))
+
+        return kernel
+
+    def _float32(self, func: Any) -> Callable[..., Any]:
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            return _without_autocast(func, self._cast(args, torch.float32), self._cast(kwargs, torch.float32))
+
+        return kernel
+
+    def _float32_dtype(self, func: Any) -> Callable[..., Any]:
+        """The operator is told to give float32, unless the caller asked for a dtype."""
+        position = next(i for i, argument in enumerate(func._schema.arguments) if argument.name == "dtype")
+
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            if is_eligible(args[0]):
+                if position < len(args):
+                    args = (*args[:position], args[position] or torch.float32, *args[position + 1 :])
+                elif kwargs.get("dtype") is None:
+                    kwargs = {**kwargs, "dtype": torch.float32}
+            return _without_autocast(func, args, kwargs)
+
+        return kernel
+
+    def _norm(self, func: Any) -> Callable[..., Any]:
+        with_dtype = overload(func._schema.name.partition("::")[2] + f".{_NORM_WITH_DTYPE[func._overloadname]}")
+        names = [argument.name for argument in func._schema.arguments]
+
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            tensor = given.pop("self")
+            dtype = torch.float32 if is_eligible(tensor) else tensor.dtype
+            power = given.pop("p", 2)
+            rest = () if not given else (given["dim"], given.get("keepdim", False))
+            return _without_autocast(with_dtype, (tensor, power, *rest), {"dtype": dtype})
+
+        return kernel
+
+    def _promote(self, func: Any) -> Callable[..., Any]:
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            dtype = torch.get_autocast_dtype("cuda")
+            for value in (*args, *kwargs.values()):
+                dtype = _widest(dtype, value)
+            return _without_autocast(func, self._cast(args, dtype), self._cast(kwargs, dtype))
+
+        return kernel
+
+    def _banned(self, func: Any) -> Callable[..., Any]:
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            if any(isinstance(arg, torch.Tensor) and residence_of(arg) is not None for arg in args):
+                raise RuntimeError(_BANNED)
+            return _without_autocast(func, args, kwargs)
+
+        return kernel
+
+    def _cast(self, value: Any, dtype: torch.dtype) -> Any:
+        """`value` with the tensors in it cast, where they may be."""
+        if isinstance(value, torch.Tensor):
+            return self._cast_tensor(value, dtype) if value.dtype is not dtype and is_eligible(value) else value
+        if isinstance(value, list | tuple):
+            return type(value)([self._cast(item, dtype) for item in value])
+        if isinstance(value, dict):
+            return {key: self._cast(item, dtype) for key, item in value.items()}
+        return value
+
+    def _cast_tensor(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """A copy; of a float32 leaf that is trained, one copy for the whole region."""
+        is_weight = tensor.dtype is torch.float32 and tensor.requires_grad and tensor.is_leaf and not tensor._is_view()
+        if not is_weight or dtype is torch.float32 or not torch.is_autocast_cache_enabled():
+            return tensor.to(dtype)
+        known = self._copies.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return known[1]
+        copy = tensor.to(dtype)
+        self._copies[id(tensor)] = weakref.ref(tensor), copy
+        return copy
+
+
+_NORM_WITH_DTYPE: Final = {"Scalar": "ScalarOpt_dtype", "ScalarOpt_dim": "ScalarOpt_dim_dtype"}
+
+
+def is_cast(name: str) -> bool:
+    """Whether this torch casts an operator for CUDA."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", _KEY_NAME))
+
+
+def is_eligible(value: Any) -> bool:
+    """Whether autocast for CUDA may cast it: floating-point, but not double, and on the device."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.is_floating_point()
+        and value.dtype is not torch.float64
+        and residence_of(value) is not None
+    )
+
+
+def _widest(current: torch.dtype, value: Any) -> torch.dtype:
+    """The wider of `current` and the dtypes in `value`.
+
+    Raises:
+        RuntimeError: A dtype is neither float32 nor the region's; torch's own words.
+    """
+    if isinstance(value, list | tuple):
+        for item in value:
+            current = _widest(current, item)
+        return current
+    if not is_eligible(value) or value.dtype is current:
+        return current
+    if torch.float32 in (current, value.dtype):
+        return torch.float32
+    raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")

@@ -1,0 +1,296 @@
+"""Streams of a backward pass: each node runs on the stream of its forward operator, as PyTorch's engine has it.
+
+The engine of a CPU tensor's graph knows no streams, so its part is done here, after torch/csrc/autograd/engine.cpp and
+input_buffer.cpp of torch 2.9 and later:
+
+- While a node runs (hooks too), the current stream is the one under which its forward operator ran. The node of a leaf
+  was made for the first operator that used the leaf.
+- A gradient that crosses from one stream to another is marked with an event when it is made, waited for before it is
+  used, and its memory is recorded on the stream that uses it. Gradients of one input are added on the user's stream.
+- At the end, the caller's current streams wait for those of the leaves.
+
+How a node's stream is known: autograd numbers the nodes of a thread; `History` remembers at which numbers the thread
+switched streams. A backward pass that stays on the caller's streams costs one look at that history. Numbers are per
+thread: a thread that has made no nodes itself and runs another's backward pass finds the streams of the thread that
+switched last.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from cudalens.virtual.dispatch.backward_plan import CALLER, Key, Plan, key_of
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.tensors.device_arguments import function_mode_back_on
+from cudalens.virtual.tensors.gradients import check_roots
+from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.timing.stream_history import History, Streams, named
+from cudalens.virtual.timing.streams import CudaEvent, Stream
+
+_RUN = "_engine_run_backward"
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Make ``backward()`` and ``torch.autograd.grad`` follow streams, where this torch numbers its nodes."""
+    if not (hasattr(torch.autograd, _RUN) and hasattr(torch._C, "_current_autograd_node") and _has_numbers()):
+        return
+    streams = BackwardStreams(gpus)
+    gpus.machine.on_switch = streams.switched
+    original = getattr(torch.autograd, _RUN)
+
+    def engine(*args: Any, **kwargs: Any) -> Any:
+        with function_mode_back_on(gpus):
+            return original(*args, **kwargs)
+
+    def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
+        if gpus.is_closed:
+            return original(t_outputs, *args, **kwargs)
+        check_roots(t_outputs, args[0] if args else kwargs.get("grad_tensors", ()))
+        return streams.run(engine, t_outputs, *args, **kwargs)
+
+    patches.set(torch.autograd, _RUN, run_backward)
+
+
+def _has_numbers() -> bool:
+    return hasattr(torch._C._autograd, "_get_sequence_nr")
+
+
+def _next_number() -> int:
+    """The sequence number of the thread's next node."""
+    number: int = torch._C._autograd._get_sequence_nr()
+    return number
+
+
+class _PerThread(threading.local):
+    """What a thread has done with streams, and the backward pass that it is in."""
+
+    def __init__(self) -> None:
+        self.history: History | None = None
+        self.task: Task | None = None
+
+
+class BackwardStreams:
+    """The streams of all backward passes on one set of virtual GPUs."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        self._gpus, self._machine = gpus, gpus.machine
+        self._per_thread = _PerThread()
+        self._last_switched: History | None = None
+        self._lock = threading.Lock()
+        self._num_tasks = 0
+
+    def switched(self, number: int | None = None) -> None:
+        """The thread has set a current stream.
+
+        Args:
+            number: The first node that is made under it, if not the next one.
+        """
+        history = self._per_thread.history
+        if history is None:
+            history = self._per_thread.history = History()
+        history.record(_next_number() if number is None else number, named(self._machine.thread_streams))
+        self._last_switched = history
+
+    def follow(self) -> None:
+        """Somebody asks for the current stream: bring it up to the node that is running."""
+        task = self._per_thread.task
+        if task is not None:
+            node = torch._C._current_autograd_node()
+            task.go_to(CALLER if node is None else key_of(node))
+
+    def run(self, original: Callable[..., Any], outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        """One backward pass, which may be inside of a node of another."""
+        per_thread = self._per_thread
+        if self._last_switched is None:
+            return original(outputs, *args, **kwargs)
+        self.follow()
+        outer, per_thread.task = per_thread.task, None
+        try:
+            plan = self._plan(outputs, args, kwargs)
+            if plan is None:
+                return original(outputs, *args, **kwargs)
+            return self._run_planned(plan, original, outputs, args, kwargs)
+        finally:
+            per_thread.task = outer
+
+    def _plan(self, outputs: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | None:
+        """None where everything stays on the caller's streams."""
+        history, caller = self._history(), named(self._machine.thread_streams)
+        if history is None or (len(history) == 1 and history.last == caller):
+            return None
+        inputs = args[3] if len(args) > 3 else kwargs.get("inputs", ())
+        plan = Plan(outputs, inputs or (), history, caller)
+        return None if plan.is_plain else plan
+
+    def _history(self) -> History | None:
+        """The thread's own; of a thread without nodes, that of the thread that switched last."""
+        if _next_number() == 0:
+            return self._last_switched
+        return self._per_thread.history or History()
+
+    def _run_planned(
+        self, plan: Plan, original: Callable[..., Any], outputs: Sequence[Any], args: tuple[Any, ...], kwargs: Any
+    ) -> Any:
+        task = self._per_thread.task = Task(self._gpus, plan, self.switched)
+        self._count(1)
+        try:
+            grads = args[0] if args else kwargs.get("grad_tensors", ())
+            task.begin([_root_edge(output) for output in outputs], grads)
+            result = original(outputs, *args, **kwargs)
+            task.finish()
+            return result
+        finally:
+            task.close()
+            self._count(-1)
+
+    def _count(self, step: int) -> None:
+        with self._lock:
+            self._num_tasks += step
+            self._machine.before_stream_read = self.follow if self._num_tasks else None
+
+
+def _root_edge(output: Any) -> tuple[Key, int]:
+    if isinstance(output, torch.Tensor):
+        edge = torch.autograd.graph.get_gradient_edge(output)
+        return key_of(edge.node), edge.output_nr
+    return key_of(output.node), output.output_nr
+
+
+class _Slot:
+    """A gradient on its way to an input of a node: the stream that made it, and a mark behind it, where needed."""
+
+    __slots__ = ("mark", "stream")
+
+    def __init__(self, stream: Stream, mark: CudaEvent | None) -> None:
+        self.stream, self.mark = stream, mark
+
+
+class Task:
+    """A backward pass that crosses streams."""
+
+    def __init__(self, gpus: Gpus, plan: Plan, switched: Callable[[int | None], None]) -> None:
+        self._gpus, self._machine, self._plan, self._switched = gpus, gpus.machine, plan, switched
+        self._caller: Streams = dict(gpus.machine.thread_streams)
+        self._at: Key = CALLER
+        self._number = _next_number()
+        self._slots: dict[Key, dict[int, _Slot]] = {}
+        self._adds: tuple[Key, int, Stream] = CALLER, -1, gpus.devices[0].default_stream
+        """Which node's gradients are being added to others, on which device, on which stream."""
+        self._handles = plan.hook(self._enter, self._leave)
+
+    def begin(self, roots: Sequence[tuple[Key, int]], grads: Sequence[Any]) -> None:
+        """The caller hands in the first gradients."""
+        for (key, input_nr), grad in zip(roots, grads, strict=False):
+            if key in self._plan.crossing:
+                self._send(CALLER, key, input_nr, grad)
+
+    def go_to(self, key: Key) -> None:
+        """A node begins, unless it has begun already.
+
+        That shows at its first operator, whose own node, where gradients are differentiated, has been made by then.
+        """
+        if key != self._at:
+            self._at = key
+            self._set(self._plan.streams.get(key, self._plan.streams[CALLER]), self._number)
+        self._number = _next_number()
+
+    def finish(self) -> None:
+        """The engine is done: the caller waits for the leaves."""
+        for key in list(self._slots):
+            self._enter(key)
+        caller = self._plan.streams[CALLER]
+        waited: set[tuple[int, int]] = set()
+        for leaf in self._plan.leaves:
+            for index in leaf.streams.keys() | caller.keys():
+                stream = self._stream(leaf.streams, index)
+                if leaf.device_index not in (None, index) or (index, stream.handle) in waited:
+                    continue
+                waited.add((index, stream.handle))
+                self._order(stream, self._stream(caller, index))
+
+    def close(self) -> None:
+        """It is over, well or not: everything is as it was before."""
+        for handle in self._handles:
+            handle.remove()
+        for slots in self._slots.values():
+            for slot in slots.values():
+                if slot.mark is not None:
+                    slot.mark.delete()
+        self._slots.clear()
+        self._machine.thread_streams = self._caller
+        self._switched(None)
+
+    def _set(self, streams: Streams, number: int | None = None) -> None:
+        self._machine.thread_streams = dict(streams)
+        self._switched(number)
+
+    def _stream(self, streams: Streams, device_index: int) -> Stream:
+        return streams.get(device_index) or self._machine.devices[device_index].default_stream
+
+    def _order(self, before: Stream, after: Stream) -> None:
+        """What `after` does from now on comes behind what `before` holds now."""
+        if before is not after:
+            mark = self._mark(before)
+            after.wait(mark)
+            mark.delete()
+
+    def _mark(self, stream: Stream) -> CudaEvent:
+        mark = CudaEvent(self._machine)
+        stream.record(mark)
+        return mark
+
+    def _enter(self, key: Key) -> None:
+        """A node is about to use its gradients: they must be ready on its stream."""
+        for slot in self._slots.pop(key, {}).values():
+            stream = self._stream(self._plan.streams[key], slot.stream.device.index)
+            if slot.stream is not stream:
+                self._wait(stream, slot)
+
+    def _wait(self, stream: Stream, slot: _Slot) -> None:
+        mark = slot.mark or self._mark(slot.stream)
+        stream.wait(mark)
+        mark.delete()
+        slot.mark = None
+
+    def _leave(self, key: Key, grads: Sequence[Any]) -> None:
+        """A node has computed gradients: those that go to other streams, or are added to others, are looked at."""
+        for edge, grad in zip(self._plan.edges[key], grads, strict=False):
+            if edge is not None and edge.consumer in self._plan.crossing:
+                self._send(key, edge.consumer, edge.input_nr, grad)
+
+    def _send(self, producer: Key, consumer: Key, input_nr: int, grad: Any) -> None:
+        residence = residence_of(grad) if isinstance(grad, torch.Tensor) else None
+        if residence is None:
+            return
+        index = residence.device.index
+        source = self._stream(self._plan.streams[producer], index)
+        target = self._stream(self._plan.streams[consumer], index)
+        if source is not target and residence.block is not None:
+            self._gpus.record_stream(residence.device, residence.block, target)
+        slots = self._slots.setdefault(consumer, {})
+        slot = slots.get(input_nr)
+        if slot is None:
+            slots[input_nr] = _Slot(source, self._mark(source) if source is not target else None)
+        else:
+            self._accumulate(producer, slot, source, target)
+
+    def _accumulate(self, producer: Key, slot: _Slot, source: Stream, target: Stream) -> None:
+        """A second gradient for one input: torch adds it next, on the consumer's stream, while the producer is current.
+
+        Where one node adds into several consumers, all is added on the first one's stream, and the others wait for it.
+        """
+        index = target.device.index
+        if (producer, index) != self._adds[:2]:
+            self._adds = producer, index, target
+        adder = self._adds[2]
+        self._order(source, adder)
+        if slot.stream is not adder:
+            self._wait(adder, slot)
+        slot.stream = adder
+        self._at = producer
+        self._set({**self._plan.streams[producer], index: adder})

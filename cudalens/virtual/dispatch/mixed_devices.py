@@ -1,0 +1,102 @@
+"""Tensors of two places in one operator: what torch allows, and what it says to the rest."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+from cudalens.virtual.dispatch.plans import Plan
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
+from cudalens.virtual.timing.machine import Device
+
+#: Arguments that a CUDA operator reads on the host, by operator.
+_ON_HOST: Final[dict[str, frozenset[str]]] = {
+    "aten::_pack_padded_sequence_backward": frozenset({"batch_sizes"}),
+    **dict.fromkeys(("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"), frozenset({"batch_sizes"})),
+    "aten::_ctc_loss": frozenset({"targets", "input_lengths", "target_lengths"}),
+    "aten::_ctc_loss_backward": frozenset({"targets", "input_lengths", "target_lengths"}),
+    **dict.fromkeys((f"aten::_fused_{name}_" for name in ("adam", "adamw", "sgd", "adagrad")), frozenset({"lr"})),
+}
+
+
+def adopt_or_raise(
+    gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
+) -> list[torch.Tensor]:
+    """Judge the tensors that are not on `device`; returns the index tensors that are copied over from the host.
+
+    Raises:
+        RuntimeError: A tensor is on another device, and the operator does not take it; torch's own words.
+    """
+    to_bring: list[torch.Tensor] = []
+    on_host = _ON_HOST.get(plan.name, frozenset())
+    for name, tensor in _named_tensors(func, args, kwargs):
+        residence = residence_of(tensor)
+        if residence is None and tensor.untyped_storage().__dict__.pop(ADOPT_KEY, False):
+            _adopt(gpus, tensor, device)
+        elif residence is None and plan.indexes and name == "indices":
+            to_bring.append(tensor)
+        elif residence is None and ((tensor.dim() == 0 and plan.takes_numbers) or name in on_host):
+            continue
+        elif residence is None or residence.device is not device:
+            raise RuntimeError(_message(plan, name, tensor, gpus.torch_devices[device.index]))
+    return to_bring
+
+
+def adopt_target(gpus: Gpus, target: torch.Tensor, source: torch.Tensor) -> None:
+    """What torch made for itself, to copy a tensor of a device into, is on that device."""
+    if residence_of(target) is None and _is_strided(target) and ADOPT_KEY in target.untyped_storage().__dict__:
+        residence = residence_of(source)
+        if residence is not None:
+            del target.untyped_storage().__dict__[ADOPT_KEY]
+            _adopt(gpus, target, residence.device)
+
+
+def check_out(gpus: Gpus, plan: Plan, kwargs: dict[str, Any], device: Device) -> None:
+    """Look at where results are to be written.
+
+    Raises:
+        RuntimeError: Elsewhere than on `device`; torch's own words.
+    """
+    where = gpus.torch_devices[device.index]
+    for name, tensor in kwargs.items():
+        if not _is_strided(tensor):
+            continue
+        residence = residence_of(tensor)
+        if residence.device is device if residence is not None else ADOPT_KEY in tensor.untyped_storage().__dict__:
+            continue
+        if plan.is_pointwise:
+            raise RuntimeError(_message(plan, name, tensor, where))
+        raise RuntimeError(f"Expected out tensor to have device {where}, but got {tensor.device} instead")
+
+
+def _adopt(gpus: Gpus, tensor: torch.Tensor, device: Device) -> None:
+    capture = gpus.machine.current_stream(device).capture if gpus.machine.captures else None
+    if capture is not None:
+        capture.adopt(tensor)
+    gpus.settle(tensor, device)
+
+
+def _named_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:
+    found: list[tuple[str, torch.Tensor]] = []
+    named = ((argument.name, value) for argument, value in zip(func._schema.arguments, args, strict=False))
+    for name, value in (*named, *kwargs.items()):
+        items = value if isinstance(value, list | tuple) else (value,)
+        found += [(name, item) for item in items if _is_strided(item)]
+    return found
+
+
+def _is_strided(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
+
+
+def _message(plan: Plan, name: str, tensor: torch.Tensor, where: torch.device) -> str:
+    if plan.is_pointwise:
+        first, second = sorted((str(where), str(tensor.device)), key=lambda text: text == "cpu")
+        return f"Expected all tensors to be on the same device, but found at least two devices, {first} and {second}!"
+    method = plan.name.partition("::")[2]
+    return (
+        f"Expected all tensors to be on the same device, but got {name} is on {tensor.device}, different from other "
+        f"tensors on {where} (when checking argument in method wrapper_CUDA_{method})"
+    )

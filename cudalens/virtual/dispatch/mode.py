@@ -1,0 +1,379 @@
+"""Every aten operator on a virtual device: where its arguments are, what it allocates, launches and waits for."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cudalens.virtual.allocator import Block
+from cudalens.virtual.dispatch import kernels, refusals
+from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out
+from cudalens.virtual.dispatch.plans import Plan, make_plan
+from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, passed_on
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.tensors import arenas
+from cudalens.virtual.tensors import backing as hosting
+from cudalens.virtual.tensors.copies import check_capture, run_copy
+from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin, residence_of
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.torch_cuda import rng
+from cudalens.virtual.torch_cuda.rng import Caller, call_now
+
+_aten = torch.ops.aten
+_num_function_modes = torch._C._len_torch_function_stack
+_NESTED = tuple(
+    packet.default
+    for name in ("tensor_from_tensor_list", "tensor_from_mask", "from_padded", "view_from_buffer", "view_from_jagged")
+    if (packet := getattr(_aten, f"_nested_{name}", None)) is not None
+)
+#: Plans live as long as the process: operators do.
+_plans: dict[Any, Plan] = {}
+
+
+class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sees every aten operator below autograd, runs it on CPU tensors, and models what a GPU would do."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._gpus, self._machine, self._target = gpus, gpus.machine, gpus.target
+        self._host_op_ns = gpus.spec.host_op_ns
+        self._special = {
+            _aten._to_copy.default: self._to_copy,
+            _aten.copy_.default: self._copy,
+            _aten._pin_memory.default: self._pin,
+            _aten.is_pinned.default: self._is_pinned,
+            _aten._pack_padded_sequence.default: self._pack_sequence,
+            **dict.fromkeys(_NESTED, self._nested),
+        }
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No wrapper around the handler: importing torch._dynamo takes longer than most programs here run."""
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if _plan(func).is_composite:
+            return self._in_parts(func, args, kwargs or {})
+        recorder = self._machine.recorder
+        if recorder is None:
+            return self._explained(func, args, kwargs or {})
+        begun = recorder.begin(func._schema.name)
+        try:
+            return self._explained(func, args, kwargs or {})
+        finally:
+            recorder.end(begun)
+
+    def _in_parts(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """An operator that is made of others: it comes whole where autograd does not take it apart, as in inference."""
+        torch._C._push_on_torch_dispatch_stack(self)
+        try:
+            return func.decompose(*args, **kwargs)
+        finally:
+            torch._C._pop_torch_dispatch_stack(None)
+
+    def _explained(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._gpus.is_closed:  # on a thread that outlives the device
+            return func(*args, **kwargs)
+        try:
+            if _num_function_modes():  # in backward: what is asked of tensors here is not the user's business
+                with torch._C.DisableTorchFunction():
+                    return self._dispatch(func, args, kwargs)
+            return self._dispatch(func, args, kwargs)
+        except RuntimeError as error:
+            if self._gpus.serves_graphs and _plan(func).resizes and arenas.is_too_tight(error):
+                again = lambda: self._explained(func, args, kwargs)  # noqa: E731
+                return arenas.run_loosely(self._gpus, error, (*args, *kwargs.values()), again)
+            better = refusals.explain(error, func._schema.name, (*args, *kwargs.values()), is_below=True)
+            if better is None:
+                raise
+            raise better from error
+
+    def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        log = self._machine.op_log
+        return self._carry_out(func, args, kwargs) if log is None else log.watch(self._carry_out, func, args, kwargs)
+
+    def _carry_out(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        plan = _plan(func)
+        if plan.takes_time:
+            self._machine.now_ns += self._host_op_ns
+        special = self._special.get(func)
+        if special is not None:
+            return special(func, args, kwargs)
+        device, is_mixed = _locate(args)
+        if kwargs and (device is None or not plan.resizes):
+            named, saw_host = _locate(list(kwargs.values()))
+            is_mixed = is_mixed or saw_host or named is not (device and named)
+            device = device or named
+        if plan.makes:
+            return self._make(plan, func, args, kwargs, device)
+        if device is None:
+            rng.check_host(kwargs)
+            out = func(*args, **kwargs)
+            return passed_on(out, args) if are_scratch(args) else out
+        if is_mixed or (plan.resizes and kwargs):
+            self._unmix(plan, func, args, kwargs, device)
+        return self._run(plan, func, args, kwargs, device)
+
+    def _run(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
+        """An operator on the device: run for its values, then allocate, launch and wait as a GPU would."""
+        if plan.is_view:
+            return func(*args, **kwargs)
+        syncs = (plan.syncs and kwargs.get("output_size") is None) or (plan.indexes and _has_mask(args))
+        if syncs:
+            self._gpus.check_sync()
+        act = plan.instead or func
+        if plan.draws or self._machine.captures or self._machine.op_log is not None:
+            out = self._compute(plan, act, args, kwargs, device)
+        else:
+            out = act(*args, **kwargs)
+        if plan.resizes:
+            self._resettle(args, kwargs)
+        if syncs:  # the host learns the size of the result, then allocates it
+            if plan.has_work:
+                kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
+            kernels.fetch(self._gpus, device, plan.name)
+            self._settle(out, device)
+            return out
+        self._settle(out, device)
+        if plan.has_work:
+            kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
+        return out
+
+    def _compute(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
+        """The values of an operator that draws random numbers, or that a graph capture may want to know of."""
+        call = self._caller(device)
+        return rng.run(self._gpus, device, func, args, kwargs, call) if plan.draws else call(func, args, kwargs)
+
+    def _caller(self, device: Device) -> Caller:
+        """What runs an operator: a graph capture, where the device's current stream belongs to one, or who notes it."""
+        capture = self._machine.current_stream(device).capture if self._machine.captures else None
+        if capture is not None:
+            return capture.run
+        log = self._machine.op_log
+        return call_now if log is None else functools.partial(log.run, device)
+
+    def _settle(self, out: Any, device: Device) -> None:
+        """Give fresh storages among the results a block of the device."""
+        if isinstance(out, torch.Tensor):
+            if KEY not in out.untyped_storage().__dict__:
+                self._gpus.settle(out, device)
+        elif isinstance(out, tuple | list):
+            for item in out:
+                self._settle(item, device)
+
+    def _resettle(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A storage that grew or shrank in place takes another block."""
+        for tensor in (*args, *kwargs.values()):
+            residence = residence_of(tensor) if isinstance(tensor, torch.Tensor) else None
+            if residence is not None and residence.num_bytes != tensor.untyped_storage().nbytes():
+                self._gpus.settle(tensor, residence.device)
+
+    def _make(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Device | None) -> Any:
+        """A factory: its result goes where the call says, else where its model lives."""
+        named, device = kwargs.get("device"), own
+        if named is not None and named.type not in ("cpu", "cuda"):
+            return func(*args, **kwargs)
+        if named is not None and named.type == "cuda":
+            device = self._gpus.devices[self._gpus.device_index(named) or 0]
+        elif named is not None and self._target.is_named:
+            device = self._target.device
+        kwargs = {**kwargs, "device": _CPU if named is not None else None}
+        return (
+            self._make_on_host(func, args, kwargs)
+            if device is None
+            else self._make_on(device, plan, func, args, kwargs)
+        )
+
+    def _make_on(self, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if kwargs.get("pin_memory"):
+            raise RuntimeError("Only dense CPU tensors can be pinned")
+        like = hosting.likeness(func, args, kwargs)
+        # The block comes first where it may not fit: the host should not write what the device cannot hold.
+        block = None if like is None else self._gpus.reserve(device, like.untyped_storage().nbytes())
+        out = None if like is None else self._blank(device, func, like, block)
+        if out is None:
+            out = rng.make(self._gpus, device, func, args, kwargs, self._caller(device))
+        elif self._machine.captures or self._machine.op_log is not None:
+            self._note_blank(device, func, args, kwargs, out)
+        if residence_of(out) is None:
+            self._gpus.settle(out, device, block=block)
+        if plan.has_work:
+            kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
+        return out
+
+    def _blank(self, device: Device, func: Any, like: torch.Tensor, block: Block | None) -> torch.Tensor | None:
+        """A factory's large result without a touch to its memory, where the factory allows for it."""
+        if block is None or not arenas.keeps_bytes(block) or not hosting.leaves_blank(func):
+            return hosting.blank(func, like)
+        zeros = hosting.is_zeros(func) and self._machine.current_stream(device).capture is None
+        return arenas.settle_blank(self._gpus, like, device, block, zeros=zeros)
+
+    def _note_blank(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """A factory's result was reserved, not made: who notes operators notes the call all the same."""
+        capture = self._machine.current_stream(device).capture
+        if capture is not None:
+            capture.note(func, args, kwargs, out)
+        elif self._machine.op_log is not None:
+            self._machine.op_log.log_factory(device, func, args, kwargs)
+
+    def _make_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        pinned = kwargs.get("pin_memory")
+        rng.check_host(kwargs)
+        out = func(*args, **{**kwargs, "pin_memory": None} if pinned else kwargs)
+        if pinned:
+            pin(out)
+        is_strided = isinstance(out, torch.Tensor) and out.layout is torch.strided
+        if is_strided and not self._target.is_factory and is_call_on_device():
+            # Made inside torch's C++ for a tensor that it takes to be on the CPU; whoever it meets first tells.
+            out.untyped_storage().__dict__[ADOPT_KEY] = True
+        return out
+
+    def _unmix(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> None:
+        """Not all tensors are on `device`: host numbers and indices may be, torch's own scratch joins, others may not.
+
+        Raises:
+            RuntimeError: Tensors of two devices meet; torch's own words.
+        """
+        if plan.resizes:
+            check_out(self._gpus, plan, kwargs, device)
+        for index in adopt_or_raise(self._gpus, plan, func, args, {} if plan.resizes else kwargs, device):
+            if self._machine.captures:
+                check_capture(self._gpus, index, (None, device))
+            run_copy(self._gpus, index, index, (None, device), non_blocking=False, op=plan.name)
+
+    def _to_copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``aten::_to_copy``: a copy of another device, dtype or layout."""
+        source = args[0]
+        place, residence = kwargs.get("device"), residence_of(source)
+        own = residence.device if residence is not None else None
+        if place is not None and place.type not in ("cpu", "cuda"):
+            return func(*args, **kwargs)
+        target = own if place is None else self._place(place, own)
+        kwargs = {**kwargs, "device": None if place is None else _CPU}
+        if target is None and own is None:
+            return func(*args, **kwargs)
+        out = self._copied(func, source, kwargs, own, target)
+        if target is not None:
+            self._gpus.settle(out, target)
+        if own is target and target is not None:
+            kernels.launch(self._gpus, target, _plan(func), func, args, kwargs, out)
+        else:
+            non_blocking = bool(kwargs.get("non_blocking"))
+            run_copy(self._gpus, out, source, (own, target), non_blocking=non_blocking, op="aten::copy_")
+        return out
+
+    def _place(self, place: torch.device, own: Device | None) -> Device | None:
+        """Where a copy goes. C++ that says "cpu" means the device of the tensor at hand, unless the user named it."""
+        if place.type == "cuda":
+            return self._gpus.devices[self._gpus.device_index(place) or 0]
+        return None if self._target.is_named else own
+
+    def _copied(
+        self, func: Any, source: torch.Tensor, kwargs: dict[str, Any], own: Device | None, target: Device | None
+    ) -> torch.Tensor:
+        pinned = target is None and own is not None and bool(kwargs.get("non_blocking"))
+        if self._machine.captures and not pinned:
+            check_capture(self._gpus, source, (own, target))
+        device = own or target
+        assert device is not None
+        out: torch.Tensor = self._caller(device)(func, (source,), {**kwargs, "non_blocking": False})
+        if pinned:
+            # As torch does: a non-blocking copy to the host lands in page-locked memory.
+            pin(out)
+        return out
+
+    def _copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``aten::copy_``: into memory that exists."""
+        target, source = args[0], args[1]
+        adopt_target(self._gpus, target, source)
+        places = [residence_of(source), residence_of(target)]
+        devices = [residence.device if residence is not None else None for residence in places]
+        device = devices[0] or devices[1]
+        if device is None:
+            return func(target, source)
+        is_number = self._target.is_assigning and source.dim() == 0
+        if self._machine.captures and not is_number:
+            check_capture(self._gpus, source if devices[0] is None else target, (devices[0], devices[1]))
+        out = self._caller(device)(func, (target, source), {})
+        non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+        if devices[0] is devices[1] or is_number:
+            device = devices[1]
+            assert device is not None
+            kernels.launch(self._gpus, device, _plan(func), func, args, kwargs, out)
+        else:
+            run_copy(self._gpus, target, source, (devices[0], devices[1]), non_blocking=non_blocking, op="aten::copy_")
+        return out
+
+    def _pin(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if residence_of(args[0]) is not None:
+            raise RuntimeError(f"cannot pin '{args[0].type()}' only dense CPU tensors can be pinned")
+        pinned = args[0].clone()
+        pin(pinned)
+        return pinned
+
+    def _is_pinned(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        return is_pinned(args[0])
+
+    def _pack_sequence(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """``aten::_pack_padded_sequence``: lengths come from the host, and batch sizes stay there."""
+        residence, lengths = residence_of(args[0]), args[1]
+        if residence_of(lengths) is not None:
+            kind = f"{lengths.dim()}D {lengths.device} {lengths.type().rpartition('.')[2].removesuffix('Tensor')}"
+            raise RuntimeError(f"'lengths' argument should be a 1D CPU int64 tensor, but got {kind} tensor")
+        if residence is None:
+            return func(*args, **kwargs)
+        packed, batch_sizes = self._caller(residence.device)(func, args, kwargs)
+        self._settle(packed, residence.device)
+        kernels.launch(self._gpus, residence.device, _plan(func), func, args, kwargs, packed)
+        return packed, batch_sizes
+
+    def _nested(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if _locate(args)[0] is not None or (self._target.is_named and self._target.device is not None):
+            raise refusals.nested(func._schema.name)
+        return func(*args, **kwargs)
+
+
+_CPU = torch.device("cpu")
+
+
+def _plan(func: Any) -> Plan:
+    plan = _plans.get(func)
+    if plan is None:
+        plan = _plans[func] = make_plan(func)
+    return plan
+
+
+def _locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
+    """The device of the first tensor on one, and whether any tensor is elsewhere."""
+    device: Device | None = None
+    saw_host = False
+    for arg in args:
+        if isinstance(arg, torch.Tensor):
+            try:
+                residence: Residence | None = arg.untyped_storage().__dict__.get(KEY)
+            except (RuntimeError, NotImplementedError):  # no storage: sparse, or a wrapper
+                continue
+            if residence is None or residence.gpus.is_closed:
+                saw_host = True
+            elif device is None:
+                device = residence.device
+            elif device is not residence.device:
+                saw_host = True
+        elif type(arg) is list or type(arg) is tuple:
+            inner, inner_host = _locate(arg)
+            saw_host = saw_host or inner_host or (inner is not None and device is not None and inner is not device)
+            device = device or inner
+    return device, saw_host
+
+
+def _has_mask(args: tuple[Any, ...]) -> bool:
+    """Whether an index operator is given a boolean index, whose number of elements the host has to learn."""
+    for arg in args[1:2]:
+        for index in arg if isinstance(arg, list | tuple) else ():
+            if isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8):
+                return True
+    return False

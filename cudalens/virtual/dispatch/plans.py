@@ -1,0 +1,201 @@
+"""What is known of an aten operator before it is called: one plan per overload, made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+from cudalens.virtual.dispatch.dropout import INSTEAD
+from cudalens.virtual.dispatch.scratch import SIDES, Side
+from cudalens.virtual.dispatch.workspaces import BLAS_OPS
+
+#: Operators that launch nothing.
+_NO_WORK: Final = frozenset(
+    {
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "new_empty_strided",
+        "empty_permuted",
+        "resize_",
+        "resize_as_",
+        "set_",
+        "set_data",
+        "_local_scalar_dense",  # a copy, which `kernels.fetch` makes
+        "detach_",
+        "lift",
+        "lift_fresh",
+        "is_same_size",
+        "requires_grad_",
+        "record_stream",
+        "is_pinned",
+        "_has_compatible_shallow_copy_type",
+        "_unsafe_view",
+        "unsafe_split",
+        "unsafe_chunk",
+        "squeeze_",
+        "unsqueeze_",
+        "t_",
+        "transpose_",
+        "swapaxes_",
+        "as_strided_",
+        "sym_size",
+        "sym_stride",
+        "sym_numel",
+        "sym_storage_offset",
+        "size",
+        "stride",
+        "numel",
+        "dim",
+        "is_contiguous",
+        "_version",
+        "_to_cpu",
+        "_nested_tensor_size",
+    }
+)
+
+#: Operators whose result, its size or its validity the host has to learn: on a CUDA device they wait for the stream.
+_SYNCS: Final = frozenset(
+    {
+        "_local_scalar_dense",
+        "nonzero",
+        "masked_select",
+        "equal",
+        "allclose",
+        "unique_dim",
+        "unique_consecutive",
+        "unique_dim_consecutive",
+        "_unique",
+        "_unique2",
+        "bincount",
+        "is_nonzero",
+        "_linalg_check_errors",
+        "repeat_interleave",  # where the call does not say how much comes out
+    }
+)
+
+_RESIZING: Final = frozenset({"resize_", "resize_as_", "set_", "_resize_output_"})
+
+#: Operators that index by tensors, and copy those of the host over.
+_INDEXING: Final = frozenset(
+    {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
+)
+
+#: Operators of TensorIterator that torch does not tag as pointwise.
+_ITERATED: Final = frozenset(
+    {
+        "copy_",
+        "fill_",
+        "where",
+        "masked_fill",
+        "masked_fill_",
+        "sum",
+        "mean",
+        "lerp",
+        "lerp_",
+    }
+)
+
+#: Other operators that take a 0-dim tensor of the host as a number.
+_TAKES_NUMBERS: Final = frozenset(
+    {
+        "masked_fill",
+        "masked_fill_",
+        "index_put",
+        "index_put_",
+        "_index_put_impl_",
+        "index_fill",
+        "index_fill_",
+        "where",
+    }
+)
+
+_ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})
+_COPYING: Final = frozenset({"copy_", "clone", "_to_copy", "contiguous"})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an overload does.
+
+    Attributes:
+        name: As in ``aten::add``.
+        makes: It has a device argument: a factory.
+        draws: It draws random numbers.
+        is_view: Its results alias an argument and nothing is computed.
+        has_work: It launches a kernel.
+        syncs: The host waits for its result.
+        resizes: It may change the size of a storage that exists.
+        is_pointwise: It goes through TensorIterator, which has its own words for mixed devices.
+        takes_numbers: It takes 0-dim host tensors as numbers.
+        indexes: It indexes by tensors, which may be on the host; a boolean one makes the host wait for its count.
+        copies: It copies within the device, which torch leaves to the driver where nothing is rearranged.
+        zeros: It fills with zeros, which the copy engine's memset does.
+        calls_blas: It calls cuBLAS, which has a workspace.
+        side: What it computes on the side first, where it does.
+        instead: What computes its values in its place; None for itself.
+        is_composite: It is made of other operators, and has no implementation of its own.
+        takes_time: It takes the host's time. Opening and closing a named range does not: nobody may see other times
+            because somebody looks.
+    """
+
+    name: str
+    makes: bool
+    draws: bool
+    is_view: bool
+    has_work: bool
+    syncs: bool
+    resizes: bool
+    is_pointwise: bool
+    takes_numbers: bool
+    indexes: bool
+    zeros: bool
+    copies: bool
+    calls_blas: bool
+    side: Side | None
+    instead: Any
+    is_composite: bool
+    takes_time: bool
+
+
+def make_plan(func: Any) -> Plan:
+    """The plan of an operator overload, from its schema."""
+    schema = func._schema
+    short = schema.name.partition("::")[2]
+    arguments = {argument.name for argument in schema.arguments}
+    is_view = _is_view(schema) and short not in _RESIZING
+    is_pointwise = torch.Tag.pointwise in func.tags or short in _ITERATED
+    return Plan(
+        name=schema.name,
+        makes="device" in arguments,
+        draws="generator" in arguments or torch.Tag.nondeterministic_seeded in func.tags,
+        is_view=is_view,
+        has_work=not is_view and short not in _NO_WORK,
+        syncs=short in _SYNCS,
+        resizes=short in _RESIZING or any(argument.is_out for argument in schema.arguments),
+        is_pointwise=is_pointwise,
+        takes_numbers=is_pointwise or short in _TAKES_NUMBERS or short.startswith("_foreach_"),
+        indexes=short in _INDEXING,
+        zeros=short in _ZEROING,
+        copies=short in _COPYING,
+        calls_blas=short in BLAS_OPS,
+        side=SIDES.get(short),
+        instead=INSTEAD.get(short) if func._overloadname == "default" else None,
+        is_composite=_has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU"),
+        takes_time=func.namespace != "profiler",
+    )
+
+
+def _has_kernel(func: Any, key: str) -> bool:
+    """Whether `func` is implemented for a dispatch key; ``prim::device`` and its like are not of the dispatcher."""
+    name = func.name()
+    return not name.startswith("prim::") and bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+
+
+def _is_view(schema: Any) -> bool:
+    """Whether every tensor that comes back aliases an argument that is not written."""
+    infos = [value.alias_info for value in schema.returns]
+    return bool(infos) and all(info is not None and not info.is_write for info in infos)

@@ -1,0 +1,226 @@
+"""What a virtual device cannot do, said in its own words: what was tried, and what to do instead.
+
+Doors that lead to a GPU's own code are closed here (`install`). What only torch's C++ finds out is put into better
+words (`explain`).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any, Final
+
+import torch
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.imports import when_imported
+from cudalens.virtual.patching import Patches, refusal
+from cudalens.virtual.tensors.residency import is_any_resident, residence_of
+
+_COMPILE: Final = (
+    "torch.compile was asked to compile while a virtual CUDA device is active: Dynamo would trace the model of "
+    "the device, and Inductor would write code for a GPU that is not there. Run the code eagerly, which gives the "
+    "same values: torch.compiler.set_stance('force_eager') makes compiled functions run eagerly, and so does "
+    "TORCH_COMPILE_DISABLE=1."
+)
+_NCCL: Final = (
+    "torch.distributed was asked for the NCCL backend{how}; NCCL moves data between GPUs, and a virtual CUDA "
+    "device has none. Use init_process_group('gloo'), which takes tensors of a virtual device too."
+)
+_EXTENSION: Final = (
+    "{name} was asked to build CUDA sources ({what}); a virtual CUDA device cannot run code for a GPU. Build an "
+    "extension with a CPU implementation of its operators: that is what the virtual device calls."
+)
+_IPC: Final = (
+    "a tensor of a virtual CUDA device was about to be shared with another process; the device lives in one "
+    "process. Send tensor.cpu(), and move it to the device there."
+)
+_GREEN: Final = "torch.cuda.green_contexts divides a real GPU; a virtual device does not model that. Use streams."
+_EMIT: Final = (
+    "torch.autograd.profiler.emit_nvtx hands every operator to NVIDIA's tools, which see no virtual CUDA device. Look "
+    "at the operators with cudalens.profile() or torch.profiler; ranges of torch.cuda.nvtx are kept."
+)
+_TRACE: Final = (
+    "torch.jit.trace records what torch's C++ does, which knows no virtual CUDA device. Trace outside of the block, on "
+    "the CPU; torch.jit.script works here."
+)
+_STORAGE: Final = "GPUDirect Storage moves data between a file and a real GPU's memory; use torch.save and torch.load."
+_POINTER: Final = (
+    "a tensor of a virtual CUDA device cannot be handed to another library as GPU memory ({how}): there is no GPU "
+    "behind it. Hand over tensor.cpu()."
+)
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Close the doors."""
+    _close_compile(patches)
+    _close_distributed(patches)
+    _close_memory(patches)
+    patches.set(torch.autograd.profiler.emit_nvtx, "__enter__", refusal(_EMIT))
+    for name in ("trace", "trace_module"):
+        patches.set(torch.jit, name, refusal(_TRACE))
+    when_imported(patches, "torch.cuda.green_contexts", lambda module: _close_green_contexts(patches, module))
+    when_imported(patches, "torch.utils.cpp_extension", lambda module: _close_extensions(patches, module))
+
+
+def nested(what: str) -> VirtualDeviceError:
+    """Nested tensors hold several in one, and their sizes on the host."""
+    return VirtualDeviceError(f"{what}: {_SIGNS[_NO_STORAGE]}")
+
+
+def explain(error: Exception, what: str, values: Iterable[Any], *, is_below: bool = False) -> VirtualDeviceError | None:
+    """Better words for an error of torch's C++ about tensors of the device; None where its own are right.
+
+    Args:
+        error: What C++ raised.
+        what: The operator, or the function.
+        values: What it was given.
+        is_below: It came up while the device's own work was done, below the user's call.
+    """
+    if isinstance(error, VirtualDeviceError):
+        return None
+    text = str(error)
+    for sign, why in _SIGNS.items():
+        if sign in text and (sign in _CERTAIN or (is_below and sign == _NO_STORAGE) or is_any_resident(values)):
+            return VirtualDeviceError(f"{what}: {why}")
+    return None
+
+
+_CERTAIN: Final = frozenset({"not linked with support for cuda", "from the 'CUDA' backend"})
+_NO_STORAGE: Final = "Cannot access storage of"
+#: What C++ says, and what it means here.
+_SIGNS: Final = {
+    "from the 'CPU' backend": (
+        "a virtual CUDA device runs an operator's CPU implementation, and this one has none, only one for a GPU "
+        "at most. Register one (torch.library.impl with 'CPU'), or do without the operator."
+    ),
+    _NO_STORAGE: (
+        "sparse, nested and oneDNN tensors are not modelled on a virtual CUDA device. Keep the tensor dense "
+        "(to_dense()), or on the CPU."
+    ),
+    "no rule registered for HigherOrderOperator": (
+        "higher-order operators (flex_attention, scan, ...) are not modelled on a virtual CUDA device. Use the "
+        "plain form, such as torch.nn.functional.scaled_dot_product_attention with a mask."
+    ),
+    "not linked with support for cuda": (
+        "this spelling of a CUDA device reached torch's C++, which has no GPU to put anything on. Make the tensor "
+        "on the CPU and move it with .to('cuda')."
+    ),
+    "from the 'CUDA' backend": (
+        "this call asked torch's C++ for memory of a real GPU. Make the tensor on the CPU and move it with .to('cuda')."
+    ),
+    "_cpu\" not implemented for '": (
+        "the CPU implementation behind the virtual device does not know this dtype; a GPU's may. Convert with "
+        ".float() for this operator."
+    ),
+}
+
+
+def _close_compile(patches: Patches) -> None:
+    compile_: Any = torch.compile
+    closed: list[bool] = []
+
+    def close() -> None:
+        module = sys.modules.get("torch._dynamo.convert_frame")
+        wrapper = getattr(module, "CatchErrorsWrapper", None)
+        if wrapper is not None and not closed:
+            closed.append(True)
+            patches.set(wrapper, "__call__", _refuse_to_compile)
+
+    def compile_and_close(*args: Any, **kwargs: Any) -> Any:
+        compiled = compile_(*args, **kwargs)
+        close()
+        return compiled
+
+    patches.set(torch, "compile", compile_and_close)
+    close()
+
+
+def _refuse_to_compile(*args: Any, **kwargs: Any) -> Any:
+    raise VirtualDeviceError(_COMPILE)
+
+
+def _close_distributed(patches: Patches) -> None:
+    if not hasattr(torch, "distributed") or not hasattr(torch.distributed, "init_process_group"):
+        return
+    module = torch.distributed.distributed_c10d
+    for name in ("init_process_group", "new_group"):
+        checked = _without_nccl(getattr(module, name), is_default_nccl=name == "init_process_group")
+        for owner in (module, torch.distributed):
+            patches.set(owner, name, checked)
+
+
+def _without_nccl(original: Callable[..., Any], *, is_default_nccl: bool) -> Callable[..., Any]:
+    position = 0 if is_default_nccl else 2
+
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        backend = args[position] if len(args) > position else kwargs.get("backend")
+        if backend is None and is_default_nccl:
+            raise VirtualDeviceError(_NCCL.format(how=", which is what CUDA tensors get where none is named"))
+        if "nccl" in str(backend).lower():
+            raise VirtualDeviceError(_NCCL.format(how=""))
+        return original(*args, **kwargs)
+
+    return checked
+
+
+def _close_memory(patches: Patches) -> None:
+    """Other processes, other libraries, and files that would read GPU memory."""
+    for name in ("_share_cuda_", "_new_shared_cuda"):
+        patches.set(torch.UntypedStorage, name, refusal(_IPC))
+    for name in [name for name in vars(torch._C) if name.startswith("_gds_")]:
+        patches.set(torch._C, name, refusal(_STORAGE))
+    interface: Any = vars(torch.Tensor).get("__cuda_array_interface__")
+    if interface is not None:
+        patches.set(torch.Tensor, "__cuda_array_interface__", property(_checked_interface(interface)))
+    to_dlpack: Any = torch._C._to_dlpack
+    for owner, name in ((torch._C, "_to_dlpack"), (torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack")):
+        if name in vars(owner):
+            patches.set(owner, name, _checked_dlpack(to_dlpack))
+
+
+def _checked_interface(original: Any) -> Callable[[torch.Tensor], Any]:
+    def interface(self: torch.Tensor) -> Any:
+        if residence_of(self) is not None:
+            raise VirtualDeviceError(_POINTER.format(how="__cuda_array_interface__"))
+        return original.__get__(self)
+
+    return interface
+
+
+def _checked_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:
+    def to_dlpack(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if residence_of(tensor) is not None:
+            raise VirtualDeviceError(_POINTER.format(how="DLPack"))
+        return original(tensor, *args, **kwargs)
+
+    return to_dlpack
+
+
+def _close_green_contexts(patches: Patches, module: ModuleType) -> None:
+    kind: Any = module.GreenContext
+    for name in ("create", "max_workqueue_concurrency"):
+        if name in vars(kind):
+            patches.set(kind, name, staticmethod(refusal(_GREEN)))
+
+
+def _close_extensions(patches: Patches, module: ModuleType) -> None:
+    for name, key in (("load", "sources"), ("load_inline", "cuda_sources")):
+        patches.set(module, name, _without_cuda_sources(getattr(module, name), name, key))
+
+
+def _without_cuda_sources(original: Callable[..., Any], name: str, key: str) -> Callable[..., Any]:
+    position = 1 if key == "sources" else 2
+
+    def build(*args: Any, **kwargs: Any) -> Any:
+        given = args[position] if len(args) > position else kwargs.get(key)
+        found = [given] if isinstance(given, str) else list(given or ())
+        cuda = [str(s) for s in found if str(s).endswith((".cu", ".cuh"))] if key == "sources" else found
+        if cuda or kwargs.get("with_cuda"):
+            what = ", ".join(cuda) if key == "sources" and cuda else f"{key}, with_cuda"
+            raise VirtualDeviceError(_EXTENSION.format(name=f"torch.utils.cpp_extension.{name}", what=what))
+        return original(*args, **kwargs)
+
+    return build

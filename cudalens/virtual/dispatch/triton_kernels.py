@@ -1,0 +1,275 @@
+"""Triton kernels on a virtual device: Triton's own interpreter (TRITON_INTERPRET=1) computes their values.
+
+It is given host tensors that are the same memory, so that nothing is copied, and what it does on the way is nobody's
+business: of the launch remain one kernel on the current stream, and a record of what it read and wrote. The
+interpreter hands every store to ``triton.runtime.interpreter._interpreter`` as addresses: that tells what is written.
+A compiled kernel is refused, since there is no GPU to run it.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import prod
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from cudalens.device import gpu_trace
+from cudalens.device.launches import bound, name_of, tensors_in
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.imports import when_imported
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.tensors.residency import is_any_resident, residence_of
+from cudalens.virtual.timing.durations import kernel_ns
+from cudalens.virtual.timing.kernel_names import NAMESPACE
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.work import Work
+
+_COMPILED: Final = (
+    "a Triton kernel ({name}) was launched with tensors of a virtual CUDA device, which cannot run code for a GPU. Set "
+    "TRITON_INTERPRET=1 before Triton is imported: its interpreter then runs the kernel here."
+)
+_CAPTURED: Final = (
+    "an interpreted Triton kernel ({name}) was launched within a graph capture, which a virtual device cannot replay. "
+    "Launch it outside of the capture, or call torch operators that do the same."
+)
+#: Functions of the interpreter that write, and the positions of their addresses and of the mask that picks some.
+_WRITERS: Final = {"store": (0, 2), "atomic_rmw": (1, 3), "atomic_cas": (0, None)}
+
+#: Warps of a block, unless the launch says otherwise: Triton's default for NVIDIA GPUs.
+_NUM_WARPS: Final = 4
+
+_WARP_THREADS: Final = 32
+
+#: The host's address, where the virtual device shows its own.
+_data_ptr: Final[Any] = vars(torch._C.StorageBase)["data_ptr"]
+
+#: Triton's interpreter keeps its state in globals.
+_one_at_a_time: Final = threading.RLock()
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Run interpreted kernels, refuse compiled ones."""
+    when_imported(patches, "triton.runtime.jit", lambda module: _refuse(patches, module))
+    when_imported(patches, "triton.runtime.interpreter", lambda module: _run_here(patches, gpus, module))
+
+
+def _refuse(patches: Patches, module: ModuleType) -> None:
+    kind: Any = module.JITFunction
+    original = kind.run
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs.get("warmup") and is_any_resident(_tensors(args, kwargs)):
+            raise VirtualDeviceError(_COMPILED.format(name=name_of(self)))
+        return original(self, *args, **kwargs)
+
+    patches.set(kind, "run", run)
+
+
+def _run_here(patches: Patches, gpus: Gpus, module: ModuleType) -> None:
+    kind: Any = module.GridExecutor
+    original = kind.__call__
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("warmup") or gpus.is_closed or not is_any_resident(_tensors(args, kwargs)):
+            return original(self, *args, **kwargs)
+        launch = _Launch(gpus, module, self, args, kwargs)
+        launch.note(original)
+        result = launch.run(original)
+        launch.tell()
+        return result
+
+    patches.set(kind, "__call__", run)
+
+
+def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    given = {str(position): value for position, value in enumerate(args)} | kwargs
+    return [tensor for _, tensor in tensors_in(given)]
+
+
+class _Launch:
+    """One launch of an interpreted kernel.
+
+    Args:
+        gpus: The GPUs.
+        module: ``triton.runtime.interpreter``.
+        function: What launches the kernel on a grid: ``GridExecutor``.
+        args: Of the launch.
+        kwargs: Likewise.
+
+    Raises:
+        VirtualDeviceError: The current stream is captured.
+    """
+
+    def __init__(
+        self, gpus: Gpus, module: ModuleType, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        self._gpus, self._module, self._function = gpus, module, function
+        self._args, self._kwargs = args, kwargs
+        self._device: Device = gpus.machine.current_device
+        self._stream = gpus.machine.current_stream(self._device)
+        if self._stream.capture is not None:
+            raise VirtualDeviceError(_CAPTURED.format(name=name_of(function)))
+        self._tensors = list(tensors_in(bound(function, args, kwargs)))
+        self._storages: dict[int, torch.UntypedStorage] = {}
+        self._stores = _Stores()
+        self._grid = (1, 1, 1)
+
+    def note(self, original: Any) -> None:
+        """Tell who notes operators, to do them again: a kernel runs again on plain tensors, and on nothing else."""
+        log = self._gpus.machine.op_log
+        if log is not None:
+            has_others = any(
+                isinstance(getattr(v, "base", None), torch.Tensor) for v in _flat(self._args, self._kwargs)
+            )
+            again = None if has_others else functools.partial(_again, original, self._function)
+            log.begin_call(f"{NAMESPACE}::{name_of(self._function)}", again, self._args, self._kwargs)
+
+    def run(self, original: Any) -> Any:
+        """Compute the values."""
+        with _one_at_a_time, unseen(), self._stores.heard(self._module):
+            args = [self._on_host(value) for value in self._args]
+            kwargs = {name: self._on_host(value) for name, value in self._kwargs.items()}
+            result = original(self._function, *args, **kwargs)
+            x, y, z = getattr(self._module.interpreter_builder, "grid_dim", None) or (1, 1, 1)
+            self._grid = (int(x), int(y), int(z))
+            return result
+
+    def tell(self) -> None:
+        """Put the kernel on its stream, and tell who watches."""
+        arguments = tuple((name, tensor, id(tensor) in self._stores.written) for name, tensor in self._tensors)
+        num_bytes = sum(tensor.nbytes for _, tensor in self._tensors)
+        spec, threads = self._gpus.spec, _WARP_THREADS * int(self._kwargs.get("num_warps") or _NUM_WARPS)
+        self._stream.launch(
+            Work(
+                "kernel",
+                f"{NAMESPACE}::triton::{name_of(self._function)}",
+                kernel_ns(spec, 0, num_bytes, "float32", "other"),
+                min(1.0, prod(self._grid) * threads / spec.max_resident_threads),
+                num_bytes,
+                grid=self._grid,
+                block=(threads, 1, 1),
+            ),
+            "cuLaunchKernel",
+        )
+        if self._gpus.machine.op_log is not None:
+            is_known = self._stores.is_certain
+            self._gpus.machine.op_log.called(
+                [tensor for _, tensor in self._tensors if not is_known or id(tensor) in self._stores.written]
+            )
+        if gpu_trace.is_on():
+            gpu_trace.emit(
+                gpu_trace.KernelLaunched(
+                    name_of(self._function), self._device.index, self._stream.handle, arguments, self._stores.is_certain
+                )
+            )
+
+    def _on_host(self, value: Any) -> Any:
+        """The same memory as a tensor of the host; what is no tensor stays what it is."""
+        if isinstance(value, torch.Tensor):
+            return self._alias(value)
+        if isinstance(value, list | tuple):
+            items = [self._on_host(item) for item in value]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+        if isinstance(getattr(value, "base", None), torch.Tensor):
+            descriptor = copy.copy(value)
+            descriptor.base = self._alias(value.base)
+            return descriptor
+        return value
+
+    def _alias(self, tensor: torch.Tensor) -> torch.Tensor:
+        storage: Any = tensor.untyped_storage()
+        address, num_bytes = _data_ptr(storage), storage.nbytes()
+        self._stores.watch_for(tensor, address + int(tensor.storage_offset()) * tensor.element_size())
+        if residence_of(tensor) is None or not num_bytes:
+            return tensor.detach()
+        if address not in self._storages:
+            memory = (ctypes.c_byte * num_bytes).from_address(address)
+            self._storages[address] = torch.frombuffer(memory, dtype=torch.uint8).untyped_storage()
+        alias = torch.empty(0, dtype=tensor.dtype)
+        return alias.set_(self._storages[address], tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def _again(original: Any, function: Any, *args: Any, **kwargs: Any) -> None:
+    """Run a kernel once more, on tensors of the host."""
+    with _one_at_a_time:
+        original(function, *args, **kwargs)
+
+
+def _flat(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
+    for value in (*args, *kwargs.values()):
+        yield from value if isinstance(value, list | tuple) and not isinstance(value, torch.Size) else (value,)
+
+
+class _Stores:
+    """Which tensors a kernel stores to.
+
+    Attributes:
+        is_certain: Whether Triton tells.
+        written: ``id()`` of those.
+    """
+
+    def __init__(self) -> None:
+        self.is_certain = True
+        self.written: set[int] = set()
+        self._spans: dict[int, tuple[int, int]] = {}
+
+    def watch_for(self, tensor: torch.Tensor, first: int) -> None:
+        """Look out for stores to a tensor whose first element is at an address of the host."""
+        self._spans[id(tensor)] = (first, first + _extent(tensor))
+
+    @contextmanager
+    def heard(self, module: Any) -> Iterator[None]:
+        """Listen to an interpreter's stores."""
+        inner = getattr(module, "_interpreter", None)
+        self.is_certain = all(hasattr(inner, name) for name in _WRITERS)
+        if not self.is_certain:
+            yield
+            return
+        module._interpreter = _Listening(inner, self._stored)
+        try:
+            yield
+        finally:
+            module._interpreter = inner
+
+    def _stored(self, pointers: Any, mask: Any) -> None:
+        left = {number: span for number, span in self._spans.items() if number not in self.written}
+        if left:
+            hit = pointers if mask is None else pointers[np.broadcast_to(mask, pointers.shape)]
+            self.written.update(n for n, (start, end) in left.items() if ((hit >= start) & (hit < end)).any())
+
+
+class _Listening:
+    """The interpreter's C module, whose stores are told of."""
+
+    def __init__(self, inner: Any, tell: Any) -> None:
+        self._inner, self._tell = inner, tell
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if name not in _WRITERS:
+            return found
+        pointers_at, mask_at = _WRITERS[name]
+
+        def write(*args: Any) -> Any:
+            self._tell(args[pointers_at], None if mask_at is None else args[mask_at])
+            return found(*args)
+
+        return write
+
+
+def _extent(tensor: torch.Tensor) -> int:
+    """Bytes from a tensor's first element to the end of its last."""
+    if not tensor.numel():
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (last + 1) * tensor.element_size()

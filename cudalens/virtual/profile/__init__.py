@@ -1,0 +1,1 @@
+"""The virtual device as a collector: its records as rows of the frames."""

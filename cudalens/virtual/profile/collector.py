@@ -1,0 +1,171 @@
+"""The virtual device as a collector: records what it does in a profiled block, and lays it over the host's rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from cudalens.device import clock
+from cudalens.frames import DeviceInfo, Problem, RawRows
+from cudalens.frames.ceilings import CEILINGS_KEY
+from cudalens.virtual import context
+from cudalens.virtual.profile.metrics import MetricsRecord
+from cudalens.virtual.profile.recorder import Recorder
+from cudalens.virtual.specs.ceilings import spec_ceilings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cudalens.virtual.gpus import Gpus
+    from cudalens.virtual.profile.host_positions import Segment
+    from cudalens.virtual.specs.registry import DeviceSpec
+
+
+class VirtualCollector:
+    """Records every virtual device that is, or comes to be, in place between `start` and `stop`.
+
+    A virtual device has a clock of its own: where one was there, all times of the run are its clock's. What the program
+    did outside of it takes no time there, and is left out. Devices that come one after another follow each other on the
+    run's clock without a gap.
+
+    Args:
+        memory: Record what the allocators do.
+        host_only: Leave out what the devices did.
+        metrics_hz: Readings of the GPUs per virtual second; 0 for as many as a picture shows, None for none.
+
+    Attributes:
+        problems: What is missing from the rows, once they have been laid over.
+    """
+
+    name = "virtual device"
+
+    def __init__(self, *, memory: bool = False, host_only: bool = False, metrics_hz: float | None = None) -> None:
+        self._memory, self._host_only, self._metrics_hz = memory, host_only, metrics_hz
+        self._metrics: list[MetricsRecord] = []
+        self._numbers: Iterator[int] = itertools.count(1)
+        self._records: list[tuple[Recorder, str, tuple[DeviceInfo, ...]]] = []
+        self._spec: DeviceSpec | None = None
+        self._gpus: Gpus | None = None
+        self.problems: tuple[Problem, ...] = ()
+
+    @property
+    def hides_cuda(self) -> bool:
+        """Whether what torch calls CUDA now is virtual."""
+        return context.active() is not None
+
+    def start(self) -> None:
+        """Begin to record; devices that come later are recorded from then on."""
+        device = context.active()
+        if device is not None:
+            self.entered(device)
+        context.observers.append(self)
+
+    def stop(self) -> None:
+        """End recording."""
+        context.observers.remove(self)
+        self.left()
+
+    def entered(self, device: context.device) -> None:
+        """A virtual device is in place."""
+        gpus = device.gpus
+        assert gpus is not None
+        recorder = Recorder(gpus.machine, self._numbers)
+        if self._memory:
+            recorder.listen_to_memory()
+        infos = tuple(_info(index, device.spec) for index in range(len(gpus.devices)))
+        self._records.append((recorder, device.spec.key, infos))
+        self._spec = device.spec
+        if self._metrics_hz is not None:
+            period_ns = round(1e9 / self._metrics_hz) if self._metrics_hz else None
+            self._metrics.append(MetricsRecord(gpus, period_ns))
+        self._gpus, gpus.machine.recorder = gpus, recorder
+
+    def left(self) -> None:
+        """The virtual device is about to go; nothing where there is none."""
+        gpus, self._gpus = self._gpus, None
+        if gpus is not None:
+            self._records[-1][0].close()
+            for metrics in self._metrics[-1:]:
+                metrics.close()
+            gpus.machine.recorder = None
+
+    def now_ns(self) -> int:
+        """The time on the run's clock; after the last virtual device, just past what it did."""
+        if not self._records:
+            return clock.now_ns()
+        last = self._segments()[-1]
+        if self._gpus is None:
+            return last.recorder.end_ns + last.offset_ns + 1
+        return self._gpus.machine.now_ns + last.offset_ns
+
+    def settle(self) -> None:
+        """Let the host wait for the devices, so that the block's window holds all that it launched."""
+        if self._gpus is not None and not self._gpus.machine.captures:
+            for device in self._gpus.devices:
+                if device.tail_ns > self._gpus.machine.now_ns:
+                    device.drain()
+
+    def frames(self) -> dict[str, pd.DataFrame]:
+        """Readings of the GPUs, where asked for; the rest of what it has to tell is laid over the host's rows."""
+        if not self._metrics:
+            return {}
+        import pandas as pd
+
+        pairs = zip(self._metrics, self._segments(), strict=True)
+        parts = [metrics.frame(segment.recorder, segment.offset_ns) for metrics, segment in pairs]
+        return {"metrics": parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)}
+
+    def facts(self) -> dict[str, Any]:
+        """What the run info shall say, where a virtual device was there: fields of `RunInfo`."""
+        if not self._records:
+            return {}
+        segments = self._segments()
+        keys = dict.fromkeys(key for _, key, _ in self._records)
+        devices = dict.fromkeys(info for _, _, infos in self._records for info in infos)
+        return {
+            "source": f"virtual:{', '.join(keys)}",
+            "devices": tuple(devices),
+            "started_ns": segments[0].recorder.start_ns,
+            "ended_ns": segments[-1].recorder.end_ns + segments[-1].offset_ns,
+        }
+
+    def extra(self) -> dict[str, str]:
+        """What the run info shall tell besides: the most that the virtual devices could have done, by their spec."""
+        return {} if self._spec is None else {CEILINGS_KEY: spec_ceilings(self._spec).to_json()}
+
+    def lay_over(self, host: RawRows) -> RawRows:
+        """The rows of the run; `host` itself where no virtual device was there."""
+        if not self._records:
+            return host
+        from cudalens.virtual.profile.frames import lay_over
+
+        rows, num_left_out = lay_over(host, self._segments(), host_only=self._host_only)
+        if num_left_out:
+            where = "they ran before, after or between virtual devices, whose clock does not tell of them"
+            self.problems = (Problem("operators outside of any virtual device were left out", num_left_out, where),)
+        return rows
+
+    def _segments(self) -> list[Segment]:
+        """The records one after another on one clock, which begins as the first one's."""
+        from cudalens.virtual.profile.host_positions import Segment
+
+        segments: list[Segment] = []
+        for recorder, _, _ in self._records:
+            offset = 0
+            if segments:
+                before = segments[-1]
+                offset = before.recorder.end_ns + before.offset_ns - recorder.start_ns
+            segments.append(Segment(recorder, offset))
+        return segments
+
+
+def _info(index: int, spec: DeviceSpec) -> DeviceInfo:
+    return DeviceInfo(
+        index=index,
+        name=spec.name,
+        capability=".".join(map(str, spec.compute_capability)),
+        total_memory_bytes=spec.total_memory_bytes,
+        num_sms=spec.num_sms,
+        is_modelled=True,
+    )

@@ -1,0 +1,256 @@
+"""Rows for the frames, from what was recorded on the virtual clock and what is left of the host's tree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.frames import columns_of, nullable
+from cudalens.frames.schema import missing_array
+from cudalens.virtual.profile.host_positions import Segment
+from cudalens.virtual.profile.recorder import Call
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.streams import Stream
+
+Ints = NDArray[np.int64]
+
+#: CUPTI's number of a context's legacy default stream, in every trace of a single-process program.
+DEFAULT_STREAM: Final = 7
+
+#: CUPTI's numbers of torch's pool streams, in order of creation: 20, 24, 28 in recorded traces (A100).
+FIRST_STREAM, STREAM_STEP = 20, 4
+
+#: Kineto's names; "Stream Wait Event" is the same.
+_SYNC_NAMES: Final = {
+    "Stream Synchronize": "Stream Sync",
+    "Event Synchronize": "Event Sync",
+    "Context Synchronize": "Context Sync",
+}
+
+_WARP: Final = 32
+
+#: A row by column; what is absent is missing.
+Row = dict[str, Any]
+
+
+def category_of_call(name: str) -> str:
+    """Kineto's category of a function of the CUDA runtime (``cudaMalloc``) or driver (``cuMemMap``)."""
+    return "cuda_runtime" if name.startswith("cuda") else "cuda_driver"
+
+
+class StreamNumbers:
+    """The numbers that CUPTI would give the streams of each device."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[int, int]] = {}
+
+    def __getitem__(self, stream: Stream) -> int:
+        if stream.handle == 0:
+            return DEFAULT_STREAM
+        known = self._known.get(id(stream.device))
+        if known is None or stream.id not in known:
+            others = [other.id for other in stream.device.streams if other.handle]
+            known = {number: FIRST_STREAM + STREAM_STEP * k for k, number in enumerate(others)}
+            self._known[id(stream.device)] = known
+        return known[stream.id]
+
+
+@dataclass
+class Launches:
+    """What is known of the calls that launched work, by segment and correlation id.
+
+    Attributes:
+        external_id: External id of the operator that made the call; None where none did.
+        annotation: Row of the innermost range of the program around the call, or -1.
+    """
+
+    external_id: dict[tuple[int, int], int | None]
+    annotation: dict[tuple[int, int], int]
+
+
+def device_rows(segments: Sequence[Segment], launches: Launches, correlation: Mapping[int, int]) -> list[Row]:
+    """Kernels, copies, memsets and waits, and the program's ranges on the streams that they reached.
+
+    Args:
+        segments: What was recorded.
+        launches: What is known of the calls that launched the work.
+        correlation: What to add to the correlation ids of each segment.
+    """
+    numbers, rows = StreamNumbers(), list[Row]()
+    for k, segment in enumerate(segments):
+        for stream, work, placed in segment.recorder.works:
+            row = _place(stream.device, placed.start_ns, placed.end_ns, segment) | {
+                "name": work.name,
+                "cat": work.kind,
+                "stream": numbers[stream],
+                "correlation_id": placed.correlation_id + correlation[k],
+                "external_id": launches.external_id.get((k, placed.correlation_id)),
+                "graph_id": placed.graph_id,
+                "graph_node_id": placed.graph_node_id,
+            }
+            if work.kind == "kernel":
+                row |= _launch_facts(stream.device, work.grid, work.block)
+            else:
+                row["num_bytes"] = work.num_bytes
+            rows.append(row)
+        rows += _waits(segment, k, numbers, launches, correlation[k])
+        rows += _ranges(segment, numbers)
+    return rows
+
+
+def _place(device: Device, start_ns: int, end_ns: int, segment: Segment) -> Row:
+    return {"ts": start_ns + segment.offset_ns, "dur": end_ns - start_ns, "device": device.index}
+
+
+def _launch_facts(device: Device, grid: tuple[int, ...] | None, block: tuple[int, ...] | None) -> Row:
+    """What CUPTI tells of a launch, as far as it is modelled: registers and shared memory are not."""
+    return {} if grid is None or block is None else _facts_of_launch(grid, block, device.spec.num_sms)
+
+
+@lru_cache(maxsize=4096)
+def _facts_of_launch(grid: tuple[int, ...], block: tuple[int, ...], num_sms: int) -> Row:
+    blocks_per_sm = prod(grid) / num_sms
+    return {
+        "grid": _json(grid),
+        "block_dim": _json(block),
+        "blocks_per_sm": blocks_per_sm,
+        "warps_per_sm": blocks_per_sm * -(-prod(block) // _WARP),
+    }
+
+
+def _json(values: Iterable[int]) -> str:
+    return msgspec.json.encode(list(values)).decode()
+
+
+def _waits(segment: Segment, k: int, numbers: StreamNumbers, launches: Launches, correlation: int) -> list[Row]:
+    rows = []
+    for wait in segment.recorder.waits:
+        row = _place(wait.device, wait.start_ns, wait.end_ns, segment) | {
+            "name": _SYNC_NAMES.get(wait.name, wait.name),
+            "cat": "cuda_sync",
+            "correlation_id": wait.correlation_id + correlation,
+            "external_id": launches.external_id.get((k, wait.correlation_id)),
+        }
+        # CUPTI names no stream where the host waits for a CUDA event or for the whole device.
+        if wait.stream is not None and wait.name in ("Stream Synchronize", "Stream Wait Event"):
+            row["stream"] = numbers[wait.stream]
+        if wait.awaited is not None and wait.awaited.stream is not None:
+            row["wait_stream"] = numbers[wait.awaited.stream]
+            record_id = wait.awaited.record_id
+            row["wait_record_id"] = None if record_id is None else record_id + correlation
+        rows.append(row)
+    return rows
+
+
+def _ranges(segment: Segment, numbers: StreamNumbers) -> list[Row]:
+    """Ranges that the program opened and closed on a stream itself."""
+    return [
+        _place(found.stream.device, found.start_ns, found.end_ns, segment)
+        | {"name": found.name, "cat": "gpu_user_annotation", "stream": numbers[found.stream]}
+        for found in segment.recorder.device_ranges
+    ]
+
+
+def annotation_rows(
+    segments: Sequence[Segment], launches: Launches, names: Sequence[str], external_ids: Sequence[int | None]
+) -> list[Row]:
+    """The program's ranges as they reached each stream: from the first start to the last end of what they launched.
+
+    Work counts for the innermost range around its launch alone, as CUPTI tells Kineto no other.
+
+    Args:
+        segments: What was recorded.
+        launches: What is known of the calls that launched work.
+        names: Name of each of the program's ranges, by the row that `launches` gives.
+        external_ids: External id of each.
+    """
+    numbers, spans = StreamNumbers(), dict[tuple[int, int, int], list[int]]()
+    for k, segment in enumerate(segments):
+        for stream, _, placed in segment.recorder.works:
+            row = launches.annotation.get((k, placed.correlation_id), -1)
+            if row < 0:
+                continue
+            start, end = placed.start_ns + segment.offset_ns, placed.end_ns + segment.offset_ns
+            span = spans.setdefault((row, stream.device.index, numbers[stream]), [start, end])
+            span[0], span[1] = min(span[0], start), max(span[1], end)
+    return [
+        {
+            "ts": start,
+            "dur": end - start,
+            "name": names[row],
+            "cat": "gpu_user_annotation",
+            "device": device,
+            "stream": stream,
+            "external_id": external_ids[row],
+        }
+        for (row, device, stream), (start, end) in spans.items()
+    ]
+
+
+def call_row(call: Call, start_ns: int, end_ns: int, external_id: int | None, correlation: int) -> Row:
+    """A call of the CUDA runtime or driver."""
+    return {
+        "ts": start_ns,
+        "dur": end_ns - start_ns,
+        "name": call.name,
+        "cat": category_of_call(call.name),
+        "pid": os.getpid(),
+        "tid": call.tid,
+        "correlation_id": call.correlation_id + correlation,
+        "external_id": external_id,
+    }
+
+
+def to_columns(frame: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """Raw columns of `rows`; those that no row has are left out."""
+    columns: dict[str, Any] = {}
+    present = set[str]().union(*rows)
+    for column in columns_of(frame):
+        values = [row.get(column.name) for row in rows] if column.name in present else []
+        if all(value is None for value in values):
+            continue
+        if column.dtype in ("int64", "bool"):
+            columns[column.name] = np.array(values, column.dtype)
+        elif column.dtype == "category":
+            columns[column.name] = pd.Categorical(values)
+        else:
+            missing = np.array([value is None for value in values])
+            filled = [0 if value is None else value for value in values]
+            columns[column.name] = nullable(np.array(filled, column.dtype.lower()), missing)
+    return columns
+
+
+def stacked(frame: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Raw columns with the rows of `first` above those of `second`; what neither has is left out."""
+    n, m = len(first["ts"]), len(second.get("ts", ()))
+    columns: dict[str, Any] = {}
+    for column in columns_of(frame):
+        above, below = first.get(column.name), second.get(column.name)
+        if above is None and below is None:
+            continue
+        above = missing_array(column.dtype, n) if above is None else above
+        below = missing_array(column.dtype, m) if below is None else below
+        columns[column.name] = _joined(above, below)
+    return columns
+
+
+def _joined(above: Any, below: Any) -> Any:
+    if isinstance(above, pd.Categorical):
+        both = pd.api.types.union_categoricals([_as_text(above), _as_text(below)])
+        return both.remove_unused_categories()
+    if isinstance(above, np.ndarray):
+        return np.concatenate([above, below])
+    return pd.concat([pd.Series(above), pd.Series(below.astype(above.dtype))]).array
+
+
+def _as_text(values: pd.Categorical) -> pd.Categorical:
+    return values.rename_categories(values.categories.astype("str"))

@@ -1,0 +1,161 @@
+"""The host's rows as torch's profiler recorded them, in the order of their call trees; and which of them are marks.
+
+Every row, and every allocator action of the host, takes its place by its real time. From here on only places count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.frames import RawRows, categorical, is_category
+from cudalens.frames import tree as call_tree
+from cudalens.frames.build import lanes
+from cudalens.virtual.profile.recorder import MARK
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_NOBODY: Final = np.iinfo(np.int64).min
+
+
+@dataclass
+class HostTree:
+    """Rows in pre-order, thread by thread: a row stands before all that it encloses, and those follow it at once.
+
+    Attributes:
+        row: Row of the events, or of the allocator's actions, that stands at each place; shape (n,).
+        is_memory: Which of the two; shape (n,).
+        lane: Thread of each place, by number; shape (n,).
+        tid: The system's number of each lane's thread, -1 for threads without one; shape (num lanes,).
+        parent: Place of the enclosing row or -1; shape (n,).
+        depth: Number of enclosing rows; shape (n,).
+        size: Number of rows that it encloses, itself included; shape (n,).
+        mark: Number of the mark that it is, 0 for other rows; shape (n,).
+        place_of: Place of each mark by its number.
+    """
+
+    row: Ints
+    is_memory: Bools
+    lane: NDArray[np.int32]
+    tid: Ints
+    parent: Ints
+    depth: NDArray[np.int32]
+    size: Ints
+    mark: Ints
+    place_of: dict[int, int]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @property
+    def begin(self) -> Ints:
+        """Number of each row's beginning in the sequence of all beginnings and ends; shape (n,)."""
+        return 2 * np.arange(len(self.row), dtype=np.int64) - self.depth
+
+    @property
+    def end(self) -> Ints:
+        """Number of each row's end in the same sequence; shape (n,)."""
+        return self.begin + 2 * self.size - 1
+
+    def levels(self) -> Iterator[Ints]:
+        """The places of each depth, outermost first."""
+        order = np.argsort(self.depth, kind="stable")
+        yield from np.split(order, np.flatnonzero(np.diff(self.depth[order])) + 1) if len(order) else ()
+
+
+def read_tree(host: RawRows) -> HostTree:
+    """The tree of `host`'s rows. Rows of asynchronous ranges have no place in a tree, and none here.
+
+    Args:
+        host: What torch's profiler recorded, on its own clock.
+    """
+    events, memory = host.events, host.memory or {"ts": np.empty(0, np.int64)}
+    num_events, num_actions = len(events["ts"]), len(memory["ts"])
+    ts = np.concatenate([events["ts"], memory["ts"]])
+    dur = np.concatenate([events["dur"], np.zeros(num_actions, np.int64)])
+    tids = np.concatenate([_tids(events, num_events), _tids(memory, num_actions)])
+    lane = lanes(tids)
+    has_place = np.ones(len(ts), bool)
+    if host.async_mask is not None:
+        has_place[:num_events] = ~host.async_mask
+    by_time = call_tree.sort_order(ts, dur)
+    by_time = by_time[has_place[by_time]]
+    above = call_tree.parents(ts[by_time], dur[by_time], lane[by_time])
+    by_lane = np.argsort(lane[by_time], kind="stable")
+    place = np.empty(len(by_lane), np.int64)
+    place[by_lane] = np.arange(len(by_lane))
+    above = above[by_lane]
+    parent = np.where(above >= 0, place[above], -1) if len(above) else above
+    depth = call_tree.depths(parent)
+    order = by_time[by_lane]
+    marks = np.concatenate([_marks(events), np.zeros(num_actions, np.int64)])[order]
+    found = np.flatnonzero(marks)
+    return HostTree(
+        row=np.where(order >= num_events, order - num_events, order),
+        is_memory=order >= num_events,
+        lane=lane[order],
+        tid=_of_lanes(tids, lane),
+        parent=parent,
+        depth=depth,
+        size=_sizes(parent, depth),
+        mark=marks,
+        place_of=dict(zip(marks[found].tolist(), found.tolist(), strict=True)),
+    )
+
+
+def _tids(columns: dict[str, Any], length: int) -> Ints:
+    tid = columns.get("tid")
+    if tid is None:
+        return np.full(length, -1, np.int64)
+    found: Ints = tid.to_numpy(dtype=np.int64, na_value=-1)
+    return found
+
+
+def _of_lanes(tids: Ints, lane: NDArray[np.int32]) -> Ints:
+    found = np.full(int(lane.max()) + 1 if len(lane) else 0, _NOBODY, np.int64)
+    found[lane] = tids
+    return found
+
+
+def _marks(events: dict[str, Any]) -> Ints:
+    """Number of the mark that each row is, 0 for other rows."""
+    return by_name(events, lambda name: int(name[len(MARK) :]) if name.startswith(MARK) else 0, 0)
+
+
+def by_name(events: dict[str, Any], value_of: Callable[[str], int], missing: int) -> Ints:
+    """What `value_of` says of each row's name; it is asked once for each name."""
+    names = events["name"]
+    values = np.array([*map(value_of, names.categories.tolist()), missing], np.int64)
+    found: Ints = values[names.codes]
+    return found
+
+
+def without_mark_names(events: dict[str, Any], tree: HostTree) -> dict[str, Any]:
+    """The columns with one name for all marks, of which every one had its own."""
+    names = events["name"]
+    marks = tree.row[tree.mark > 0]
+    codes = names.codes.astype(np.int32)
+    codes[marks] = -1
+    plain = categorical(codes, names.categories.tolist()).remove_unused_categories()
+    codes = plain.codes.astype(np.int32)
+    codes[marks] = len(plain.categories)
+    return events | {"name": categorical(codes, [*plain.categories.tolist(), MARK])}
+
+
+def has_category(events: dict[str, Any], *names: str) -> Bools:
+    """True for each row whose category is one of `names`."""
+    return is_category(events["cat"], names)
+
+
+def _sizes(parent: Ints, depth: NDArray[np.int32]) -> Ints:
+    size = np.ones(len(parent), np.int64)
+    order = np.argsort(-depth, kind="stable")
+    for level in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1) if len(order) else ():
+        inner = level[parent[level] >= 0]
+        np.add.at(size, parent[inner], size[inner])
+    return size

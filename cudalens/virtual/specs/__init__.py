@@ -1,0 +1,1 @@
+"""Specifications of GPUs: the shipped table and user registration. No torch."""

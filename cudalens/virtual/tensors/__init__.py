@@ -1,0 +1,1 @@
+"""Tensors on a virtual device: residency, device arguments, copies."""

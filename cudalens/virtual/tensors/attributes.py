@@ -1,0 +1,294 @@
+"""What a tensor says of itself: patches of torch.Tensor and of its storages.
+
+Class attributes, so that they hold in every thread, below dispatch and in C++ that asks Python.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.nn.parameter import is_lazy
+from torch.overrides import has_torch_function_unary
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.tensors import legacy_types
+from cudalens.virtual.tensors.copies import run_copy, to_device
+from cudalens.virtual.tensors.residency import is_pinned, pin, residence_of
+
+_HOST_FIRST: Final = "Use Tensor.cpu() to copy the tensor to host memory first."
+_UNSET: Final = object()
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Make tensors of the virtual devices answer as CUDA tensors do."""
+    # torch keeps the getters of Tensor's attributes from the first call on; torch._dynamo, which optimizers import on
+    # first use, reads them as those of C.
+    torch.overrides.get_default_nowrap_functions()
+    moves = _Moves(gpus)
+    for name in ("to", "cuda", "cpu"):
+        patches.set(torch.Tensor, name, _or_lazy(_method(getattr(moves, name), name)))
+    for name in ("type", "pin_memory", "is_pinned", "new_tensor", "record_stream"):
+        patches.set(torch.Tensor, name, _method(getattr(moves, name), name))
+    for name, make in _QUESTIONS.items():
+        patches.set(torch.Tensor, name, make(_original(name)))
+    for name, make_method in _METHODS.items():
+        patches.set(torch.Tensor, name, _method(make_method(gpus, _original(name)), name))
+
+
+def _original(name: str) -> Any:
+    for owner in torch.Tensor.__mro__:
+        if name in vars(owner):
+            return vars(owner)[name]
+    raise VirtualDeviceError(f"this torch has no Tensor.{name}, which a virtual device has to replace.")
+
+
+def _method(bound: Any, name: str) -> Any:
+    """A plain function, so that it binds as a method of torch.Tensor."""
+
+    def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return bound(self, *args, **kwargs)
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = getattr(_original(name), "__doc__", None)
+    return method
+
+
+def _or_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
+    """For tensors of lazy modules as well: these refuse all that torch itself did not allow, and stay what they are."""
+
+    @functools.wraps(method)
+    def move(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not is_lazy(self):
+            return method(self, *args, **kwargs)
+        with torch._C.DisableTorchFunctionSubclass():
+            moved = method(self, *args, **kwargs)
+            return moved if moved is self else moved.as_subclass(type(self))
+
+    return move
+
+
+def _device(original: Any) -> property:
+    def device(self: torch.Tensor) -> torch.device:
+        residence = residence_of(self)
+        return original.__get__(self) if residence is None else residence.torch_device
+
+    return property(device, doc=original.__doc__)
+
+
+def _is_cuda(original: Any) -> property:
+    return property(lambda self: residence_of(self) is not None or original.__get__(self), doc=original.__doc__)
+
+
+def _is_cpu(original: Any) -> property:
+    return property(lambda self: residence_of(self) is None and original.__get__(self), doc=original.__doc__)
+
+
+_QUESTIONS: Final = {"device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu}
+
+
+def _get_device(gpus: Gpus, original: Any) -> Any:
+    def get_device(self: torch.Tensor) -> int:
+        residence = residence_of(self)
+        return int(original(self)) if residence is None else int(residence.torch_device.index)
+
+    return get_device
+
+
+def _data_ptr(gpus: Gpus, original: Any) -> Any:
+    def data_ptr(self: torch.Tensor) -> int:
+        residence = residence_of(self)
+        if residence is None or not self.numel():
+            return int(original(self))
+        return residence.address + int(self.storage_offset()) * self.element_size()
+
+    return data_ptr
+
+
+def _numpy(gpus: Gpus, original: Any) -> Any:
+    def numpy(self: torch.Tensor, *, force: bool = False) -> Any:
+        residence = residence_of(self)
+        if residence is None:
+            return original(self, force=force)
+        if not force and residence.device:
+            raise TypeError(f"can't convert {residence.torch_device} device type tensor to numpy. {_HOST_FIRST}")
+        return original(self.detach().cpu(), force=True)
+
+    return numpy
+
+
+def _array(gpus: Gpus, original: Any) -> Any:
+    def __array__(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it is numpy's
+        residence = residence_of(self)
+        if residence is not None and residence.device:
+            raise TypeError(f"can't convert {residence.torch_device} device type tensor to numpy. {_HOST_FIRST}")
+        return original(self, *args, **kwargs)
+
+    return __array__
+
+
+def _read_by_host(gpus: Gpus, original: Any) -> Any:
+    """For methods that copy all values to the host: ``tolist()`` and the printed form."""
+
+    def read(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        # torch calls this method once more from within its function modes: that call is the one that copies.
+        residence = None if has_torch_function_unary(self) else residence_of(self)
+        if residence is not None and self.numel():
+            run_copy(gpus, self, self, (residence.device, None), non_blocking=False, op="aten::copy_")
+        return original(self, *args, **kwargs)
+
+    return read
+
+
+def _new(gpus: Gpus, original: Any) -> Any:
+    def new(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        residence = residence_of(self)
+        made: torch.Tensor = original(self, *args, **kwargs)
+        if residence is None or kwargs.get("device") is not None or residence_of(made) is not None:
+            return made
+        is_data = bool(args) and not isinstance(args[0], int | torch.Size)
+        if is_data:
+            return to_device(gpus, made, residence.device)
+        gpus.settle(made, residence.device)
+        return made
+
+    return new
+
+
+def _dlpack(gpus: Gpus, original: Any) -> Any:
+    def __dlpack__(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it is the protocol's
+        if residence_of(self) is not None:
+            raise VirtualDeviceError(
+                "a tensor of a virtual CUDA device cannot be handed to another library as GPU memory (DLPack): there "
+                "is no GPU behind it. Hand over tensor.cpu()."
+            )
+        return original(self, *args, **kwargs)
+
+    return __dlpack__
+
+
+_METHODS: Final = {
+    "get_device": _get_device,
+    "data_ptr": _data_ptr,
+    "numpy": _numpy,
+    "__array__": _array,
+    "new": _new,
+    "tolist": _read_by_host,
+    "__repr__": _read_by_host,
+    "__dlpack__": _dlpack,
+}
+
+
+class _Moves:
+    """The methods that move a tensor, or say where it may be moved from."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        self._gpus = gpus
+        self._to, self._type = _original("to"), _original("type")
+        self._pin, self._is_pinned = _original("pin_memory"), _original("is_pinned")
+        self._new_tensor = _original("new_tensor")
+
+    def to(self, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """``Tensor.to``: a device, a dtype, both, or another tensor's."""
+        device, rest = _split(args, kwargs)
+        if device is _UNSET or device is None:
+            return self._cast(tensor, rest)
+        index = self._gpus.device_index(device)
+        if index is None and torch.device(device).type != "cpu":
+            moved: torch.Tensor = self._to(tensor, device, **rest)
+            return moved
+        target = None if index is None else self._gpus.devices[index]
+        residence = residence_of(tensor)
+        if (residence.device if residence is not None else None) is target:
+            return self._cast(tensor, rest)
+        return to_device(
+            self._gpus,
+            tensor,
+            target,
+            dtype=rest.get("dtype"),
+            non_blocking=bool(rest.get("non_blocking", False)),
+            memory_format=rest.get("memory_format") or torch.preserve_format,
+        )
+
+    def _cast(self, tensor: torch.Tensor, rest: dict[str, Any]) -> torch.Tensor:
+        """A conversion that stays where it is."""
+        cast: torch.Tensor = self._to(tensor, rest.pop("dtype", None) or tensor.dtype, **rest)
+        return cast
+
+    def cuda(
+        self, tensor: torch.Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+    ) -> torch.Tensor:
+        """``Tensor.cuda``."""
+        place = "cuda" if device is None else device
+        if not isinstance(place, int) and torch.device(place).type != "cuda":
+            raise RuntimeError(f"Invalid device, must be cuda device: {place}")
+        return self.to(tensor, place, non_blocking=non_blocking, memory_format=memory_format)
+
+    def cpu(self, tensor: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
+        """``Tensor.cpu``."""
+        return self.to(tensor, "cpu", memory_format=memory_format)
+
+    def type(self, tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        """``Tensor.type``: the old name of device and dtype, or a conversion to one."""
+        if dtype is None:
+            return legacy_types.name_of(tensor)
+        place, wanted = legacy_types.meaning_of(dtype)
+        if place is None:
+            return self._type(tensor, dtype, non_blocking, **kwargs)
+        return self.to(tensor, place, wanted, non_blocking=non_blocking)
+
+    def pin_memory(self, tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
+        """``Tensor.pin_memory``: a copy in page-locked host memory; the tensor itself where it is there already."""
+        if residence_of(tensor) is not None:
+            raise RuntimeError(f"cannot pin '{legacy_types.name_of(tensor)}' only dense CPU tensors can be pinned")
+        if is_pinned(tensor):
+            return tensor
+        pinned = tensor.clone()
+        pin(pinned)
+        return pinned
+
+    def is_pinned(self, tensor: torch.Tensor, device: Any = None) -> bool:
+        """``Tensor.is_pinned``."""
+        return is_pinned(tensor)
+
+    def new_tensor(self, tensor: torch.Tensor, data: Any, *, device: Any = None, **kwargs: Any) -> torch.Tensor:
+        """``Tensor.new_tensor``: where the tensor is, unless told otherwise."""
+        made: torch.Tensor = self._new_tensor(
+            tensor, data, **{**kwargs, "device": torch.device("cpu"), "requires_grad": False}
+        )
+        place = tensor.device if device is None else device
+        return self.to(made, place).requires_grad_(bool(kwargs.get("requires_grad", False)))
+
+    def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
+        """``Tensor.record_stream``: the block is not handed out again before what `stream` holds when it is freed."""
+        residence = residence_of(tensor)
+        if residence is None or residence.block is None:
+            return
+        self._gpus.record_stream(residence.device, residence.block, self._gpus.stream_of(stream))
+
+
+def _split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """The device among the arguments of ``Tensor.to``, and the rest by name.
+
+    The forms are (dtype, non_blocking, copy), (device, dtype, non_blocking, copy) and (other, non_blocking, copy).
+    """
+    rest = dict(kwargs)
+    device = rest.pop("device", _UNSET)
+    other = rest.pop("other", None)
+    names = ["non_blocking", "copy"]
+    if args:
+        first, args = args[0], args[1:]
+        if isinstance(first, torch.dtype):
+            rest["dtype"] = first
+        elif isinstance(first, torch.Tensor):
+            other = first
+        else:
+            device, names = first, ["dtype", *names]
+    if other is not None:
+        device, rest["dtype"] = other.device, other.dtype
+    rest.update(zip(names, args, strict=False))
+    return device, {key: value for key, value in rest.items() if value is not None}

@@ -1,0 +1,67 @@
+"""Functions whose C++ decides by where it takes the tensors to be, and would decide otherwise on a CUDA device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+from torch.nn import functional
+
+from cudalens.virtual.tensors.residency import residence_of
+
+_LENGTHS: Final = ("input_lengths", "target_lengths")
+
+
+@contextmanager
+def _attention_backends() -> Iterator[None]:
+    """A choice of CUDA's memory-efficient or cuDNN's attention alone leaves the CPU something to run as well."""
+    flash, math = torch._C._get_flash_sdp_enabled(), torch._C._get_math_sdp_enabled()
+    others = torch._C._get_mem_efficient_sdp_enabled() or torch._C._get_cudnn_sdp_enabled()
+    if flash or math or not others:
+        yield
+        return
+    torch._C._set_sdp_use_flash(True)
+    torch._C._set_sdp_use_math(True)
+    try:
+        yield
+    finally:
+        torch._C._set_sdp_use_flash(flash)
+        torch._C._set_sdp_use_math(math)
+
+
+def _attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with _attention_backends():
+        return func(*args, **kwargs)
+
+
+def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """CUDA reads lengths on the host as numbers, and makes a tensor of the device of them where it needs one."""
+    lengths = {name: args[2 + i] if len(args) > 2 + i else kwargs.get(name) for i, name in enumerate(_LENGTHS)}
+    if not all(isinstance(given, torch.Tensor) and residence_of(given) is None for given in lengths.values()):
+        return func(*args, **kwargs)
+    numbers = {name: tuple(given.tolist()) for name, given in lengths.items() if given is not None}
+    for i, name in enumerate(_LENGTHS):
+        if len(args) > 2 + i:
+            args = (*args[: 2 + i], numbers.pop(name), *args[3 + i :])
+    return func(*args, **{**kwargs, **numbers})
+
+
+def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """CUDA leaves it to its kernel to see whether there are as many classes as said; on the CPU the host asks."""
+    index: Any = args[0] if args else next(filter(torch.is_tensor, kwargs.values()))
+    num_classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
+    if num_classes <= 0 or residence_of(index) is None or index.dtype != torch.int64 or not index.numel():
+        return func(*args, **kwargs)
+    blank = index.new_zeros((*index.shape, num_classes))
+    return blank.scatter_(-1, index.unsqueeze(-1), 1)
+
+
+ARRANGED: Final[dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]]] = {
+    functional.scaled_dot_product_attention: _attention,
+    functional.multi_head_attention_forward: _attention,
+    functional.ctc_loss: _ctc_loss,
+    functional.one_hot: _one_hot,
+    torch.ctc_loss: _ctc_loss,
+}

@@ -1,0 +1,217 @@
+"""Moving values between the host and virtual devices: what is copied, by which engine, and who waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.releases import torch_version
+from cudalens.virtual.tensors.residency import is_pinned, residence_of
+from cudalens.virtual.timing import cost
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.streams import CudaEvent
+from cudalens.virtual.timing.work import Direction, Work
+
+if TYPE_CHECKING:
+    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.virtual.timing.streams import Stream
+
+#: What the host calls for a copy.
+COPY_CALL: Final = "cudaMemcpyAsync"
+
+#: Since then torch itself refuses pageable copies in a graph capture, before it calls CUDA.
+_CHECKS_CAPTURES: Final = torch_version() >= (2, 10)
+
+
+def to_device(
+    gpus: Gpus,
+    tensor: torch.Tensor,
+    target: Device | None,
+    *,
+    dtype: torch.dtype | None = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format = torch.preserve_format,
+) -> torch.Tensor:
+    """A copy of `tensor` on another device (None: the host), known to autograd.
+
+    The gradient goes back to where the tensor came from.
+    """
+    where = torch.device("cpu") if target is None else gpus.torch_devices[target.index]
+    if tensor.requires_grad and torch.is_grad_enabled():
+        moved: torch.Tensor = ToCopy.apply(gpus, tensor, where, dtype, non_blocking, memory_format)  # type: ignore[no-untyped-call]
+        return moved
+    return _to_copy(gpus, tensor, where, dtype, non_blocking, memory_format)
+
+
+def _to_copy(
+    gpus: Gpus,
+    tensor: torch.Tensor,
+    where: torch.device,
+    dtype: torch.dtype | None,
+    non_blocking: bool,
+    memory_format: torch.memory_format,
+) -> torch.Tensor:
+    with gpus.target.named():
+        copied: torch.Tensor = torch.ops.aten._to_copy.default(
+            tensor, dtype=dtype, device=where, non_blocking=non_blocking, memory_format=memory_format
+        )
+    return copied
+
+
+class ToCopy(torch.autograd.Function):
+    """A copy across devices. torch's own node would send the gradient to the CPU device that it sees."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        gpus: Gpus,
+        tensor: torch.Tensor,
+        where: torch.device,
+        dtype: torch.dtype | None,
+        non_blocking: bool,
+        memory_format: torch.memory_format,
+    ) -> torch.Tensor:
+        """Copy `tensor` to `where`."""
+        return _to_copy(gpus, tensor, where, dtype, non_blocking, memory_format)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        """Keep where the tensor came from; apart from `forward`, as torch.func wants it."""
+        gpus, tensor = inputs[:2]
+        residence = residence_of(tensor)
+        ctx.source = residence.device if residence is not None else None
+        ctx.gpus, ctx.dtype = gpus, tensor.dtype
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        """Copy the gradient back."""
+        (grad,) = grads
+        return None, to_device(ctx.gpus, grad, ctx.source, dtype=ctx.dtype), None, None, None, None
+
+
+def direction(source: Device | None, target: Device | None) -> Direction | None:
+    """Of a copy between two places; None between two places of the host."""
+    if source is None:
+        return None if target is None else "HtoD"
+    if target is None:
+        return "DtoH"
+    return "DtoD" if source is target else "PtoP"
+
+
+def check_capture(gpus: Gpus, host_side: torch.Tensor, places: tuple[Device | None, Device | None]) -> None:
+    """A graph capture takes copies to and from page-locked host memory alone.
+
+    Args:
+        gpus: The virtual GPUs.
+        host_side: The tensor on the host, where one is; another will be pageable.
+        places: Devices of source and target; None is the host.
+
+    Raises:
+        RuntimeError: The copy is not possible in a capture; the words of torch's release (ATen/native/cuda/Copy.cu).
+    """
+    device = places[0] or places[1]
+    if device is None or (places[0] is not None and places[1] is not None):
+        return
+    stream = gpus.machine.current_stream(device)
+    if stream.capture is None or (residence_of(host_side) is None and is_pinned(host_side)):
+        return
+    if _CHECKS_CAPTURES:
+        raise RuntimeError(
+            "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. "
+            "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True."
+        )
+    stream.synchronize()  # the CUDA call refuses, and the capture is spoilt
+
+
+def run_copy(
+    gpus: Gpus,
+    target: torch.Tensor,
+    source: torch.Tensor,
+    places: tuple[Device | None, Device | None],
+    *,
+    non_blocking: bool,
+    op: str,
+) -> None:
+    """Model a copy whose values have been copied already.
+
+    The copy runs on the current stream of the source's device, or of the target's where the source is on the host. A
+    blocking copy to or from the host makes the host wait; one that touches pageable memory keeps the host for as
+    long as the driver stages it (CUDA Runtime API, "API synchronization behavior").
+
+    Args:
+        gpus: The virtual GPUs.
+        target: What was written.
+        source: What was read.
+        places: Devices of source and target; None is the host.
+        non_blocking: As the caller of torch said.
+        op: Name of the aten operator.
+    """
+    way = direction(*places)
+    if way is None:
+        return
+    device = places[0] or places[1]
+    assert device is not None
+    crosses_host = way in ("HtoD", "DtoH")
+    pinned = not crosses_host or is_pinned(source if way == "HtoD" else target)
+    work = copy_work(gpus.spec, target.numel() * target.element_size(), way, is_pinned=pinned, op=op)
+    stream = gpus.machine.current_stream(device)
+    if way == "PtoP":
+        _order(gpus, places[1], device)
+    if crosses_host and not non_blocking:
+        _copy_and_wait(gpus, stream, work)
+    else:
+        stream.launch(work, COPY_CALL)
+    if non_blocking and not pinned and stream.capture is None:
+        gpus.machine.now_ns = max(gpus.machine.now_ns, stream.tail_ns)
+        if gpus.machine.op_log is not None and way == "DtoH":
+            gpus.machine.op_log.host_waits(stream)
+    if way == "PtoP":
+        _order(gpus, device, places[1])
+
+
+def _copy_and_wait(gpus: Gpus, stream: Stream, work: Work) -> None:
+    gpus.check_sync()
+    stream.launch(work, COPY_CALL)
+    stream.synchronize()
+
+
+def _order(gpus: Gpus, before: Device | None, after: Device | None) -> None:
+    """Torch brackets a copy between devices by events on both current streams (ATen/native/cuda/Copy.cu)."""
+    if before is None or after is None or before is after:
+        return
+    cuda_event = CudaEvent(gpus.machine)
+    gpus.machine.current_stream(before).record(cuda_event)
+    gpus.machine.current_stream(after).wait(cuda_event)
+    cuda_event.delete()
+
+
+#: Kineto's names of copies: from or to pageable host memory, and pinned.
+_NAMES: Final[dict[Direction, tuple[str, str]]] = {
+    "HtoD": ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pinned -> Device)"),
+    "DtoH": ("Memcpy DtoH (Device -> Pageable)", "Memcpy DtoH (Device -> Pinned)"),
+    "DtoD": ("Memcpy DtoD (Device -> Device)",) * 2,
+    "PtoP": ("Memcpy PtoP (Device -> Device)",) * 2,
+}
+
+
+def copy_work(spec: DeviceSpec, num_bytes: int, way: Direction, *, is_pinned: bool, op: str) -> Work:
+    """A copy as a stream does it.
+
+    Args:
+        spec: The GPU.
+        num_bytes: To be copied.
+        way: From where to where.
+        is_pinned: Whether the host's side is page-locked; True where the host has no part in it.
+        op: Name of the aten operator.
+    """
+    return Work(
+        "gpu_memcpy",
+        _NAMES[way][is_pinned],
+        cost.copy_ns(spec, num_bytes, way, is_pinned),
+        num_bytes=num_bytes,
+        direction=way,
+        op=op,
+    )

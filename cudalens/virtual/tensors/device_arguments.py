@@ -1,0 +1,131 @@
+"""Device arguments: ``device="cuda"`` in a call becomes a CPU call whose result lives on the virtual device."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+import torch
+from torch._ops import OpOverload
+from torch.overrides import TorchFunctionMode
+from torch.utils import _device as torch_default_device
+
+from cudalens.virtual.dispatch import refusals
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.tensors.composites import ARRANGED
+from cudalens.virtual.tensors.copies import to_device
+from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.timing.machine import Device
+
+_CPU: Final = torch.device("cpu")
+_SETITEM: Final = torch.Tensor.__setitem__
+#: The dispatch mode takes this one with its CUDA device: by way of the host it would be two copies.
+_TO_COPY: Final = torch.ops.aten._to_copy.default
+
+#: Made on the host and then moved, as torch does for a GPU; a leaf all the same.
+_MADE_ON_HOST: Final = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor})
+
+
+class FunctionMode(TorchFunctionMode):
+    """Takes the CUDA device out of a call's arguments and lets the dispatch mode know of it."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        super().__init__()
+        self._gpus, self._target = gpus, gpus.target
+        self._factories = torch_default_device._device_constructors()
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if kwargs is None:
+            kwargs = {}
+        # Closed: on a thread that outlives the device.
+        if self._gpus.is_closed or (isinstance(func, OpOverload) and _is_forwarded(func)):
+            return func(*args, **kwargs)
+        try:
+            return self._call(func, args, kwargs)
+        except RuntimeError as error:
+            better = refusals.explain(error, _name_of(func), (*args, *kwargs.values()))
+            if better is None:
+                raise
+            raise better from error
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if func in self._factories:
+            return self._make(func, args, kwargs)
+        if kwargs.get("device") is not None and func is not _TO_COPY:
+            return self._place(func, args, kwargs, kwargs["device"])
+        if func is _SETITEM:
+            return self._assign(args, kwargs)
+        arranged = ARRANGED.get(func)
+        if arranged is not None:
+            return arranged(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        device = kwargs.get("device")
+        if device is None:
+            device = torch_default_device.CURRENT_DEVICE
+        target = self._target
+        before, target.is_factory = target.is_factory, True
+        try:
+            return func(*args, **kwargs) if device is None else self._place(func, args, kwargs, device)
+        finally:
+            target.is_factory = before
+
+    def _place(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
+        """Call `func` for the CPU, with the target set to what `device` names."""
+        index = self._gpus.device_index(device)
+        if index is None and torch.device(device).type != "cpu":
+            return func(*args, **{**kwargs, "device": device})
+        place = None if index is None else self._gpus.devices[index]
+        with self._target.named(place):
+            out = func(*args, **{**kwargs, "device": _CPU})
+        return self._settle(out, func, place) if isinstance(out, torch.Tensor) else out
+
+    def _settle(self, out: torch.Tensor, func: Any, place: Device | None) -> torch.Tensor:
+        """What torch built on the host without an aten factory is moved, as it moves it to a GPU."""
+        residence = residence_of(out)
+        if (residence.device if residence is not None else None) is place:
+            return out
+        if func not in _MADE_ON_HOST or not out.is_leaf:
+            return to_device(self._gpus, out, place)
+        return to_device(self._gpus, out.detach(), place).requires_grad_(out.requires_grad)
+
+    def _assign(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        target = self._target
+        before, target.is_assigning = target.is_assigning, True
+        try:
+            return _SETITEM(*args, **kwargs)
+        finally:
+            target.is_assigning = before
+
+
+@contextmanager
+def function_mode_back_on(gpus: Gpus) -> Iterator[None]:
+    """For code of the user's inside of a torch function, such as hooks in ``backward()``.
+
+    torch takes a mode off its stack for as long as the mode handles a function.
+    """
+    depth = torch._C._len_torch_function_stack()
+    if any(isinstance(torch._C._get_function_stack_at(level), FunctionMode) for level in range(depth)):
+        yield
+        return
+    with FunctionMode(gpus):
+        yield
+
+
+def _is_forwarded(func: OpOverload[..., Any]) -> bool:
+    """Whether a dispatch mode calls the operator that it was given: its device is the one that C++ named."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not FunctionMode._call.__code__:
+        if frame.f_code.co_name == "__torch_dispatch__":
+            return any(value is func for value in frame.f_locals.values())
+        frame = frame.f_back
+    return False
+
+
+def _name_of(func: Any) -> str:
+    name: str = torch.overrides.resolve_name(func) or getattr(func, "__name__", str(func))
+    return name

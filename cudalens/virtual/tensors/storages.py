@@ -1,0 +1,119 @@
+"""What an untyped storage says of itself, for torch.save, copy.deepcopy and whoever asks a storage for its device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Make storages of the virtual devices answer as CUDA storages do."""
+    storage = torch.UntypedStorage
+    originals = {name: getattr(storage, name) for name in _METHODS}
+    patches.set(storage, "device", property(_device(_own_device())))
+    patches.set(storage, "is_cuda", property(lambda self: _residence(self) is not None))
+    for name, make in _METHODS.items():
+        patches.set(storage, name, make(gpus, originals))
+    patches.set(storage, "is_pinned", lambda self, device=None: PINNED_KEY in self.__dict__)
+
+
+def _own_device() -> Any:
+    for owner in torch.UntypedStorage.__mro__:
+        if "device" in vars(owner):
+            return vars(owner)["device"]
+    raise VirtualDeviceError("this torch's storages have no device, which a virtual device has to replace.")
+
+
+def _residence(storage: Any) -> Residence | None:
+    residence: Residence | None = storage.__dict__.get(KEY)
+    return residence if residence is not None and not residence.gpus.is_closed else None
+
+
+def _device(original: Any) -> Any:
+    def device(self: Any) -> torch.device:
+        residence = _residence(self)
+        return original.__get__(self) if residence is None else residence.torch_device
+
+    return device
+
+
+def _get_device(gpus: Gpus, originals: dict[str, Any]) -> Any:
+    def get_device(self: Any) -> int:
+        residence = _residence(self)
+        return int(originals["get_device"](self)) if residence is None else residence.device.index
+
+    return get_device
+
+
+def _data_ptr(gpus: Gpus, originals: dict[str, Any]) -> Any:
+    def data_ptr(self: Any) -> int:
+        residence = _residence(self)
+        return int(originals["data_ptr"](self)) if residence is None else residence.address
+
+    return data_ptr
+
+
+def _as_bytes(storage: Any) -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def _clone(gpus: Gpus, originals: dict[str, Any]) -> Any:
+    def clone(self: Any) -> Any:
+        return originals["clone"](self) if _residence(self) is None else _as_bytes(self).clone().untyped_storage()
+
+    return clone
+
+
+def _cpu(gpus: Gpus, originals: dict[str, Any]) -> Any:
+    def cpu(self: Any) -> Any:
+        return self if _residence(self) is None else _as_bytes(self).cpu().untyped_storage()
+
+    return cpu
+
+
+def _cuda(gpus: Gpus, originals: dict[str, Any]) -> Any:
+    def cuda(self: Any, device: Any = None, non_blocking: bool = False) -> Any:
+        return _as_bytes(self).cuda(device, non_blocking=non_blocking).untyped_storage()
+
+    return cuda
+
+
+def _to(gpus: Gpus, originals: dict[str, Any]) -> Any:
+    def to(self: Any, *, device: Any, non_blocking: bool = False) -> Any:
+        return _as_bytes(self).to(device, non_blocking=non_blocking).untyped_storage()
+
+    return to
+
+
+def _resize(gpus: Gpus, originals: dict[str, Any]) -> Any:
+    def resize_(self: Any, size: int) -> Any:
+        residence = _residence(self)
+        if residence is not None and residence.arena is not None and residence.block is not None:
+            raise VirtualDeviceError(
+                "a storage in the memory pool of a CUDA graph cannot be resized on a virtual device: its bytes lie "
+                "between those of others. Make a new tensor, or resize the tensor itself (Tensor.resize_)."
+            )
+        originals["resize_"](self, size)
+        if residence is not None and residence.num_bytes != self.nbytes():
+            block = gpus.reserve(residence.device, self.nbytes()) if self.nbytes() else None
+            self.__dict__[KEY] = Residence(gpus, residence.device, block, self.nbytes())
+        return self
+
+    return resize_
+
+
+_METHODS = {
+    "get_device": _get_device,
+    "data_ptr": _data_ptr,
+    "clone": _clone,
+    "cpu": _cpu,
+    "cuda": _cuda,
+    "to": _to,
+    "resize_": _resize,
+}

@@ -1,0 +1,1 @@
+"""The timing model: streams, engines, and the duration of each operator."""

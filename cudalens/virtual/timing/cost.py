@@ -1,0 +1,152 @@
+"""Cost of an operator on a modelled GPU: operations, bytes, compute unit, and the duration of its kernel.
+
+The interface of the cost model: `flops` and `traffic` count the operations and bytes of torch's operators, `durations`
+computes the times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from cudalens.virtual.timing.durations import (
+    BLOCK_THREADS,
+    TILE,
+    Family,
+    copy_ns,
+    grid_of,
+    kernel_ns,
+    matrix_room,
+    memset_ns,
+    room,
+)
+from cudalens.virtual.timing.flops import formula_of, unit_of
+from cudalens.virtual.timing.kernel_names import name_of
+from cudalens.virtual.timing.traffic import Traffic, traffic
+from cudalens.virtual.timing.work import Work
+
+if TYPE_CHECKING:
+    from cudalens.virtual.specs.registry import DeviceSpec
+
+__all__ = ["Cost", "copy_ns", "kernel_ns", "kernel_work", "memset_ns", "op_cost"]
+
+_BLOCK: Final = (BLOCK_THREADS, 1, 1)
+_MATRIX_BLOCK: Final = (256, 1, 1)
+_COMPLEX: Final = frozenset({torch.complex64, torch.complex128})
+
+
+class Cost(NamedTuple):
+    """The cost of an operator call, independent of the GPU.
+
+    Attributes:
+        flops: Floating-point operations, a multiply-add counted as two.
+        num_bytes: Bytes read and written, each once.
+        dtype_key: The peak for the operations, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+    """
+
+    flops: int
+    num_bytes: int
+    dtype_key: str
+
+
+def op_cost(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Cost:
+    """Operations and bytes of a call, and the compute unit.
+
+    Args:
+        func: An operator overload, as passed to a TorchDispatchMode.
+        args: The arguments of the call.
+        kwargs: The keyword arguments of the call.
+        out: The result of the call.
+    """
+    moved = traffic(func, args, kwargs, out)
+    flops, dtype_key, _ = _arithmetic(_known(func), args, kwargs, out, moved)
+    return Cost(flops, moved.num_bytes, dtype_key)
+
+
+def kernel_work(
+    spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any
+) -> Work:
+    """The modelled kernel of a call: always one, although a GPU may run several for one operator.
+
+    Args:
+        spec: The GPU.
+        func: An operator overload, as passed to a TorchDispatchMode; not a view operator.
+        args: The arguments of the call.
+        kwargs: The keyword arguments of the call.
+        out: The result of the call.
+    """
+    known = _known(func)
+    moved = traffic(func, args, kwargs, out)
+    flops, dtype_key, family = _arithmetic(known, args, kwargs, out, moved)
+    if known.formula is None:
+        grid, block = grid_of(moved.num_elements), _BLOCK
+        filled = room(spec, grid[0])
+    else:
+        num_tiles = tiles_of(out[0] if isinstance(out, tuple | list) else out, family)
+        filled, grid, block = matrix_room(spec, num_tiles), (num_tiles, 1, 1), _MATRIX_BLOCK
+    return Work(
+        "kernel",
+        known.names.get(moved.dtype) or known.add_name(moved.dtype),
+        kernel_ns(spec, flops, moved.num_bytes, dtype_key, family),
+        filled,
+        moved.num_bytes,
+        flops,
+        grid=grid,
+        block=block,
+        op=known.op,
+    )
+
+
+class _Known:
+    """Cached properties of an operator overload."""
+
+    __slots__ = ("family", "formula", "func", "names", "op", "product")
+
+    def __init__(self, func: torch._ops.OpOverload) -> None:
+        self.func, self.op = func, func._schema.name
+        self.formula = formula_of(func)
+        self.product = None if self.formula is None else "conv" if "conv" in self.op else "matmul"
+        self.family: Family = "attention" if "attention" in self.op else "matrix"
+        self.names: dict[torch.dtype | None, str] = {}
+
+    def add_name(self, dtype: torch.dtype | None) -> str:
+        """Compute and cache the kernel name for a dtype."""
+        name = self.names[dtype] = name_of(self.func, dtype)
+        return name
+
+
+_operators: dict[torch._ops.OpOverload, _Known] = {}
+
+
+def _known(func: torch._ops.OpOverload) -> _Known:
+    known = _operators.get(func)
+    if known is None:
+        known = _operators[func] = _Known(func)
+    return known
+
+
+def tiles_of(result: Any, family: Family) -> int:
+    """Blocks of a matrix product: tiles of its result. Other results count as one long matrix."""
+    if not isinstance(result, Tensor) or result.dim() == 0:
+        return 1
+    if family == "matrix" and result.dim() in (2, 3):
+        rows, columns = result.shape[-2:]
+        return max(1, prod(result.shape[:-2]) * -(-rows // TILE) * -(-columns // TILE))
+    return max(1, -(-result.numel() // (TILE * TILE)))
+
+
+def _arithmetic(
+    known: _Known, args: Sequence[Any], kwargs: dict[str, Any], out: Any, moved: Traffic
+) -> tuple[int, str, Family]:
+    """Operations, the compute unit, and the kind of kernel."""
+    if known.formula is None:
+        family: Family = "other" if not moved.is_pointwise else "strided" if moved.is_strided else "dense"
+        return moved.num_elements, unit_of(moved.dtype), family
+    flops = known.formula(args, kwargs, out)
+    if moved.dtype in _COMPLEX:
+        flops *= 4  # a complex multiply-add is four real ones
+    return flops, unit_of(moved.dtype, known.product), known.family

@@ -1,0 +1,319 @@
+"""The timing model: a host thread that issues work, and the virtual devices that run it.
+
+No torch. The only clock is the virtual one, in integer nanoseconds from 0; only the program's actions advance it, so
+the same program gives the same times. `streams` orders the work, `engines` places it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from cudalens.virtual.timing.engines import Engine
+from cudalens.virtual.timing.interfaces import Awaited
+from cudalens.virtual.timing.streams import Stream
+
+if TYPE_CHECKING:
+    from cudalens.virtual.specs.registry import DeviceSpec
+    from cudalens.virtual.timing.interfaces import Capture, OpLog, Recorder, Signals
+    from cudalens.virtual.timing.work import Work
+
+#: kStreamsPerPool of c10/cuda/CUDAStream.cpp: ``torch.cuda.Stream()`` returns them in turn.
+STREAMS_PER_POOL: Final = 32
+
+#: Stream priorities 0 to -3 that torch distinguishes (max_compile_time_stream_priorities of c10/cuda/CUDAStream.h).
+NUM_PRIORITIES: Final = 4
+
+#: Number of pending launches on a device at which the host waits for the oldest.
+QUEUE_DEPTH: Final = 1024
+
+#: Bit fields of torch's stream_id of a pool stream: native flag, pool type, index (CUDAStream.cpp).
+_NATIVE: Final = 1
+_POOL_TYPE_SHIFT, _INDEX_SHIFT = 1, 5
+
+#: First handles; the ranges do not overlap each other or the allocator's addresses.
+_STREAM_HANDLES: Final = 0x5500_0000_0000
+_EVENT_HANDLES: Final = 0x5600_0000_0000
+
+
+@dataclass(slots=True)
+class _Pool:
+    """torch's 32 streams of one priority, used in turn."""
+
+    streams: list[Stream] = field(default_factory=list)
+    next_index: int = 0
+
+
+class Device:
+    """One virtual GPU.
+
+    Attributes:
+        index: The index, as in ``cuda:0``.
+        default_stream: The legacy default stream.
+        blocking_tail_ns: End of the work on blocking streams, virtual ns.
+        tail_ns: End of all work, virtual ns.
+        compute: The engine that runs kernels.
+        allocator: Its caching allocator; set after construction.
+    """
+
+    def __init__(self, machine: Machine, index: int) -> None:
+        self.machine, self.index, self.spec = machine, index, machine.spec
+        self.default_stream = Stream(self, 0, 0, is_blocking=True)
+        self.allocator: Any = None
+        self.blocking_tail_ns = self.tail_ns = 0
+        self._streams: dict[int, Stream] = {0: self.default_stream}
+        self._by_handle: dict[int, Stream] = {0: self.default_stream}
+        self._pools: list[_Pool] = []
+        self._pools_lock = threading.Lock()
+        self.compute = Engine()
+        up = Engine()
+        down = Engine() if self.spec.num_copy_engines > 1 else up
+        self._copiers: dict[str, Engine] = {"HtoD": up, "DtoH": down, "PtoP": Engine()}
+        self._pending: deque[int] = deque()
+
+    @property
+    def streams(self) -> list[Stream]:
+        """All streams that exist."""
+        return list(self._streams.values())
+
+    def engine(self, work: Work) -> Engine:
+        """The engine for `work`; copies within the device and memsets use the compute engine."""
+        return self._copiers.get(work.direction or "", self.compute)
+
+    def pool_stream(self, priority: int = 0) -> Stream:
+        """The next of torch's pool streams; the first call creates the pools."""
+        if not self._pools:
+            self._make_pools()
+        pool = self._pools[min(max(-priority, 0), NUM_PRIORITIES - 1)]
+        stream = pool.streams[pool.next_index % STREAMS_PER_POOL]
+        pool.next_index += 1
+        return stream
+
+    def _make_pools(self) -> None:
+        with self._pools_lock:
+            if not self._pools:
+                self._pools = [self._fill(level) for level in range(NUM_PRIORITIES)]
+
+    def _fill(self, level: int) -> _Pool:
+        pool = _Pool()
+        for index in range(STREAMS_PER_POOL):
+            number = index << _INDEX_SHIFT | (level + 1) << _POOL_TYPE_SHIFT | _NATIVE
+            handle = next(self.machine.stream_handles)
+            stream = Stream(self, number, handle, priority=-level, is_blocking=False)
+            self._streams[number] = self._by_handle[handle] = stream
+            pool.streams.append(stream)
+            self.machine.signals.stream_created(handle)
+        return pool
+
+    def external_stream(self, handle: int) -> Stream:
+        """The stream of that handle, created by another library; torch's id of such a stream is the handle itself."""
+        stream = self.find_stream(handle)
+        if stream is None:
+            stream = Stream(self, handle, handle, is_blocking=True)
+            self._streams[handle] = self._by_handle[handle] = stream
+        return stream
+
+    def find_stream(self, handle: int) -> Stream | None:
+        """The device's stream of that handle; None if there is none."""
+        return self._by_handle.get(handle)
+
+    def stream(self, number: int) -> Stream:
+        """The stream of a torch stream_id.
+
+        Raises:
+            KeyError: There is none.
+        """
+        if number not in self._streams and not self._pools:
+            self._make_pools()
+        return self._streams[number]
+
+    def synchronize(self) -> None:
+        """Block the host until the device is idle."""
+        self.machine.signals.device_synchronized()
+        self.machine.check_captures(self)
+        self.machine.block_host("cudaDeviceSynchronize", "Context Synchronize", self.tail_ns, self, None)
+
+    def drain(self) -> None:
+        """As `synchronize`, for internal use: fires no callback."""
+        self.machine.block_host("cudaDeviceSynchronize", "Context Synchronize", self.tail_ns, self, None)
+
+    def issued(self, end_ns: int, is_blocking: bool) -> None:
+        """Count work that was issued to a stream.
+
+        Args:
+            end_ns: Its end, virtual ns.
+            is_blocking: Whether the stream is blocking.
+        """
+        self.tail_ns = max(self.tail_ns, end_ns)
+        if is_blocking:
+            self.blocking_tail_ns = max(self.blocking_tail_ns, end_ns)
+        self._pending.append(end_ns)
+
+    def wait_for_queue(self) -> None:
+        """Before a launch: if too many launches are pending, wait for the oldest."""
+        pending, machine = self._pending, self.machine
+        while pending and pending[0] <= machine.now_ns:
+            pending.popleft()
+        if len(pending) >= QUEUE_DEPTH:
+            machine.now_ns = max(machine.now_ns, pending.popleft())
+
+
+class _PerThread(threading.local):
+    """State per host thread: the current device, and the current stream of each device."""
+
+    def __init__(self) -> None:
+        self.device_index = 0
+        self.streams: dict[int, Stream] = {}
+
+
+class Machine:
+    """A host and its virtual GPUs.
+
+    Args:
+        spec: The specification of the GPUs.
+        num_devices: The number of GPUs.
+        signals: Fires the callbacks of torch.cuda._gpu_trace.
+
+    Attributes:
+        now_ns: The host time, virtual ns.
+        recorder: Records calls and work; None if nothing is recorded.
+        op_log: Logs operators, to run them again in another order; None if nothing is logged.
+        captures: The active graph captures.
+        correlations: Next correlation ids; they connect runtime calls to the work that they launched.
+        stream_handles: Next stream handles.
+        event_handles: Next CUDA event handles.
+        graph_ids: Next CUDA graph ids.
+        on_switch: Called after a thread has set a current stream.
+        before_stream_read: Called before a current stream is read; None unless a backward pass changes streams.
+    """
+
+    def __init__(self, spec: DeviceSpec, num_devices: int, signals: Signals) -> None:
+        self.spec, self.signals = spec, signals
+        self.now_ns = 0
+        self.recorder: Recorder | None = None
+        self.op_log: OpLog | None = None
+        self.captures: list[Capture] = []
+        self.on_switch: Callable[[], None] | None = None
+        self.before_stream_read: Callable[[], None] | None = None
+        self.correlations = itertools.count(1)
+        self.stream_handles = itertools.count(_STREAM_HANDLES, 0x100)
+        self.event_handles = itertools.count(_EVENT_HANDLES, 0x40)
+        self.graph_ids = itertools.count(1)
+        self._per_thread = _PerThread()
+        self.devices = [Device(self, index) for index in range(num_devices)]
+
+    @property
+    def current_device(self) -> Device:
+        """The calling thread's device."""
+        return self.devices[self._per_thread.device_index]
+
+    def set_device(self, index: int) -> None:
+        """Set the calling thread's device."""
+        self._per_thread.device_index = index
+
+    def current_stream(self, device: Device | None = None) -> Stream:
+        """The calling thread's stream on a device."""
+        if self.before_stream_read is not None:
+            self.before_stream_read()
+        per_thread = self._per_thread
+        index = per_thread.device_index if device is None else device.index
+        return per_thread.streams.get(index) or self.devices[index].default_stream
+
+    def stream_pointer(self, index: int) -> int | None:
+        """Handle of the calling thread's stream on a device; None if there is no such device.
+
+        Collectors call this for every operator: the same as `current_stream`, in one call.
+
+        Args:
+            index: The device; negative for the current one.
+        """
+        if self.before_stream_read is not None:
+            self.before_stream_read()
+        stream = self._per_thread.streams.get(index)
+        if stream is not None:
+            return stream.handle
+        if index < 0:
+            return self.current_stream().handle
+        return self.devices[index].default_stream.handle if index < len(self.devices) else None
+
+    def set_stream(self, stream: Stream) -> None:
+        """Set the calling thread's stream on the stream's device; the current device stays the same."""
+        self._per_thread.streams[stream.device.index] = stream
+        if self.on_switch is not None:
+            self.on_switch()
+
+    @property
+    def thread_streams(self) -> dict[int, Stream]:
+        """The calling thread's streams by device index; a missing device uses its default stream."""
+        return self._per_thread.streams
+
+    @thread_streams.setter
+    def thread_streams(self, streams: dict[int, Stream]) -> None:
+        self._per_thread.streams = streams
+
+    def notify(self, device: Device, signal: Callable[..., None], *pointers: int) -> None:
+        """Fire a callback with `device` current, as torch's guards do: every device's default stream is 0."""
+        per_thread = self._per_thread
+        before, per_thread.device_index = per_thread.device_index, device.index
+        try:
+            signal(*pointers)
+        finally:
+            per_thread.device_index = before
+
+    def check_captures(self, device: Device | None = None) -> None:
+        """Check that no active capture forbids the host to wait or query; raises CUDA's error otherwise.
+
+        Args:
+            device: The device that is synchronized, if any.
+        """
+        for capture in tuple(self.captures):
+            capture.check_call(device)
+
+    def check_launch(self, stream: Stream) -> None:
+        """Check that no active capture forbids work on a stream that is not captured; raises CUDA's error otherwise."""
+        if stream.handle == 0:
+            for capture in tuple(self.captures):
+                capture.check_legacy(stream.device)
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Do not record what the host does in the block: internal work that no trace of a GPU contains."""
+        recorder = self.recorder
+        begun = None if recorder is None else recorder.begin("")
+        try:
+            yield
+        finally:
+            if recorder is not None:
+                recorder.end(begun)
+
+    def call(self, name: str, cost_ns: int) -> int:
+        """Record a runtime call that does not wait; returns its correlation id."""
+        begin = self.now_ns
+        self.now_ns = begin + cost_ns
+        correlation_id = next(self.correlations)
+        if self.recorder is not None:
+            self.recorder.called(name, begin, self.now_ns, correlation_id)
+        return correlation_id
+
+    def block_host(
+        self,
+        call: str,
+        name: str,
+        until_ns: int,
+        device: Device,
+        stream: Stream | None,
+        record_id: int | None = None,
+    ) -> None:
+        """Record a runtime call that waits until `until_ns`; `record_id` is the call that recorded the CUDA event."""
+        begin = self.now_ns
+        self.now_ns = max(begin, until_ns) + self.spec.sync_ns
+        correlation_id = next(self.correlations)
+        if self.recorder is not None:
+            self.recorder.called(call, begin, self.now_ns, correlation_id)
+            awaited = Awaited(stream, record_id) if name == "Event Synchronize" else None
+            self.recorder.synchronized(name, stream, device, begin, self.now_ns, correlation_id, awaited)

@@ -1,0 +1,1 @@
+"""What ``torch.cuda`` calls: the C functions and classes below its Python."""

@@ -1,0 +1,198 @@
+"""Collectives of torch.distributed on a virtual device: those with ``async_op=True`` run on a stream of their group's.
+
+As NCCL does it on real GPUs: that stream waits for the current one, and what comes later waits for nothing until
+``Work.wait()`` makes the then current stream wait. The values are the backend's business (gloo's), which works on the
+tensors where they are. Without ``async_op`` a collective runs on the current stream, and so does one that torch's C++
+starts by itself (DistributedDataParallel's), whose waits nobody is told of.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import torch
+
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.tensors.residency import residence_of
+from cudalens.virtual.timing.streams import CudaEvent, Stream
+
+_STARTS: Final = (
+    "_allgather_base",
+    "_reduce_scatter_base",
+    "all_gather_single",
+    "all_gather_single_coalesced",
+    "all_to_all_single",
+    "allgather",
+    "allgather_coalesced",
+    "allgather_into_tensor_coalesced",
+    "allreduce",
+    "allreduce_coalesced",
+    "alltoall",
+    "alltoall_base",
+    "broadcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor_coalesced",
+    "scatter",
+)
+#: Always on the group's stream: ``dist.send`` is an ``isend`` that is waited for.
+_TRANSFERS: Final = ("recv", "recv_anysource", "send")
+
+#: Methods of a Work after which the current stream may use the tensors. A future's waits are not told of, so that it
+#: counts as waited for when it is asked for.
+_WAITS: Final = ("block_current_stream", "get_future", "synchronize", "wait")
+
+_MAX_WAIT_S: Final = 1.0
+_POLL_S: Final = 0.0005
+_WORKS: Final = ("Work", "FakeWork")
+_IS_OURS: Final = "cudalens_tells"
+
+
+class _Started:
+    """A collective that has not been waited for.
+
+    Args:
+        gpus: The GPUs.
+        stream: Its group's.
+        tensors: Kept alive until then, as NCCL keeps them.
+    """
+
+    def __init__(self, gpus: Gpus, stream: Stream, tensors: list[torch.Tensor]) -> None:
+        self._gpus, self._stream, self._tensors = gpus, stream, tensors
+        self._end = CudaEvent(gpus.machine)
+        stream.record(self._end)
+
+    def join(self) -> None:
+        """The current stream waits for it."""
+        self._gpus.machine.current_stream(self._stream.device).wait(self._end)
+
+    def __del__(self) -> None:
+        if not self._gpus.is_closed:
+            self._end.delete()
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Put asynchronous collectives on streams of their own."""
+    module = getattr(torch._C, "_distributed_c10d", None)
+    group = getattr(module, "ProcessGroup", None)
+    if group is None or not hasattr(module, "Work"):  # a build without torch.distributed
+        return
+    collectives = _Collectives(gpus)
+    for name in (*_STARTS, *_TRANSFERS):
+        if name in vars(group):
+            patches.set(group, name, collectives.starting(name, vars(group)[name]))
+    for kind in (getattr(module, name) for name in _WORKS if hasattr(module, name)):
+        for name in _WAITS:
+            if name in vars(kind):
+                patches.set(kind, name, collectives.waiting(vars(kind)[name]))
+
+
+class _Collectives:
+    def __init__(self, gpus: Gpus) -> None:
+        self._gpus = gpus
+        self._streams: dict[tuple[str, int], Stream] = {}
+        self._started: WeakKeyDictionary[Any, _Started] = WeakKeyDictionary()
+
+    def starting(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A method of a process group that starts a collective."""
+        is_transfer = name in _TRANSFERS
+
+        @functools.wraps(original)
+        def start(group: Any, *args: Any, **kwargs: Any) -> Any:
+            tensors = [] if self._gpus.is_closed else _resident(args) + _resident(tuple(kwargs.values()))
+            if not tensors or not (is_transfer or _is_async(args, kwargs)):
+                return original(group, *args, **kwargs)
+            return self._start(original, group, args, kwargs, tensors, is_transfer=is_transfer)
+
+        return start
+
+    def waiting(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """A method of a Work that orders what follows."""
+
+        @functools.wraps(original)
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(work, *args, **kwargs)
+            if self._gpus.machine.op_log is not None:
+                self._gpus.machine.op_log.collected(work)
+            started = self._started.pop(work, None)
+            if started is not None and not self._gpus.is_closed:
+                started.join()
+            return result
+
+        setattr(wait, _IS_OURS, True)
+        return wait
+
+    def _start(
+        self,
+        original: Callable[..., Any],
+        group: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        tensors: list[torch.Tensor],
+        *,
+        is_transfer: bool,
+    ) -> Any:
+        machine = self._gpus.machine
+        residence = residence_of(tensors[0])
+        assert residence is not None
+        current = machine.current_stream(residence.device)
+        stream = self._stream_of(group, residence.device)
+        self._edge(current, stream)
+        machine.set_stream(stream)
+        try:
+            work = original(group, *args, **kwargs)
+            if self._gpus.machine.op_log is not None:
+                self._gpus.machine.op_log.started(work)
+                if not is_transfer and _has_ended(work):
+                    self._gpus.machine.op_log.collected(work)
+        finally:
+            machine.set_stream(current)
+        started = _Started(self._gpus, stream, tensors)
+        if hasattr(getattr(type(work), "wait", None), _IS_OURS):
+            self._started[work] = started
+        else:
+            started.join()  # nothing to wait for, or a backend in Python, whose waits are its own
+        return work
+
+    def _stream_of(self, group: Any, device: Any) -> Stream:
+        key = (str(group.group_name), device.index)
+        if key not in self._streams:
+            self._streams[key] = device.pool_stream(-1)
+        return self._streams[key]
+
+    def _edge(self, first: Stream, second: Stream) -> None:
+        begin = CudaEvent(self._gpus.machine)
+        first.record(begin)
+        second.wait(begin)
+        begin.delete()
+
+
+def _has_ended(work: Any) -> bool:
+    """Let a collective come to its end, before others touch its tensors; other ranks may keep it waiting for us."""
+    end = time.monotonic() + _MAX_WAIT_S
+    while hasattr(work, "is_completed") and not work.is_completed() and time.monotonic() < end:
+        time.sleep(_POLL_S)
+    return bool(getattr(work, "is_completed", bool)())
+
+
+def _is_async(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    options = [value for value in (*args, *kwargs.values()) if hasattr(value, "asyncOp")]
+    return bool(options and options[0].asyncOp)
+
+
+def _resident(values: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found += [value] if residence_of(value) is not None else []
+        elif isinstance(value, list | tuple):
+            found += _resident(value)
+    return found

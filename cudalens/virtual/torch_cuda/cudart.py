@@ -1,0 +1,105 @@
+"""``torch.cuda.cudart()`` on a virtual device: the few functions of the CUDA runtime that torch hands to Python."""
+
+from __future__ import annotations
+
+import ctypes
+import types
+from typing import Any, Final
+
+import torch
+
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.torch_cuda.errors import ALREADY_REGISTERED, INVALID_HANDLE, NOT_REGISTERED, text_of
+
+_HANDLES: Final = 0x5580_0000_0000
+_HANDLE_SPAN: Final = 0x100
+
+
+class cudaError(int):  # noqa: N801 - CUDA's name
+    """A ``cudaError_t``."""
+
+    success: cudaError
+
+    @property
+    def value(self) -> int:
+        """The number."""
+        return int(self)
+
+    @property
+    def name(self) -> str:
+        """``success``, or ``???`` as torch's binding says of all others."""
+        return "success" if self == 0 else "???"
+
+    def __repr__(self) -> str:
+        return f"<cudaError.{self.name}: {int(self)}>"
+
+
+cudaError.success = cudaError(0)
+
+
+class Runtime:
+    """The functions, for one set of virtual GPUs. Names and arguments are the CUDA runtime's."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        self._gpus, self._machine = gpus, gpus.machine
+        self._registered: dict[int, int] = {}
+        self._num_streams = 0
+
+    def get_error_string(self, error: int) -> str:
+        """What an error number means."""
+        return text_of(int(error))
+
+    def succeed(self) -> cudaError:
+        """Starting and stopping an external profiler: there is none to be told."""
+        return cudaError.success
+
+    def device_synchronize(self) -> cudaError:
+        """Block the host until the current device is done."""
+        self._machine.current_device.synchronize()
+        return cudaError.success
+
+    def mem_get_info(self, device: int) -> tuple[int, int]:
+        """Free and total bytes of a device."""
+        index = self._gpus.device_index(device)
+        free, total = self._gpus.devices[index or 0].allocator.memory_info()
+        return free, total
+
+    def host_register(self, pointer: int, num_bytes: int, flags: int) -> cudaError:
+        """Page-lock host memory. Copies from it are still modelled as pageable."""
+        if pointer in self._registered:
+            return cudaError(ALREADY_REGISTERED)
+        self._registered[pointer] = num_bytes
+        return cudaError.success
+
+    def host_unregister(self, pointer: int) -> cudaError:
+        """Undo `host_register`."""
+        return cudaError(NOT_REGISTERED) if self._registered.pop(pointer, None) is None else cudaError.success
+
+    def stream_create(self, pointer: int) -> cudaError:
+        """Make a stream on the current device and write its handle to `pointer`."""
+        self._num_streams += 1
+        handle = _HANDLES + self._num_streams * _HANDLE_SPAN
+        self._machine.current_device.external_stream(handle)
+        ctypes.c_uint64.from_address(pointer).value = handle
+        return cudaError.success
+
+    def stream_destroy(self, handle: int) -> cudaError:
+        """Done with a stream: work that it has is still done."""
+        known = any(device.find_stream(handle) is not None for device in self._gpus.devices)
+        return cudaError.success if handle and known else cudaError(INVALID_HANDLE)
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Stand in for torch's bindings of libcudart."""
+    runtime = Runtime(gpus)
+    module: Any = types.ModuleType("torch._C._cudart", "The CUDA runtime of a virtual device.")
+    module.cudaError = cudaError
+    module.cudaGetErrorString = runtime.get_error_string
+    module.cudaProfilerStart = module.cudaProfilerStop = runtime.succeed
+    module.cudaDeviceSynchronize = runtime.device_synchronize
+    module.cudaMemGetInfo = runtime.mem_get_info
+    module.cudaHostRegister, module.cudaHostUnregister = runtime.host_register, runtime.host_unregister
+    module.cudaStreamCreate, module.cudaStreamDestroy = runtime.stream_create, runtime.stream_destroy
+    for owner in (torch._C, torch.cuda):
+        patches.set(owner, "_cudart", module)

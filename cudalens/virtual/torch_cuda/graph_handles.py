@@ -1,0 +1,123 @@
+"""``torch.cuda.CUDAGraph`` and graph capture's functions: what the C layer beneath torch/cuda/graphs.py does.
+
+A CPU build of torch has dummies in its place, which are filled; in a CUDA build torch's own source of the Python class
+runs once more on a virtual base (as in handles.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.capture.graph_state import GraphState, new_pool_id
+from cudalens.virtual.patching import Patches, fill, fill_function, is_dummy, run_source
+
+if TYPE_CHECKING:
+    from cudalens.virtual.allocator import PoolId
+    from cudalens.virtual.gpus import Gpus
+
+GRAPH_KEY: Final = "_cudalens_graph"
+
+
+def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> None:
+    """Make torch.cuda's graphs virtual.
+
+    Args:
+        patches: Undone at the end.
+        gpus: The virtual GPUs.
+        in_place: Give methods to the class that is there, or make a new one; by default what this torch allows.
+    """
+    graphs = torch.cuda.graphs
+    if is_dummy(torch._C._CUDAGraph) if in_place is None else in_place:
+        fill(patches, torch._C._CUDAGraph, graph_methods(gpus))
+    else:
+        patches.set(torch._C, "_CUDAGraph", type("_CUDAGraph", (), graph_methods(gpus)))
+        made = run_source(graphs)["CUDAGraph"]
+        for owner in (graphs, torch.cuda):
+            patches.set(owner, "CUDAGraph", made)
+    fill_function(patches, "_graph_pool_handle", lambda: new_pool_id(is_user_created=True), (graphs,))
+    fill_function(patches, "_cuda_isCurrentStreamCapturing", lambda: is_capturing(gpus), (graphs,))
+    patches.set(GraphState, "is_debugging", False)
+    # torch keeps its own side stream on the class; the next device has other streams.
+    patches.set(graphs.graph, "default_capture_stream", None)
+
+
+def is_capturing(gpus: Gpus) -> bool:
+    """Whether the thread's current stream is being captured, spoilt or not."""
+    return gpus.machine.current_stream().capture is not None
+
+
+def state_of(graph: Any) -> GraphState:
+    """What a ``CUDAGraph`` object owns.
+
+    Raises:
+        VirtualDeviceError: The object was made for a real device.
+    """
+    state: GraphState | None = vars(graph).get(GRAPH_KEY)
+    if state is None:
+        raise VirtualDeviceError(
+            "This CUDAGraph was made outside of the virtual device. Make it inside of the block that uses it."
+        )
+    return state
+
+
+def graph_methods(gpus: Gpus) -> dict[str, Any]:
+    """What ``_CUDAGraph`` can do, by name."""
+
+    def new(cls: Any, keep_graph: bool = False) -> Any:
+        made = object.__new__(cls)
+        made.__dict__[GRAPH_KEY] = GraphState(gpus, made, keeps=bool(keep_graph))
+        return made
+
+    def capture_begin(self: Any, pool: PoolId | None = None, capture_error_mode: str = "global") -> None:
+        state_of(self).begin(pool, capture_error_mode)
+
+    def debug_dump(self: Any, debug_path: str) -> None:
+        state_of(self).dump(debug_path)
+
+    return {
+        "__new__": staticmethod(new),
+        "__init__": lambda self, *args, **kwargs: None,
+        "capture_begin": capture_begin,
+        "capture_end": lambda self: state_of(self).end(),
+        "instantiate": lambda self: state_of(self).instantiate(),
+        "register_generator_state": lambda self, generator: state_of(self).generators.append(generator),
+        "replay": lambda self: state_of(self).replay(),
+        "reset": lambda self: state_of(self).reset(),
+        "pool": lambda self: state_of(self).pool(),
+        "enable_debug_mode": lambda self: setattr(GraphState, "is_debugging", True),
+        "debug_dump": debug_dump,
+        "raw_cuda_graph": lambda self: state_of(self).template_pointer(),
+        "raw_cuda_graph_exec": lambda self: state_of(self).exec_pointer(),
+        "get_currently_capturing_graph": staticmethod(lambda: currently_capturing(gpus)),
+        "begin_capture_to_if_node": lambda self, predicate: refuse_conditional(),
+        "end_capture_to_conditional_node": lambda self: refuse_conditional(),
+    }
+
+
+def currently_capturing(gpus: Gpus) -> Any:
+    """The ``CUDAGraph`` that captures the current stream.
+
+    Raises:
+        RuntimeError: There is none; torch's own words.
+    """
+    capture = gpus.machine.current_stream().capture
+    owner = getattr(capture, "owner", None)
+    graph = owner() if owner is not None else None
+    if graph is None:
+        raise RuntimeError("The current stream is not currently capturing.")
+    return graph
+
+
+def refuse_conditional() -> None:
+    """Conditional nodes branch on what a kernel computed.
+
+    Raises:
+        VirtualDeviceError: Always.
+    """
+    raise VirtualDeviceError(
+        "Conditional nodes of a CUDA graph are not modelled on a virtual device. Capture the branches as graphs of "
+        "their own and choose between them on the host, or use a real GPU."
+    )

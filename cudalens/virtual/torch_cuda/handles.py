@@ -1,0 +1,362 @@
+"""``torch.cuda.Stream`` and ``torch.cuda.Event``: what the C classes beneath them do, on the virtual device.
+
+torch's Python classes derive from ``torch._C._CudaStreamBase`` and ``_CudaEventBase``. A CPU build of torch has dummies
+there, ordinary Python classes: they are given methods in place, so that ``from torch.cuda import Stream`` done earlier
+works as well. In a CUDA build they are C types that nobody can change: torch's own source of the Python classes is run
+once more on virtual bases, and its classes take the places of torch's in all modules that have them.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches, fill, is_dummy, run_source
+from cudalens.virtual.timing.machine import NUM_PRIORITIES, Device
+from cudalens.virtual.timing.streams import CudaEvent, Stream
+from cudalens.virtual.torch_cuda.errors import INVALID_HANDLE, cuda_error
+
+STREAM_KEY: Final = "_cudalens_stream"
+EVENT_KEY: Final = "_cudalens_event"
+#: ``c10::DeviceType::CUDA``.
+CUDA_TYPE: Final = 1
+
+_ENTERED: Final = "_cudalens_entered"
+_MISMATCH: Final = "Event device {ours} does not match recording stream's device {theirs}."
+_NS_PER_MS: Final = 1e6
+_CStream: Final = torch._C.Stream
+
+
+def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> None:
+    """Make torch.cuda's streams and events virtual.
+
+    Args:
+        patches: Undone at the end.
+        gpus: The virtual GPUs.
+        in_place: Give methods to the classes that are there, or make new ones; by default what this torch allows.
+    """
+    if in_place is None:
+        in_place = all(is_dummy(kind) for kind in (torch._C._CudaStreamBase, torch._C._CudaEventBase))
+    if in_place:
+        fill(patches, torch._C._CudaStreamBase, stream_methods(gpus))
+        fill(patches, torch._C._CudaEventBase, event_methods(gpus))
+    else:
+        _replace(patches, gpus)
+
+
+def stream_of(gpus: Gpus, stream: Any) -> Stream:
+    """The virtual stream behind a ``torch.cuda.Stream`` or a ``torch.Stream``.
+
+    Raises:
+        TypeError: It is neither.
+        VirtualDeviceError: It belongs to a virtual device that has ended.
+    """
+    found: Stream | None = getattr(stream, "__dict__", {}).get(STREAM_KEY)
+    if found is not None:
+        return found if found.machine is gpus.machine and not gpus.is_closed else _ended("stream")
+    if isinstance(stream, _CStream) and stream.device_type == CUDA_TYPE:
+        return known_stream(gpus, stream.stream_id, stream.device_index)
+    raise TypeError(f"expected a torch.cuda.Stream or a torch.Stream on a CUDA device, got {type(stream).__name__}")
+
+
+def event_of(gpus: Gpus, cuda_event: Any) -> CudaEvent:
+    """The virtual event behind a ``torch.cuda.Event`` or a ``torch.Event``.
+
+    Raises:
+        TypeError: It is neither.
+        VirtualDeviceError: It belongs to a virtual device that has ended.
+    """
+    found: CudaEvent | None = getattr(cuda_event, "__dict__", {}).get(EVENT_KEY)
+    if found is None:
+        raise TypeError(f"expected a torch.cuda.Event or a torch.Event, got {type(cuda_event).__name__}")
+    return found if found.machine is gpus.machine and not gpus.is_closed else _ended("event")
+
+
+def known_stream(gpus: Gpus, stream_id: int, device_index: int) -> Stream:
+    """The stream of torch's number.
+
+    Raises:
+        RuntimeError: There is none; torch's own kind of error.
+    """
+    device = checked_device(gpus, device_index)
+    try:
+        return device.stream(stream_id)
+    except KeyError:
+        raise RuntimeError(
+            f"Unrecognized stream {stream_id} on device cuda:{device_index}. Did you manufacture the StreamId "
+            "yourself? Use torch.cuda.Stream() or torch.cuda.ExternalStream(pointer)."
+        ) from None
+
+
+def checked_device(gpus: Gpus, index: int) -> Device:
+    """The device of an index; a negative one is the current device.
+
+    Raises:
+        RuntimeError: There is no such device; torch's own words for streams.
+    """
+    if index < 0:
+        return gpus.machine.current_device
+    if index >= len(gpus.devices):
+        raise RuntimeError(f"Device index value {index} is out of index range [0, {len(gpus.devices)})")
+    return gpus.devices[index]
+
+
+def _describe_stream(stream: Stream, torch_device: torch.device) -> dict[str, Any]:
+    """The attributes of a torch stream object. They stay when the virtual device ends, so that it can be printed."""
+    return {
+        STREAM_KEY: stream,
+        "stream_id": stream.id,
+        "device_index": stream.device.index,
+        "device_type": CUDA_TYPE,
+        "device": torch_device,
+        "cuda_stream": stream.handle,
+        "native_handle": stream.handle,
+        "priority": stream.priority,
+    }
+
+
+def bound(gpus: Gpus, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a torch class: `function` with the virtual GPUs before all else."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(gpus, self, *args, **kwargs)
+
+    method.__name__, method.__doc__ = function.__name__, function.__doc__
+    return method
+
+
+def stream_methods(gpus: Gpus) -> dict[str, Any]:
+    """What ``_CudaStreamBase`` can do, by name."""
+    return {
+        "__new__": staticmethod(bound(gpus, _make_stream)),
+        "__init__": lambda self, *args, **kwargs: None,
+        "__eq__": is_same_stream,
+        "__hash__": lambda self: hash((self.stream_id, self.device)),
+        "__enter__": bound(gpus, enter_stream),
+        "__exit__": bound(gpus, leave_stream),
+        "query": lambda self: query_stream(stream_of(gpus, self)),
+        "synchronize": bound(gpus, _synchronize_stream),
+        "is_capturing": lambda self: stream_of(gpus, self).capture is not None,
+        "priority_range": staticmethod(lambda: (0, 1 - NUM_PRIORITIES)),
+    }
+
+
+def _synchronize_stream(gpus: Gpus, stream: Any) -> None:
+    """Wait for a stream; the sync debug mode has a say, as c10::cuda::stream_synchronize asks it."""
+    found = stream_of(gpus, stream)
+    gpus.check_sync()
+    found.synchronize()
+
+
+def _make_stream(
+    gpus: Gpus,
+    cls: Any,
+    priority: int = 0,
+    stream_id: int = 0,
+    device_index: int = 0,
+    device_type: int = 0,
+    stream_ptr: int = 0,
+) -> Any:
+    """A stream that is known by its number, that another library made, or the next one of the pool, in this order."""
+    if stream_ptr and priority:
+        raise RuntimeError("Priority was explicitly set for a external stream")
+    if stream_id or device_index or device_type:
+        stream = known_stream(gpus, stream_id, device_index)
+    elif stream_ptr:
+        stream = gpus.machine.current_device.external_stream(stream_ptr)
+    else:
+        stream = gpus.machine.current_device.pool_stream(priority)
+    return wrap_stream(gpus, cls, stream)
+
+
+def wrap_stream(gpus: Gpus, cls: Any, stream: Stream) -> Any:
+    """A torch object of a virtual stream, of a class of torch's C streams or of another one."""
+    if issubclass(cls, _CStream):
+        made = _CStream.__new__(cls, stream_id=stream.id, device_index=stream.device.index, device_type=CUDA_TYPE)
+    else:
+        made = object.__new__(cls)
+    made.__dict__.update(_describe_stream(stream, gpus.torch_devices[stream.device.index]))
+    return made
+
+
+def is_same_stream(stream: Any, other: Any) -> bool:
+    """Whether two torch objects are of one virtual stream."""
+    ours = stream.__dict__.get(STREAM_KEY)
+    return ours is not None and ours is getattr(other, "__dict__", {}).get(STREAM_KEY)
+
+
+def enter_stream(gpus: Gpus, owner: Any) -> Any:
+    """``with stream:`` begins: its device and then it become the thread's; what they were is kept in `owner`."""
+    machine, stream = gpus.machine, stream_of(gpus, owner)
+    before = machine.current_device.index, machine.current_stream(stream.device)
+    owner.__dict__.setdefault(_ENTERED, []).append(before)
+    machine.set_device(stream.device.index)
+    machine.set_stream(stream)
+    return owner
+
+
+def leave_stream(gpus: Gpus, owner: Any, *exception: object) -> None:
+    """``with stream:`` ends."""
+    index, stream = owner.__dict__[_ENTERED].pop()
+    if stream.machine is gpus.machine:
+        gpus.machine.set_stream(stream)
+        gpus.machine.set_device(index)
+
+
+def query_stream(stream: Stream) -> bool:
+    """Ask, as cudaStreamQuery does. It takes the host's time, so that a loop that polls gets to the end."""
+    if stream.capture is None:
+        stream.machine.call("cudaStreamQuery", stream.machine.spec.event_ns)
+    return stream.is_done()
+
+
+def _describe_event(cuda_event: CudaEvent, torch_devices: list[torch.device]) -> dict[str, Any]:
+    """The attributes of a torch event object, which stay when the virtual device ends."""
+    device = None if cuda_event.device is None else torch_devices[cuda_event.device.index]
+    return {"cuda_event": cuda_event.handle, "event_id": cuda_event.handle, "device": device}
+
+
+def record_event(gpus: Gpus, owner: Any, stream: Stream, mismatch: str) -> None:
+    """Mark a stream with a torch event object, which comes into being at its first record.
+
+    Raises:
+        RuntimeError: The event belongs to another device; in the words of `mismatch`.
+    """
+    cuda_event = event_of(gpus, owner)
+    if cuda_event.handle and cuda_event.device is not stream.device:
+        ours = cuda_event.device.index if cuda_event.device is not None else -1
+        raise RuntimeError(mismatch.format(ours=ours, theirs=stream.device.index))
+    try:
+        stream.record(cuda_event)
+    finally:
+        owner.__dict__.update(_describe_event(cuda_event, gpus.torch_devices))
+
+
+def query_event(cuda_event: CudaEvent) -> bool:
+    """Ask, as cudaEventQuery does. It takes the host's time, so that a loop that polls gets to the end."""
+    if cuda_event.handle and cuda_event.capture is None:
+        cuda_event.machine.call("cudaEventQuery", cuda_event.machine.spec.event_ns)
+    return cuda_event.is_done()
+
+
+def elapsed_ms(begin: CudaEvent, end: CudaEvent) -> float:
+    """Milliseconds of virtual time between two recorded events.
+
+    Raises:
+        ValueError: An event takes no times, or was not recorded.
+        RuntimeError: An event has not come yet, or they are on different devices; all in torch's words.
+    """
+    if not (begin.is_timed and end.is_timed):
+        raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+    if not (begin.handle and end.handle):
+        raise ValueError("Both events must be recorded before calculating elapsed time.")
+    if not (query_event(begin) and query_event(end)):
+        raise RuntimeError("Both events must be completed before calculating elapsed time.")
+    if begin.device is not end.device or begin.recorded_ns is None or end.recorded_ns is None:
+        raise cuda_error(INVALID_HANDLE)
+    return (end.recorded_ns - begin.recorded_ns) / _NS_PER_MS
+
+
+def delete_event(gpus: Gpus, owner: Any) -> None:
+    """A torch event object dies; on a real device its callback fires where the event had come into being."""
+    cuda_event: CudaEvent | None = owner.__dict__.get(EVENT_KEY)
+    if cuda_event is not None and cuda_event.machine is gpus.machine and not gpus.is_closed:
+        cuda_event.delete()
+
+
+def event_methods(gpus: Gpus) -> dict[str, Any]:
+    """What ``_CudaEventBase`` can do, by name."""
+    return {
+        "__new__": staticmethod(bound(gpus, _make_event)),
+        "__init__": lambda self, *args, **kwargs: None,
+        "__del__": bound(gpus, delete_event),
+        "record": lambda self, stream: record_event(gpus, self, stream_of(gpus, stream), _MISMATCH),
+        "wait": lambda self, stream: stream_of(gpus, stream).wait(event_of(gpus, self)),
+        "query": lambda self: query_event(event_of(gpus, self)),
+        "elapsed_time": lambda self, other: elapsed_ms(event_of(gpus, self), event_of(gpus, other)),
+        "synchronize": lambda self: event_of(gpus, self).synchronize(),
+        "ipc_handle": lambda self: refuse_ipc(),
+        "from_ipc_handle": classmethod(lambda cls, device, handle: refuse_ipc()),
+    }
+
+
+def _make_event(
+    gpus: Gpus,
+    cls: Any,
+    enable_timing: bool = False,
+    blocking: bool = False,
+    interprocess: bool = False,
+    external: bool = False,
+) -> Any:
+    """An event that is not there yet: it comes into being at its first record."""
+    return wrap_event(gpus, cls, None, enable_timing=enable_timing, blocking=blocking, external=external)
+
+
+def wrap_event(
+    gpus: Gpus,
+    cls: Any,
+    device: torch.device | None,
+    *,
+    enable_timing: bool,
+    blocking: bool,
+    external: bool = False,
+) -> Any:
+    """A torch object of a new virtual event."""
+    made = object.__new__(cls)
+    made.__dict__[EVENT_KEY] = CudaEvent(
+        gpus.machine, is_timed=bool(enable_timing), is_blocking=bool(blocking), is_external=bool(external)
+    )
+    made.__dict__.update(cuda_event=0, event_id=0, device=device)
+    return made
+
+
+def refuse_ipc() -> Any:
+    """Another process has no part in a virtual device.
+
+    Raises:
+        VirtualDeviceError: Always.
+    """
+    raise VirtualDeviceError(
+        "A virtual CUDA device lives in one process: a CUDA event cannot be shared with another through an IPC handle. "
+        "Synchronise the processes by other means (torch.multiprocessing.Event), or use a real GPU."
+    )
+
+
+def _ended(what: str) -> Any:
+    raise VirtualDeviceError(
+        f"This {what} belongs to a virtual CUDA device that has ended. Make a new one inside of the block that uses it."
+    )
+
+
+def _replace(patches: Patches, gpus: Gpus) -> None:
+    """New classes from torch's own source, on virtual bases, in the places of torch's."""
+    module = torch.cuda.streams
+    bases = {
+        "_CudaStreamBase": type("_CudaStreamBase", (_CStream,), stream_methods(gpus)),
+        "_CudaEventBase": type("_CudaEventBase", (), event_methods(gpus)),
+    }
+    for name, base in bases.items():
+        patches.set(torch._C, name, base)
+    made = run_source(module)
+    replace_everywhere(patches, {vars(module)[name]: made[name] for name in ("Stream", "ExternalStream", "Event")})
+
+
+def replace_everywhere(patches: Patches, classes: dict[type, type]) -> None:
+    """Put classes in the places of others in all modules, so that ``from torch.cuda import Stream`` follows as well.
+
+    Args:
+        patches: Undone at the end.
+        classes: The new class by the old one.
+    """
+    by_id = {id(old): new for old, new in classes.items()}
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType):
+            for name, value in list(vars(module).items()):
+                if id(value) in by_id:
+                    patches.set(module, name, by_id[id(value)])

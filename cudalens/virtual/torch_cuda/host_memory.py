@@ -1,0 +1,144 @@
+"""Page-locked host memory: PyTorch's caching allocator for it, as far as its statistics go.
+
+Blocks are rounded up to a power of two and kept for reuse by size, as ``at::CachingHostAllocator`` does. The memory
+itself is the tensor's own; only who holds how much of it is modelled.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, Final
+
+from cudalens.virtual.timing.machine import Machine
+
+_NS_PER_US: Final = 1000
+
+
+class _Count:
+    """One of torch's statistics: what is, its peak, and all that ever came and went."""
+
+    __slots__ = ("allocated", "current", "freed", "peak")
+
+    def __init__(self) -> None:
+        self.current = self.peak = self.allocated = self.freed = 0
+
+    def add(self, amount: int) -> None:
+        self.current += amount
+        self.allocated += amount
+        self.peak = max(self.peak, self.current)
+
+    def remove(self, amount: int) -> None:
+        self.current -= amount
+        self.freed += amount
+
+    def as_dict(self) -> dict[str, int]:
+        return {name: getattr(self, name) for name in ("current", "peak", "allocated", "freed")}
+
+
+class _Times:
+    """How long calls of one kind took, in microseconds."""
+
+    __slots__ = ("count", "max", "min", "total")
+
+    def __init__(self) -> None:
+        self.total = self.max = self.min = self.count = 0
+
+    def add(self, num_us: int) -> None:
+        self.min = min(self.min, num_us) if self.count else num_us
+        self.max = max(self.max, num_us)
+        self.total += num_us
+        self.count += 1
+
+    def as_dict(self) -> dict[str, int]:
+        average = self.total // self.count if self.count else 0
+        return {"total": self.total, "max": self.max, "min": self.min, "count": self.count, "avg": average}
+
+
+class PinnedBlock:
+    """Held by a pinned tensor's storage; goes back to the cache when that dies."""
+
+    __slots__ = ("_memory", "num_bytes")
+
+    def __init__(self, memory: HostMemory, num_bytes: int) -> None:
+        self._memory, self.num_bytes = memory, num_bytes
+
+    def __del__(self) -> None:
+        self._memory._give_back(self.num_bytes)
+
+
+class HostMemory:
+    """The page-locked memory of one virtual machine.
+
+    Args:
+        machine: Whose clock pays for taking memory from the system (cudaHostAlloc) and giving it back.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._cached: defaultdict[int, int] = defaultdict(int)
+        self._counts = {
+            name: _Count() for name in ("allocations", "allocated_bytes", "active_requests", "active_bytes")
+        }
+        self._alloc_times, self._free_times = _Times(), _Times()
+
+    def take(self, num_bytes: int) -> PinnedBlock:
+        """Hold page-locked memory for a tensor of that size."""
+        size = 1 << max(num_bytes - 1, 0).bit_length()
+        if self._cached[size]:
+            self._cached[size] -= 1
+        else:
+            self._alloc_times.add(self._pay("cudaHostAlloc", self._machine.spec.malloc_ns))
+            self._counts["allocations"].add(1)
+            self._counts["allocated_bytes"].add(size)
+        self._counts["active_requests"].add(1)
+        self._counts["active_bytes"].add(size)
+        return PinnedBlock(self, size)
+
+    def empty_cache(self) -> None:
+        """Give the system what no tensor holds."""
+        for size, num_blocks in self._cached.items():
+            for _ in range(num_blocks):
+                self._free_times.add(self._pay("cudaFreeHost", self._machine.spec.free_ns))
+                self._counts["allocations"].remove(1)
+                self._counts["allocated_bytes"].remove(size)
+        self._cached.clear()
+
+    def stats(self) -> dict[str, Any]:
+        """As ``torch._C._cuda_hostMemoryStats`` of torch 2.13."""
+        allocations = self._counts["allocations"]
+        return {name: count.as_dict() for name, count in self._counts.items()} | {
+            "num_host_alloc": allocations.allocated,
+            "num_host_free": allocations.freed,
+            "host_alloc_time": self._alloc_times.as_dict(),
+            "host_free_time": self._free_times.as_dict(),
+        }
+
+    def reset_peak_stats(self) -> None:
+        """Peaks begin anew at what is held now."""
+        for count in self._counts.values():
+            count.peak = count.current
+
+    def reset_accumulated_stats(self) -> None:
+        """Forget all that ever came and went, and its times."""
+        for count in self._counts.values():
+            count.allocated = count.freed = 0
+        self._alloc_times, self._free_times = _Times(), _Times()
+
+    def _give_back(self, size: int) -> None:
+        self._cached[size] += 1
+        self._counts["active_requests"].remove(1)
+        self._counts["active_bytes"].remove(size)
+
+    def _pay(self, call: str, cost_ns: int) -> int:
+        """Spend the host's time in a runtime call; returns it in microseconds."""
+        self._machine.call(call, cost_ns)
+        return cost_ns // _NS_PER_US
+
+
+#: Of the virtual device that is active; set through patches.
+_current: HostMemory | None = None
+
+
+def take(num_bytes: int) -> PinnedBlock | bool:
+    """Hold page-locked memory of the active virtual device; True where none is active."""
+    return True if _current is None else _current.take(num_bytes)

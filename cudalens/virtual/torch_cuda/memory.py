@@ -1,0 +1,227 @@
+"""The C functions beneath ``torch.cuda.memory``: statistics, snapshots and history of the modelled allocators."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import torch
+import torch.cuda
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.allocator import DEFAULT_POOL, Block, CachingAllocator, combine, parse_conf
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.torch_cuda import host_memory
+from cudalens.virtual.torch_cuda.host_memory import HostMemory
+from cudalens.virtual.torch_cuda.stacks import python_stack
+
+_UNBOUNDED: Final = sys.maxsize
+_HOST_ALLOCATOR: Final = 0x5880_0000_0000
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Put torch.cuda.memory on the modelled allocators."""
+    memory = HostMemory(gpus.machine)
+    patches.set(host_memory, "_current", memory)
+    for name, function in (MemoryFunctions(gpus).table() | _host_table(memory)).items():
+        patches.set(torch._C, name, function)
+
+
+def _host_table(memory: HostMemory) -> dict[str, Callable[..., Any]]:
+    return {
+        "_cuda_hostMemoryStats": memory.stats,
+        "_cuda_resetAccumulatedHostMemoryStats": memory.reset_accumulated_stats,
+        "_cuda_resetPeakHostMemoryStats": memory.reset_peak_stats,
+        "_cuda_cudaHostAllocator": lambda: _HOST_ALLOCATOR,
+        "_host_emptyCache": memory.empty_cache,
+    }
+
+
+class MemoryFunctions:
+    """The functions, for one set of virtual GPUs."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        self._gpus = gpus
+        self._raw: dict[int, tuple[Device, Block]] = {}
+
+    def table(self) -> dict[str, Callable[..., Any]]:
+        """All of them, by their name in ``torch._C``."""
+        return self._stats_table() | self._history_table() | self._raw_table()
+
+    def _stats_table(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "_cuda_memoryStats": self.stats,
+            "_cuda_resetAccumulatedMemoryStats": self.reset_accumulated_stats,
+            "_cuda_resetPeakMemoryStats": self.reset_peak_stats,
+            "_cuda_emptyCache": self.empty_cache,
+            "_cuda_getMemoryFraction": lambda device: self.allocator(device).memory_fraction,
+            "_cuda_setMemoryFraction": lambda fraction, device: self.allocator(device).set_memory_fraction(fraction),
+            "_cuda_getAllocatorBackend": lambda: "native",
+            "_cuda_cudaCachingAllocator_set_allocator_settings": self.set_settings,
+        }
+
+    def _history_table(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "_cuda_memorySnapshot": self.snapshot,
+            "_cuda_record_memory_history": self.record_history,
+            "_cuda_record_memory_history_legacy": self.record_history_legacy,
+            "_cuda_isHistoryEnabled": lambda: any(allocator.is_recording for allocator in self._allocators()),
+            "_cuda_allocationTraceback": self.allocation_traceback,
+            "_cuda_attach_out_of_memory_observer": self.attach_observer,
+            "_cuda_setMemoryMetadata": self.set_metadata,
+            "_cuda_getMemoryMetadata": lambda: next((a.user_metadata for a in self._allocators()), ""),
+        }
+
+    def _raw_table(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "_cuda_cudaCachingAllocator_raw_alloc": self.raw_alloc,
+            "_cuda_cudaCachingAllocator_raw_delete": self.raw_delete,
+            "_cuda_cudaCachingAllocator_enable": self.enable,
+            "_cuda_cudaCachingAllocator_is_enabled": lambda: True,
+        }
+
+    def allocator(self, device: int) -> CachingAllocator:
+        """The allocator of a device.
+
+        Raises:
+            RuntimeError: There is no such device; torch's own words.
+        """
+        if not 0 <= device < len(self._gpus.devices):
+            raise RuntimeError(f"Invalid device argument {device}: did you call init?")
+        found: CachingAllocator = self._gpus.devices[device].allocator
+        return found
+
+    def _allocators(self) -> list[CachingAllocator]:
+        return [device.allocator for device in self._gpus.devices]
+
+    def stats(self, device: int) -> dict[str, Any]:
+        """As ``torch._C._cuda_memoryStats``; rows per private pool only where torch's Python can read them."""
+        stats = self.allocator(device).stats()
+        if "_format_key" not in torch.cuda.memory.memory_stats.__code__.co_cellvars:
+            del stats["reserved_bytes_by_private_pools"]
+        return stats
+
+    def reset_accumulated_stats(self, device: int) -> None:
+        """What ever came and went begins anew."""
+        self.allocator(device).reset_accumulated_stats()
+
+    def reset_peak_stats(self, device: int) -> None:
+        """Peaks begin anew."""
+        self.allocator(device).reset_peak_stats()
+
+    def empty_cache(self) -> None:
+        """Give the devices what no tensor holds."""
+        for allocator in self._allocators():
+            allocator.empty_cache(stack=python_stack)
+
+    def get_settings(self) -> str:
+        """The options in force, as they were given."""
+        return next((allocator.conf.text for allocator in self._allocators()), "")
+
+    def set_settings(self, text: str) -> None:
+        """Take other options from now on, as in PYTORCH_CUDA_ALLOC_CONF."""
+        for allocator in self._allocators():
+            allocator.set_conf(parse_conf(text, allocator.conf))
+
+    def snapshot(self, pool: tuple[Any, ...] | None = None) -> dict[str, Any]:
+        """As ``torch._C._cuda_memorySnapshot``.
+
+        Args:
+            pool: A memory pool's id, in torch 2.12 and later followed by whether the history comes along; None and
+                (0, 0) mean all memory.
+        """
+        pool_id = None if pool is None or tuple(pool[:2]) == DEFAULT_POOL else (int(pool[0]), int(pool[1]))
+        include_traces = bool(pool[2]) if pool is not None and len(pool) > 2 else True
+        return combine(self._allocators(), pool_id=pool_id, include_traces=include_traces)
+
+    def record_history(
+        self,
+        enabled: str | None = "all",
+        context: str | None = "all",
+        stacks: str = "all",
+        max_entries: int = _UNBOUNDED,
+        clear_history: bool = False,
+        compile_context: bool = False,
+        global_record_annotations: bool = False,
+        skip_actions: Iterable[str] = (),
+    ) -> None:
+        """Keep what the allocators do. Stack frames are Python's; C++ frames, of the compiler too, are not gathered."""
+        for allocator in self._allocators():
+            allocator.record_history(
+                enabled, context, stacks, max_entries, clear_history=clear_history, skip_actions=skip_actions
+            )
+
+    def record_history_legacy(
+        self,
+        enabled: bool,
+        record_context: bool = True,
+        trace_alloc_max_entries: int = 1,
+        trace_alloc_record_context: bool = False,
+        record_context_cpp: bool = False,
+        clear_history: bool = False,
+        compile_context: bool = False,
+        global_record_annotations: bool = False,
+        skip_actions: Iterable[str] = (),
+    ) -> None:
+        """The same, in the words of torch 2.0."""
+        context = "alloc" if trace_alloc_record_context else "state" if record_context else None
+        self.record_history(
+            "all" if enabled else None,
+            context,
+            "all" if record_context_cpp else "python",
+            trace_alloc_max_entries,
+            clear_history,
+            skip_actions=skip_actions,
+        )
+
+    def allocation_traceback(self, address: int) -> Any:
+        """The stack frames of the allocation at an address; None where none were gathered."""
+        for allocator in self._allocators():
+            for block in allocator.live_blocks():
+                if block.address == address:
+                    return block.stack
+        return None
+
+    def attach_observer(self, observer: Callable[[int, int, int, int], Any]) -> None:
+        """Call `observer` before an out-of-memory error is raised."""
+        for allocator in self._allocators():
+            allocator.out_of_memory_observers.append(observer)
+
+    def set_metadata(self, text: str) -> None:
+        """Keep a text with every action from now on."""
+        for allocator in self._allocators():
+            allocator.user_metadata = text
+
+    def raw_alloc(self, num_bytes: int, stream: int) -> int:
+        """Memory of the current device for somebody who is no tensor; returns its address."""
+        device = self._gpus.machine.current_device
+        block: Block = device.allocator.malloc(num_bytes, stream, stack=python_stack)
+        self._gpus.machine.signals.memory_allocated(block.address)
+        self._raw[block.address] = device, block
+        return block.address
+
+    def raw_delete(self, address: int) -> None:
+        """Give such memory back.
+
+        Raises:
+            RuntimeError: The address is of no such memory; torch's own words.
+        """
+        if address not in self._raw:
+            raise RuntimeError(f"invalid device pointer: {address:#x}")
+        device, block = self._raw.pop(address)
+        self._gpus.release(device, block)
+
+    def enable(self, value: bool) -> None:
+        """Caching can only be on.
+
+        Raises:
+            VirtualDeviceError: It was to be off.
+        """
+        if not value:
+            raise VirtualDeviceError(
+                "A virtual device models PyTorch's caching allocator; it cannot be switched off "
+                "(torch.cuda.caching_allocator_enable(False), caching_allocator_disabled()). Leave that call out."
+            )

@@ -1,0 +1,171 @@
+"""Random numbers on a virtual device: each device has a generator of its own, as each GPU has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import torch
+
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.torch_cuda import generators
+from cudalens.virtual.torch_cuda.generators import CudaGenerator, known
+
+_Generator: Final[Any] = torch._C.Generator
+#: Factories, and what draws in their place with a generator that is given; None for one that is not random.
+_drawers: Final[dict[Any, Any]] = {}
+
+#: Runs an operator with its arguments.
+Caller: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Let ``torch.Generator`` make generators of the virtual devices.
+
+    torch's own class cannot be changed: who imported it by name before still has the one that knows the host alone.
+    """
+
+    class Kind(type(_Generator)):  # type: ignore[misc]
+        """Called, it makes a generator of the right kind; asked, it takes all generators for its own."""
+
+        def __call__(cls, device: Any = "cpu") -> Any:
+            index = gpus.device_index(device)
+            return _Generator(device) if index is None else CudaGenerator.on(gpus.torch_devices[index])
+
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, _Generator)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, _Generator)
+
+    def capture_on(torch_device: torch.device) -> Any:
+        machine = gpus.machine
+        return machine.current_stream(gpus.devices[torch_device.index]).capture if machine.captures else None
+
+    patches.set(generators, "capture_on", capture_on)
+    facade = Kind("Generator", (_Generator,), {"__doc__": _Generator.__doc__, "__module__": "torch"})
+    patches.set(torch, "Generator", facade)
+
+
+def call_now(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Just run it."""
+    return func(*args, **kwargs)
+
+
+def run(
+    gpus: Gpus, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Caller = call_now
+) -> Any:
+    """Call a random operator with the caller's generator, else the device's.
+
+    Raises:
+        RuntimeError: The caller's generator is on the host; torch's own words.
+    """
+    generator = _generator(gpus, device, kwargs)
+    is_ready = "generator" in kwargs or isinstance(func, Borrower) or takes_generator(func)
+    drawer = func if is_ready else Borrower.of(func)
+    return call(drawer, args, {**kwargs, "generator": generator})
+
+
+def make(
+    gpus: Gpus, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Caller = call_now
+) -> Any:
+    """Call a factory; one that draws numbers draws them from the caller's generator, else from the device's.
+
+    Raises:
+        RuntimeError: The caller's generator is on the host; torch's own words.
+    """
+    drawer = _drawer(func)
+    if drawer is None:
+        return call(func, args, kwargs)
+    return call(drawer, args, {**kwargs, "generator": _generator(gpus, device, kwargs)})
+
+
+def check_host(kwargs: dict[str, Any]) -> None:
+    """An operator runs on the host: the generator that it was given, if any, must be there too.
+
+    Raises:
+        RuntimeError: It is on a virtual device; torch's own words.
+    """
+    generator = kwargs.get("generator")
+    if generator is not None and known(generator) is not None:
+        raise RuntimeError("Expected a 'cpu' device type for generator but found 'cuda'")
+
+
+def takes_generator(func: Any) -> bool:
+    """Whether an overload has a generator argument."""
+    return any(argument.name == "generator" for argument in func._schema.arguments)
+
+
+def is_seeded(func: Any) -> bool:
+    """Whether an overload draws from the default generator without an argument for another."""
+    return torch.Tag.nondeterministic_seeded in func.tags and not takes_generator(func)
+
+
+def _generator(gpus: Gpus, device: Device, kwargs: dict[str, Any]) -> CudaGenerator:
+    if gpus.on_first_use is not None:
+        gpus.on_first_use()  # which seeds, where the program has seeded before
+    given = kwargs.get("generator")
+    if given is None:
+        return gpus.generators[device.index]
+    found = known(given)
+    if found is None:
+        raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
+    return found
+
+
+def _drawer(func: Any) -> Any:
+    if func not in _drawers:
+        _drawers[func] = _find_drawer(func)
+    return _drawers[func]
+
+
+def _find_drawer(func: Any) -> Any:
+    if takes_generator(func):
+        return func
+    packet, name = func.overloadpacket, func._overloadname
+    wanted = "generator" if name == "default" else f"{name}_generator"
+    if wanted in packet.overloads():
+        return getattr(packet, wanted)
+    return Borrower.of(func) if is_seeded(func) else None
+
+
+class Instead:
+    """What computes an operator's values in its place, and has its schema."""
+
+    def __init__(self, func: Any) -> None:
+        self._func = func
+        self._schema, self.tags, self.overloadpacket = func._schema, func.tags, func.overloadpacket
+        self._overloadname = func._overloadname
+
+    def __repr__(self) -> str:
+        return repr(self._func)
+
+
+class Borrower(Instead):
+    """An operator that only knows the host's default generator, made to draw from another.
+
+    The host's generator lends itself for the time of the call and is put back as it was.
+    """
+
+    _made: Final[dict[Any, Borrower]] = {}
+
+    @classmethod
+    def of(cls, func: Any) -> Borrower:
+        """The one for `func`."""
+        if func not in cls._made:
+            cls._made[func] = cls(func)
+        return cls._made[func]
+
+    def __call__(self, *args: Any, generator: torch.Generator, **kwargs: Any) -> Any:
+        """Call the operator."""
+        host = torch.default_generator
+        kept = host.get_state()
+        host.set_state(generator.get_state())
+        try:
+            out = self._func(*args, **kwargs)
+            generator.set_state(host.get_state())
+            return out
+        finally:
+            host.set_state(kept)

@@ -1,0 +1,330 @@
+"""The C functions that torch.cuda's own Python calls: devices, streams, synchronisation, what the build can do.
+
+torch's package torch.cuda runs unchanged on top of them. Every ``torch._C._cuda_*`` function is set, whether this
+build of torch has it or not, so that a CPU build and a CUDA build behave alike.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+import torch.cuda
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches, refusal
+from cudalens.virtual.specs.properties import DeviceProperties, properties_of
+from cudalens.virtual.specs.visible import device_uuid
+from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.work import Work
+from cudalens.virtual.torch_cuda import (
+    accelerator,
+    cudart,
+    generic_handles,
+    handles,
+    nvml,
+    nvtx,
+)
+from cudalens.virtual.torch_cuda import (
+    comm as spreading,
+)
+from cudalens.virtual.torch_cuda import (
+    memory as memory_api,
+)
+from cudalens.virtual.torch_cuda.handles import CUDA_TYPE
+
+_HANDLES: Final = 0x5700_0000_0000
+_HANDLE_SPAN: Final = 0x1000
+_BLAS, _SOLVER = 0, 1
+#: cuDNN 9.10.2, which the CUDA 12.8 wheels of torch 2.9 to 2.13 bring.
+_CUDNN_VERSION: Final = 91002
+
+_SYNC_MODE_WARNING: Final = (
+    "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"
+)
+_GPU_CODE: Final = "is code for a GPU, which a virtual device cannot run. Use torch's own operators instead."
+_OWN_ALLOCATOR: Final = (
+    "is an allocator of real device memory; a virtual device models PyTorch's own. Leave it out while the virtual "
+    "device is active."
+)
+_NCCL: Final = (
+    "needs NCCL and a GPU; a virtual device has neither. Use torch.cuda.comm within a process, or torch.distributed "
+    "with the gloo backend between processes."
+)
+_REFUSED: Final = {
+    **{
+        f"_nccl_{name}": f"torch.cuda.nccl.{name} {_NCCL}"
+        for name in ("unique_id", "init_rank", "all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter")
+    },
+    "_cuda_jiterator_compile_and_launch_kernel": f"torch.cuda.jiterator: a jiterator function {_GPU_CODE}",
+    "_cuda_customAllocator": f"torch.cuda.CUDAPluggableAllocator {_OWN_ALLOCATOR}",
+    "_cuda_changeCurrentAllocator": f"torch.cuda.change_current_allocator {_OWN_ALLOCATOR}",
+}
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Put torch.cuda on the virtual devices."""
+    functions = CudaFunctions(gpus)
+    _installed.add(functions)
+    for name, function in functions.table().items():
+        patches.set(torch._C, name, function)
+    for name, why in _REFUSED.items():
+        patches.set(torch._C, name, refusal(why))
+    gpus.on_first_use = functions.begin
+    _install_state(patches, gpus, functions)
+    _install_backends(patches, gpus, functions)
+    handles.install(patches, gpus)
+    for part in (generic_handles, memory_api, cudart, nvtx, nvml, accelerator, spreading):
+        part.install(patches, gpus)
+
+
+_installed: Final[weakref.WeakSet[CudaFunctions]] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for functions in list(_installed):
+        functions.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class CudaFunctions:
+    """The functions, for one set of virtual GPUs."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        self._gpus, self._machine = gpus, gpus.machine
+        self._has_warned = False
+        self._benchmark_limit = 10
+        self._process_id: int | None = None
+        self.properties = [
+            properties_of(gpus.spec, ordinal, device_uuid(gpus.spec.key, ordinal)) for ordinal in gpus.ordinals
+        ]
+
+    def table(self) -> dict[str, Callable[..., Any]]:
+        """All of them, by their name in ``torch._C``."""
+        return self._device_table() | self._stream_table() | self._build_table()
+
+    def _device_table(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "_cuda_init": self.init,
+            "_cuda_isInBadFork": self.is_in_bad_fork,
+            "_cuda_getDeviceCount": lambda: len(self._gpus.devices),
+            "_cuda_getDevice": self.get_device,
+            "_cuda_setDevice": self.set_device,
+            "_cuda_exchangeDevice": self.exchange_device,
+            "_cuda_maybeExchangeDevice": self.exchange_device,
+            "_cuda_canDeviceAccessPeer": self.can_access_peer,
+            "_cuda_hasPrimaryContext": lambda device: 0 <= device < len(self._gpus.devices),
+            "_cuda_synchronize": lambda: self._machine.current_device.synchronize(),
+            "_cuda_ipc_collect": lambda: None,
+        }
+
+    def _stream_table(self) -> dict[str, Callable[..., Any]]:
+        return {
+            "_cuda_getCurrentStream": lambda device: self._triple(self._machine.current_stream(self._device(device))),
+            "_cuda_getCurrentRawStream": self.raw_stream,
+            "_cuda_getDefaultStream": lambda device: self._triple(self._device(device).default_stream),
+            "_cuda_getStreamFromExternal": lambda pointer, device: self._triple(
+                self._device(device).external_stream(pointer)
+            ),
+            "_cuda_setStream": self.set_stream,
+            "_cuda_sleep": self.sleep,
+            "_cuda_set_sync_debug_mode": self.set_sync_debug_mode,
+            "_cuda_get_sync_debug_mode": lambda: self._gpus.sync_debug_mode,
+        }
+
+    def _build_table(self) -> dict[str, Callable[..., Any]]:
+        major, minor = (int(part) for part in self._gpus.spec.cuda_version.split(".")[:2])
+        return {
+            "_cuda_getArchFlags": lambda: " ".join(self._gpus.spec.arch_list),
+            "_cuda_getCompiledVersion": lambda: major * 1000 + minor * 10,
+            "_cuda_getCurrentBlasHandle": lambda: self._library_handle(_BLAS),
+            "_cuda_getCurrentSolverHandle": lambda: self._library_handle(_SOLVER),
+            "_cuda_get_cudnn_benchmark_limit": lambda: self._benchmark_limit,
+            "_cuda_set_cudnn_benchmark_limit": self.set_benchmark_limit,
+            "_cuda_get_conv_benchmark_empty_cache": lambda: False,
+            "_cuda_tunableop_is_enabled": lambda: False,
+            "_cuda_tunableop_tuning_is_enabled": lambda: False,
+            "_cuda_record_untuned_is_enabled": lambda: False,
+            "_cuda_tunableop_enable": self.refuse_tuning,
+            "_cuda_tunableop_tuning_enable": self.refuse_tuning,
+            "_cuda_record_untuned_enable": self.refuse_tuning,
+        }
+
+    def init(self) -> None:
+        """Begin to use CUDA.
+
+        Raises:
+            RuntimeError: CUDA_VISIBLE_DEVICES hides all GPUs.
+        """
+        if not self._gpus.devices:
+            raise RuntimeError("No CUDA GPUs are available")
+        self._process_id = os.getpid()
+
+    def is_in_bad_fork(self) -> bool:
+        """Whether this process was forked after CUDA had been initialised, after which it can no longer be used."""
+        return self._process_id is not None and self._process_id != os.getpid()
+
+    def after_fork(self) -> None:
+        """In a forked process the next tensor asks torch.cuda again, which refuses as it does with a GPU."""
+        if self._process_id is not None:
+            self._gpus.on_first_use = self.begin
+
+    def begin(self) -> None:
+        """A tensor is about to be made, which initialises torch.cuda."""
+        torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
+        self._gpus.on_first_use = None
+
+    def raw_stream(self, index: int) -> int:
+        """Pointer of the thread's stream on a device.
+
+        Raises:
+            RuntimeError: There is no such device.
+        """
+        pointer = self._machine.stream_pointer(index)
+        return self._machine.current_stream(self._device(index)).handle if pointer is None else pointer
+
+    def get_device(self) -> int:
+        """The thread's device."""
+        torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
+        return self._machine.current_device.index
+
+    def set_device(self, index: int) -> None:
+        """Make a device the thread's.
+
+        Raises:
+            RuntimeError: There is no such device; torch's own words.
+        """
+        torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
+        if index < 0:
+            raise RuntimeError("device id must be positive!")
+        self._gpus.device_index(index)
+        self._machine.set_device(index)
+
+    def exchange_device(self, index: int) -> int:
+        """Make a device the thread's and return what was; a negative index does nothing and gives -1."""
+        if index < 0:
+            return -1
+        before = self.get_device()
+        if before != index:
+            self.set_device(index)
+        return before
+
+    def can_access_peer(self, device: int, peer_device: int) -> bool:
+        """Whether one device reads another's memory; its own does not count."""
+        torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
+        return self._gpus.spec.can_access_peer and device != peer_device
+
+    def set_stream(self, stream_id: int, device_index: int, device_type: int) -> None:
+        """Make a stream the thread's, and its device the thread's device."""
+        stream = handles.known_stream(self._gpus, stream_id, device_index)
+        self._machine.set_device(stream.device.index)
+        self._machine.set_stream(stream)
+
+    def sleep(self, cycles: int) -> None:
+        """Launch a kernel of one thread that spins for so many cycles of the SM's clock."""
+        spec = self._gpus.spec
+        self._machine.current_stream().launch(
+            Work(
+                "kernel",
+                "at::cuda::(anonymous namespace)::spin_kernel(long)",
+                max(cycles * 1000 // spec.clock_mhz, spec.kernel_fixed_ns),
+                room=1 / (spec.num_sms * spec.max_blocks_per_sm),
+                grid=(1, 1, 1),
+                block=(1, 1, 1),
+            )
+        )
+
+    def set_sync_debug_mode(self, mode: int) -> None:
+        """What happens at implicit synchronisations: 0 nothing, 1 a warning, 2 an error.
+
+        Raises:
+            RuntimeError: Another mode; torch's own words.
+        """
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(_SYNC_MODE_WARNING, UserWarning, stacklevel=3)
+        if mode not in (0, 1, 2):
+            raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
+        self._gpus.sync_debug_mode = mode
+
+    def set_benchmark_limit(self, limit: int) -> None:
+        """Keep ``torch.backends.cudnn.benchmark_limit``; nothing is benchmarked."""
+        self._benchmark_limit = limit
+
+    def refuse_tuning(self, value: bool) -> None:
+        """There is nothing to tune: no GPU kernel runs.
+
+        Raises:
+            VirtualDeviceError: It was to be switched on.
+        """
+        if value:
+            raise VirtualDeviceError(
+                "torch.cuda.tunable: TunableOp times kernels of a real GPU; a virtual device has none. Leave it off "
+                "while the virtual device is active."
+            )
+
+    def get_properties(self, index: int) -> DeviceProperties:
+        """What the device is."""
+        return self.properties[index]
+
+    def _device(self, index: int) -> Device:
+        return handles.checked_device(self._gpus, index)
+
+    @staticmethod
+    def _triple(stream: Any) -> tuple[int, int, int]:
+        return stream.id, stream.device.index, CUDA_TYPE
+
+    def _library_handle(self, library: int) -> int:
+        """A number that stands for the handle of the device's cuBLAS or cuSOLVER."""
+        index = self._machine.current_device.index
+        return _HANDLES + (2 * index + library) * _HANDLE_SPAN
+
+
+def _install_state(patches: Patches, gpus: Gpus, functions: CudaFunctions) -> None:
+    """What the module torch.cuda keeps: not initialised yet, and what it took from torch._C when it was imported."""
+    cuda: Any = torch.cuda
+    state = {
+        "_initialized": False,
+        "_queued_calls": [call for call in cuda._queued_calls if call[0].__name__ != "_register_triton_kernels"],
+        "_lazy_seed_tracker": copy.copy(cuda._lazy_seed_tracker),
+        "_cached_device_count": None,
+        "_is_in_bad_fork": functions.is_in_bad_fork,
+        "_exchange_device": functions.exchange_device,
+        "_maybe_exchange_device": functions.exchange_device,
+        "_get_device_properties": functions.get_properties,
+        "_CudaDeviceProperties": DeviceProperties,
+        "_device_count_nvml": lambda: len(gpus.devices),
+        "_raw_device_count_nvml": lambda: len(gpus.devices),
+        "default_generators": tuple(gpus.generators),
+        "_check_bf16_tensor_supported": functools.lru_cache(cuda._check_bf16_tensor_supported.__wrapped__),
+    }
+    for name, value in state.items():
+        patches.set(cuda, name, value)
+    patches.set(torch._C, "_CudaDeviceProperties", DeviceProperties)
+
+
+def _install_backends(patches: Patches, gpus: Gpus, functions: CudaFunctions) -> None:
+    """What the build says of itself. cuDNN is there, and accepts no tensor: recurrent layers take their plain way."""
+    patches.set(torch._C, "_has_cuda", True)
+    patches.set(torch._C, "_has_cudnn", True)
+    patches.set(torch.version, "cuda", gpus.spec.cuda_version)
+    if getattr(torch.version, "hip", None) is not None:
+        patches.set(torch.version, "hip", None)
+    cudnn = getattr(torch.backends.cudnn, "m", torch.backends.cudnn)
+    for name, answer in {
+        "is_available": lambda: True,
+        "is_acceptable": lambda tensor: False,
+        "version": lambda: _CUDNN_VERSION,
+        "_init": lambda: True,
+    }.items():
+        patches.set(cudnn, name, answer)

@@ -1,0 +1,46 @@
+"""Who calls: the Python stack as torch's memory snapshots tell it, and warnings that point to the user's line."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_OURS: Final = f"{Path(__file__).parents[1]}{os.sep}"
+_TORCHS: Final = f"{Path(torch.__file__).parent}{os.sep}"
+
+
+def python_stack() -> list[dict[str, Any]]:
+    """The caller's stack frames (``filename``, ``line``, ``name``), innermost first, without those of this package."""
+    frames: list[dict[str, Any]] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(_OURS):
+            frames.append({"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name})
+        frame = frame.f_back
+    return frames
+
+
+def warn_user(message: str) -> None:
+    """Warn of something at the user's line, as a warning of torch's C++ does: each line is told of once by default."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith((_OURS, _TORCHS)):
+        frame = frame.f_back
+    assert frame is not None
+    names = frame.f_globals
+    warnings.warn_explicit(
+        message,
+        UserWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        module=names.get("__name__"),
+        registry=names.setdefault("__warningregistry__", {}),
+    )

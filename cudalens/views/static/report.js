@@ -3785,7 +3785,7 @@ function childrenOf(tree) {
 function createFlameGraph(host, data, options) {
   const flame = createState3(host, data, options);
   const tools = element("div", { class: "mm-tools" }, flame.input, flame.reset, flame.found);
-  host.replaceChildren(tools, flame.stage, flame.said);
+  host.replaceChildren(tools, flame.stage, flame.spoken);
   listenToFlame(flame);
   return {
     show(chosen) {
@@ -3850,7 +3850,7 @@ function createState3(host, data, options) {
     stage: element("div", { class: "mm-flame-stage" }, scroller, tip),
     canvas,
     tip,
-    said: element("p", { class: "mm-said", "aria-live": "polite" }),
+    spoken: element("p", { class: "mm-said", "aria-live": "polite" }),
     theme: options.theme,
     graph: null,
     root: 0,
@@ -3971,7 +3971,7 @@ function pressed3(flame, graph, key) {
   const next = nodeOfKey(flame, graph, key);
   if (next !== null) {
     flame.focus = flame.focus < 0 ? flame.boxes[0].node : next;
-    flame.said.textContent = describeNode(flame, graph, flame.focus).join(", ");
+    flame.spoken.textContent = describeNode(flame, graph, flame.focus).join(", ");
     requestPaint2(flame);
   } else if ((key === "Enter" || key === " ") && flame.focus >= 0) zoomToNode(flame, flame.focus);
   else if (key === "Escape" && flame.root) zoomToNode(flame, 0);
@@ -4666,7 +4666,7 @@ var MIN_HEIGHT2 = 60;
 var MAX_LINES = 6e4;
 function createPoolMap(host, data, options) {
   const pool = createState4(data, options);
-  host.replaceChildren(pool.scroller, pool.tip, pool.said);
+  host.replaceChildren(pool.scroller, pool.tip, pool.spoken);
   listenToPool(pool);
   return {
     show: (moment) => showMoment(pool, moment),
@@ -4716,7 +4716,7 @@ function createState4(data, options) {
     spacer,
     scroller: element("div", { class: "mm-scroll" }, stage, spacer),
     tip: element("div", { class: "mm-tip", hidden: true }),
-    said: element("p", { class: "mm-said", "aria-live": "polite" }),
+    spoken: element("p", { class: "mm-said", "aria-live": "polite" }),
     theme: options.theme,
     color: options.color,
     isDimmed: null,
@@ -4895,7 +4895,7 @@ function choose3(pool, hit, isScrolled) {
     if (box && (box.y < top || box.y + LINE_HEIGHT > top + height)) scroller.scrollTop = box.y - height / 2;
   }
   if (picture) paintMarks2(pool);
-  pool.said.textContent = hit ? options.describe(hit).join(", ") : "";
+  pool.spoken.textContent = hit ? options.describe(hit).join(", ") : "";
   options.onChoose(hit);
 }
 

@@ -204,7 +204,8 @@ async function startPanel(app, name, start) {
 }
 
 /**
- * The memory curve shows the timeline's window once that has stopped moving: Plotly is too slow for every frame of a pan.
+ * The memory curve shows the timeline's window once that has stopped moving: Plotly is too slow for every frame of a
+ * pan.
  *
  * @param {App} app
  * @param {TimeRange} view

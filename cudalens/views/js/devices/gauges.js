@@ -1,6 +1,6 @@
-// Live gauges: a card per GPU, a bar and a line of the last moments per gauge. The readings are state of the widget, which
-// the ipykernel sends from a thread, also while a cell runs. Open views send a message from time to time; without one, the
-// kernel stops reading.
+// Live gauges: a card per GPU, a bar and a line of the last moments per gauge. The readings are state of the widget,
+// which the ipykernel sends from a thread, also while a cell runs. Open views send a message from time to time; without
+// one, the kernel stops reading.
 
 import { element, svgElement } from "../shared/dom.js";
 import { formatBytes } from "../shared/format.js";
@@ -14,7 +14,10 @@ import { keepMoment, seenMoments } from "./moments.js";
 /** @import { Moment } from "./moments.js" */
 
 /** @typedef {Pick<Gauge, "column" | "title" | "unit">} LiveGauge */
-/** @typedef {{ label: string, name: string, full: { [column: string]: number | null } }} Gpu `full`: the end of each scale. */
+/**
+ * @typedef {{ label: string, name: string, full: { [column: string]: number | null } }} Gpu `full`: the end of each
+ *   scale.
+ */
 /** @typedef {{ badge?: string, about?: string, notes?: string[], ended?: string }} About */
 
 /**

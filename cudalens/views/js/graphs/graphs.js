@@ -1,12 +1,14 @@
-// The graph tree: rows as cudalens/views/graphs/tree.py wrote them, with arrow keys, opening all at once, and paths that show
-// themselves in the tree.
+// The graph tree: the rows that cudalens/views/graphs/tree.py makes, with arrow keys, buttons that open all rows, and
+// paths that are shown in the tree.
 
 import { element, findAll } from "../shared/dom.js";
 import { buildElement } from "../shared/markup.js";
 
 /** @import { MarkupElement } from "../shared/markup.js" */
 
-/** @typedef {{ body: MarkupElement[], paths: number[][] }} GraphsModel Trees of elements; the recordings of each path. */
+/**
+ * @typedef {{ body: MarkupElement[], paths: number[][] }} GraphsModel Trees of elements; the recordings of each path.
+ */
 
 const FOLDS = "details.cg-fold";
 const ROWS = "details.cg-row";

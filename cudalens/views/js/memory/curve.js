@@ -1,5 +1,6 @@
 // What a device had allocated, active and reserved over the whole history, at the level of detail of the screen: each
-// column of pixels shows the least and the most of all actions in it. A click chooses a moment, dragging a stretch of time.
+// column of pixels shows the least and the most of all actions in it. A click chooses a moment, dragging a stretch of
+// time.
 
 import { element } from "../shared/dom.js";
 import { formatBytes, formatDuration } from "../shared/format.js";

@@ -9,7 +9,10 @@ import { placeOfRow, rowAtPlace, xOfRow } from "./curve_axis.js";
 
 /** @typedef {typeof CURVE_COLORS.light} CurveColors */
 /** @typedef {{ low: Float64Array, high: Float64Array }} Envelope By column of pixels. */
-/** @typedef {{ context: CanvasRenderingContext2D, colors: CurveColors, ink: string, y: (bytes: number) => number }} Brush */
+/**
+ * @typedef {{ context: CanvasRenderingContext2D, colors: CurveColors, ink: string, y: (bytes: number) => number }}
+ *   Brush
+ */
 
 export const CURVE_HEIGHT = 170;
 const AXIS_HEIGHT = 20;

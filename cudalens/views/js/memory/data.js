@@ -1,6 +1,6 @@
 // Read the payload of cudalens/views/memory/map_payload.py: allocations with the rows of the history between which they
-// exist, stretches of reserved memory ("pieces"), call stacks, the clock. A moment is a row: the state after it. Row -1 is
-// before the first.
+// exist, stretches of reserved memory ("pieces"), call stacks, the clock. A moment is a row: the state after it. Row -1
+// is before the first.
 
 import { openPayload, readInts, readTexts } from "../payload/codec.js";
 

@@ -32,7 +32,7 @@ import { childrenOf, stackSums, stackTree } from "./stacks.js";
  * @property {HTMLElement} stage
  * @property {HTMLCanvasElement} canvas
  * @property {HTMLElement} tip
- * @property {HTMLElement} said What screen readers read.
+ * @property {HTMLElement} spoken What screen readers read.
  * @property {ThemeName} theme
  * @property {FlameGraph | null} graph
  * @property {number} root The node that is as wide as the view.
@@ -69,7 +69,7 @@ import { childrenOf, stackSums, stackTree } from "./stacks.js";
 export function createFlameGraph(host, data, options) {
   const flame = createState(host, data, options);
   const tools = element("div", { class: "mm-tools" }, flame.input, flame.reset, flame.found);
-  host.replaceChildren(tools, flame.stage, flame.said);
+  host.replaceChildren(tools, flame.stage, flame.spoken);
   listenToFlame(flame);
   return {
     show(chosen) {
@@ -141,7 +141,7 @@ function createState(host, data, options) {
     stage: element("div", { class: "mm-flame-stage" }, scroller, tip),
     canvas,
     tip,
-    said: element("p", { class: "mm-said", "aria-live": "polite" }),
+    spoken: element("p", { class: "mm-said", "aria-live": "polite" }),
     theme: options.theme,
     graph: null,
     root: 0,
@@ -308,8 +308,8 @@ function describeNode({ data }, { tree, sums }, node) {
 }
 
 /**
- * The node that an arrow key moves to: up to the caller, down to the largest callee, left and right among the callees of
- * one caller. Null for other keys.
+ * The node that an arrow key moves to: up to the caller, down to the largest callee, left and right among the callees
+ * of one caller. Null for other keys.
  *
  * @param {Flame} flame
  * @param {FlameGraph} graph
@@ -338,7 +338,7 @@ function pressed(flame, graph, key) {
   const next = nodeOfKey(flame, graph, key);
   if (next !== null) {
     flame.focus = flame.focus < 0 ? flame.boxes[0].node : next;
-    flame.said.textContent = describeNode(flame, graph, flame.focus).join(", ");
+    flame.spoken.textContent = describeNode(flame, graph, flame.focus).join(", ");
     requestPaint(flame);
   } else if ((key === "Enter" || key === " ") && flame.focus >= 0) zoomToNode(flame, flame.focus);
   else if (key === "Escape" && flame.root) zoomToNode(flame, 0);

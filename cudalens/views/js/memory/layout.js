@@ -1,5 +1,6 @@
 // Lay out the strips of memory like words in a text. A strip that is longer than a line takes several, a shorter one is
-// never broken; each group (pool, stream, small or large) begins with a heading. Equal areas are equal numbers of bytes.
+// never broken; each group (pool, stream, small or large) begins with a heading. Equal areas are equal numbers of
+// bytes.
 
 import { poolText } from "./grouping.js";
 
@@ -25,7 +26,8 @@ import { poolText } from "./grouping.js";
  * @typedef {object} Layout
  * @property {{ y: number, group: StripGroup }[]} heads
  * @property {Line[]} lines
- * @property {{ strip: number[], from: number[], bytes: number[], x: number[] }} part Columns: strip, its first byte, px.
+ * @property {{ strip: number[], from: number[], bytes: number[], x: number[] }} part Columns: strip, its first byte,
+ *   px.
  * @property {number} height px
  * @property {number} width px
  * @property {number} bytesPerPx

@@ -1,5 +1,5 @@
-// A device's memory: the curve of what it held, the map of its pools at one moment, who holds it, fragmentation and call
-// stacks. All of them show the same moment, which the curve sets: the end at first.
+// A device's memory: the curve of what it held, the map of its pools at one moment, who holds it, fragmentation and
+// call stacks. All of them show the same moment, which the curve sets: the end at first.
 
 import { element } from "../shared/dom.js";
 import { formatBytes, formatPlural } from "../shared/format.js";
@@ -38,8 +38,8 @@ import { createPoolMap } from "./pool.js";
  * @property {CurveView} curve
  * @property {FlameView} flame
  * @property {(row: number, since?: number | null) => void} showMoment
- * @property {(range: [number, number], origin: string) => void} showStretch A stretch of time in ns from `origin`: what it
- *   made and what stayed of that.
+ * @property {(range: [number, number], origin: string) => void} showStretch A stretch of time in ns from `origin`: what
+ *   it made and what stayed of that.
  * @property {(device: number) => void} showDevice
  * @property {(mode: ColorMode) => void} setColor
  * @property {(name: ThemeName) => void} setTheme

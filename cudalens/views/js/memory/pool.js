@@ -1,5 +1,5 @@
-// The pool map: a scrolling canvas of the strips of memory at one moment. Ctrl and the wheel, + and − zoom; a click or the
-// arrow keys choose a block.
+// The pool map: a scrolling canvas of the strips of memory at one moment. Ctrl and the wheel, + and − zoom; a click or
+// the arrow keys choose a block.
 
 import { contextOf, element } from "../shared/dom.js";
 import { coloringOf } from "./colors.js";
@@ -41,7 +41,7 @@ import { onPoolKey } from "./pool_keys.js";
  * @property {HTMLElement} spacer
  * @property {HTMLElement} scroller
  * @property {HTMLElement} tip
- * @property {HTMLElement} said What screen readers read.
+ * @property {HTMLElement} spoken What screen readers read.
  * @property {ThemeName} theme
  * @property {ColorMode} color
  * @property {((allocation: number) => boolean) | null} isDimmed
@@ -88,7 +88,7 @@ const MAX_LINES = 60000;
  */
 export function createPoolMap(host, data, options) {
   const pool = createState(data, options);
-  host.replaceChildren(pool.scroller, pool.tip, pool.said);
+  host.replaceChildren(pool.scroller, pool.tip, pool.spoken);
   listenToPool(pool);
   return {
     show: (moment) => showMoment(pool, moment),
@@ -144,7 +144,7 @@ function createState(data, options) {
     spacer,
     scroller: element("div", { class: "mm-scroll" }, stage, spacer),
     tip: element("div", { class: "mm-tip", hidden: true }),
-    said: element("p", { class: "mm-said", "aria-live": "polite" }),
+    spoken: element("p", { class: "mm-said", "aria-live": "polite" }),
     theme: options.theme,
     color: options.color,
     isDimmed: null,
@@ -406,6 +406,6 @@ function choose(pool, hit, isScrolled) {
     if (box && (box.y < top || box.y + LINE_HEIGHT > top + height)) scroller.scrollTop = box.y - height / 2;
   }
   if (picture) paintMarks(pool);
-  pool.said.textContent = hit ? options.describe(hit).join(", ") : "";
+  pool.spoken.textContent = hit ? options.describe(hit).join(", ") : "";
   options.onChoose(hit);
 }

@@ -19,7 +19,8 @@ export function curveWithin({ ts, values }, [t0, t1]) {
 }
 
 /**
- * At most MAX_POINTS points of a curve: the smallest and the largest of each stretch, in order, so that no peak is lost.
+ * At most MAX_POINTS points of a curve: the smallest and the largest of each stretch, in order, so that no peak is
+ * lost.
  *
  * @param {Float64Array} ts
  * @param {Float64Array} values

@@ -1,4 +1,5 @@
-// Read the binary payloads that cudalens/views/timeline/payload_codec.py describes: a JSON header, and columns of integers or texts.
+// Read the binary payloads that cudalens/views/timeline/payload_codec.py describes: a JSON header, and columns of
+// integers or texts.
 
 /** @typedef {{ n: number, signed: boolean, planes: number[] }} IntColumn Negative planes are constants. */
 /** @typedef {{ text: number }} TextColumn */

@@ -1,11 +1,11 @@
 // The race diff: a list of the races, a filter by kind, and the card of the one that is chosen. The cards come as trees
-// from cudalens/views/races/cards.py; one is built when it is first looked at, so hundreds of races cost hundreds of lines.
+// from cudalens/views/races/cards.py; each is built when it is first shown, so that many races load fast.
 
 import { element, findAll } from "../shared/dom.js";
 import { formatCount, formatPlural } from "../shared/format.js";
 import { buildCard } from "./card.js";
 
-// Fewer races are seen at a glance.
+// A filter is of no use for fewer races.
 const MIN_RACES_TO_FILTER = 4;
 const PAGE_ROWS = 10;
 

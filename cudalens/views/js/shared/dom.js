@@ -10,7 +10,7 @@ export const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
  *
  * @template {keyof HTMLElementTagNameMap} Tag
  * @param {Tag} tag
- * @param {Attributes} [attributes] By name; true stands for an attribute without a value, `onclick` is a listener.
+ * @param {Attributes} [attributes] By name; true sets an attribute without a value, `onclick` is a listener.
  * @param {...(Node | string | null | undefined)} children
  * @returns {HTMLElementTagNameMap[Tag]}
  */

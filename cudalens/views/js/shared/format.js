@@ -1,6 +1,6 @@
 // Format durations, sizes, shares and counts as text, as cudalens/analysis/units.py does.
 
-/** @typedef {number | null | undefined} Quantity A number, or what stands for an unknown one. */
+/** @typedef {number | null | undefined} Quantity A number; null, undefined or NaN where it is unknown. */
 
 /**
  * Three significant digits.

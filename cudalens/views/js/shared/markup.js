@@ -1,5 +1,5 @@
-// Build the trees of elements that cudalens/views/sections/markup.py makes. Texts become text nodes; only the listed elements and
-// attributes are built, so nothing in a tree can run as code.
+// Build the trees of elements that cudalens/views/sections/markup.py makes. Texts become text nodes; only the listed
+// elements and attributes are built, so nothing in a tree can run as code.
 
 import { SVG_NAMESPACE } from "./dom.js";
 

@@ -1,4 +1,5 @@
-// The saved pictures of a widget, which a notebook shows where no kernel runs. They are hidden while the live view shows.
+// The saved pictures of a widget, which a notebook shows where no kernel runs. They are hidden while the live view
+// shows.
 
 import { findAll } from "./dom.js";
 

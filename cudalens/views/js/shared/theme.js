@@ -72,7 +72,8 @@ function luminance(rgb) {
 export const NUM_SHADES = THEME.light.shades.length;
 
 /**
- * Colours of all tones: packed ABGR without alpha for pixels, CSS colours for shapes, and black or white for text on them.
+ * Colours of all tones: packed ABGR without alpha for pixels, CSS colours for shapes, and black or white for text on
+ * them.
  *
  * @param {ThemeName} mode
  * @returns {Tones}

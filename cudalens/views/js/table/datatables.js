@@ -30,10 +30,15 @@
  */
 
 /**
+ * @template Row
+ * @typedef {{ columns: TableColumn<Row>[], data: Row[], [option: string]: unknown }} TableSettings
+ */
+
+/**
  * The class of the library.
  *
  * @typedef {{
- *   new <Row>(node: HTMLElement, options: { columns: TableColumn<Row>[], data: Row[], [option: string]: unknown }): DataTable<Row>,
+ *   new <Row>(node: HTMLElement, settings: TableSettings<Row>): DataTable<Row>,
  *   ext: { errMode: string },
  * }} DataTableClass
  */

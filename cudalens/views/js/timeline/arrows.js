@@ -1,5 +1,5 @@
-// Arrows from a launch to the device work that it started: of the events pointed at, in focus or selected; of all in view
-// while those are few.
+// Arrows from a launch to the device work that it started: of the events pointed at, in focus or selected; of all in
+// view while those are few.
 
 import { eventBox } from "./frame.js";
 import { placeAt } from "./lod.js";

@@ -78,7 +78,7 @@ export function paintGutter(context, timeline, frame) {
 function paintLaneLabel(context, timeline, l) {
   const { layout, colors, size } = timeline;
   const isTall = timeline.rows.heights[l] > 1;
-  // The label stays in sight while any row of its lane is.
+  // The label stays visible while any row of its lane is.
   const low = HEAD_HEIGHT + layout.tops[l] - timeline.scroll + ROW_HEIGHT / 2 + 4;
   const high = HEAD_HEIGHT + layout.tops[l + 1] - timeline.scroll - ROW_HEIGHT / 2 - 4;
   const y = Math.round(Math.min(Math.max(low, HEAD_HEIGHT + ROW_HEIGHT / 2 + 4), high));

@@ -1,4 +1,4 @@
-// Paints one frame. Blocks are written as pixels, one row of the picture a lane's row, and stretched to their height;
+// Paint one frame. Blocks are written as pixels, one row of the picture a lane's row, and stretched to their height;
 // only what is wide enough to read gets text. So a frame costs O(pixels and rows in view), never O(events).
 
 import { NUM_SHADES, THEME } from "../shared/theme.js";
@@ -103,7 +103,9 @@ function visibleRows(timeline, { firstLane, lastLane, y }) {
   return rows;
 }
 
-/** @typedef {{ i: number, tone: number, x0: number, x1: number, y: number, isDim: boolean }} BlockText Device pixels. */
+/**
+ * @typedef {{ i: number, tone: number, x0: number, x1: number, y: number, isDim: boolean }} BlockText Device pixels.
+ */
 
 /**
  * Paints a row into `pixels` from `base` on. Returns the events that are wide enough for text.

@@ -1,5 +1,5 @@
-// Mouse, touch and keys. A notebook page must keep scrolling: the plain wheel zooms only between a click into the timeline
-// and the moment the pointer leaves it; Ctrl or Meta with the wheel zooms at any time.
+// Mouse, touch and keys. A notebook page must keep scrolling: the plain wheel zooms only between a click into the
+// timeline and the moment the pointer leaves it; Ctrl or Meta with the wheel zooms at any time.
 
 import { overviewTime } from "./overview.js";
 import { listen } from "./state.js";

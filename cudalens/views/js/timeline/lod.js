@@ -1,6 +1,6 @@
-// Level of detail: events in rows that never overlap, and one pass over the pixels of a row that costs O(pixels), however
-// many events stand behind them. Sums of durations before each event give the exact share of a pixel that is busy; the
-// longest event in it, found through a pyramid of maxima, gives its colour.
+// Level of detail: events in rows that never overlap, and one pass over the pixels of a row that costs O(pixels),
+// however many events they represent. Sums of durations before each event give the exact share of a pixel that is busy;
+// the longest event in it, found through a pyramid of maxima, gives its colour.
 
 import { groupOf, NUM_SHADES, nameHash } from "../shared/theme.js";
 
@@ -15,7 +15,7 @@ const OPAQUE = (255 << 24) >>> 0;
 const EDGE = (150 << 24) >>> 0;
 
 /**
- * Row of every event within its lane: beneath all that contain it, and beside nothing that runs at the same time. Rows
+ * Row of every event within its lane: below all events that contain it, and shared with no event at the same time. Rows
  * beyond MAX_ROWS are not drawn (UNDRAWN). A zero-length event takes up no time.
  *
  * @param {TraceData} data

@@ -6,7 +6,9 @@ import { eventAt, placeAt } from "./lod.js";
 /** @import { Timeline } from "./state.js" */
 
 /** @typedef {"left" | "right" | "up" | "down"} Direction */
-/** @typedef {{ isHit: Uint8Array, count: number, at: number }} Search Names found, events found, the last match or -1. */
+/**
+ * @typedef {{ isHit: Uint8Array, count: number, at: number }} Search Names found, events found, the last match or -1.
+ */
 
 /**
  * Place of event i in the rows; its row is known, so only that row is searched.
@@ -24,7 +26,7 @@ function placeOf(timeline, i) {
 
 /**
  * The event beside event i in a direction: "left", "right" on its row, "up" to its caller or the lane above, "down" to
- * the first event beneath it or the lane below; i itself where there is none.
+ * the first event below it or the lane below; i itself where there is none.
  *
  * @param {Timeline} timeline
  * @param {number} i
@@ -119,7 +121,7 @@ export function firstEvent(timeline, lane) {
 }
 
 /**
- * What a search finds: the ids of the names that contain `text` (upper and lower case alike) and how many events have them.
+ * The names that contain `text`, ignoring case, and how many events have them.
  *
  * @param {Timeline} timeline
  * @param {string} text

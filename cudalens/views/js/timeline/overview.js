@@ -12,8 +12,8 @@ const KINDS = /** @type {const} */ (["device", "host"]);
 const MAX_OVERVIEW_ROWS = 400;
 
 /**
- * How busy each stretch of the trace was, 0 to 1, on devices and on threads: the sum over the rows of their lanes (a deep
- * call tree is taller), as a share of the tallest.
+ * How busy each stretch of the trace was, 0 to 1, on devices and on threads: the sum over the rows of their lanes (a
+ * deep call tree is taller), as a share of the tallest.
  *
  * @param {Timeline} timeline
  * @param {number} num

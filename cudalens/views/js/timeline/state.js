@@ -37,7 +37,9 @@ import { fitWindow, layoutLanes, timelineExtent } from "./view.js";
  */
 
 /** @typedef {"plot" | "range" | "ruler" | "overview" | "gutter" | "corner"} Zone */
-/** @typedef {{ kind: Zone, x: number, y: number, view: TimeRange, scroll: number, moved: boolean, from: number }} Drag */
+/**
+ * @typedef {{ kind: Zone, x: number, y: number, view: TimeRange, scroll: number, moved: boolean, from: number }} Drag
+ */
 /** @typedef {{ width: number, height: number, gutter: number, ratio: number }} Size In px; device pixels per px. */
 
 /**

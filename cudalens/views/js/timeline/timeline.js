@@ -28,7 +28,8 @@ const MIN_HEIGHT = 150;
  * @property {(event?: number | null) => void} select
  * @property {(t0: number | null, t1?: number | null) => void} setRange
  * @property {(names: Iterable<number> | null) => void} setNames
- * @property {(event: number | null) => number | null} raceOf The race that an event is marked with, as a row of trace.races.
+ * @property {(event: number | null) => number | null} raceOf The race that an event is marked with, as a row of
+ *   trace.races.
  * @property {(race: number) => void} showRace
  * @property {(group: number) => void} showSync Shows the longest wait of a row of the table.
  * @property {(text: string) => number} search The number of events found.

@@ -6,7 +6,9 @@ import { EVENT_FLAGS } from "../payload/derive.js";
 
 /** @typedef {[t0: number, t1: number]} TimeRange ns from the header's t0. */
 /** @typedef {{ t: number, text: string }} Tick */
-/** @typedef {{ tops: Float64Array, shown: Uint16Array, total: number }} LaneLayout Tops in px, rows shown, px in all. */
+/**
+ * @typedef {{ tops: Float64Array, shown: Uint16Array, total: number }} LaneLayout Tops in px, rows shown, px in all.
+ */
 
 export const ROW_HEIGHT = 18;
 export const RULER_HEIGHT = 24;
@@ -16,8 +18,8 @@ const LANE_PADDING = 4;
 const MIN_WINDOW_NS = 20;
 
 /**
- * First start and last end of the events, ns; at least 1 ns apart. Where `isWork`, the profiler's own marks and instants do
- * not count: they may be far from everything else.
+ * First start and last end of the events, ns; at least 1 ns apart. Where `isWork`, the profiler's own marks and
+ * instants do not count: they may be far from everything else.
  *
  * @param {TraceData} data
  * @param {boolean} [isWork]
@@ -38,7 +40,8 @@ export function timelineExtent(data, isWork = false) {
 }
 
 /**
- * The window [t0, t1] brought into bounds: not shorter than MIN_WINDOW_NS ns, not longer than the trace and its margins.
+ * The window [t0, t1] brought into bounds: not shorter than MIN_WINDOW_NS ns, not longer than the trace and its
+ * margins.
  *
  * @param {TimeRange} view
  * @param {TimeRange} extent

@@ -3461,7 +3461,7 @@ function groupLabel(data, key, by) {
   const place = Number(key);
   if (by === "stack") return stackLabel(data, place);
   if (by === "pool") return poolText(pools[place]);
-  return place ? categories[place - 1] : "cannot be told";
+  return place ? categories[place - 1] : "unknown";
 }
 function groupAllocations(data, chosen, by) {
   const found = /* @__PURE__ */ new Map();
@@ -3599,7 +3599,7 @@ function blockFacts(data, moment, hit) {
     ["size", exactSize(bytes[allocation])],
     ["asked for", Number.isNaN(asked) ? null : exactSize(asked)],
     ["state", released[allocation] <= moment.row ? "freed, waits for a stream" : "in use"],
-    ["category", categoryOf(data, allocation) ?? "cannot be told"],
+    ["category", categoryOf(data, allocation) ?? "unknown"],
     ...timeFacts(data, moment, allocation),
     ["cell", cell],
     ["live tensors", num_tensors],

@@ -129,7 +129,7 @@ function blockFacts(data, moment, hit) {
     ["size", exactSize(bytes[allocation])],
     ["asked for", Number.isNaN(asked) ? null : exactSize(asked)],
     ["state", released[allocation] <= moment.row ? "freed, waits for a stream" : "in use"],
-    ["category", categoryOf(data, allocation) ?? "cannot be told"],
+    ["category", categoryOf(data, allocation) ?? "unknown"],
     ...timeFacts(data, moment, allocation),
     ["cell", cell],
     ["live tensors", num_tensors],

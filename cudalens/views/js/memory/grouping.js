@@ -107,7 +107,7 @@ function groupLabel(data, key, by) {
   const place = Number(key);
   if (by === "stack") return stackLabel(data, place);
   if (by === "pool") return poolText(pools[place]);
-  return place ? categories[place - 1] : "cannot be told";
+  return place ? categories[place - 1] : "unknown";
 }
 
 /**

@@ -311,7 +311,7 @@ function verdictText(gpus, gauges) {
   const texts = gauges.slice(0, 4).map((gauge, k) => gaugeText(gauge, numberOf(rows[busiest][k]), gpu));
   const share = shares[busiest];
   if (share !== null) texts[0] = share ? `busy ${texts[0]}` : "idle";
-  const known = texts.filter((text) => text !== "-").join(", ") || "no readings";
+  const known = texts.filter((text) => text !== "-").join(", ") || "no value";
   const others = rows.length > 1 ? `; ${rows.length} GPUs, ${share ? "this one the busiest" : "none busier"}` : "";
   return `${gpu.label}: ${known}${others}`;
 }

@@ -137,4 +137,4 @@ def test_triton_may_never_come(launcher):
         assert outer.is_on
         assert sys.meta_path != finders
     assert sys.meta_path == finders
-    assert not hasattr(launcher().run, "cudalens_beneath")
+    assert not hasattr(launcher().run, "cudalens_wrapped")

@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-browser test-gpu check fix bench lock docs build clean
+.PHONY: help setup demo lab test test-browser test-gpu check check-js fix js bench lock docs news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -28,7 +28,7 @@ $(STAMP): pyproject.toml requirements.lock
 	@echo "Installing into $(VENV) (PyTorch included: $(if $(INDEX),CPU build,the default build; TORCH=cpu for the CPU build))"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --quiet --upgrade "pip>=25.1"
-	@$(PIP) install --quiet $(INDEX) -c requirements.lock -e ".[lab]" --group dev
+	@$(PIP) install --quiet $(INDEX) -c requirements.lock -e ".[lab]" --group dev --group docs
 	@touch $@
 
 demo: setup ## run notebooks/quickstart.ipynb for real, write an HTML report, print the verdict
@@ -48,12 +48,26 @@ test-gpu: ## run the tests that need a GPU, with whatever Python and torch PYTHO
 	@if [ -x $(BIN)/python ] && [ "$(origin PYTHON)" = file ]; then $(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS); \
 	 else PYTHONPATH=. $(PYTHON) -m pytest -m gpu tests/gpu $(PYTEST_ARGS); fi
 
-check: setup ## ruff, mypy, import-linter and the generated docs; edits nothing
+docs: setup ## build the documentation site into out/docs; a warning is an error
+	@$(BIN)/python -m sphinx -b html -W --keep-going -q -j auto -c docs . out/docs
+	@echo "out/docs/index.html"
+
+news: setup ## print the changelog entry that the fragments in news/ make
+	@$(BIN)/towncrier build --draft --version Unreleased
+
+check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScript, generated docs and the site; edits no source
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/frame_docs.py --check
+	@sh tools/lint_project.sh $(BIN)
+
+check-js: ## the bundles of the JavaScript; skips with a reason without Node
+	@sh tools/js/run.sh check
+
+js: ## build cudalens/views/static from the modules in cudalens/views/js (needs Node)
+	@sh tools/js/run.sh build
 
 fix: setup ## let ruff repair what it can, and write the generated docs anew
 	@$(BIN)/ruff check --fix .
@@ -65,11 +79,11 @@ bench: setup ## run the benchmarks against the peers, results into benchmarks/re
 
 lock: setup ## resolve requirements.lock anew
 	@$(PIP) install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml -c tools/lock.in --extra lab --group dev --universal --python-version 3.11 --no-header --no-annotate --quiet -o requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml -c tools/lock.in --extra lab --group dev --group docs --universal --python-version 3.11 --no-header --no-annotate --quiet -o requirements.lock
 
 build: setup ## build the wheel and the sdist into dist/
 	@$(PIP) install --quiet build
 	@$(BIN)/python -m build
 
 clean: ## remove .venv and everything that was made
-	rm -rf $(VENV) dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) tools/js/node_modules dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import numpy as np
 import pandas as pd
@@ -24,13 +25,13 @@ from cudalens import Trace
 from cudalens.frames import RunInfo, build_events
 from cudalens.views.timeline.payload import pack
 
-STATIC = Path(__file__).parents[1] / "cudalens" / "views" / "static"
+VIEWS = Path(__file__).parents[1] / "cudalens" / "views"
 RESULTS = Path(__file__).parent / "results" / "timeline.json"
 FRAMES = 360
 
 PAGE = """<!doctype html><meta charset="utf-8"><body class="cudalens"><div id="root"></div><script type="module">
-import { decodePayload } from "/static/payload.js";
-import { createTimeline } from "/static/timeline.js";
+import { decodePayload } from "/js/payload/payload.js";
+import { createTimeline } from "/js/timeline/timeline.js";
 const painted = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 window.open_ = async (name) => {
   const bytes = new Uint8Array(await (await fetch(name)).arrayBuffer());
@@ -211,8 +212,10 @@ def measure(payloads: dict[str, bytes]) -> dict:
 
 def _answer(route, payloads):
     url = route.request.url
-    if "/static/" in url:
-        route.fulfill(body=(STATIC / url.rsplit("/", 1)[1]).read_bytes(), content_type="text/javascript")
+    path = urlsplit(url).path
+    if path.startswith(("/js/", "/css/")):
+        kind = "application/json" if path.endswith(".json") else "text/javascript"
+        route.fulfill(body=(VIEWS / path.lstrip("/")).read_bytes(), content_type=kind)
     elif "/data/" in url:
         route.fulfill(body=payloads[url.rsplit("/", 1)[1]], content_type="application/octet-stream")
     else:

@@ -7,15 +7,14 @@ A cycle fails the check. A cycle that needs an import under ``TYPE_CHECKING`` fa
 
 from __future__ import annotations
 
-import ast
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from grimp import ImportGraph, build_graph
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "cudalens"
+sys.path.insert(0, str(ROOT))
 
 
 def main() -> int:
@@ -35,42 +34,14 @@ def main() -> int:
 
 
 def components(graph: ImportGraph) -> list[set[str]]:
-    """The strongly connected components of at least two modules, by Tarjan's algorithm without recursion."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    found: list[set[str]] = []
-    for root in sorted(graph.modules):
-        if root in index:
-            continue
-        work: list[tuple[str, Iterator[str]]] = [(root, iter(()))]
-        while work:
-            module, targets = work[-1]
-            if module not in index:
-                index[module] = low[module] = len(index)
-                stack.append(module)
-                on_stack.add(module)
-                targets = iter(sorted(graph.find_modules_directly_imported_by(module)))
-                work[-1] = (module, targets)
-            for target in targets:
-                if target not in index:
-                    work.append((target, iter(())))
-                    break
-                if target in on_stack:
-                    low[module] = min(low[module], index[target])
-            else:
-                work.pop()
-                if work:
-                    parent = work[-1][0]
-                    low[parent] = min(low[parent], low[module])
-                if low[module] == index[module]:
-                    component = set(stack[stack.index(module) :])
-                    del stack[stack.index(module) :]
-                    on_stack -= component
-                    if len(component) > 1:
-                        found.append(component)
-    return found
+    """The sets of at least two modules that import each other, directly or through others."""
+    imports = {module: graph.find_upstream_modules(module) for module in graph.modules}
+    cycles: list[set[str]] = []
+    for module in sorted(graph.modules):
+        others = {other for other in imports[module] if other != module and module in imports[other]}
+        if others and not any(module in cycle for cycle in cycles):
+            cycles.append({module, *others})
+    return cycles
 
 
 def in_one_folder(modules: set[str]) -> bool:

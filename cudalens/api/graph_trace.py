@@ -1,21 +1,21 @@
-"""What graph managers did, as a Trace: the same that every view, report and file takes."""
+"""Make a Trace of what graph managers did."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import torch
 
+from cudalens.api.outcome import OK, Outcome
+from cudalens.api.run_info import run_info
 from cudalens.device import facts
-from cudalens.frames import RunInfo, Trace
+from cudalens.frames import Trace
 from cudalens.graphs.frames import frame_of
 from cudalens.graphs.merge import joined
-from cudalens.profiler import metadata
-from cudalens.virtual import active
 
 if TYPE_CHECKING:
     from cudalens.graphs import GraphManager
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainRun:
-    """A function that nobody gave to a manager, and why: a cell that prints, say.
+    """A function that ran without a manager, and why (a cell that prints, for example).
 
     Attributes:
         function: Its name.
@@ -50,38 +50,23 @@ def graphs_trace(
     *,
     since: int | None = None,
     code: str | None = None,
-    status: Literal["ok", "raised", "interrupted"] = "ok",
-    error: str | None = None,
+    outcome: Outcome = OK,
     plain: Sequence[PlainRun] = (),
 ) -> Trace:
-    """What a manager did, or several, as a Trace without events.
+    """A Trace without events of what one or more managers did.
 
     Args:
-        manager: A manager; or several, each with its own mark.
+        manager: A manager, or pairs of a manager and its mark.
         name: Name of the run.
         since: From the manager's ``mark()``: what was done before is left out. None for all.
         code: Source of what ran.
-        status: How that ended.
-        error: Its exception in one line, or None.
-        plain: What ran beside the managers.
+        outcome: How it ended.
+        plain: Functions that ran without a manager.
     """
     begin = time.perf_counter()
     pairs = list(manager) if isinstance(manager, Iterable) else [(manager, since)]
     frame = joined([*(one.frame(mark) for one, mark in pairs), plain_frame(plain)])
-    rank, world_size = metadata.rank()
-    info = RunInfo(
-        name=name,
-        source=_source(),
-        status=status,
-        error=error,
-        build_s=time.perf_counter() - begin,
-        versions=metadata.versions(),
-        devices=facts.devices(torch),
-        host=metadata.host(),
-        rank=rank,
-        world_size=world_size,
-        code=code,
-    )
+    info = run_info(name, outcome, build_s=time.perf_counter() - begin, devices=facts.devices(torch), code=code)
     return Trace(info, graphs=frame)
 
 
@@ -94,10 +79,3 @@ def plain_frame(runs: Sequence[PlainRun]) -> pd.DataFrame:
         rows[-1] |= dict.fromkeys(("num_warmups", "num_recordings", "num_replays"), 0)
         rows.append(row | {"kind": "skip"})
     return frame_of(rows)
-
-
-def _source() -> str:
-    on = active()
-    if on is not None:
-        return f"virtual:{on.spec.key}"
-    return "cuda" if torch.cuda.is_available() else "cpu"

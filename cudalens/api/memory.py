@@ -8,19 +8,20 @@ import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 from msgspec.structs import replace
 
-from cudalens.api.profile import outcome_of, runs
+from cudalens.api.outcome import Outcome
+from cudalens.api.run_info import run_info
+from cudalens.api.runs import runs
 from cudalens.device import facts
 from cudalens.errors import MemorySnapshotError
-from cudalens.frames import RunInfo, Trace
+from cudalens.frames import Trace
 from cudalens.memory import MemoryCollector
 from cudalens.memory.leaks import watched_cells
 from cudalens.memory.snapshot import MAX_ENTRIES
-from cudalens.profiler import metadata
 from cudalens.virtual import active
 
 _numbers: Final = itertools.count(1)
@@ -59,8 +60,7 @@ def memory_snapshot(
         collector.stop()
     finally:
         collector.error = None
-    status, text = outcome_of(error)
-    trace = _trace(collector, name or f"memory-{next(_numbers)}", (now, now), status=status, error=text)
+    trace = _trace(collector, name or f"memory-{next(_numbers)}", (now, now), Outcome.of(error))
     return runs.add(trace) if keep else trace
 
 
@@ -140,10 +140,9 @@ class memory_history:  # noqa: N801 - reads as what it makes
             self._collector.stop()
         finally:
             self._collector.error = None
-        status, text = outcome_of(error)
         window = (self._started_ns, time.time_ns())
         name = self._name or f"memory-{next(_numbers)}"
-        self._trace = _trace(self._collector, name, window, status=status, error=text, code=self._code)
+        self._trace = _trace(self._collector, name, window, Outcome.of(error), code=self._code)
         if self._keep:
             runs.add(self._trace)
 
@@ -152,9 +151,8 @@ def _trace(
     collector: MemoryCollector,
     name: str,
     window: tuple[int | None, int | None],
+    outcome: Outcome,
     *,
-    status: Literal["ok", "raised", "interrupted"] = "ok",
-    error: str | None = None,
     code: str | None = None,
 ) -> Trace:
     frames = collector.frames()
@@ -162,21 +160,14 @@ def _trace(
     memory = frames["memory"]
     if on is not None:  # a virtual device has a clock of its own
         window = (int(memory["ts"].iloc[0]), int(memory["ts"].iloc[-1])) if len(memory) else (None, None)
-    rank, world_size = metadata.rank()
-    info = RunInfo(
-        name=name,
-        source=f"virtual:{on.spec.key}" if on is not None else "cuda",
+    info = run_info(
+        name,
+        outcome,
         started_ns=window[0],
         ended_ns=window[1],
-        status=status,
-        error=error,
         build_s=collector.build_s,
         options=collector.options,
-        versions=metadata.versions(),
         devices=tuple(replace(one, is_modelled=on is not None) for one in facts.devices(torch)),
-        host=metadata.host(),
-        rank=rank,
-        world_size=world_size,
         code=code,
         problems=collector.problems,
         extra=collector.extra,

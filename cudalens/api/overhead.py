@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from cudalens.analysis.compare.bootstrap import difference_interval
 from cudalens.analysis.compare.units import step_rows
 from cudalens.analysis.time.work import device_work
-from cudalens.api import profile as session
-from cudalens.api.profile import outcome_of, profile, runs
+from cudalens.api.outcome import Outcome
+from cudalens.api.profile import is_profiling, profile
+from cudalens.api.runs import runs
 from cudalens.errors import ProfilerError
 from cudalens.frames import Trace
 from cudalens.frames.info import Overhead
@@ -60,7 +61,7 @@ class PlainRuns:
             num_profiled=num_profiled,
             num_unprofiled=num_done,
             is_warm=is_warm,
-            error=outcome_of(error)[1],
+            error=Outcome.of(error).error,
         )
         return _by_runs(cost, _times(run.trace), np.diff([self._began_ns, *self._ended_ns])) if is_known else cost
 
@@ -114,8 +115,8 @@ def overhead(
     """
     if repeat < 1 or warmup < 0:
         raise ValueError(f"repeat is {repeat} and warmup is {warmup}, expected at least 1 and at least 0.")
-    if session.is_profiling():
-        raise ProfilerError("overhead() stands inside a profile: call it outside, where code can run unprofiled.")
+    if is_profiling():
+        raise ProfilerError("overhead() was called inside a profiled block; call it outside of it.")
     for _ in range(warmup):
         function()
     wait_for_device()

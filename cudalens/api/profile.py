@@ -1,46 +1,28 @@
-"""A session: collectors side by side around a block of code, and the one Trace of what they found.
-
-``profile()`` is its everyday form. `runs` keeps the Traces of this process by name.
-"""
+"""`profile`: run a block of code, or each call of a function, under the profiler and make a Trace of it."""
 
 from __future__ import annotations
 
 import atexit
 import inspect
 import itertools
-import json
-import linecache
 import sys
 import threading
-import time
-from asyncio import CancelledError
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, Protocol, TypeVar, Unpack
+from typing import Any, Final, Literal, ParamSpec, TypeVar, Unpack
 
-from cudalens.analysis import repaired
-from cudalens.api.runs import Runs, runs
-from cudalens.device.interrupts import HeldInterrupts, holds_interrupts
-from cudalens.device.metrics import DEFAULT_HZ, MetricsCollector
-from cudalens.device.stacks import file_label
-from cudalens.device.syncs import SyncCollector
+from cudalens.api.outcome import Outcome
+from cudalens.api.recorder import Recorder
+from cudalens.api.runs import runs
+from cudalens.api.session import Session
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ProfilerError
-from cudalens.frames import Problem, RunInfo, Trace, empty_frame
-from cudalens.frames.merge import join_frames
-from cudalens.frames.syncs.build import CLOCK_SKEW_NS, Surroundings, build_syncs
-from cudalens.graphs.collector import GraphCollector
-from cudalens.profiler import ProfilerCollector, ProfilerOptions, kineto, metadata, ranges
+from cudalens.frames import Trace
+from cudalens.profiler import ProfilerOptions, kineto, ranges
 from cudalens.profiler.options import TorchNames, by_our_names
 from cudalens.profiler.schedules import Cycles, Schedule, check_schedule, text_of
 from cudalens.profiler.steps import steps
-from cudalens.sanitizer.collector import RaceCollector
-from cudalens.virtual.profile.collector import VirtualCollector
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Collector", "Runs", "Session", "outcome_of", "profile", "runs"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,106 +30,8 @@ R = TypeVar("R")
 _numbers: Final = itertools.count(1)
 
 
-class Collector(Protocol):
-    """Anything that records between `start` and `stop` and hands over frames.
-
-    Attributes:
-        name: What messages call it.
-    """
-
-    name: str
-
-    def start(self) -> None:
-        """Begin to record. When it raises, nothing is left running."""
-
-    def stop(self) -> None:
-        """End recording. Called once after each successful start, also when the block raised."""
-
-    def frames(self) -> dict[str, pd.DataFrame]:
-        """What was recorded, by frame name."""
-
-
-class Session:
-    """Runs collectors side by side: starts them in order, stops them in reverse, and merges what they found.
-
-    A collector that fails becomes a `Problem`; nothing that the others found is lost. Only the first one has to start:
-    its refusal is raised, before any other has been touched.
-
-    Attributes:
-        problems: What failed, as the run info tells it.
-        started_ns: When all were running, epoch ns; None before.
-        ended_ns: When the first was stopped, epoch ns; None before.
-        start_s: Seconds that starting took.
-        stop_s: Seconds that stopping took.
-        build_s: Seconds that making the frames took.
-    """
-
-    def __init__(self, collectors: Sequence[Collector]) -> None:
-        self._collectors = list(collectors)
-        self._running: list[Collector] = []
-        self._stopped: list[Collector] = []
-        self.problems: list[Problem] = []
-        self.started_ns: int | None = None
-        self.ended_ns: int | None = None
-        self.start_s = self.stop_s = self.build_s = 0.0
-
-    def start(self) -> None:
-        """Start the collectors in order.
-
-        Raises:
-            ProfilerError: The first one refused; whatever a failing start raises is passed on likewise.
-        """
-        begin = time.perf_counter()
-        try:
-            for collector in self._collectors:
-                self._start(collector)
-        except BaseException:
-            self.stop()
-            raise
-        self.start_s = time.perf_counter() - begin
-        self.started_ns = time.time_ns()
-
-    def _start(self, collector: Collector) -> None:
-        try:
-            collector.start()
-        except Exception as error:
-            if collector is self._collectors[0]:
-                raise
-            self._note(collector, "start", error)
-        else:
-            self._running.append(collector)
-
-    def stop(self) -> None:
-        """Stop the collectors in reverse, every one of them, whatever the others raise."""
-        self.ended_ns = time.time_ns()
-        begin = time.perf_counter()
-        while self._running:
-            collector = self._running.pop()
-            try:
-                collector.stop()
-                self._stopped.insert(0, collector)
-            except Exception as error:
-                self._note(collector, "stop", error)
-        self.stop_s = time.perf_counter() - begin
-
-    def frames(self) -> dict[str, pd.DataFrame]:
-        """What the collectors found; the first that hands over a frame of a name keeps it, stacks are put together."""
-        begin = time.perf_counter()
-        merged: dict[str, pd.DataFrame] = {}
-        for collector in self._stopped:
-            try:
-                merged = join_frames(merged, collector.frames())
-            except Exception as error:
-                self._note(collector, "read", error)
-        self.build_s = time.perf_counter() - begin
-        return merged
-
-    def _note(self, collector: Collector, act: str, error: Exception) -> None:
-        self.problems.append(Problem(f"{collector.name} failed to {act}", 1, f"{type(error).__name__}: {error}"))
-
-
+#: The outermost running profile: torch's profiler allows one at a time in a process.
 _active: profile | None = None
-"""The outermost profile that is running: torch's profiler serves one at a time in a process."""
 
 
 class profile:  # noqa: N801 - reads as a verb, like torch's
@@ -233,22 +117,13 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         self._thread = 0
         self._outer: profile | None = None
         self._range: Any = None
-        self._session: Session | None = None
-        self._virtual = VirtualCollector(memory=memory, host_only=cpu_only, metrics_hz=_modelled_hz(metrics))
-        self._collector = ProfilerCollector(self._options, self._virtual)
-        self._races, self._graphs = RaceCollector(), GraphCollector()
-        self._looks_for_syncs = syncs
-        self._syncs = SyncCollector(is_wanted=syncs, now=self._virtual.now_ns)
-        self._program_ended_ns: int | None = None
-        self._metrics = metrics
-        self._readings = MetricsCollector(DEFAULT_HZ if metrics is True else metrics) if metrics else None
-        self._steps = ranges.StepRanges()
+        self._metrics, self._syncs = metrics, syncs
+        self._recorder = Recorder(self._options, metrics=metrics, syncs=syncs)
         self._cycles = Cycles(schedule, self._new_cycle) if schedule is not None else None
         self._whole: profile | None = None
         self._traces: list[Trace] = []
-        self._held = HeldInterrupts()
-        self._status: Literal["ok", "raised", "interrupted"] = "ok"
-        self._error: str | None = None
+        self._interrupts = DeferredInterrupts()
+        self._outcome = Outcome()
         self._trace: Trace | None = None
 
     @property
@@ -264,8 +139,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             raise ProfilerError("there is no trace: this profile is off (enabled=False), so nothing was recorded.")
         if self._cycles is not None:
             return self._last_of_cycles(self._cycles)
-        if self._trace is None and self._state == "done" and self._session is not None:
-            self._trace = self._build(self._session)
+        if self._trace is None and self._state == "done" and self._recorder.session is not None:
+            self._trace = self._build()
         if self._trace is None:
             raise ProfilerError("there is no trace yet: it is made when the profiled block ends.")
         return self._trace
@@ -301,7 +176,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         Raises:
             ProfilerError: The block has not run, or not ended, or it is a range of an outer one.
         """
-        session = self._session
+        session = self._recorder.session
         if session is None or session.started_ns is None or session.ended_ns is None:
             raise ProfilerError("there is no time yet: it is known when a profiled block of its own has ended.")
         return session.ended_ns - session.started_ns
@@ -324,12 +199,12 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         if self._outer is not None:
             self._outer.step()
         elif self._enabled:
-            self._steps.close()
+            self._recorder.steps.close()
             ranges.count_step()
             if self._cycles is not None:
                 self._cycles.next()
             else:
-                self._steps.step()
+                self._recorder.steps.step()
 
     def __enter__(self) -> profile:
         global _active
@@ -346,19 +221,18 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             return self
         if self._cycles is not None:
             return self._enter_cycles(self._cycles)
-        readings = [self._readings] if self._readings else []
-        session = Session([self._collector, self._virtual, self._races, self._graphs, self._syncs, *readings])
-        self._held.install()
+        session = self._recorder.new_session()
+        self._interrupts.install()
         try:
             session.start()
-            self._session, self._thread, self._state = session, threading.get_ident(), "running"
+            self._recorder.session, self._thread, self._state = session, threading.get_ident(), "running"
             if self._whole is None:
                 _active = self
                 steps.init(ranges.REQUESTER)
-            self._held.deliver()
+            self._interrupts.deliver()
         except BaseException:
             self._end(session)
-            self._held.remove()
+            self._interrupts.remove()
             raise
         return self
 
@@ -398,34 +272,29 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             return
         if not self._enabled:
             self._state = "done"
-        if self._session is None or self._state != "running":
+        if self._recorder.session is None or self._state != "running":
             return
-        self._status, self._error = outcome_of(error)
+        self._outcome = Outcome.of(error)
         try:
-            self._end(self._session)
+            self._end(self._recorder.session)
         finally:
-            self._held.remove()
-        if self._held.is_pending:
-            self._status, self._error = "interrupted", "KeyboardInterrupt"
+            self._interrupts.remove()
+        if self._interrupts.is_pending:
+            self._outcome = Outcome.of(KeyboardInterrupt())
         try:
-            self._trace = self._build(self._session)
+            self._trace = self._build()
             if self._keep:
                 runs.add(self._trace)
         finally:
-            self._held.deliver()
+            self._interrupts.deliver()
         if self._on_trace is not None:
             self._on_trace(self._trace)
 
     def _end(self, session: Session) -> None:
         global _active
         try:
-            self._steps.close()
-            self._syncs.settle()
-            self._program_ended_ns = self._virtual.now_ns()
-            self._collector.settle()
-            self._virtual.settle()
+            self._recorder.stop(session)
         finally:
-            session.stop()
             self._state = "done"
             if _active is self:
                 _active = None
@@ -437,58 +306,14 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             self._let_go()
 
     def _let_go(self) -> None:
-        """End what runs, without a Trace."""
-        if getattr(self, "_state", None) == "running" and self._session is not None:
-            self._end(self._session)
-            self._held.remove()
+        """Stop the collectors without making a Trace."""
+        if getattr(self, "_state", None) == "running" and self._recorder.session is not None:
+            self._end(self._recorder.session)
+            self._interrupts.remove()
 
-    def _build(self, session: Session) -> Trace:
-        frames = session.frames()
-        collector = self._collector
-        if "events" not in frames:
-            raise ProfilerError(
-                "nothing could be recorded: " + "; ".join(f"{p.kind} ({p.where})" for p in session.problems)
-            )
-        frames |= self._put_together(session, frames)
-        rank, world_size = metadata.rank()
-        window = {"started_ns": session.started_ns, "ended_ns": session.ended_ns}
-        info = RunInfo(
-            **(window | collector.facts() | self._virtual.facts()),
-            name=self._name or "",
-            status=self._status,
-            error=self._error,
-            build_s=session.build_s,
-            start_s=session.start_s,
-            stop_s=session.stop_s,
-            options=self._options.to_dict()
-            | ({"metrics": self._metrics} if self._metrics else {})
-            | ({"syncs": True} if self._looks_for_syncs else {})
-            | ({"schedule": text_of(self._whole._schedule)} if self._whole and self._whole._schedule else {}),
-            versions=metadata.versions(),
-            host=metadata.host(),
-            rank=rank,
-            world_size=world_size,
-            num_steps=self._steps.num_steps or None,
-            code=self._code,
-            problems=(*session.problems, *collector.problems, *self._virtual.problems, *self._unread()),
-            judged=self._races.judged,
-            extra=_cells(frames) | metadata.threads().to_extra() | self._virtual.extra(),
-        )
-        return _checked(Trace(info, **frames))
-
-    def _put_together(self, session: Session, frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
-        """The waits for the GPU, from the runtime calls among the events and from what was seen."""
-        skew_ns = 0 if self._virtual.facts() else CLOCK_SKEW_NS
-        around = Surroundings(file_label, linecache.getline, self._program_ended_ns, skew_ns)
-        try:
-            return build_syncs(frames, around)
-        except Exception as error:  # the rest of the Trace is worth having
-            session.problems.append(Problem("waits for the GPU were not found", 1, f"{type(error).__name__}: {error}"))
-            return {"syncs": empty_frame("syncs")}
-
-    def _unread(self) -> tuple[Problem, ...]:
-        """What could not be read of the GPUs; a virtual device in their place leaves nothing to tell."""
-        return () if self._readings is None or self._virtual.facts() else self._readings.problems
+    def _build(self) -> Trace:
+        schedule = text_of(self._whole._schedule) if self._whole and self._whole._schedule else None
+        return self._recorder.build(self._name or "", self._outcome, code=self._code, schedule=schedule)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Profile each call of `function`.
@@ -525,7 +350,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         return {
             **self._options.to_dict(),
             "metrics": self._metrics,
-            "syncs": self._looks_for_syncs,
+            "syncs": self._syncs,
             "keep": self._keep,
             "code": self._code,
             "enabled": self._enabled,
@@ -566,22 +391,6 @@ def is_profiling() -> bool:
     return _active is not None
 
 
-def _checked(trace: Trace) -> Trace:
-    """`trace` put right where it can be, with its verdict; as it is, and with a problem, where that fails."""
-    try:
-        return repaired(trace)
-    except Exception as error:  # the Trace is worth having
-        problem = Problem("how far to trust it was not checked", 1, f"{type(error).__name__}: {error}")
-        return trace.replace(info=trace.info.replace(problems=(*trace.info.problems, problem)))
-
-
-def _cells(frames: dict[str, pd.DataFrame]) -> dict[str, str]:
-    """What the notebook calls the files of its cells, for the files in the stacks; as JSON."""
-    files = set(frames["stacks"]["file"].cat.categories) if "stacks" in frames else set()
-    labels = {file: label for file in files if (label := file_label(file)) != file}
-    return {"cells": json.dumps(labels)} if labels else {}
-
-
 class _Cycle:
     """One cycle of a schedule: a profile of its own, whose Trace is the whole one's next."""
 
@@ -591,17 +400,17 @@ class _Cycle:
         self._profile._whole = whole
 
     def prepare(self) -> None:
-        self._profile._collector.prepare()
+        self._profile._recorder.profiler.prepare()
 
     def drop(self) -> None:
-        self._profile._collector.drop()
+        self._profile._recorder.profiler.drop()
         self._profile._let_go()
 
     def begin(self) -> None:
         self._profile.__enter__()
 
     def mark(self, number: int) -> None:
-        self._profile._steps.step(number)
+        self._profile._recorder.steps.step(number)
 
     def end(self, *exc: Any) -> None:
         on_trace, self._profile._on_trace = self._profile._on_trace, None
@@ -626,21 +435,5 @@ def _check_called(schedule: object, on_trace: object) -> None:
         raise TypeError(f"on_trace is {type(on_trace).__name__}, expected a function that takes a Trace")
 
 
-def _modelled_hz(metrics: bool | float) -> float | None:
-    """What `metrics` asks of a virtual device: without a number it reads as often as a picture shows."""
-    return None if not metrics else 0.0 if metrics is True else float(metrics)
-
-
-def outcome_of(error: BaseException | None) -> tuple[Literal["ok", "raised", "interrupted"], str | None]:
-    """How a block ended, and its exception in one line, as the run info tells them."""
-    if error is None:
-        return "ok", None
-    # An ipykernel interrupts a cell that awaits by cancelling it.
-    is_interrupt = isinstance(error, KeyboardInterrupt | CancelledError)
-    status: Literal["raised", "interrupted"] = "interrupted" if is_interrupt else "raised"
-    text = str(error).strip().partition("\n")[0]
-    return status, f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
 for _critical in (profile.__enter__, profile.__exit__, _Call.__enter__, _Call.__exit__):
-    holds_interrupts(_critical)
+    defers_interrupts(_critical)

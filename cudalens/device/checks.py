@@ -10,6 +10,7 @@ from typing import Any
 
 from cudalens.device import facts
 from cudalens.device.inventory import absence, sources
+from cudalens.device.inventory.readings import FIELDS, GpuGoneError
 from cudalens.errors import MetricsError
 
 
@@ -68,12 +69,12 @@ def _gauges() -> Check:
         return Check(name, False, str(error))
     try:
         gpus = source.gpus()
-        told = [field for field in sources.FIELDS if gpus and getattr(source.read(gpus[0].number), field) is not None]
-    except sources.GpuGoneError as error:
+        told = [field for field in FIELDS if gpus and getattr(source.read(gpus[0].number), field) is not None]
+    except GpuGoneError as error:
         return Check(name, False, f"{source.label} answers, but {error}")
     finally:
         source.close()
-    missing = ", ".join(field for field in sources.FIELDS if field not in told)
+    missing = ", ".join(field for field in FIELDS if field not in told)
     detail = (
         f"tried: {source.label} tells of {gpus[0].name if gpus else 'none'}{f', but not {missing}' if missing else ''}"
     )

@@ -1,4 +1,4 @@
-"""Ctrl-C at an instant at which it must wait: while a profiler is being turned on or off."""
+"""Defer KeyboardInterrupt during critical sections, such as starting and stopping a profiler."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any, Final, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-_HOLDING: Final[set[CodeType]] = set()
-"""Code in which Ctrl-C waits."""
+#: Code objects of critical sections.
+_CRITICAL: Final[set[CodeType]] = set()
 
 
-def holds_interrupts(function: _Function) -> _Function:
-    """Mark `function`: while it runs under an installed `HeldInterrupts`, Ctrl-C waits, from its first instruction."""
-    _HOLDING.add(function.__code__)
+def defers_interrupts(function: _Function) -> _Function:
+    """Mark `function` as a critical section: an installed `DeferredInterrupts` defers Ctrl-C while it runs."""
+    _CRITICAL.add(function.__code__)
     return function
 
 
-class HeldInterrupts:
-    """Holds Ctrl-C back while a profiler is being turned on or off, so that none is left on by half.
+class DeferredInterrupts:
+    """Defers KeyboardInterrupt while functions marked by `defers_interrupts` run.
 
-    It is installed for the whole block: an interrupt that arrives as the block ends strikes the first instruction of
-    ``__exit__``, before any ``try`` in it. Everywhere but in functions marked by `holds_interrupts`, Ctrl-C does at
-    once what it did before. Python runs signal handlers on the main thread alone; elsewhere this does nothing.
+    It is installed for the whole block, because an interrupt that arrives at the end of the block can be raised at the
+    first instruction of ``__exit__``, before any ``try`` in it. Outside of marked functions, Ctrl-C has its usual
+    effect at once. Python runs signal handlers on the main thread only; on other threads this class does nothing.
     """
 
     def __init__(self) -> None:
@@ -35,11 +35,11 @@ class HeldInterrupts:
 
     @property
     def is_pending(self) -> bool:
-        """Whether an interrupt is waiting."""
+        """Whether an interrupt was deferred and not delivered yet."""
         return self._came is not None
 
     def install(self) -> None:
-        """Begin to hold, where somebody handles Ctrl-C at all. Where it holds already, nothing changes."""
+        """Start to defer, if SIGINT has a Python handler. Does nothing if already installed."""
         if threading.current_thread() is not threading.main_thread():
             return
         before = signal.getsignal(signal.SIGINT)
@@ -50,16 +50,17 @@ class HeldInterrupts:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         at = frame
         while at is not None:
-            if at.f_code in _HOLDING:
+            if at.f_code in _CRITICAL:
                 self._came = number
                 return
             at = at.f_back
         self._before(number, frame)
 
     def remove(self) -> None:
-        """Handle Ctrl-C as before; a handler that the block has set itself stays.
+        """Restore the previous SIGINT handler; a handler that the block itself has set stays.
 
-        Blocks may end in any order: where another one holds on top of this one, it goes on with what was below.
+        Blocks may end in any order: if another instance was installed on top of this one, it gets this one's
+        previous handler.
         """
         if threading.current_thread() is not threading.main_thread():
             return
@@ -67,17 +68,14 @@ class HeldInterrupts:
         if present == self._handle:
             signal.signal(signal.SIGINT, self._before)
             return
-        while isinstance(above := getattr(present, "__self__", None), HeldInterrupts):
+        while isinstance(above := getattr(present, "__self__", None), DeferredInterrupts):
             if above._before == self._handle:
                 above._before = self._before
                 return
             present = above._before
 
     def deliver(self) -> None:
-        """Do now what the waiting interrupt asked for, if there is one.
-
-        It strikes here: whoever held below this one need not hold it for where it came.
-        """
+        """Call the previous handler for a deferred interrupt, if there is one."""
         came, self._came = self._came, None
         if came is not None:
             self._before(came, sys._getframe())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from cudalens.device.inventory import sources
 from cudalens.device.inventory.pairing import visible_numbers
-from cudalens.device.inventory.sources import FIELDS, Gpu, Reading
+from cudalens.device.inventory.readings import FIELDS, Gpu, Reading
 from cudalens.device.sampler import Sample, Sampler
 from cudalens.errors import MetricsError
 from cudalens.frames.info import Problem

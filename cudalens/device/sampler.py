@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from cudalens.device.inventory import sources
-from cudalens.device.inventory.sources import Gpu, GpuGoneError, Reading, Source
+from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading, Source
 from cudalens.device.own_threads import own_thread
 from cudalens.errors import MetricsError
 

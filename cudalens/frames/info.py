@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+#: How a block of code ended.
+Status = Literal["ok", "raised", "interrupted"]
+
 
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Damage that a reader found and survived.
@@ -195,7 +198,7 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     source: str
     started_ns: int | None = None
     ended_ns: int | None = None
-    status: Literal["ok", "raised", "interrupted"] = "ok"
+    status: Status = "ok"
     error: str | None = None
     build_s: float = 0.0
     start_s: float | None = None

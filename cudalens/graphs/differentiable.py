@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.autograd.function import once_differentiable
 
 from cudalens.graphs import arguments
 from cudalens.graphs.functions import Variant
@@ -55,17 +54,20 @@ class _Replayed(torch.autograd.Function):
         return results
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
+        with torch.no_grad():
+            found = _Replayed._run(ctx, grads)
+        return (None, *(ctx.manager.refuse_second_derivative(ctx.node, found) if torch.is_grad_enabled() else found))
+
+    @staticmethod
+    def _run(ctx: Any, grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         for tensor, version in zip(ctx.node.derivative.saved.outside.values(), ctx.versions, strict=True):
             check_version(tensor, version)
         ctx.manager.own_gradients(ctx.owners)
         leaves = [*ctx.saved_tensors, *(grad for grad in grads if grad is not None)]
         given = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
         found = ctx.manager.run_backward(ctx.node, given, leaves)
-        return None, *(
-            grad if is_needed else None for grad, is_needed in zip(found, ctx.needs_input_grad[1:], strict=True)
-        )
+        return [grad if is_needed else None for grad, is_needed in zip(found, ctx.needs_input_grad[1:], strict=True)]
 
 
 def attach(manager: GraphManager, node: GraphNode, leaves: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
@@ -93,6 +95,45 @@ def attach(manager: GraphManager, node: GraphNode, leaves: Sequence[Any], output
     for position, result in zip(positions, found, strict=True):
         results[position] = result
     return results
+
+
+def second_derivative_fails(name: str, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    """Gradients with the same values; differentiating them raises an error.
+
+    Args:
+        name: Of the function, for the message.
+        gradients: What a recorded backward computed.
+    """
+    message = (
+        f"{name} was replayed from a CUDA graph, and gradients of its backward (create_graph=True) were asked for. "
+        "A graph has no second derivative. Later calls run without a graph, so run this step again; or call the "
+        "function itself (.fn) where second derivatives are needed."
+    )
+    positions = [n for n, grad in enumerate(gradients) if grad is not None]
+    with torch.enable_grad():
+        found = _Undifferentiable.apply(  # type: ignore[no-untyped-call]
+            message, *(_tracked(gradients[n]) for n in positions)
+        )
+    made = dict(zip(positions, found, strict=True))
+    return [made.get(n) for n in range(len(gradients))]
+
+
+class _Undifferentiable(torch.autograd.Function):
+    """Passes tensors on; raises where they are differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, message: str, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.message = message
+        return tuple(tensor.detach() for tensor in tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(ctx.message)
+
+
+def _tracked(gradient: torch.Tensor | None) -> torch.Tensor:
+    assert gradient is not None
+    return gradient.detach().requires_grad_()
 
 
 def backward_variant(number: int, node: GraphNode, given: set[int], leaves: Sequence[torch.Tensor]) -> Variant:

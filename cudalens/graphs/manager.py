@@ -7,6 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +15,7 @@ import torch
 from cudalens.device.graph_backend import provided
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
+from cudalens.graphs.ambient import transform_around
 from cudalens.graphs.captured import modules_of
 from cudalens.graphs.differentiable import attach
 from cudalens.graphs.functions import Function, Mutations, Variant, inside
@@ -221,6 +223,8 @@ class GraphManager(GraphTree):
             )
         if function.skip is not None:
             return self._run_plain(function, args, kwargs, function.skip)
+        if (finding := transform_around()) is not None:
+            return self._run_plain(function, args, kwargs, replace(finding, place=function.place))
         with self._lock, self._working():
             variant, leaves = self._variant(function, args, kwargs)
             finding = variant if isinstance(variant, Finding) else variant.skip

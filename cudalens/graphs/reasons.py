@@ -95,6 +95,16 @@ class Reason(Enum):
         "takes an argument that can be neither copied nor compared: {}",
         "pass tensors, numbers, text, or tuples, lists and dicts of them.",
     )
+    SECOND_DERIVATIVE = _Words(
+        "skip",
+        "is differentiated twice: {}; the backward of a graph cannot be differentiated",
+        "nothing, if the second derivative is needed; otherwise leave out create_graph=True.",
+    )
+    TRANSFORM = _Words(
+        "skip",
+        "is called inside a function transform: {}; a graph holds plain tensors only",
+        "nothing, or transform the function first and graph the result.",
+    )
     # Re-recordings: one more graph for the same function.
     NEW_SHAPE = _Words("rerecord", "got tensors of new sizes: {}", "pad to a few sizes.")
     NEW_VALUE = _Words(

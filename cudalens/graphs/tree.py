@@ -8,6 +8,7 @@ recorded or warmed up after a replay, the books are brought to the state that th
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 import weakref
@@ -20,7 +21,7 @@ import torch
 
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
-from cudalens.graphs.differentiable import backward_variant
+from cudalens.graphs.differentiable import backward_variant, second_derivative_fails
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.log import Log
 from cudalens.graphs.node import GraphNode
@@ -30,7 +31,7 @@ from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder
 from cudalens.graphs.steps import Stale, Steps, rescue_gradients
 from cudalens.graphs.variants import learn, overwritten
-from cudalens.graphs.warmup import WarmupNode, tell_of_backward, warm_up
+from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 from cudalens.graphs.watching import Watch, is_watched
 
 RERECORD_LIMIT: Final = 64
@@ -149,6 +150,29 @@ class GraphTree:
         finally:
             if is_mine:
                 self._lock.release()
+
+    def refuse_second_derivative(
+        self, node: GraphNode, gradients: Sequence[torch.Tensor | None]
+    ) -> list[torch.Tensor | None]:
+        """Gradients of a recorded forward for which a caller passed ``create_graph=True``.
+
+        Further calls run without a graph, so that torch's own autograd differentiates them.
+
+        Args:
+            node: The forward's recording.
+            gradients: Of its differentiable inputs.
+
+        Returns:
+            The same values; differentiating them raises an error that names the reason.
+        """
+        self.note_second_derivative(node.variant)
+        return second_derivative_fails(node.variant.function.name, gradients)
+
+    def note_second_derivative(self, variant: Variant) -> None:
+        """A backward of `variant` ran with ``create_graph=True``: no more graphs for it."""
+        if variant.skip is None:
+            function = variant.function
+            variant.skip = Finding(Reason.SECOND_DERIVATIVE, f"create_graph=True in {function.name}", function.place)
 
     def run(self, variant: Variant, leaves: list[Any], *, begins_step: bool = False) -> tuple[Any, GraphNode | None]:
         """Warm up, record, replay or skip, as the state of the tree has it.
@@ -284,7 +308,7 @@ class GraphTree:
         variant.function.counts.warmups += 1
         self._steps.ran(variant)
         if variant.mode == "forward":
-            tell_of_backward(outputs, self._steps.backward_ran)
+            on_backward(outputs, functools.partial(self._eager_backward_ran, variant))
         if left:
             what = f"of {left[0].operator}, {left[0].ref.num_bytes} bytes"
             self.log.note(variant.function, Finding(Reason.POOL_RENEWED, what, left[0].place), variant)
@@ -294,6 +318,12 @@ class GraphTree:
             if self._debug:
                 self.check_memory_pool()
         return outputs if is_backward else together(outputs, spec)
+
+    def _eager_backward_ran(self, variant: Variant) -> None:
+        """Autograd itself differentiates a call of `variant`, in the caller's grad mode."""
+        self._steps.backward_ran()
+        if torch.is_grad_enabled():
+            self.note_second_derivative(variant)
 
     def _overwritten(self, variant: Variant, leaves: Sequence[Any]) -> Finding | None:
         """An argument that the function overwrites, and that no recording may overwrite in its place."""

@@ -108,11 +108,11 @@ def _unpack(kept: tuple[torch.Tensor, int]) -> torch.Tensor:
     return tensor
 
 
-def tell_of_backward(outputs: Sequence[Any], tell: Callable[[], None]) -> None:
-    """Call `tell` when a backward comes by an output of a warmup, which torch's own autograd differentiates."""
+def on_backward(outputs: Sequence[Any], notify: Callable[[], None]) -> None:
+    """Call `notify` when autograd differentiates an output of a warmup."""
 
     def hook(grad: torch.Tensor) -> None:
-        tell()
+        notify()
 
     for output in outputs:
         if isinstance(output, torch.Tensor) and output.requires_grad and output.grad_fn is not None:

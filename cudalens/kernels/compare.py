@@ -44,8 +44,8 @@ class Comparison:
         dtype: Dtype of both.
         num_different: Elements that differ: unequal numbers, or a NaN on one side only. Two NaNs are equal, as are 0.0
             and -0.0; what tells bits apart is `cudalens.kernels.fingerprint`.
-        max_abs_diff: Largest |a - b|, over elements without a NaN; an exact integer where the elements are integers.
-        max_rel_diff: Largest |a - b| / max(|a|, |b|), over the same; from 0 to 2, and 1 where one is infinite.
+        max_abs_diff: Largest `|a - b|`, over elements without a NaN; an exact integer where the elements are integers.
+        max_rel_diff: Largest `|a - b| / max(|a|, |b|)`, over the same; from 0 to 2, and 1 where one is infinite.
         first_different: Index of the first element that differs, in row-major order; None where none does.
         first_values: The values there, of `a` and of `b`; None where none differs.
         num_nan_mismatches: Elements that are NaN on exactly one side.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import sys
-from asyncio import CancelledError
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from IPython.core.displayhook import DisplayHook
@@ -170,21 +169,6 @@ def execution_count(shell: InteractiveShell) -> int:
     count = getattr(running, "execution_count", None) or shell.execution_count
     stored = len(shell.history_manager.input_hist_raw) - 1 if shell.history_manager else 0
     return stored if stored and count == stored + 1 else count
-
-
-def status_of(error: BaseException | None) -> Literal["ok", "raised", "interrupted"]:
-    """How a cell ended."""
-    if error is None:
-        return "ok"
-    # ipykernel interrupts a cell that awaits by cancelling it.
-    return "interrupted" if isinstance(error, KeyboardInterrupt | CancelledError) else "raised"
-
-
-def one_line(error: BaseException | None) -> str | None:
-    """An exception in one line."""
-    if error is None:
-        return None
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}".rstrip(": ")
 
 
 def display(shell: InteractiveShell, thing: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.errors import CudalensError
 from cudalens.magics import graph_effects
-from cudalens.magics.cells import CellRun, execution_count, one_line, status_of, without_traceback
+from cudalens.magics.cells import CellRun, execution_count, without_traceback
 from cudalens.magics.graph_reach import bound_values, data_in, state_reached
 from cudalens.magics.graph_rewrite import WHYS
 
@@ -103,12 +103,11 @@ class GraphedCell(CellRun):
     def collect(self, error: BaseException | None) -> Trace:
         """What the managers did since `start`."""
         from cudalens.api.graph_trace import graphs_trace
+        from cudalens.api.outcome import Outcome
 
         marked = {id(manager): mark for manager, mark in self._marks}
         pairs = [(manager, marked.get(id(manager))) for manager in all_managers()]
-        return graphs_trace(
-            pairs, self._name, code=self._source, status=status_of(error), error=one_line(error), plain=self._plain
-        )
+        return graphs_trace(pairs, self._name, code=self._source, outcome=Outcome.of(error), plain=self._plain)
 
     # What the rewritten cell calls.
 

@@ -150,7 +150,7 @@ class Cudamem(Magic):
         Raises:
             UsageError: It is none of these, or it has no blocks.
         """
-        from cudalens.api.profile import runs
+        from cudalens.api.runs import runs
         from cudalens.frames import Trace
         from cudalens.traces import load
         from cudalens.views.memory.text import has_memory

@@ -184,6 +184,6 @@ until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``."""
 
 
 def _runs() -> Any:
-    from cudalens.api.profile import runs
+    from cudalens.api.runs import runs
 
     return runs

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cudalens.errors import CudalensError
-from cudalens.magics.cells import CellRun, check_outputs, execution_count, one_line, print_error, without_traceback
+from cudalens.magics.cells import CellRun, check_outputs, execution_count, print_error, without_traceback
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -77,7 +77,7 @@ class ProfiledCell(CellRun):
 
     def _note_overhead(self, error: BaseException | None) -> None:
         """Store the overhead of profiling in the Trace, or the reason why it was not measured."""
-        from cudalens.api.profile import runs
+        from cudalens.api.runs import runs
 
         plain, self._plain, self.value = self._plain, None, self._profiled_value
         assert plain is not None
@@ -92,7 +92,9 @@ class ProfiledCell(CellRun):
         """Handle an exception in the runs without the profiler: the profile is kept, the exception is reported."""
         self._note_overhead(error)
         if isinstance(error, Exception):
-            message = one_line(error)
+            from cudalens.api.outcome import Outcome
+
+            message = Outcome.of(error).error
             print_error(f"{self._magic}: the run without the profiler raised {message}. The profile is kept.")
             return True
         self._show()
@@ -121,7 +123,7 @@ class ProfiledCell(CellRun):
     def _deliver(self, trace: Trace) -> None:
         """Compare the Trace with past runs, then deliver it."""
         from cudalens.api import history
-        from cudalens.api.profile import runs
+        from cudalens.api.runs import runs
 
         compared, problem = history.kept(trace, self._options.history)
         if problem is not None:

@@ -13,9 +13,7 @@ from cudalens.magics.cells import (
     display,
     execution_count,
     num_races_shown,
-    one_line,
     print_error,
-    status_of,
     written,
 )
 from cudalens.magics.confirm import ended_cell, remember
@@ -197,7 +195,8 @@ def _trace(
     code: str | None = None,
     error: BaseException | None = None,
 ) -> Trace:
+    from cudalens.api.outcome import Outcome
     from cudalens.api.race_trace import races_trace
 
     name = f"cell-{execution_count(shell)}"
-    return races_trace(sanitizer, name, since=since, code=code, status=status_of(error), error=one_line(error))
+    return races_trace(sanitizer, name, since=since, code=code, outcome=Outcome.of(error))

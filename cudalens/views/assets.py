@@ -1,91 +1,39 @@
-"""The JavaScript and style that views send: our modules as one text, and the libraries that they need, compressed.
+"""Read the JavaScript bundles, style sheets and libraries that views send to the browser.
 
-The files in ``static/`` are ES modules that a browser can load one by one. A widget and a report need one text, so
-the modules are joined in order of their imports: relative imports and the ``export`` of inner modules are taken out,
-which needs top-level names to be unique across the files.
+The bundles in ``static/`` are built from the ES modules in ``js/`` by ``make js``. Style sheets are in ``css/``.
 """
 
 from __future__ import annotations
 
 import gzip
-import re
 from functools import cache
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Final
-
-_IMPORT: Final = re.compile(r'^import\s[^;]*?from\s+"\./([\w.]+)";[ \t]*\n', re.MULTILINE)
-_EXPORT: Final = re.compile(r"^export (?!default\b)(?=(?:async )?(?:function|const|let|class)\b)", re.MULTILINE)
-_STRAY: Final = re.compile(r"^(?:import\b|export\b)", re.MULTILINE)
 
 PLOTLY_VERSION: Final = "4.1.1"
 
 
 @cache
 def module_text(entry: str) -> str:
-    """The module ``static/<entry>`` with all that it imports, as one module text; only its own exports remain.
+    """The bundle ``static/<entry>``: one ES module without imports.
 
-    Raises:
-        ValueError: A file imports or exports in a way that joining does not understand, or imports form a circle.
+    Args:
+        entry: ``widget.js``, ``report.js`` or ``gauges.js``.
     """
-    parts: list[str] = []
-    _collect(entry, parts, seen=set(), above=())
-    return "\n".join([*parts[:-1], _inner(entry, parts[-1], is_entry=True)])
+    return _read("static", entry)
 
 
 @cache
 def style_text() -> str:
     """The style sheet of the app."""
-    shared = findings_style_text() + races_style_text() + graphs_style_text() + syncs_style_text() + memory_style_text()
-    return _static("app.css") + _static("memory_map.css") + shared
+    return "".join(map(style, ("app", "memory_map", "findings", "races", "graphs", "syncs", "memory")))
 
 
 @cache
-def races_style_text() -> str:
-    """The style sheet of the race diff alone, which pages without the app show as well."""
-    return _static("races.css")
-
-
-@cache
-def devices_style_text() -> str:
-    """The style sheet of the cards of GPUs, which stand in pages without the app."""
-    return _static("devices.css")
-
-
-@cache
-def graphs_style_text() -> str:
-    """The style sheet of the graph tree alone, likewise."""
-    return _static("graphs.css")
-
-
-@cache
-def syncs_style_text() -> str:
-    """The style sheet of the table of waits alone, likewise."""
-    return _static("syncs.css")
-
-
-@cache
-def findings_style_text() -> str:
-    """The style sheet of the list of findings alone, likewise."""
-    return _static("findings.css")
-
-
-@cache
-def memory_style_text() -> str:
-    """The style sheet of the still picture of a device's memory, likewise."""
-    return _static("memory_still.css")
-
-
-@cache
-def gauges_style_text() -> str:
-    """The style sheet of the live gauges, and of the picture that is saved of them."""
-    return _static("gauges.css")
-
-
-@cache
-def report_style_text() -> str:
-    """The style sheet of the report's page around the app."""
-    return _static("report.css")
+def style(name: str) -> str:
+    """The style sheet ``css/<name>.css``: of one section, of the ``app`` or of the ``report``."""
+    return _read("css", f"{name}.css")
 
 
 @cache
@@ -104,7 +52,7 @@ def library(name: str) -> bytes:
 
 
 def library_versions() -> dict[str, str]:
-    """Versions by which a page tells libraries apart that are already loaded."""
+    """Versions that identify libraries which the page has already loaded."""
     return {"datatables": version("itables"), "plotly": PLOTLY_VERSION}
 
 
@@ -116,28 +64,5 @@ _LIBRARIES: Final = {
 LIBRARIES: Final = tuple(_LIBRARIES)
 
 
-def _static(name: str) -> str:
-    return files("cudalens.views").joinpath("static", name).read_text(encoding="utf-8")
-
-
-def _collect(name: str, parts: list[str], seen: set[str], above: tuple[str, ...]) -> None:
-    """Append the text of `name` to `parts`, after those of all that it imports; each file once."""
-    if name in above:
-        raise ValueError(f"static/{name} imports itself by way of {' → '.join(above)}")
-    if name in seen:
-        return
-    seen.add(name)
-    text = _static(name)
-    for imported in _IMPORT.findall(text):
-        _collect(imported, parts, seen, (*above, name))
-    without = _IMPORT.sub("", text)
-    parts.append(without if not above else _inner(name, without, is_entry=False))
-
-
-def _inner(name: str, text: str, *, is_entry: bool) -> str:
-    """`text` of an inner module without its exports; both kinds are checked for what joining would break."""
-    joined = text if is_entry else _EXPORT.sub("", text)
-    stray = re.search(r"^import\b.*", joined, re.MULTILINE) if is_entry else _STRAY.search(joined)
-    if stray:
-        raise ValueError(f"static/{name}: joining does not understand {stray.group()!r}")
-    return joined
+def _read(folder: str, name: str) -> str:
+    return files("cudalens.views").joinpath(folder, name).read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
 """Colours: one palette for the canvas timeline, the inline SVG and the charts, in light and dark.
 
 The hues are Okabe and Ito's, which colour-blind readers tell apart; an event's hue says its category, a shade of it its
-name. ``static/theme.json`` is the source; ``static/theme.js`` holds the same for the page (a test compares them).
+name. ``css/theme.json`` holds it; ``js/shared/theme.js`` reads the same file for the page.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ GROUP_OTHER: Final = "other"
 
 @cache
 def theme() -> dict[str, Any]:
-    """The palette as it stands in ``static/theme.json``; treat it as read-only."""
-    text = files("cudalens.views").joinpath("static", "theme.json").read_text(encoding="utf-8")
+    """The palette of ``css/theme.json``; treat it as read-only."""
+    text = files("cudalens.views").joinpath("css", "theme.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

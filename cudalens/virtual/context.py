@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol
 
 from cudalens.device import clock, modelled
-from cudalens.device.interrupts import HeldInterrupts, holds_interrupts
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.device.inventory import sources
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import conf_from_environment, parse_conf
@@ -67,7 +67,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         self._patches = Patches()
         self._modes: ThreadModes | None = None
         self._default: Any = None
-        self._held = HeldInterrupts()
+        self._held = DeferredInterrupts()
 
     @property
     def label(self) -> str:
@@ -164,7 +164,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
 
 
 for _critical in (device.__enter__, device.__exit__, device.enable, device.disable):
-    holds_interrupts(_critical)
+    defers_interrupts(_critical)
 
 
 def active() -> device | None:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-STATIC = HERE.parents[1] / "cudalens" / "views" / "static"
+VIEWS = HERE.parents[1] / "cudalens" / "views"
+TYPES = {".js": "text/javascript", ".json": "application/json"}
 ORIGIN = "http://cudalens.test"
 LAUNCH_ARGUMENTS = ["--no-sandbox", "--disable-gpu"]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -32,9 +33,13 @@ def chromium_path() -> str | None:
     return named or next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser():
-    """A headless Chromium for the whole session."""
+    """A headless Chromium for all tests of this folder.
+
+    Playwright runs an event loop in the thread of the tests. The package scope stops it before the first test of
+    another folder, which may need a loop of its own.
+    """
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = chromium_path()
     if path is None:
@@ -90,7 +95,7 @@ def offline_page(context_of):
 
 @pytest.fixture
 def module_page(context_of):
-    """Opens a page that can import our modules from /static/: ``module_page(script, files={...}, **context_options)``.
+    """Opens a page that can import our modules from /js/: ``module_page(script, files={...}, **context_options)``.
 
     `script` is the text of a module; the page is ready once it has set ``window.isReady``. `files` maps further paths
     to bytes. Nothing else can be fetched.
@@ -103,10 +108,9 @@ def module_page(context_of):
 
         def answer(route):
             path = route.request.url.removeprefix(ORIGIN)
-            if path.startswith("/static/"):
-                route.fulfill(
-                    body=(STATIC / path.removeprefix("/static/")).read_bytes(), content_type="text/javascript"
-                )
+            if path.startswith(("/js/", "/css/")):
+                file = VIEWS / path.lstrip("/")
+                route.fulfill(body=file.read_bytes(), content_type=TYPES[file.suffix])
             elif path in served:
                 route.fulfill(
                     body=served[path], content_type="text/html" if path == "/page" else "application/octet-stream"

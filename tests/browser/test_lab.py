@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from lab import running_lab
+
+from .lab import running_lab
 
 SAMPLES = str(Path(__file__).parents[1] / "unit" / "views")
 

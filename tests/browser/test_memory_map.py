@@ -4,10 +4,11 @@ import json
 
 import pandas as pd
 import pytest
-from sample_snapshots import HOSTILE, random_snapshot, trace_of
 
 from cudalens.frames import RunInfo, Trace, build_events
 from cudalens.views.memory.map_payload import pack
+
+from .sample_snapshots import HOSTILE, random_snapshot, trace_of
 
 READY = ".cudalens[data-state=ready]"
 APP = "#cudalens-app"

@@ -1,15 +1,16 @@
 """What the page makes of the memory payload is what cudalens.analysis finds in the frames, at every kind of moment."""
 
 import pytest
-from sample_snapshots import random_snapshot, trace_of
 
 from cudalens.analysis import blocks_at, bytes_by_stack, fragmentation, segment_lifetimes
 from cudalens.views.memory.map_payload import pack
 
+from .sample_snapshots import random_snapshot, trace_of
+
 DECODE = """
-import { decodeMemory, mmCurves } from "/static/memory_map_data.js";
-import { mmMoment } from "/static/memory_map_moment.js";
-import { mmStackSums, mmStackTree } from "/static/memory_map_stacks.js";
+import { decodeMemory, mmCurves } from "/js/memory/data.js";
+import { mmMoment } from "/js/memory/moment.js";
+import { mmStackSums, mmStackTree } from "/js/memory/stacks.js";
 window.read = async (path) => {
   window.data = await decodeMemory(new Uint8Array(await (await fetch(path)).arrayBuffer()));
   const { hidden, devices } = data.header;

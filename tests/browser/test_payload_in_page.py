@@ -9,8 +9,8 @@ from cudalens.views import theme
 from cudalens.views.timeline.payload import pack
 
 DECODE = """
-import { decodePayload } from "/static/payload.js";
-import { THEME_SHADES, TIMELINE_THEME, themeGroup, themeHash, themeTones } from "/static/theme.js";
+import { decodePayload } from "/js/payload/payload.js";
+import { THEME_SHADES, TIMELINE_THEME, themeGroup, themeHash, themeTones } from "/js/shared/theme.js";
 window.decode = async (path) => {
   const data = await decodePayload(new Uint8Array(await (await fetch(path)).arrayBuffer()));
   await data.detailsReady;

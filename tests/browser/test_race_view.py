@@ -231,7 +231,7 @@ def test_hostile_texts_are_inert(open_report, offline_page):
 
 def test_the_page_refuses_elements_that_it_does_not_know(module_page):
     page = module_page(
-        'import { buildMarkup } from "/static/markup.js"; window.build = buildMarkup; window.isReady = true;'
+        'import { buildMarkup } from "/js/shared/markup.js"; window.build = buildMarkup; window.isReady = true;'
     )
     refused = page.evaluate(
         "() => { try { build(['p', {}, ['script', {}]]); } catch (error) { return error.message; } }"

@@ -8,9 +8,9 @@ from cudalens.frames import RunInfo, Trace, build_events
 from cudalens.views.timeline.payload import pack
 
 SCRIPT = """
-import { decodePayload } from "/static/payload.js";
-import { createTimeline } from "/static/timeline.js";
-import * as lod from "/static/lod.js";
+import { decodePayload } from "/js/payload/payload.js";
+import { createTimeline } from "/js/timeline/timeline.js";
+import * as lod from "/js/timeline/lod.js";
 window.lod = lod;
 window.calls = [];
 window.hovers = [];

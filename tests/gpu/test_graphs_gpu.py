@@ -12,6 +12,7 @@ from graph_scenarios import (  # noqa: E402
     aliasing,
     backward,
     faults,
+    higher_order,
     inputs,
     lifetimes,
     places,
@@ -27,7 +28,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 
-SCENARIOS = scenarios_of(aliasing, backward, faults, inputs, lifetimes, places, surroundings, trees)
+SCENARIOS = scenarios_of(aliasing, backward, faults, higher_order, inputs, lifetimes, places, surroundings, trees)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from cudalens.device import gpu_trace  # noqa: E402
-from cudalens.device.gpu_trace import (
+from cudalens.device.gpu_trace import (  # noqa: E402
     DeviceSynchronized,
     EventCreated,
     EventDeleted,

@@ -281,7 +281,7 @@ def test_the_experimental_config_reaches_kineto():
     p = profile(cpu_only=True, experimental_config=config)
     with p:
         torch.ones(3) + 1
-    overloads = {event.overload_name() for event in p._collector.raw.events() if event.name() == "aten::add"}
+    overloads = {event.overload_name() for event in p._recorder.profiler.raw.events() if event.name() == "aten::add"}
     assert overloads == {"Tensor"}
     with pytest.raises(ProfilerError, match=r"expected torch\._C\._profiler\._ExperimentalConfig"):
         profile(cpu_only=True, experimental_config={"verbose": True}).__enter__()

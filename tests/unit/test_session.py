@@ -18,8 +18,9 @@ from torch.autograd import profiler as torch_profiler
 
 import cudalens
 from cudalens import ProfilerBusyError, ProfilerError, profile, runs, virtual
-from cudalens.api.profile import Runs, Session
-from cudalens.device.interrupts import HeldInterrupts, holds_interrupts
+from cudalens.api.runs import Runs
+from cudalens.api.session import Session
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.frames import empty_frame
 
 
@@ -179,9 +180,9 @@ print(caught)
 
 
 def test_interrupts_wait_in_marked_functions_alone():
-    held = HeldInterrupts()
+    held = DeferredInterrupts()
 
-    @holds_interrupts
+    @defers_interrupts
     def critical():
         signal.raise_signal(signal.SIGINT)
         return held.is_pending
@@ -201,7 +202,7 @@ def test_interrupts_wait_in_marked_functions_alone():
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_holds_that_overlap_end_in_any_order(order):
-    holds = [HeldInterrupts() for _ in range(3)]
+    holds = [DeferredInterrupts() for _ in range(3)]
     for held in holds:
         held.install()
     for number in order:

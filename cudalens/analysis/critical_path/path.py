@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.critical_path.graph import Graph, Window, build_graph
+from cudalens.analysis.critical_path.dependencies import Window
+from cudalens.analysis.critical_path.graph import Graph, build_graph
 from cudalens.analysis.critical_path.host import host_rows
 from cudalens.analysis.critical_path.walk import PIECES, path_frame
 from cudalens.analysis.critical_path.what_if import WhatIf, what_if

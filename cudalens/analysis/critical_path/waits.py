@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.critical_path.graph import Arrivals, Causes, EventEdges, Window, Works
+from cudalens.analysis.critical_path.dependencies import Arrivals, Causes, EventEdges, Window, Works
 from cudalens.analysis.critical_path.host import HostLines, Moments
 from cudalens.analysis.critical_path.threads import handovers
 from cudalens.frames import RUNTIME_CATEGORIES, is_category

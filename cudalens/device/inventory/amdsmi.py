@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Final
 
-from cudalens.device.inventory.sources import Gpu, Reading
+from cudalens.device.inventory.readings import Gpu, Reading
 
 _MIB: Final = 1 << 20
 
@@ -30,7 +30,7 @@ def open_amdsmi(library: Any = None) -> AmdsmiSource | None:
 
 
 class AmdsmiSource:
-    """amdsmi as a source of readings; see `sources.Source` for its attributes."""
+    """amdsmi as a source of readings; see `readings.Source` for its attributes."""
 
     label = "amdsmi"
     is_modelled = False

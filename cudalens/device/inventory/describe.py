@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 from cudalens.device import facts
-from cudalens.device.inventory import sources
+from cudalens.device.inventory import readings, sources
 from cudalens.device.inventory.devices import Device
-from cudalens.device.inventory.sources import Gpu, Source
+from cudalens.device.inventory.readings import Gpu, Source
 from cudalens.device.inventory.support import amd_formats, cuda_formats, releases_for, support
 
 _KHZ_PER_MHZ: Final = 1000
@@ -100,7 +100,7 @@ def _used(source: Source | None, gpu: Gpu | None) -> int | None:
         return None
     try:
         return source.read(gpu.number).memory_used_bytes
-    except sources.GpuGoneError:
+    except readings.GpuGoneError:
         return None
 
 

@@ -16,7 +16,7 @@ from cudalens.device.inventory import absence, sources
 from cudalens.device.inventory.describe import arch_list_of, described, hidden
 from cudalens.device.inventory.devices import Device, Devices
 from cudalens.device.inventory.pairing import gpu_of
-from cudalens.device.inventory.sources import Gpu, Source
+from cudalens.device.inventory.readings import Gpu, Source
 from cudalens.device.inventory.support import gencode_flags
 from cudalens.device.inventory.visible import Visible, parse_visible, variable
 from cudalens.errors import MetricsError

@@ -11,7 +11,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
-from cudalens.device.inventory.sources import Gpu, GpuGoneError, Reading
+from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
 from cudalens.device.inventory.visible import MigInstance
 from cudalens.errors import MetricsError
 
@@ -74,7 +74,7 @@ def open_nvml(library: Any = None) -> NvmlSource:
 
 
 class NvmlSource:
-    """NVML as a source of readings; see `sources.Source` for its attributes."""
+    """NVML as a source of readings; see `readings.Source` for its attributes."""
 
     label = "NVML"
     is_modelled = False

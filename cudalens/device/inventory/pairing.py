@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from cudalens.device.inventory.sources import Gpu
+from cudalens.device.inventory.readings import Gpu
 from cudalens.device.inventory.visible import parse_visible, variable
 
 

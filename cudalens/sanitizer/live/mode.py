@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -15,8 +16,10 @@ _Quiet: Final[Any] = torch._C.DisableTorchFunction
 """What is asked of tensors here is no call of the user's: with a function mode on (a default device is one), each look
 at a shape would go through it, which costs microseconds."""
 
-_plans: Final[dict[int, tuple[Plan, Any]]] = {}
-"""By ``id`` of the operator, which is kept with it: an operator's hash is a call of Python."""
+_plans: Final[dict[int, tuple[Plan, Any, Callable[..., Any]]]] = {}
+"""By ``id`` of the operator, which is kept with it: an operator's hash is a call of Python. Last, see `_plain`."""
+
+_NUMBERS: Final = (bool, int, float, complex)
 
 _num_function_modes: Final[Any] = torch._C._len_torch_function_stack
 
@@ -45,9 +48,11 @@ class Mode(TorchDispatchMode):
     ) -> Any:
         watch = self.watch
         entry = _plans.get(id(func))
-        plan = _plan_of(func) if entry is None else entry[0]
+        plan, _, plain = _entry_of(func) if entry is None else entry
         if types and has_own_dispatch(types):
             return NotImplemented  # what the subclass calls comes back here
+        if _num_function_modes():
+            func = plain
         if plan.is_silent or not watch.is_on:
             return func(*args, **kwargs) if kwargs else func(*args)
         thread = watch.threads.state
@@ -80,8 +85,27 @@ class Mode(TorchDispatchMode):
         return out
 
 
-def _plan_of(func: Any) -> Plan:
+def _entry_of(func: Any) -> tuple[Plan, Any, Callable[..., Any]]:
     # A higher-order operator has no schema; what it calls is its own business.
     plan = make_plan(func) if hasattr(func, "_schema") else Plan(str(func), is_silent=True)
-    _plans[id(func)] = plan, func
-    return plan
+    entry = _plans[id(func)] = plan, func, _plain(func) if hasattr(func, "_handle") else func
+    return entry
+
+
+def _plain(func: Any) -> Callable[..., Any]:
+    """Calls an operator in C++ directly, without torch's function modes.
+
+    Autograd's own operators reach a dispatch mode with function modes on the stack. Calling the operator from Python
+    would show it to those modes as a call of the user's, which it is not without the sanitizer.
+    """
+    call_boxed = getattr(torch._C, "_dispatch_call_boxed", None)
+    handle = func._handle
+    tensors_at = [n for n, argument in enumerate(func._schema.arguments) if str(argument.type) == "Tensor"]
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        if call_boxed is not None and not any(isinstance(args[at], _NUMBERS) for at in tensors_at if at < len(args)):
+            return call_boxed(handle, *args, **kwargs)
+        with _Quiet():  # takes a Python number for a tensor, as ``aten::mul.out`` may be given
+            return func(*args, **kwargs)
+
+    return plain

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.device.interrupts import HeldInterrupts, holds_interrupts
+from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ExploreError
 from cudalens.frames.exploration import Difference, Exploration, RaceVerdict, Shown, Step
 from cudalens.sanitizer.rerun.delayed_run import Aim, InOrder, Steered, attempted, synchronize, warm_up
@@ -134,7 +134,7 @@ class Confirmer:
         self._pairs: list[list[tuple[Task, Task]]] = []
         self._num_runs = 0
         self._broken: str | None = None
-        self._interrupts = HeldInterrupts()
+        self._interrupts = DeferredInterrupts()
 
     def confirm(self) -> Exploration:
         """Run it, at most ``2 + 2 * runs * races`` times; afterwards everything is as it was.
@@ -172,7 +172,7 @@ class Confirmer:
         except Exception as error:  # Triton has errors of many kinds
             raise _ours(error) from error
 
-    @holds_interrupts
+    @defers_interrupts
     def _end(self) -> None:
         """Whatever happened: nothing is held, and everything is as it was."""
         if self._broken is None:

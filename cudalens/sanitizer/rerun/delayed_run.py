@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.device.interrupts import holds_interrupts
+from cudalens.device.interrupts import defers_interrupts
 from cudalens.kernels import Hold, hold
 from cudalens.sanitizer.rerun.program import State
 from cudalens.sanitizer.rerun.stream_dependencies import Behind
@@ -143,7 +143,7 @@ class Steered:
         elif first.number - WINDOW <= task.number <= second.number + WINDOW:
             self._times[task.number] = _Times(self._mark(task))
 
-    @holds_interrupts
+    @defers_interrupts
     def _begin_hold(self, task: Task) -> None:
         if _what(task) != _what(self.aim.first) or task.device is None or task.stream is None:
             self.is_astray = True
@@ -208,7 +208,7 @@ class Steered:
         """Whether the stream is held, by us at least: the time may be over."""
         return self._hold is not None and not self._hold.is_released
 
-    @holds_interrupts
+    @defers_interrupts
     def release(self) -> None:
         """Let the stream go; harmless where none is held."""
         if self._behind is not None:

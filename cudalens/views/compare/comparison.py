@@ -132,7 +132,7 @@ def compare(a: Comparable, b: Comparable) -> Comparison:
 
 def style_text() -> str:
     """The style sheet of a comparison."""
-    return files("cudalens.views").joinpath("static", "compare.css").read_text(encoding="utf-8")
+    return files("cudalens.views").joinpath("css", "compare.css").read_text(encoding="utf-8")
 
 
 def _row(texts: tuple[str, ...], delta: float, status: str, most: float) -> Node:

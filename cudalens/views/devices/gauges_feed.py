@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cudalens.device.inventory.pairing import visible_numbers
-from cudalens.device.inventory.sources import Gpu
+from cudalens.device.inventory.readings import Gpu
 from cudalens.device.sampler import Sample, Sampler
 from cudalens.views.timeline.metrics_text import GAUGES
 

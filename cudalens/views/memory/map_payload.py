@@ -1,7 +1,7 @@
 """A device's memory as one binary payload: allocations with when they lived, segments, call stacks, the clock.
 
 The page computes everything that it shows from these: what was alive at any moment, the curves, the totals. An
-allocation is sent once, however long the history: ``static/memory_map_data.js`` reads it. Moments are rows of
+allocation is sent once, however long the history: ``js/memory/data.js`` reads it. Moments are rows of
 ``trace.memory``: a thing that begins with row r is there after row r. Text is data and is never put into markup.
 """
 

@@ -1,7 +1,7 @@
 """Markup as a tree, written once and shown twice: as HTML text for pages that stand alone, as JSON for the live page.
 
 Tags and attribute names are ours; every text is foreign and stays text in both forms (escaped here, a text node there,
-see ``static/markup.js``).
+see ``js/shared/markup.js``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A Trace as one binary payload for the page: what the timeline, the tables and the memory curve draw from.
 
 The same bytes feed the live widget (not compressed) and the HTML report (deflated, 3 bytes an event or less on recorded
-traces). ``static/payload.js`` reads them. Times are integer nanoseconds from ``header.t0``, exact in JavaScript's
+traces). ``js/payload/payload.js`` reads them. Times are integer nanoseconds from ``header.t0``, exact in JavaScript's
 doubles; text is data and is never put into markup.
 """
 

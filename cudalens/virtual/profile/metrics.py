@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.device.inventory.sources import Gpu, Reading
+from cudalens.device.inventory.readings import Gpu, Reading
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.specs.device_spec import DeviceSpec
 from cudalens.virtual.specs.visible import device_uuid
@@ -62,7 +62,7 @@ def modelled(spec: DeviceSpec, share: float, used_bytes: int) -> Reading:
 
 
 class VirtualSource:
-    """The virtual GPUs as a source of readings; see `cudalens.device.inventory.sources.Source` for its attributes.
+    """The virtual GPUs as a source of readings; see `cudalens.device.inventory.readings.Source` for its attributes.
 
     A reading is of the virtual time since the reading before. The virtual clock stands still while the CPU computes,
     and between cells: the reading before then holds for `HOLD_S`, after which nothing is taken to run.

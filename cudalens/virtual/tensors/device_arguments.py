@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Final
 
 import torch
+from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as torch_default_device
 
@@ -37,7 +40,8 @@ class FunctionMode(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if kwargs is None:
             kwargs = {}
-        if self._gpus.is_closed:  # on a thread that outlives the device
+        # Closed: on a thread that outlives the device.
+        if self._gpus.is_closed or (isinstance(func, OpOverload) and _is_forwarded(func)):
             return func(*args, **kwargs)
         try:
             return self._call(func, args, kwargs)
@@ -110,6 +114,16 @@ def function_mode_back_on(gpus: Gpus) -> Iterator[None]:
         return
     with FunctionMode(gpus):
         yield
+
+
+def _is_forwarded(func: OpOverload[..., Any]) -> bool:
+    """Whether a dispatch mode calls the operator that it was given: its device is the one that C++ named."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not FunctionMode._call.__code__:
+        if frame.f_code.co_name == "__torch_dispatch__":
+            return any(value is func for value in frame.f_locals.values())
+        frame = frame.f_back
+    return False
 
 
 def _name_of(func: Any) -> str:

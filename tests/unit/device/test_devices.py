@@ -16,7 +16,7 @@ from cudalens import virtual
 from cudalens.device.inventory import discover, sources
 from cudalens.device.inventory.devices import COLUMNS, Device, Devices
 from cudalens.device.inventory.pairing import visible_numbers
-from cudalens.device.inventory.sources import Gpu, Reading
+from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
 from cudalens.device.inventory.support import amd_formats, cuda_formats, gencode_flags, releases_for, support
 from cudalens.device.inventory.visible import MigInstance
 from cudalens.errors import MetricsError
@@ -103,7 +103,7 @@ def test_plain_values_for_json():
 
 
 class Machine:
-    """A machine's management library, as far as `sources.Source` goes."""
+    """A machine's management library, as far as `readings.Source` goes."""
 
     label, is_modelled, driver, driver_cuda = "test", False, "550.54", "12.4"
 
@@ -116,7 +116,7 @@ class Machine:
 
     def read(self, number):
         if number == 9:
-            raise sources.GpuGoneError("the GPU is lost")
+            raise GpuGoneError("the GPU is lost")
         return Reading(memory_used_bytes=2**30)
 
     def close(self):

@@ -10,10 +10,10 @@ from gpu_libraries import LOST, NO_PERMISSION, NOT_SUPPORTED, FakeAmdsmi, FakeGp
 import cudalens
 from cudalens import virtual
 from cudalens.device import sampler as sampling
-from cudalens.device.inventory import sources
+from cudalens.device.inventory import readings, sources
 from cudalens.device.inventory.amdsmi import open_amdsmi
 from cudalens.device.inventory.nvml import open_nvml
-from cudalens.device.inventory.sources import GpuGoneError
+from cudalens.device.inventory.readings import GpuGoneError
 from cudalens.device.inventory.visible import MigInstance
 from cudalens.device.metrics import MetricsCollector, samples_frame
 from cudalens.device.sampler import Sampler
@@ -236,7 +236,7 @@ def test_a_source_that_raises_what_it_should_not_costs_a_reading():
             self.problems = {}
 
         def gpus(self):
-            return (sources.Gpu(0, "X"),)
+            return (readings.Gpu(0, "X"),)
 
         def read(self, number):
             raise ZeroDivisionError("oops")

@@ -11,20 +11,20 @@ import weakref
 import pytest
 import torch.cuda._gpu_trace as gpu_trace
 
-from cudalens.device import gpu_trace
+from cudalens.device import gpu_trace as hooks
 from cudalens.device.gpu_trace import EventCreated, EventRecorded, GraphReplayed, MemoryAllocated, MemoryFreed
 
 ACTS = [
-    ("EventCreationCallbacks", (1,), gpu_trace.EventCreated(cuda_event=1)),
-    ("EventDeletionCallbacks", (1,), gpu_trace.EventDeleted(cuda_event=1)),
-    ("EventRecordCallbacks", (1, 2), gpu_trace.EventRecorded(cuda_event=1, stream=2)),
-    ("EventWaitCallbacks", (1, 2), gpu_trace.EventWaited(cuda_event=1, stream=2)),
-    ("MemoryAllocationCallbacks", (0x7F00,), gpu_trace.MemoryAllocated(address=0x7F00)),
-    ("MemoryDeallocationCallbacks", (0x7F00,), gpu_trace.MemoryFreed(address=0x7F00)),
-    ("StreamCreationCallbacks", (3,), gpu_trace.StreamCreated(stream=3)),
-    ("DeviceSynchronizationCallbacks", (), gpu_trace.DeviceSynchronized()),
-    ("StreamSynchronizationCallbacks", (3,), gpu_trace.StreamSynchronized(stream=3)),
-    ("EventSynchronizationCallbacks", (1,), gpu_trace.EventSynchronized(cuda_event=1)),
+    ("EventCreationCallbacks", (1,), hooks.EventCreated(cuda_event=1)),
+    ("EventDeletionCallbacks", (1,), hooks.EventDeleted(cuda_event=1)),
+    ("EventRecordCallbacks", (1, 2), hooks.EventRecorded(cuda_event=1, stream=2)),
+    ("EventWaitCallbacks", (1, 2), hooks.EventWaited(cuda_event=1, stream=2)),
+    ("MemoryAllocationCallbacks", (0x7F00,), hooks.MemoryAllocated(address=0x7F00)),
+    ("MemoryDeallocationCallbacks", (0x7F00,), hooks.MemoryFreed(address=0x7F00)),
+    ("StreamCreationCallbacks", (3,), hooks.StreamCreated(stream=3)),
+    ("DeviceSynchronizationCallbacks", (), hooks.DeviceSynchronized()),
+    ("StreamSynchronizationCallbacks", (3,), hooks.StreamSynchronized(stream=3)),
+    ("EventSynchronizationCallbacks", (1,), hooks.EventSynchronized(cuda_event=1)),
 ]
 
 
@@ -40,63 +40,63 @@ def allocated(address):
 @pytest.mark.parametrize(("registry", "arguments", "expected"), ACTS, ids=[name for name, _, _ in ACTS])
 def test_each_of_torchs_ten_callbacks_becomes_its_record(registry, arguments, expected):
     told = []
-    with gpu_trace.subscribe(told.append):
+    with hooks.subscribe(told.append):
         fire(registry, *arguments)
     assert told == [expected]
     assert type(told[0]) is type(expected)
 
 
 def test_records_of_different_kinds_are_never_equal():
-    assert gpu_trace.EventCreated(1) != gpu_trace.EventDeleted(1)
+    assert hooks.EventCreated(1) != hooks.EventDeleted(1)
     assert len({record for _, _, record in ACTS}) == len(ACTS)
 
 
 def test_the_ten_registries_are_all_that_torch_has():
     registries = {n for n in vars(gpu_trace) if isinstance(getattr(gpu_trace, n), gpu_trace.CallbackRegistry)}
-    assert registries == set(gpu_trace.REGISTRIES)
-    with gpu_trace.subscribe(print):
-        assert gpu_trace.missing_kinds() == ()
+    assert registries == set(hooks.REGISTRIES)
+    with hooks.subscribe(print):
+        assert hooks.missing_kinds() == ()
 
 
 def test_the_order_is_kept_across_kinds_and_channels():
     told = []
-    with gpu_trace.subscribe(told.append):
+    with hooks.subscribe(told.append):
         allocated(512)
-        gpu_trace.emit(GraphReplayed(graph=1, stream=2))
+        hooks.emit(GraphReplayed(graph=1, stream=2))
         fire("MemoryDeallocationCallbacks", 512)
     assert told == [MemoryAllocated(512), GraphReplayed(1, 2), MemoryFreed(512)]
 
 
 def num_callbacks():
-    return [len(getattr(gpu_trace, name).callback_list) for name in gpu_trace.REGISTRIES]
+    return [len(getattr(gpu_trace, name).callback_list) for name in hooks.REGISTRIES]
 
 
 def test_many_subscriptions_register_one_callback_and_leave_none_behind():
     before = num_callbacks()
     for _ in range(5):
-        with gpu_trace.subscribe(print):
+        with hooks.subscribe(print):
             assert num_callbacks() == [num + 1 for num in before]
-            with gpu_trace.subscribe(print):
+            with hooks.subscribe(print):
                 assert num_callbacks() == [num + 1 for num in before]
             assert num_callbacks() == [num + 1 for num in before]
         assert num_callbacks() == before
 
 
 def test_who_leaves_in_the_middle_of_a_callback_keeps_others_from_nothing():
-    theirs, ours = [], gpu_trace.subscribe(lambda record: ours.close())
+    theirs, ours = [], hooks.subscribe(lambda record: ours.close())
     gpu_trace.EventRecordCallbacks.add_callback(lambda *arguments: theirs.append(arguments))
     try:
         fire("EventRecordCallbacks", 5, 6)
     finally:
         gpu_trace.EventRecordCallbacks.callback_list.pop()
     assert theirs == [(5, 6)]
-    assert not gpu_trace.is_on()
+    assert not hooks.is_on()
 
 
 def test_listeners_are_told_in_the_order_in_which_they_came_and_no_more_after_close():
     told = []
-    first = gpu_trace.subscribe(lambda record: told.append("first"))
-    second = gpu_trace.subscribe(lambda record: told.append("second"))
+    first = hooks.subscribe(lambda record: told.append("first"))
+    second = hooks.subscribe(lambda record: told.append("second"))
     allocated(1)
     first.close()
     first.close()
@@ -105,13 +105,13 @@ def test_listeners_are_told_in_the_order_in_which_they_came_and_no_more_after_cl
     allocated(3)
     assert told == ["first", "second", "second"]
     assert not first.is_open
-    assert not gpu_trace.is_on()
+    assert not hooks.is_on()
 
 
 def test_one_listener_may_close_another_in_the_middle_of_a_record():
     told = []
-    closer = gpu_trace.subscribe(lambda record: victim.close())
-    victim = gpu_trace.subscribe(told.append)
+    closer = hooks.subscribe(lambda record: victim.close())
+    victim = hooks.subscribe(told.append)
     with closer:
         allocated(1)
     assert told == []
@@ -123,7 +123,7 @@ def test_a_listener_that_raises_is_named_and_unsubscribed_and_nobody_else_notice
     def picky(record):
         raise LookupError(f"no such block: {record.address}")
 
-    with gpu_trace.subscribe(told.append), gpu_trace.subscribe(picky) as bad, gpu_trace.subscribe(told.append):
+    with hooks.subscribe(told.append), hooks.subscribe(picky) as bad, hooks.subscribe(told.append):
         with pytest.warns(RuntimeWarning, match=r"test_hooks.*picky raised LookupError: no such block: 7") as seen:
             allocated(7)
         assert not bad.is_open
@@ -137,9 +137,9 @@ def test_the_program_is_not_broken_where_warnings_are_errors(caplog):
     def bad(record):
         raise ValueError("bad")
 
-    with gpu_trace.subscribe(bad), warnings.catch_warnings():
+    with hooks.subscribe(bad), warnings.catch_warnings():
         warnings.simplefilter("error")
-        gpu_trace.emit(GraphReplayed(1, 2))
+        hooks.emit(GraphReplayed(1, 2))
     assert "bad raised ValueError" in caplog.text
 
 
@@ -151,7 +151,7 @@ def test_an_interrupt_reaches_the_program_and_no_record_is_lost():
             allocated(2)  # waits for its turn
             raise KeyboardInterrupt
 
-    with gpu_trace.subscribe(told.append), gpu_trace.subscribe(interrupted) as subscription:
+    with hooks.subscribe(told.append), hooks.subscribe(interrupted) as subscription:
         with pytest.raises(KeyboardInterrupt):
             allocated(1)
         assert subscription.is_open
@@ -174,7 +174,7 @@ def test_what_a_listener_causes_comes_after_what_it_is_being_told():
         orders[0].append(record)
         gc.collect()  # as any listener's allocation may
 
-    with gpu_trace.subscribe(collects), gpu_trace.subscribe(orders[1].append):
+    with hooks.subscribe(collects), hooks.subscribe(orders[1].append):
         allocated(1)
     assert not end.alive
     assert orders == [[MemoryAllocated(1), MemoryFreed(9)]] * 2
@@ -192,27 +192,27 @@ def test_threads_keep_their_own_order_and_lose_nothing():
     def come_and_go():
         barrier.wait()
         for _ in range(300):
-            gpu_trace.subscribe(lambda record: None).close()
+            hooks.subscribe(lambda record: None).close()
 
     threads = [threading.Thread(target=act, args=(i,)) for i in range(3)] + [threading.Thread(target=come_and_go)]
-    with gpu_trace.subscribe(told.append):
+    with hooks.subscribe(told.append):
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert not gpu_trace.is_on()
+    assert not hooks.is_on()
     for i in range(3):
         assert [r.stream for r in told if r.cuda_event == i] == list(range(300))
 
 
 def test_nobody_listens_no_record_is_made(monkeypatch):
-    with gpu_trace.subscribe(print):
+    with hooks.subscribe(print):
         pass
     made = []
-    monkeypatch.setattr(gpu_trace, "_deliver", made.append)
+    monkeypatch.setattr(hooks, "_deliver", made.append)
     for registry, arguments, _ in ACTS:
         fire(registry, *arguments)
-    gpu_trace.emit(EventCreated(1))
+    hooks.emit(EventCreated(1))
     assert made == []
 
 
@@ -222,12 +222,12 @@ def test_a_torch_without_some_registry_or_switch_still_serves_the_rest():
         del gpu_trace.EventWaitCallbacks
         if hasattr(torch._C, "_activate_gpu_trace"):
             del torch._C._activate_gpu_trace
-        from cudalens.device import gpu_trace
+        from cudalens.device import gpu_trace as hooks
         told = []
-        gpu_trace.subscribe(told.append)
+        hooks.subscribe(told.append)
         gpu_trace.EventRecordCallbacks.fire_callbacks(1, 2)
-        assert told == [gpu_trace.EventRecorded(1, 2)]
-        assert gpu_trace.missing_kinds() == (gpu_trace.EventWaited,)
+        assert told == [hooks.EventRecorded(1, 2)]
+        assert hooks.missing_kinds() == (hooks.EventWaited,)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
 
@@ -237,11 +237,11 @@ def test_real_devices_are_switched_on_once_and_only_for_a_listener():
         import torch
         switched = []
         torch._C._activate_gpu_trace = lambda: switched.append(1)
-        from cudalens.device import gpu_trace
-        gpu_trace.emit(gpu_trace.GraphReplayed(1, 2))
+        from cudalens.device import gpu_trace as hooks
+        hooks.emit(hooks.GraphReplayed(1, 2))
         assert switched == []
-        gpu_trace.subscribe(print).close()
-        gpu_trace.subscribe(print).close()
+        hooks.subscribe(print).close()
+        hooks.subscribe(print).close()
         assert switched == [1]
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(program)], check=True)
@@ -256,7 +256,7 @@ def test_other_peoples_callbacks_are_left_alone():
     told, theirs = [], []
     gpu_trace.EventRecordCallbacks.add_callback(lambda *arguments: theirs.append(arguments))
     try:
-        with gpu_trace.subscribe(told.append):
+        with hooks.subscribe(told.append):
             fire("EventRecordCallbacks", 5, 6)
         fire("EventRecordCallbacks", 7, 8)
     finally:

@@ -13,7 +13,7 @@ from test_widget import RecordingComm
 import cudalens
 from cudalens import virtual
 from cudalens.device.inventory import sources
-from cudalens.device.inventory.sources import Gpu, GpuGoneError, Reading
+from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
 from cudalens.errors import MetricsError
 from cudalens.views.devices.gauges import GaugesWidget
 from cudalens.views.devices.gauges_feed import COLUMNS, FAREWELL_S, HISTORY, SILENCE_S, GaugeFeed, Presence

@@ -12,7 +12,7 @@ import torch
 import torch.cuda._gpu_trace as gpu_trace
 
 import cudalens.virtual
-from cudalens.device import gpu_trace
+from cudalens.device import gpu_trace as hooks
 
 REGISTER = {
     "event created": gpu_trace.register_callback_for_event_creation,
@@ -33,8 +33,8 @@ POOL_STREAMS = 128
 def told():
     """What torch's registries told since the device began (or since ``clear``): ("allocated", pointer), ..."""
     told = []
-    gpu_trace.subscribe(print).close()  # its callbacks stay for good, below the line
-    registries = [getattr(gpu_trace, name) for name in gpu_trace.REGISTRIES]
+    hooks.subscribe(print).close()  # its callbacks stay for good, below the line
+    registries = [getattr(gpu_trace, name) for name in hooks.REGISTRIES]
     line = [len(registry.callback_list) for registry in registries]
     for what, register in REGISTER.items():
         register(lambda *pointers, what=what: told.append((what, *pointers)))
@@ -285,7 +285,7 @@ def test_all_callbacks_of_a_kind_are_called_and_one_that_raises_breaks_nobody(to
 
 def test_the_one_subscription_sees_the_same(told):
     records = []
-    with gpu_trace.subscribe(records.append):
+    with hooks.subscribe(records.append):
         side = torch.cuda.Stream()
         with torch.cuda.stream(side):
             x = torch.ones(5, device="cuda")
@@ -295,7 +295,7 @@ def test_the_one_subscription_sees_the_same(told):
         x.sum().item()
         del x, event
         torch.cuda.synchronize()
-    names = dict(zip(gpu_trace.REGISTRIES.values(), REGISTER, strict=True))
+    names = dict(zip(hooks.REGISTRIES.values(), REGISTER, strict=True))
     fields = [tuple(getattr(r, name) for name in r.__dataclass_fields__) for r in records]
     assert [(names[type(r)], *values) for r, values in zip(records, fields, strict=True)] == told
     assert {act[0] for act in told} == set(REGISTER)
@@ -305,15 +305,15 @@ def test_a_block_that_another_stream_uses_is_told_by_our_own_record(told):
     records = []
     side = torch.cuda.Stream()
     x = torch.ones(5, device="cuda")
-    with gpu_trace.subscribe(records.append):
+    with hooks.subscribe(records.append):
         x[1:].record_stream(side)
-    assert records == [gpu_trace.BlockRecordedOnStream(address=x.data_ptr(), stream=side.cuda_stream)]
+    assert records == [hooks.BlockRecordedOnStream(address=x.data_ptr(), stream=side.cuda_stream)]
 
 
 def test_graphs_are_told_by_our_own_records(told):
     records = []
     x = torch.ones(5, device="cuda")
-    with gpu_trace.subscribe(records.append):
+    with hooks.subscribe(records.append):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             y = x + 1
@@ -322,15 +322,15 @@ def test_graphs_are_told_by_our_own_records(told):
         pool = graph.pool()
         number = id(graph)
         graph.reset()
-    ours = [r for r in records if type(r) not in gpu_trace.REGISTRIES.values()]
+    ours = [r for r in records if type(r) not in hooks.REGISTRIES.values()]
     assert ours == [
-        gpu_trace.CaptureBegan(graph=number, stream=capture, pool=pool),
-        gpu_trace.CaptureEnded(graph=number, stream=capture, is_valid=True),
-        gpu_trace.GraphReplayed(graph=number, stream=default()),
-        gpu_trace.GraphDestroyed(graph=number),
+        hooks.CaptureBegan(graph=number, stream=capture, pool=pool),
+        hooks.CaptureEnded(graph=number, stream=capture, is_valid=True),
+        hooks.GraphReplayed(graph=number, stream=default()),
+        hooks.GraphDestroyed(graph=number),
     ]
     began, ended = records.index(ours[0]), records.index(ours[1])
-    assert gpu_trace.MemoryAllocated(y.data_ptr()) in records[began:ended]
+    assert hooks.MemoryAllocated(y.data_ptr()) in records[began:ended]
 
 
 def test_nothing_fires_after_the_device_has_ended():

@@ -1,0 +1,144 @@
+"""The collectors of one profile: start them, stop them, and build the Trace of what they recorded."""
+
+from __future__ import annotations
+
+import json
+import linecache
+from typing import TYPE_CHECKING, Any
+
+from cudalens.analysis import repaired
+from cudalens.api.outcome import Outcome
+from cudalens.api.run_info import run_info
+from cudalens.api.session import Session
+from cudalens.device.metrics import DEFAULT_HZ, MetricsCollector
+from cudalens.device.stacks import file_label
+from cudalens.device.syncs import SyncCollector
+from cudalens.errors import ProfilerError
+from cudalens.frames import Problem, Trace, empty_frame
+from cudalens.frames.syncs.build import CLOCK_SKEW_NS, Surroundings, build_syncs
+from cudalens.graphs.collector import GraphCollector
+from cudalens.profiler import ProfilerCollector, ProfilerOptions, metadata, ranges
+from cudalens.sanitizer.collector import RaceCollector
+from cudalens.virtual.profile.collector import VirtualCollector
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Recorder:
+    """Everything that records one profiled block.
+
+    Args:
+        options: What torch's profiler records.
+        metrics: Whether GPUs are sampled; a number is the rate in Hz.
+        syncs: Whether the source line of every wait for the GPU is recorded.
+
+    Attributes:
+        profiler: The collector of torch's profiler.
+        steps: The ranges of the profiler's steps.
+        session: The running or finished session; None before `start` has succeeded.
+    """
+
+    def __init__(self, options: ProfilerOptions, *, metrics: bool | float, syncs: bool) -> None:
+        self._options, self._metrics, self._records_syncs = options, metrics, syncs
+        modelled_hz = None if not metrics else 0.0 if metrics is True else float(metrics)
+        self._virtual = VirtualCollector(memory=options.memory, host_only=options.cpu_only, metrics_hz=modelled_hz)
+        self.profiler = ProfilerCollector(options, self._virtual)
+        self._races, self._graphs = RaceCollector(), GraphCollector()
+        self._syncs = SyncCollector(is_wanted=syncs, now=self._virtual.now_ns)
+        self._samples = MetricsCollector(DEFAULT_HZ if metrics is True else metrics) if metrics else None
+        self.steps = ranges.StepRanges()
+        self.session: Session | None = None
+        self._program_ended_ns: int | None = None
+
+    def new_session(self) -> Session:
+        """A session of all collectors, not started."""
+        samples = [self._samples] if self._samples else []
+        return Session([self.profiler, self._virtual, self._races, self._graphs, self._syncs, *samples])
+
+    def stop(self, session: Session) -> None:
+        """Wait for the device, then stop every collector of `session`."""
+        try:
+            self.steps.close()
+            self._syncs.settle()
+            self._program_ended_ns = self._virtual.now_ns()
+            self.profiler.settle()
+            self._virtual.settle()
+        finally:
+            session.stop()
+
+    def build(self, name: str, outcome: Outcome, *, code: str | None = None, schedule: str | None = None) -> Trace:
+        """The Trace of the finished session.
+
+        Args:
+            name: Name of the run.
+            outcome: How the block ended.
+            code: Source of the block.
+            schedule: The schedule that the block is one cycle of, as text.
+
+        Raises:
+            ProfilerError: torch's profiler returned nothing.
+        """
+        session = self.session
+        assert session is not None
+        frames = session.frames()
+        if "events" not in frames:
+            problems = "; ".join(f"{problem.kind} ({problem.where})" for problem in session.problems)
+            raise ProfilerError(f"nothing could be recorded: {problems}")
+        frames |= self._waits(session, frames)
+        window = {"started_ns": session.started_ns, "ended_ns": session.ended_ns}
+        info = run_info(
+            name,
+            outcome,
+            **(window | self.profiler.facts() | self._virtual.facts()),
+            build_s=session.build_s,
+            start_s=session.start_s,
+            stop_s=session.stop_s,
+            options=self._recorded_options(schedule),
+            num_steps=self.steps.num_steps or None,
+            code=code,
+            problems=(*session.problems, *self.profiler.problems, *self._virtual.problems, *self._unread()),
+            judged=self._races.judged,
+            extra=_cell_labels(frames) | metadata.threads().to_extra() | self._virtual.extra(),
+        )
+        return _checked(Trace(info, **frames))
+
+    def _recorded_options(self, schedule: str | None) -> dict[str, Any]:
+        options: dict[str, Any] = dict(self._options.to_dict())
+        if self._metrics:
+            options["metrics"] = self._metrics
+        if self._records_syncs:
+            options["syncs"] = True
+        if schedule:
+            options["schedule"] = schedule
+        return options
+
+    def _waits(self, session: Session, frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+        """The ``syncs`` frame, from the runtime calls among the events and from the recorded source lines."""
+        skew_ns = 0 if self._virtual.facts() else CLOCK_SKEW_NS
+        around = Surroundings(file_label, linecache.getline, self._program_ended_ns, skew_ns)
+        try:
+            return build_syncs(frames, around)
+        except Exception as error:  # the rest of the Trace is kept
+            session.problems.append(Problem("waits for the GPU were not found", 1, f"{type(error).__name__}: {error}"))
+            return {"syncs": empty_frame("syncs")}
+
+    def _unread(self) -> tuple[Problem, ...]:
+        """Problems of reading the real GPUs; none where a virtual device replaces them."""
+        return () if self._samples is None or self._virtual.facts() else self._samples.problems
+
+
+def _checked(trace: Trace) -> Trace:
+    """`trace`, checked and repaired; unchanged and with a problem where the check fails."""
+    try:
+        return repaired(trace)
+    except Exception as error:  # the Trace is kept
+        problem = Problem("how far to trust it was not checked", 1, f"{type(error).__name__}: {error}")
+        return trace.replace(info=trace.info.replace(problems=(*trace.info.problems, problem)))
+
+
+def _cell_labels(frames: dict[str, pd.DataFrame]) -> dict[str, str]:
+    """The notebook's label of each cell file in the stacks ("In[3]"), as JSON."""
+    files = set(frames["stacks"]["file"].cat.categories) if "stacks" in frames else set()
+    labels = {file: label for file in files if (label := file_label(file)) != file}
+    return {"cells": json.dumps(labels)} if labels else {}

@@ -1,0 +1,265 @@
+// Level of detail: events in rows that never overlap, and one pass over the pixels of a row that costs O(pixels), however
+// many events stand behind them. Sums of durations before each event give the exact share of a pixel that is busy; the
+// longest event in it, found through a pyramid of maxima, gives its colour.
+
+import { THEME_SHADES, themeGroup, themeHash } from "../shared/theme.js";
+
+const LOD_FANOUT = 16;
+const LOD_MAX_ROWS = 512;
+const LOD_FAINTEST = 88;
+
+// Row of every event within its lane: beneath all that contain it, and beside nothing that runs at the same time. Rows
+// beyond LOD_MAX_ROWS are not drawn (65535). A zero-length event takes up no time.
+export function assignRows(data) {
+  const { start, dur, n, header } = data;
+  const row = new Uint16Array(n);
+  const heights = [];
+  const until = new Float64Array(LOD_MAX_ROWS);
+  let i = 0;
+  for (const lane of header.lanes) {
+    let top = -1;
+    let height = 0;
+    until.fill(-Infinity);
+    for (const stop = i + lane.count; i < stop; i++) {
+      const s = start[i];
+      const e = s + dur[i];
+      while (top >= 0 && until[top] <= s) top--;
+      let r = top;
+      while (r >= 0 && !(until[r] > s && until[r] >= e)) r--;
+      r++;
+      while (r < LOD_MAX_ROWS && until[r] > s) r++;
+      if (r >= LOD_MAX_ROWS) {
+        row[i] = 65535;
+        continue;
+      }
+      row[i] = r;
+      until[r] = e;
+      if (e > s && r > top) top = r;
+      if (r >= height) height = r + 1;
+    }
+    heights.push(Math.max(height, 1));
+  }
+  return { row, heights };
+}
+
+// Tone (group * shades + shade) of every event, through the few pairs of name and category.
+export function assignTones(data) {
+  const { names, cats } = data.header;
+  const byPair = new Map();
+  const tone = new Uint8Array(data.n);
+  const shadeOf = new Int8Array(names.length).fill(-1);
+  let lastKey = -1;
+  let lastTone = 0;
+  for (let i = 0; i < data.n; i++) {
+    const key = data.name[i] * 65536 + data.cat[i];
+    if (key !== lastKey) {
+      let found = byPair.get(key);
+      if (found === undefined) {
+        const name = names[data.name[i]];
+        if (shadeOf[data.name[i]] < 0) shadeOf[data.name[i]] = themeHash(name) % THEME_SHADES;
+        found = themeGroup(cats[data.cat[i]], name) * THEME_SHADES + shadeOf[data.name[i]];
+        byPair.set(key, found);
+      }
+      lastKey = key;
+      lastTone = found;
+    }
+    tone[i] = lastTone;
+  }
+  return tone;
+}
+
+/**
+ * Events gathered row by row: place p holds event at[p], from s[p] to e[p].
+ *
+ * @param {object} data TraceData.
+ * @param {object} rows From assignRows.
+ * @param {Uint8Array} tone Of every event.
+ * @param {?Uint8Array} keep 1 for the events to gather; all where null.
+ * @returns {object} first (place where each row begins, one more at the end), laneRow (number of each lane's first row),
+ *   at, s, e, sum (duration before each place), tone, maxima (levels of places of longest events).
+ */
+export function gatherRows(data, rows, tone, keep = null) {
+  const { start, dur, lane, n } = data;
+  const laneRow = new Uint32Array(rows.heights.length + 1);
+  rows.heights.forEach((height, l) => (laneRow[l + 1] = laneRow[l] + height));
+  const first = new Uint32Array(laneRow[rows.heights.length] + 1);
+  const isOut = (i) => rows.row[i] === 65535 || (keep !== null && !keep[i]);
+  for (let i = 0; i < n; i++) if (!isOut(i)) first[laneRow[lane[i]] + rows.row[i] + 1]++;
+  for (let r = 1; r < first.length; r++) first[r] += first[r - 1];
+  const m = first[first.length - 1];
+  const index = { first, laneRow, at: new Uint32Array(m), s: new Float64Array(m), e: new Float64Array(m) };
+  index.sum = new Float64Array(m + 1);
+  index.tone = new Uint8Array(m);
+  const next = first.slice();
+  for (let i = 0; i < n; i++) {
+    if (isOut(i)) continue;
+    const p = next[laneRow[lane[i]] + rows.row[i]]++;
+    index.at[p] = i;
+    index.s[p] = start[i];
+    index.e[p] = start[i] + dur[i];
+    index.tone[p] = tone[i];
+  }
+  for (let p = 0; p < m; p++) index.sum[p + 1] = index.sum[p] + index.e[p] - index.s[p];
+  index.maxima = buildMaxima(index);
+  return index;
+}
+
+function buildMaxima({ s, e }) {
+  const levels = [];
+  let below = null;
+  for (let size = s.length; size > LOD_FANOUT; ) {
+    const num = Math.ceil(size / LOD_FANOUT);
+    const level = new Uint32Array(num);
+    for (let b = 0; b < num; b++) {
+      let best = -1;
+      let length = -1;
+      for (let k = b * LOD_FANOUT; k < Math.min(size, (b + 1) * LOD_FANOUT); k++) {
+        const p = below === null ? k : below[k];
+        if (e[p] - s[p] > length) {
+          length = e[p] - s[p];
+          best = p;
+        }
+      }
+      level[b] = best;
+    }
+    levels.push(level);
+    below = level;
+    size = num;
+  }
+  return levels;
+}
+
+// Place of the longest event in places [from, to), the first of equals; from < to.
+export function longestIn(index, from, to) {
+  const { s, e, maxima } = index;
+  let best = from;
+  let length = e[from] - s[from];
+  const look = (p) => {
+    const other = e[p] - s[p];
+    if (other > length || (other === length && p < best)) {
+      length = other;
+      best = p;
+    }
+  };
+  let a = from;
+  let b = to;
+  for (let level = -1; a < b; level++) {
+    const at = level < 0 ? null : maxima[level];
+    const isLast = level + 1 >= maxima.length || b - a <= LOD_FANOUT;
+    while (a < b && (isLast || a % LOD_FANOUT)) look(at === null ? a++ : at[a++]);
+    while (b > a && b % LOD_FANOUT) look(at === null ? --b : at[--b]);
+    a /= LOD_FANOUT;
+    b /= LOD_FANOUT;
+  }
+  return best;
+}
+
+// First place in [from, to) whose start is at or after t, else `to`; looks near `from` first.
+export function placeAfter(s, from, to, t) {
+  let step = 1;
+  let low = from;
+  while (low + step < to && s[low + step] < t) {
+    low += step;
+    step *= 2;
+  }
+  let high = Math.min(to, low + step);
+  while (low < high) {
+    const mid = (low + high) >> 1;
+    if (s[mid] < t) low = mid + 1;
+    else high = mid;
+  }
+  return low;
+}
+
+// First place of row r that is not over by t: it ends after t, or starts at or after t.
+export function placeAt(index, r, t) {
+  const from = index.first[r];
+  const p = placeAfter(index.s, from, index.first[r + 1], t);
+  return p > from && index.e[p - 1] > t ? p - 1 : p;
+}
+
+/**
+ * The pixels of one row: out[base + x] gets the colour of the longest event in pixel x with an alpha that grows with the
+ * busy share of the pixel, and 0 where nothing ran.
+ *
+ * @param {object} index From gatherRows.
+ * @param {number} r Row.
+ * @param {number} t0 Time of the left edge, ns.
+ * @param {number} w Nanoseconds a pixel.
+ * @param {Uint32Array} out ABGR pixels, zeroed.
+ * @param {number} base Where the row begins in out.
+ * @param {number} width Number of pixels.
+ * @param {Uint32Array} pixels Colour of each tone, without alpha.
+ * @param {number} alpha 0 to 1: how strongly to paint.
+ * @param {?function} wide Called with (place, x0, x1) for events of `wideFrom` pixels or more.
+ * @param {number} wideFrom In pixels.
+ */
+export function paintRow(index, r, t0, w, out, base, width, pixels, alpha, wide, wideFrom) {
+  const { s, e, sum, tone } = index;
+  const end = index.first[r + 1];
+  const scale = 1 / w;
+  const t1 = t0 + width * w;
+  const full = (Math.round(255 * alpha) << 24) >>> 0;
+  const edge = (Math.round(150 * alpha) << 24) >>> 0;
+  let p = placeAt(index, r, t0);
+  let x = 0;
+  while (p < end && s[p] < t1 && x < width) {
+    const from = (s[p] - t0) * scale;
+    if (from > x) x = Math.floor(from);
+    const tx = t0 + x * w;
+    if (e[p] <= tx && s[p] < tx) {
+      p++;
+      continue;
+    }
+    if (s[p] <= tx && e[p] >= tx + w) {
+      const to = (e[p] - t0) * scale;
+      // Rounding may put `to` a hair short of the pixel that the event was found to fill.
+      const stop = Math.min(width, Math.max(x + 1, Math.floor(to)));
+      out.fill((pixels[tone[p]] | full) >>> 0, base + x, base + stop);
+      if (wide !== null && to - from >= wideFrom) wide(p, from, to);
+      // A lighter last pixel keeps neighbours of one colour apart.
+      if (to - from >= 4 && stop < width) out[base + stop - 1] = (pixels[tone[p]] | edge) >>> 0;
+      x = stop;
+      if (e[p] <= t0 + x * w) p++;
+      continue;
+    }
+    const tq = tx + w;
+    const q = placeAfter(s, p, end, tq);
+    const clipped = Math.max(0, tx - s[p]) + Math.max(0, e[q - 1] - tq);
+    const busy = (sum[q] - sum[p] - clipped) * scale;
+    const best = q - p === 1 ? p : longestIn(index, p, q);
+    const strength = LOD_FAINTEST + (255 - LOD_FAINTEST) * (busy > 1 ? 1 : busy);
+    out[base + x] = (pixels[tone[best]] | (Math.round(strength * alpha) << 24)) >>> 0;
+    x++;
+    p = e[q - 1] > tq ? q - 1 : q;
+  }
+}
+
+// Busy share of each of `num` equal stretches of [t0, t1] on row r, added to out.
+export function addBusy(index, r, t0, t1, out) {
+  const { s, e, sum } = index;
+  const w = (t1 - t0) / out.length;
+  const end = index.first[r + 1];
+  let p = placeAt(index, r, t0);
+  for (let x = 0; x < out.length && p < end; x++) {
+    const tx = t0 + x * w;
+    const q = placeAfter(s, p, end, tx + w);
+    if (q === p && !(s[p] < tx + w)) continue;
+    const clipped = Math.max(0, tx - s[p]) + Math.max(0, e[q - 1] - tx - w);
+    out[x] += Math.max(0, sum[q] - sum[p] - clipped) / w;
+    p = q > p && e[q - 1] > tx + w ? q - 1 : q;
+  }
+}
+
+/**
+ * The event that stands at time t of row r, or the longest one within `slack` ns of it; -1 where there is none.
+ */
+export function eventAt(index, r, t, slack) {
+  const { s, e, first } = index;
+  const p = placeAt(index, r, t);
+  if (p < first[r + 1] && s[p] <= t && e[p] > t && e[p] - s[p] >= 2 * slack) return index.at[p];
+  const from = placeAt(index, r, t - slack);
+  const to = placeAfter(s, from, first[r + 1], t + slack);
+  const last = to < first[r + 1] && s[to] <= t + slack ? to + 1 : to;
+  return from < last ? index.at[longestIn(index, from, last)] : -1;
+}

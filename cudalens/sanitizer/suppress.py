@@ -12,6 +12,7 @@ from cudalens.errors import SanitizerError
 from cudalens.sanitizer.engine import Race, RaceKind, Touch
 
 _FIELDS: Final = ("op", "at", "tensor", "kind")
+_TERMINAL_CELL: Final = re.compile(r"<ipython-input-(\d+)-")
 _CELL: Final = re.compile(r"\bIn\[(\d+|\*)\]")
 
 
@@ -109,4 +110,6 @@ def _texts(touch: Touch) -> list[tuple[str, str]]:
         filename, line = getattr(touch.place, "filename", None), getattr(touch.place, "line", None)
         if filename:
             found.append(("at", f"{filename}:{line}"))
+        if cell := _TERMINAL_CELL.match(filename or ""):
+            found.append(("at", f"In[{cell[1]}]:{line}"))
     return found

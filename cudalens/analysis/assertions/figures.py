@@ -12,6 +12,7 @@ import pandas as pd
 
 from cudalens.analysis.assertions.grammar import BYTES, COUNT, PERCENT, TIME
 from cudalens.analysis.findings import RULES, findings
+from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.summary import summarize, wall_ns
 from cudalens.analysis.time.device_time import device_time
 from cudalens.analysis.time.sync_groups import summarize_syncs, syncs
@@ -119,9 +120,7 @@ def _host_syncs(trace: Trace) -> Measures:
 
 def _races(trace: Trace) -> Measures:
     if trace.info.judged is None and not len(trace.races):
-        raise NotRecordedError(
-            "nobody looked for races; switch the sanitizer on with %cudasan on (cudalens.sanitize())"
-        )
+        raise NotRecordedError("the sanitizer was off; switch it on with %cudasan on (cudalens.sanitize())")
     return {COUNT: float((~trace.races["is_suppressed"]).sum())}
 
 
@@ -192,6 +191,9 @@ NAMED: Final[Mapping[str, tuple[str, ...]]] = {
 
 NAMES: Final = (*FIGURES, *(f'{name}("…").{"|".join(PARTS)}' for name in NAMED), 'finding("rule")')
 
+#: Figures that a memory snapshot has.
+_OF_MEMORY: Final = frozenset({"peak_memory", "reserved_memory", "ooms", "allocations", "problems"})
+
 _RULE_NAMES: Final = re.compile(r"``(\w+)``")
 
 
@@ -235,6 +237,8 @@ def measure(trace: Trace, name: str, argument: str | None, part: str | None) -> 
     Raises:
         NotRecordedError: The run did not record it.
     """
+    if is_memory_snapshot(trace) and name not in _OF_MEMORY:
+        raise NotRecordedError(f"a memory snapshot has no {name}; compare snapshots with Trace.memory_diff")
     if name in FIGURES:
         return FIGURES[name].measure(trace)
     if name == "finding":

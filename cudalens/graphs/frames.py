@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from cudalens.frames.catalog import columns_of, empty_frame, missing_array
+from cudalens.frames.catalog import columns_of
+from cudalens.frames.schema import empty_frame, missing_array
 from cudalens.graphs.functions import Counts, Function
 from cudalens.graphs.node import GraphNode
 
@@ -113,7 +114,7 @@ def _function_row(function: Function, counts: Counts) -> dict[str, Any]:
 
 def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
     variant, parent = node.variant, node.parent
-    refs = [ref for ref in node.refs[: node.num_results] if ref is not None]
+    refs = [ref for ref in node.refs[: node.first_saved] if ref is not None]
     row = _named(variant.function) | _at(variant.function.place)
     row |= {
         "kind": "recording",

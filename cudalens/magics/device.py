@@ -84,7 +84,7 @@ CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; t
     @verb("live", LiveOptions)
     def _live(self, options: LiveOptions) -> None:
         """Show gauges that follow the readings of the devices while later cells run."""
-        from cudalens.views.mimebundle import is_live
+        from cudalens.views.notebook import is_live
 
         self._end_gauges()
         if not is_live():
@@ -237,7 +237,8 @@ def _current_readings() -> str:
         UsageError: There is nothing to read.
     """
     from cudalens.views.devices.gauges_feed import GaugeFeed
-    from cudalens.views.devices.gauges_text import gauges_text
+    from cudalens.views.devices.gauges_section import section
+    from cudalens.views.sections.write_text import to_text
 
     feed = GaugeFeed()
     try:
@@ -245,4 +246,4 @@ def _current_readings() -> str:
     except MetricsError as error:
         raise UsageError(_NO_METRICS.format(error)) from None
     feed.stop("read once")
-    return f"{gauges_text(feed)}\n{_HINT}"
+    return f"{to_text(section(feed))}\n{_HINT}"

@@ -153,9 +153,9 @@ until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``."""
     def _history(self, options: NoOptions) -> None:
         """List the past runs, with the file in which they are kept."""
         from cudalens.api import history
-        from cudalens.views.sections.history_text import history_text
+        from cudalens.views.sections.history import History
 
-        display(self.shell, history_text(history.table(), history.where()))
+        display(self.shell, History(history.table(), history.where()))
 
     @verb("history on", HistoryFile)
     def _history_on(self, options: HistoryFile) -> None:

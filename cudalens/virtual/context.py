@@ -33,8 +33,8 @@ class Observer(Protocol):
         """It is about to go."""
 
 
+#: Those who want to know now.
 observers: Final[list[Observer]] = []
-"""Those who want to know now."""
 
 
 class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do

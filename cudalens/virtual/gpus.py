@@ -12,9 +12,9 @@ import torch
 
 from cudalens.device import gpu_trace
 from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
-from cudalens.virtual.capture.arenas import follow, keeps_bytes, move_in
 from cudalens.virtual.capture.graph_memory import moved
 from cudalens.virtual.dispatch.workspaces import Workspaces
+from cudalens.virtual.tensors.arenas import follow, keeps_bytes, move_in
 from cudalens.virtual.tensors.residency import KEY, Residence
 from cudalens.virtual.timing.machine import Device, Machine
 from cudalens.virtual.timing.streams import CudaEvent, Stream
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec
 
 _SYNCS: Final = "called a synchronizing CUDA operation"
+#: The sync debug mode "error".
 _SYNCS_RAISE: Final = 2
-"""The sync debug mode "error"."""
 
 
 class Target(threading.local):
@@ -145,7 +145,7 @@ class Gpus:
         self.generators = default_generators(self.torch_devices)
         self._lock = threading.Lock()
         self._dead: deque[tuple[Device, Block]] = deque()
-        self.workspaces = Workspaces(self)
+        self.workspaces = Workspaces(self.machine, self)
         for device in self.devices:
             device.allocator = CachingAllocator(
                 device.index,

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 from cudalens.virtual.capture import graph_backend
 from cudalens.virtual.dispatch import amp, autograd, dropout, refusals, threads, triton_kernels, workspaces
 from cudalens.virtual.dispatch.mode import DispatchMode
+from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors import attributes as tensors
@@ -19,9 +20,9 @@ from cudalens.virtual.tensors import foreach, gradients, legacy_types, storages
 from cudalens.virtual.tensors.device_arguments import FunctionMode
 from cudalens.virtual.torch_cuda import (
     collectives,
-    generators,
     graph_handles,
     pool_handles,
+    rng,
     runtime,
 )
 from cudalens.virtual.torch_cuda import (
@@ -30,9 +31,22 @@ from cudalens.virtual.torch_cuda import (
 
 Part: TypeAlias = Callable[[Patches, Gpus], None]
 
+#: torch modes that a thread enters, outermost first.
+MODES: Final[Sequence[Callable[[Gpus], Any]]] = (DispatchMode, FunctionMode, amp.AutocastKey)
+
+
+def _install_threads(patches: Patches, gpus: Gpus) -> None:
+    threads.install(patches, gpus, lambda: ThreadModes(MODES, gpus))
+
+
+def _install_workspaces(patches: Patches, gpus: Gpus) -> None:
+    workspaces.install(patches, gpus.workspaces)
+
+
+#: Installed in this order, undone in reverse.
 INSTALL: Final[Sequence[Part]] = (
     runtime.install,
-    workspaces.install,
+    _install_workspaces,
     graph_handles.install,
     graph_backend.install,
     pool_handles.install,
@@ -41,8 +55,8 @@ INSTALL: Final[Sequence[Part]] = (
     dropout.install,
     legacy_types.install,
     autograd.install,
-    generators.install,
-    threads.install,
+    rng.install,
+    _install_threads,
     collectives.install,
     amp.install,
     foreach.install,
@@ -51,7 +65,3 @@ INSTALL: Final[Sequence[Part]] = (
     triton_kernels.install,
     refusals.install,
 )
-"""In this order; undone in reverse."""
-
-MODES: Final[Sequence[Callable[[Gpus], Any]]] = (DispatchMode, FunctionMode, amp.AutocastKey)
-"""torch modes of the thread that entered the device, outermost first."""

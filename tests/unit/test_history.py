@@ -13,7 +13,7 @@ from cudalens import history
 from cudalens.api.history_file import HistoryFile, PastRun
 from cudalens.errors import HistoryError
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
-from cudalens.views.sections import summary as text
+from cudalens.views.sections import verdict as text
 
 MS = 1_000_000
 

@@ -1,4 +1,4 @@
-"""A model of PyTorch's caching allocator for CUDA memory: bookkeeping alone, no memory and no torch.
+"""A model of PyTorch's caching allocator for CUDA memory: bookkeeping only, without memory and without torch.
 
 ::
 
@@ -6,7 +6,7 @@
     block = allocator.malloc(1000, stream=0)
     allocator.free(block)
 
-The same program of mallocs, frees and stream uses gives the numbers, segments and actions that torch gives.
+The same program of mallocs, frees and stream uses produces the same counters, segments and actions as in PyTorch.
 """
 
 from __future__ import annotations

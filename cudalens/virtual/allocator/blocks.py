@@ -1,7 +1,7 @@
-"""Segments of device memory, the blocks that tile them, and the sorted sets of free blocks.
+"""Segments of device memory, their blocks, and sorted sets of free blocks.
 
-A block's neighbours in its segment are its ``prev`` and ``next``. A set of free blocks is sorted as torch's comparator
-sorts it: by stream, then size, then address.
+The neighbours of a block in its segment are its ``prev`` and ``next``. A set of free blocks has the order of torch's
+comparator: stream, then size, then address.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _ADDRESS_BITS = 48  # user space of x86-64 and AArch64 GPUs' unified addresses
 
 
 class Segment:
-    """One range of device addresses that cudaMalloc gave, or that was reserved for an expandable segment.
+    """A range of device addresses that cudaMalloc returned, or that an expandable segment reserved.
 
     Attributes:
-        address: Its first byte.
-        size: Its bytes; of an expandable segment all addresses that it reserved, mapped or not.
-        stream: The stream that it serves.
-        page_size: Of an expandable segment, how many bytes are mapped at a time; 0 of others.
-        mapped_bytes: How much memory stands behind it.
-        head: Its first block, the same as long as it lives.
-        backing: What its bytes are kept in by whoever keeps them; None otherwise, and once it went back to the device.
+        address: The first byte.
+        size: The bytes; of an expandable segment, all reserved addresses, mapped or not.
+        stream: The handle of its stream.
+        page_size: Of an expandable segment, the bytes that are mapped at a time; 0 otherwise.
+        mapped_bytes: The physical memory of the segment.
+        head: Its first block, the same object for the lifetime of the segment.
+        backing: Where the contents of the segment are stored; None if they are not, and after the segment was freed.
     """
 
     __slots__ = ("address", "backing", "head", "mapped_bytes", "page_size", "size", "stream")
@@ -39,45 +39,46 @@ class Segment:
 
     @property
     def is_expandable(self) -> bool:
-        """Whether it grows by mapped pages."""
+        """Whether it grows by mapping pages."""
         return self.page_size > 0
 
     def blocks(self) -> Iterator[Block]:
-        """Its blocks, ascending by address."""
+        """Its blocks in address order."""
         block: Block | None = self.head
         while block is not None:
             yield block
             block = block.next
 
     def pages_around(self, address: int, num_bytes: int) -> tuple[int, int]:
-        """First byte and size of the pages that the range touches."""
+        """First byte and size of the pages that overlap the range."""
         first = self.address + (address - self.address) // self.page_size * self.page_size
         end = self.address + round_up(address + num_bytes - self.address, self.page_size)
         return first, end - first
 
     def pages_inside(self, address: int, num_bytes: int) -> tuple[int, int]:
-        """First byte and size of the pages that lie wholly in the range; the size is 0 where none does."""
+        """First byte and size of the pages inside the range; the size is 0 if there is none."""
         first = self.address + round_up(address - self.address, self.page_size)
         end = self.address + (address + num_bytes - self.address) // self.page_size * self.page_size
         return first, max(0, end - first)
 
 
 class Block:
-    """A piece of a segment. Its address never changes: split, it keeps the front; joined, the leftmost block stays.
+    """A part of a segment. Its address never changes: a split keeps the front, a merge keeps the leftmost block.
 
     Attributes:
-        address: Its first byte; 0 of the null block that a request for nothing gets.
-        size: Its bytes, rounded.
-        requested_size: What was asked for when it was last handed out, in bytes.
-        stream: The stream whose work may reuse it without waiting.
-        segment: Where it lies.
-        pool: The pool that it goes back to.
-        is_allocated: Whether it is handed out.
-        mapped: Whether memory stands behind it; False only of free parts of an expandable segment.
-        num_fences: How many events must pass before it is free again.
-        uses: Other streams that used it (:meth:`CachingAllocator.record_stream`), in that order; None for none.
-        stack: The stack frames gathered when it was handed out.
-        segment_stack: Of a segment's first block, those gathered when the segment was made.
+        address: The first byte; 0 for the null block, which a request for 0 bytes gets.
+        size: The rounded bytes.
+        requested_size: The bytes requested by its last allocation.
+        stream: The handle of the stream that may reuse it without waiting.
+        segment: Its segment.
+        pool: The pool that it returns to.
+        is_allocated: Whether it is allocated.
+        mapped: Whether it has physical memory; False only for free parts of an expandable segment.
+        num_fences: The number of events that must complete before it is free.
+        uses: The other streams that used it (:meth:`CachingAllocator.record_stream`), in that order; None if there are
+            none.
+        stack: The stack frames of its allocation.
+        segment_stack: For the first block of a segment, the stack frames of the segment's allocation.
     """
 
     __slots__ = (
@@ -115,49 +116,49 @@ class Block:
 
     @property
     def pool_id(self) -> PoolId:
-        """The id of the memory pool that it belongs to; (0, 0) is the default one."""
+        """The id of its memory pool; (0, 0) is the default pool."""
         return self.pool.pool_id
 
     @property
     def is_active(self) -> bool:
-        """Whether it is handed out, or another stream may still use it."""
+        """Whether it is allocated, or another stream may still use it."""
         return self.is_allocated or self.num_fences > 0 or bool(self.uses)
 
     @property
     def is_split(self) -> bool:
-        """Whether it is not its whole segment."""
+        """Whether it is smaller than its segment."""
         return self.prev is not None or self.next is not None
 
-    def follow(self, before: Block) -> None:
-        """Take the place right behind a block."""
+    def insert_after(self, before: Block) -> None:
+        """Become the next neighbour of a block."""
         after = before.next
         self.prev, self.next = before, after
         before.next = self
         if after is not None:
             after.prev = self
 
-    def cut(self, size: int) -> Block:
-        """Keep the first ``size`` bytes; the rest is a new block, in no set yet, that inherits what this one knew."""
+    def split(self, size: int) -> Block:
+        """Keep the first ``size`` bytes; returns the rest as a new block with the same attributes, in no set yet."""
         rest = Block(self.address + size, self.size - size, self.stream, self.segment, self.pool)
-        rest.follow(self)
+        rest.insert_after(self)
         rest.requested_size, rest.mapped = self.requested_size, self.mapped
         rest.segment_stack, self.segment_stack = self.segment_stack, None
         self.size = size
         return rest
 
-    def join(self) -> tuple[Block, int]:
-        """Become one with free neighbours alike; they leave their sets.
+    def merge(self) -> tuple[Block, int]:
+        """Merge with free neighbours that have the same mapping state, and remove these from their sets.
 
         Returns:
-            The block that stays, which is the leftmost, and how many others it took in.
+            The remaining block, which is the leftmost, and the number of blocks merged into it.
         """
-        whole, num_joined = self, 0
+        whole, num_merged = self, 0
         left = self.prev
         if left is not None and left.mapped is self.mapped and not (left.is_allocated or left.num_fences or left.uses):
             self.pool.discard(left)
             left.requested_size = self.requested_size
-            left._swallow(self)
-            whole, num_joined = left, 1
+            left._absorb(self)
+            whole, num_merged = left, 1
         right = whole.next
         if (
             right is not None
@@ -165,19 +166,19 @@ class Block:
             and not (right.is_allocated or right.num_fences or right.uses)
         ):
             self.pool.discard(right)
-            whole._swallow(right)
-            num_joined += 1
-        return whole, num_joined
+            whole._absorb(right)
+            num_merged += 1
+        return whole, num_merged
 
-    def _swallow(self, right: Block) -> None:
+    def _absorb(self, right: Block) -> None:
         self.size += right.size
         self.next = after = right.next
         if after is not None:
             after.prev = self
 
 
-class _Lane:
-    """The free blocks of one stream, sorted by size, then address."""
+class _FreeList:
+    """The free blocks of one stream, ordered by size, then address."""
 
     __slots__ = ("blocks", "keys")
 
@@ -192,66 +193,66 @@ def _growable_size(block: Block) -> int:
 
 
 class BlockPool:
-    """The free blocks of the small or of the large pool.
+    """The free blocks of a small or a large pool.
 
     Attributes:
-        is_small: Whether it serves requests up to 1 MiB.
-        owner: The private pool that it is part of; None of the default one.
-        num_searches: How often it was searched while garbage collection was on: the clock of blocks' ages.
+        is_small: Whether it is for requests up to 1 MiB.
+        owner: Its private pool; None for the default pool.
+        num_searches: The number of searches while garbage collection was on; block ages are counted in searches.
     """
 
-    __slots__ = ("_unmapped", "is_small", "lanes", "no_split", "num_searches", "owner", "pool_id")
+    __slots__ = ("_free_lists", "_unmapped", "is_small", "no_split", "num_searches", "owner", "pool_id")
 
     def __init__(self, *, is_small: bool, owner: PrivatePool | None = None) -> None:
         self.is_small, self.owner = is_small, owner
         self.pool_id: PoolId = DEFAULT_POOL if owner is None else owner.pool_id
         self.no_split = False
-        self.lanes: dict[int, _Lane] = {}
+        self._free_lists: dict[int, _FreeList] = {}
         self._unmapped: dict[int, list[tuple[int, Block]]] = {}
         self.num_searches = 0
 
     def __iter__(self) -> Iterator[Block]:
-        """All free blocks that memory stands behind, by stream, size and address; a snapshot, safe to change under."""
-        return iter([block for stream in sorted(self.lanes) for block in self.lanes[stream].blocks])
+        """All mapped free blocks by stream, size and address; a copy, so the pool may change during the iteration."""
+        return iter([block for stream in sorted(self._free_lists) for block in self._free_lists[stream].blocks])
 
     def insert(self, block: Block) -> None:
-        """Put a free block in."""
+        """Add a free block."""
         if not block.mapped:
             insort(self._unmapped.setdefault(block.stream, []), (block.address, block))
             return
         block.gc_base = self.num_searches
-        lane = self.lanes.get(block.stream)
-        if lane is None:
-            lane = self.lanes[block.stream] = _Lane()
+        free_list = self._free_lists.get(block.stream)
+        if free_list is None:
+            free_list = self._free_lists[block.stream] = _FreeList()
         key = block.size << _ADDRESS_BITS | block.address
-        i = bisect_left(lane.keys, key)
-        lane.keys.insert(i, key)
-        lane.blocks.insert(i, block)
+        i = bisect_left(free_list.keys, key)
+        free_list.keys.insert(i, key)
+        free_list.blocks.insert(i, block)
 
     def discard(self, block: Block) -> None:
-        """Take a free block out."""
+        """Remove a free block."""
         if not block.mapped:
             self._unmapped[block.stream].remove((block.address, block))
             return
-        lane = self.lanes[block.stream]
-        i = bisect_left(lane.keys, block.size << _ADDRESS_BITS | block.address)
-        del lane.keys[i]
-        del lane.blocks[i]
+        free_list = self._free_lists[block.stream]
+        i = bisect_left(free_list.keys, block.size << _ADDRESS_BITS | block.address)
+        del free_list.keys[i]
+        del free_list.blocks[i]
 
     def take(self, stream: int, size: int, expandable: bool, max_split: int, rounding: int) -> Block | None:
-        """Take out the smallest block that fits, the lowest of equals; None where there is none to give.
+        """Remove and return the smallest block that fits, at the lowest address; None if there is none.
 
         Args:
             stream: Only blocks of this stream.
-            size: At least so many bytes.
-            expandable: Whether blocks of expandable segments may be given; they count with what they can grow to.
-            max_split: Blocks of this size and more are not split, so they serve only requests of their order.
-            rounding: By how much such a block may exceed the request.
+            size: The least number of bytes.
+            expandable: Whether blocks of expandable segments qualify; the size that they can grow to counts.
+            max_split: Blocks of this size and more are not split; they are used only for requests of similar size.
+            rounding: By how many bytes such a block may exceed the request.
         """
-        lane = self.lanes.get(stream)
-        if lane is None:
+        free_list = self._free_lists.get(stream)
+        if free_list is None:
             return None
-        keys, blocks = lane.keys, lane.blocks
+        keys, blocks = free_list.keys, free_list.blocks
         i = bisect_left(keys, size << _ADDRESS_BITS)
         if i == len(keys):
             return None
@@ -281,26 +282,30 @@ class BlockPool:
         return i
 
     def at_least(self, stream: int, size: int) -> tuple[list[Block], int]:
-        """The stream's free blocks, ascending, and the index of the first that has ``size`` bytes."""
-        lane = self.lanes.get(stream)
-        return ([], 0) if lane is None else (list(lane.blocks), bisect_left(lane.keys, size << _ADDRESS_BITS))
+        """The free blocks of a stream in order of size, and the index of the first with at least ``size`` bytes."""
+        free_list = self._free_lists.get(stream)
+        return (
+            ([], 0)
+            if free_list is None
+            else (list(free_list.blocks), bisect_left(free_list.keys, size << _ADDRESS_BITS))
+        )
 
     def unmapped(self, stream: int) -> list[Block]:
-        """The free parts of expandable segments without memory, ascending by address."""
+        """The unmapped parts of expandable segments of a stream, in address order."""
         return [block for _, block in self._unmapped.get(stream, ())]
 
     def age(self, block: Block) -> int:
-        """How many searches ago a free block was put in."""
+        """The number of searches since a free block was added."""
         return self.num_searches - block.gc_base
 
 
 class PrivatePool:
-    """A pool of a graph or of a MemPool.
+    """A private pool of CUDA graphs or of a MemPool.
 
     Attributes:
-        use_count: How many graphs and MemPools hold it; at 0 its memory may go back to the device.
-        reserved_bytes: How much memory stands behind it.
-        use_on_oom: Whether other requests may take from it rather than fail.
+        use_count: The number of graphs and MemPools that hold it; at 0 its memory can be freed.
+        reserved_bytes: Its reserved memory.
+        use_on_oom: Whether other requests may use it instead of failing.
         serves_graphs: Whether a graph capture has used it.
     """
 

@@ -1,7 +1,7 @@
-"""The caching allocator of one virtual device: PyTorch's ``native`` backend, to the byte.
+"""The caching allocator of one virtual device: PyTorch's ``native`` backend, with equal sizes and addresses.
 
-What it follows: ``c10/cuda/CUDACachingAllocator.cpp`` of torch 2.13 (captures and MemPool scopes are told apart, memory
-pools may overflow before cached memory is freed). Numbers, addresses and actions depend on the program alone.
+The model is ``c10/cuda/CUDACachingAllocator.cpp`` of torch 2.13 (captures and MemPool scopes are separate, memory pools
+may overflow before cached memory is freed). Numbers, addresses and actions depend only on the program.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from cudalens.virtual.allocator.pools import Accepts
 from cudalens.virtual.allocator.reserve import Reserve
 from cudalens.virtual.allocator.snapshot import segment_records, settings_record
 from cudalens.virtual.allocator.space import AddressSpace, Memory
-from cudalens.virtual.allocator.state import Books
+from cudalens.virtual.allocator.state import AllocatorState
 
 _BASE_ADDRESS = 0x7F00_0000_0000
-_DEVICE_SPAN = 1 << 42  # an expandable segment alone reserves 9/8 of the memory, per stream and pool
+_DEVICE_SPAN = 1 << 42  # one expandable segment reserves 9/8 of the memory, per stream and pool
 
 OutOfMemoryObserver = Callable[[int, int, int, int], None]
 
@@ -32,14 +32,14 @@ OutOfMemoryObserver = Callable[[int, int, int, int], None]
 class CachingAllocator:
     """The allocator of one device.
 
-    It may be called from several threads, and ``free`` also from a finalizer that runs while another call is at work in
-    the same thread: such a free is done when that call ends.
+    It may be called from several threads. ``free`` may also be called from a finalizer that runs during another call of
+    the same thread: the block is then freed at the end of that call.
 
     Attributes:
         device: The device's index.
         listeners: Called with every :class:`Action`; they must not call the allocator.
-        out_of_memory_observers: Called before an out-of-memory error is raised, with the device, the bytes asked of
-            cudaMalloc, the bytes that the process may have, and the bytes that the device has left.
+        out_of_memory_observers: Called before an out-of-memory error is raised, with the device, the bytes passed to
+            cudaMalloc, the bytes that the process may reserve, and the free bytes of the device.
     """
 
     def __init__(
@@ -53,24 +53,24 @@ class CachingAllocator:
         out_of_memory: type[Exception] = MemoryError,
         space: AddressSpace | None = None,
     ) -> None:
-        """An allocator that holds nothing.
+        """Create an allocator without memory.
 
         Args:
             device: The device's index.
             total_bytes: The device's memory.
-            host: The machine around.
+            host: The virtual device.
             conf: The options; None for torch's defaults.
-            context_bytes: What the driver's context takes of the device's memory.
-            out_of_memory: Raised with torch's message where torch raises OutOfMemoryError.
-            space: Where segments get their addresses; None for the lowest gap in a place of its own per device.
+            context_bytes: Device memory used by the CUDA context.
+            out_of_memory: The exception class for torch.OutOfMemoryError.
+            space: Allocates the addresses of segments; None for the lowest gap in a range of addresses per device.
         """
         self.device, self._out_of_memory = device, out_of_memory
         conf = AllocatorConf() if conf is None else conf
-        self._books = Books(host, conf)
+        self._state = AllocatorState(host, conf)
         if space is None:
             space = AddressSpace(_BASE_ADDRESS - device * _DEVICE_SPAN)
-        self._reserve = Reserve(self._books, Memory(total_bytes, context_bytes), space)
-        self._heap = Heap(device, self._books, self._reserve)
+        self._reserve = Reserve(self._state, Memory(total_bytes, context_bytes), space)
+        self._heap = Heap(device, self._state, self._reserve)
         self._null = Block(0, 0, 0, Segment(0, 0, 0), BlockPool(is_small=True))
         self._lock, self._is_busy, self._late_frees = RLock(), False, list[tuple[Block, object]]()
         self.out_of_memory_observers: list[OutOfMemoryObserver] = []
@@ -83,19 +83,19 @@ class CachingAllocator:
 
     @property
     def _history(self) -> History:
-        return self._books.history
+        return self._state.history
 
     @property
     def conf(self) -> AllocatorConf:
-        """The options in force."""
-        return self._books.conf
+        """The current options."""
+        return self._state.conf
 
     def set_conf(self, conf: AllocatorConf) -> None:
-        """Take other options from now on (:func:`parse_conf` with ``previous``)."""
-        self._run(lambda: self._heap.use(conf))
+        """Change the options (:func:`parse_conf` with ``previous``)."""
+        self._run(lambda: self._heap.set_conf(conf))
 
     def _run(self, work: Callable[[], object]) -> None:
-        """Do something alone, then the frees that finalizers asked for meanwhile."""
+        """Run a function exclusively, then the frees that finalizers requested during it."""
         with self._lock:
             self._enter()
             try:
@@ -106,8 +106,8 @@ class CachingAllocator:
     def _enter(self) -> None:
         if self._is_busy:
             raise VirtualDeviceError(
-                f"device {self.device}: the allocator was called from a finalizer, a listener or the machine "
-                "while it was at work in the same thread; only free() may be."
+                f"device {self.device}: a finalizer, a listener or the virtual device called the allocator during "
+                "another call of the same thread; only free() is allowed there."
             )
         self._is_busy = True
 
@@ -118,16 +118,16 @@ class CachingAllocator:
         self._is_busy = False
 
     def malloc(self, num_bytes: int, stream: int, *, stack: object = None) -> Block:
-        """Hand out a block.
+        """Allocate a block.
 
         Args:
-            num_bytes: How much; for 0 there is one null block (address 0), which ``free`` passes over.
-            stream: The handle of the stream whose work will use it first.
-            stack: The stack frames (``[{"filename", "line", "name"}]``) or what returns them; looked at only while
-                history with context is recorded.
+            num_bytes: The size; for 0 the result is the null block (address 0), which ``free`` ignores.
+            stream: The handle of the stream that uses it first.
+            stack: The stack frames (``[{"filename", "line", "name"}]``) or a function that returns them; used only
+                while the history records stack frames.
 
         Raises:
-            Exception: ``out_of_memory`` with torch's message, when nothing more can be freed.
+            Exception: ``out_of_memory`` with torch's message, if nothing more can be freed.
         """
         if num_bytes == 0:
             return self._null
@@ -151,15 +151,15 @@ class CachingAllocator:
         raise self._out_of_memory(failure.message)
 
     def free(self, block: Block, *, stack: object = None) -> None:
-        """Take a block back. Other streams that used it (:meth:`record_stream`) delay its reuse, not this call.
+        """Free a block. Other streams that used it (:meth:`record_stream`) delay its reuse, not this call.
 
         Raises:
-            RuntimeError: The block is not handed out (torch's words).
+            RuntimeError: The block is not allocated (torch's message).
         """
         if not block.is_allocated:
             if block is self._null:
                 return
-            block = self._present(block)
+            block = self._current_block(block)
         with self._lock:
             if self._is_busy:
                 self._late_frees.append((block, stack))
@@ -172,11 +172,11 @@ class CachingAllocator:
                     self._leave()
                 self._is_busy = False
 
-    def _present(self, block: Block) -> Block:
-        """What is handed out at a block's address now: bringing a pool's state back may have cut its segment anew.
+    def _current_block(self, block: Block) -> Block:
+        """The block that is now allocated at the address of a block: restoring a pool may have replaced the object.
 
         Raises:
-            RuntimeError: Nothing is (torch's words).
+            RuntimeError: No block is (torch's message).
         """
         found = self.find_block(block.address)
         if found is None:
@@ -184,18 +184,18 @@ class CachingAllocator:
         return found
 
     def record_stream(self, block: Block, stream: int) -> None:
-        """Another stream uses the block: once freed it is reused only when that stream has passed the free."""
+        """Record that another stream uses the block: it is reused only after that stream has reached the free."""
         if block is self._null or stream == block.stream:
             return
         with self._lock:
-            self._heap.pending.use(block if block.is_allocated else self._present(block), stream)
+            self._heap.pending.use(block if block.is_allocated else self._current_block(block), stream)
 
     def empty_cache(self, pool_id: PoolId | None = None, *, stack: object = None) -> None:
-        """Give the device what is free.
+        """Free the cached memory.
 
         Args:
-            pool_id: Only what is free in this memory pool, if nobody holds it; None for the default pools and all
-                private ones that nobody holds.
+            pool_id: Only this memory pool, if it is not held; None for the default pools and all private pools that are
+                not held.
             stack: As for :meth:`malloc`.
         """
         self._run(lambda: self._heap.empty_cache(stack, DEFAULT_POOL if pool_id is None else pool_id))
@@ -205,43 +205,43 @@ class CachingAllocator:
     def stats(self) -> dict[str, object]:
         """As ``torch._C._cuda_memoryStats``; ``reserved_bytes_by_private_pools`` is of torch 2.12 and later."""
         with self._lock:
-            return self._books.stats.as_dict()
+            return self._state.stats.as_dict()
 
     def reset_peak_stats(self) -> None:
         """As ``torch.cuda.reset_peak_memory_stats``."""
         with self._lock:
-            self._books.stats.reset_peak()
+            self._state.stats.reset_peak()
 
     def reset_accumulated_stats(self) -> None:
         """As ``torch.cuda.reset_accumulated_memory_stats``."""
         with self._lock:
-            self._books.stats.reset_accumulated()
+            self._state.stats.reset_accumulated()
 
     @property
     def allocated_bytes(self) -> int:
-        """What is handed out now."""
-        return self._books.stats.all.usage.allocated_bytes
+        """The allocated bytes."""
+        return self._state.stats.all.usage.allocated_bytes
 
     @property
     def reserved_bytes(self) -> int:
-        """What the allocator holds now."""
+        """The reserved bytes."""
         return self._reserve.reserved_bytes
 
     def memory_info(self) -> tuple[int, int]:
-        """Free and total bytes of the device, as cudaMemGetInfo."""
+        """The free and the total bytes of the device, as cudaMemGetInfo returns them."""
         return self._reserve.memory.free_bytes, self._reserve.memory.total_bytes
 
     @property
     def memory_fraction(self) -> float:
-        """Which share of the device's memory may be reserved."""
+        """The fraction of the device's memory that may be reserved."""
         limit = self._heap.limit
         return 1.0 if limit is None else limit / self._reserve.memory.total_bytes
 
     def set_memory_fraction(self, fraction: float) -> None:
-        """Reserve at most this share of the device's memory.
+        """Limit the reserved memory to a fraction of the device's memory.
 
         Raises:
-            RuntimeError: It is not within 0 and 1 (torch's words).
+            RuntimeError: The fraction is not between 0 and 1 (torch's message).
         """
         if not 0 <= fraction <= 1:
             raise RuntimeError(f"invalid fraction:{fraction:g}. Please set within [0, 1].")
@@ -263,30 +263,30 @@ class CachingAllocator:
         """As ``torch._C._cuda_record_memory_history``.
 
         Args:
-            enabled: "all" keeps actions, "state" only the last one, None none (and forgets).
-            context: For what stack frames are gathered: "all", "alloc" (all but frees), "state" (what is allocated
-                now), None.
-            stacks: "python" or "all"; who gives the stacks decides what is in them.
-            max_entries: How many actions are kept at most, the last ones.
-            clear_history: Forget what was kept so far.
-            skip_actions: Kinds that are not kept.
+            enabled: "all" records actions, "state" only the last one, None records none and clears the history.
+            context: For which actions stack frames are recorded: "all", "alloc" (all but frees), "state" (allocated
+                blocks), None.
+            stacks: "python" or "all"; the caller decides which frames a stack contains.
+            max_entries: The number of actions kept; older ones are dropped.
+            clear_history: Clear the history first.
+            skip_actions: Kinds of actions that are not recorded.
 
         Raises:
-            RuntimeError: A word is not allowed (torch's words).
+            RuntimeError: A value is not allowed (torch's message).
         """
         with self._lock:
-            self._history.switch(
+            self._history.configure(
                 enabled, context, stacks, max_entries, clear_history=clear_history, skip_actions=skip_actions
             )
 
     @property
     def is_recording(self) -> bool:
-        """Whether history is kept (``torch._C._cuda_isHistoryEnabled``)."""
+        """Whether the history is on (``torch._C._cuda_isHistoryEnabled``)."""
         return self._history.is_on
 
     @property
     def user_metadata(self) -> str:
-        """Kept with every action from now on (``torch.cuda.memory._set_memory_metadata``)."""
+        """Stored with every following action (``torch.cuda.memory._set_memory_metadata``)."""
         return self._history.user_metadata
 
     @user_metadata.setter
@@ -296,26 +296,26 @@ class CachingAllocator:
     def snapshot(self, include_traces: bool = True, *, pool_id: PoolId | None = None) -> dict[str, object]:
         """This device's part of a snapshot: ``segments``, ``trace`` and ``allocator_settings``.
 
-        :func:`combine` joins devices to the whole. The history gets a "snapshot" entry, which is in the next
-        snapshot's trace, as with torch.
+        :func:`combine` merges the devices. The history gets a "snapshot" entry, which appears in the trace of the next
+        snapshot, as in PyTorch.
         """
         with self._lock:
             trace = self._history.entries() if include_traces else []
             wanted = None if pool_id in (None, DEFAULT_POOL) else pool_id
             segments = list(segment_records(self._reserve.segments.values(), self.device, wanted))
             active = sum(int(str(segment["active_size"])) for segment in segments)
-            self._books.record("snapshot", 0, active, 0, pool_id or DEFAULT_POOL, None)
+            self._state.record("snapshot", 0, active, 0, pool_id or DEFAULT_POOL, None)
         return {"segments": segments, "trace": trace, "allocator_settings": settings_record(self.conf)}
 
     # -- private pools -------------------------------------------------------------------------------------------------
 
     def create_or_hold_pool(self, pool_id: PoolId, *, use_on_oom: bool = False, no_split: bool = False) -> None:
-        """Make a private pool, or hold it once more (``torch.cuda.MemPool``).
+        """Create a private pool, or add one holder (``torch.cuda.MemPool``).
 
         Args:
-            pool_id: Its id, not (0, 0).
-            use_on_oom: Other requests may take its free blocks rather than fail.
-            no_split: Its segments are not split.
+            pool_id: The id; not (0, 0).
+            use_on_oom: Whether other requests may use its free blocks instead of failing.
+            no_split: Whether its segments are never split.
         """
         with self._lock:
             pool = self._heap.pools.hold(pool_id)
@@ -324,84 +324,85 @@ class CachingAllocator:
                 part.no_split = part.no_split or no_split
 
     def begin_allocate_to_pool(self, pool_id: PoolId, accepts: Accepts) -> None:
-        """Send requests to a private pool from now on, and hold it.
+        """Route requests to a private pool, and hold it.
 
         Args:
-            pool_id: Its id; it is made where there is none.
-            accepts: Whether a request on this stream is meant (asked anew each time: it may look at the thread too).
+            pool_id: The id; the pool is created if it does not exist.
+            accepts: Returns whether a request on a stream is routed; called for every request, so it may check the
+                thread.
 
         Raises:
-            RuntimeError: It is switched on already, or everybody had let go of it (torch's words).
+            RuntimeError: The pool is already routed to, or all its holders have released it (torch's message).
         """
         with self._lock:
-            self._heap.pools.switch_on(pool_id, accepts)
+            self._heap.pools.add_route(pool_id, accepts)
 
     def end_allocate_to_pool(self, pool_id: PoolId) -> None:
-        """Send it no more requests; it stays held until :meth:`release_pool`.
+        """Stop routing requests to a private pool; it is held until :meth:`release_pool`.
 
         Raises:
-            RuntimeError: It is not switched on (torch's words).
+            RuntimeError: No requests are routed to it (torch's message).
         """
         with self._lock:
-            self._heap.pools.switch_off(pool_id)
+            self._heap.pools.remove_route(pool_id)
 
     def serve_graphs(self, pool_id: PoolId) -> None:
-        """A graph capture uses a private pool from now on."""
+        """Mark a private pool as used by a graph capture."""
         self._heap.pools.find(pool_id).serves_graphs = True
 
     def checkpoint_pool(self, pool_id: PoolId) -> PoolState:
         """The state of a private pool (``torch._C._cuda_getCheckpointState``).
 
         Raises:
-            RuntimeError: It cannot be told (:func:`checkpoint.checkpoint`).
+            RuntimeError: The state is not available (:func:`checkpoint.checkpoint`).
         """
         with self._lock:
             return checkpoint(self._heap, pool_id)
 
     def restore_pool(self, state: PoolState, *, stack: object = None) -> Restored:
-        """Bring a private pool back to a state (``setCheckpointPoolState``); `stack` as for :meth:`malloc`.
+        """Restore the state of a private pool (``setCheckpointPoolState``); `stack` as for :meth:`malloc`.
 
         Raises:
-            RuntimeError: It cannot be done (:func:`checkpoint.restore`).
+            RuntimeError: The state cannot be restored (:func:`checkpoint.restore`).
         """
         done: list[Restored] = []
         self._run(lambda: done.append(restore(self._heap, state, stack)))
         return done[0]
 
     def release_pool(self, pool_id: PoolId) -> None:
-        """Hold a private pool once less; when nobody does, :meth:`empty_cache` may give its memory back."""
+        """Remove one holder of a private pool; without holders, :meth:`empty_cache` can free its memory."""
         with self._lock:
-            self._heap.pools.let_go(pool_id)
+            self._heap.pools.release(pool_id)
 
     def pool_use_count(self, pool_id: PoolId) -> int:
-        """How many hold it."""
+        """The number of holders of a private pool."""
         return self._heap.pools.find(pool_id).use_count
 
     def pool_ids(self) -> list[PoolId]:
-        """The private pools that are held or still have memory."""
+        """The ids of the private pools that are held or have memory."""
         return list(self._heap.pools.private)
 
     def pool_bytes(self, pool_id: PoolId) -> tuple[int, int]:
-        """What a private pool holds, and what of it is handed out, bytes; nothing where there is no such pool."""
+        """The reserved and the allocated bytes of a private pool; 0 if there is no such pool."""
         pool = self._heap.pools.private.get(pool_id)
         reserved = 0 if pool is None else pool.reserved_bytes
         return reserved, sum(block.size for block in self.live_blocks(pool_id))
 
     def find_segment(self, address: int) -> Segment | None:
-        """The segment that has the address."""
+        """The segment that contains an address; None if there is none."""
         for segment in self._reserve.segments.values():
             if 0 <= address - segment.address < segment.size:
                 return segment
         return None
 
     def find_block(self, address: int) -> Block | None:
-        """The block that is handed out and begins at the address."""
+        """The allocated block that begins at an address; None if there is none."""
         segment = self.find_segment(address)
         blocks = () if segment is None else segment.blocks()
         return next((block for block in blocks if block.address == address and block.is_allocated), None)
 
     def live_blocks(self, pool_id: PoolId | None = None) -> list[Block]:
-        """The blocks handed out, ascending by address; of one memory pool, or of all for None."""
+        """The allocated blocks in address order; of one memory pool, or of all for None."""
         with self._lock:
             segments = sorted(self._reserve.segments.values(), key=lambda segment: segment.address)
             blocks = [block for segment in segments for block in segment.blocks() if block.is_allocated]

@@ -1,9 +1,9 @@
-"""The state of a private pool, kept, and brought back later (torch: Note [Checkpointing PrivatePoolState]).
+"""Save and restore the state of a private pool (torch: Note [Checkpointing PrivatePoolState]).
 
-The replay of a CUDA graph brings tensors to life that the allocator knows nothing of. Who wants to allocate in the
-graph's pool afterwards has to bring back the books of the moment when the graph had been captured. As torch does it,
-with the same actions in the history and the same counters: everything in the pool is freed, every segment is handed out
-again block by block as it was then, and the blocks that were free then are freed. Segments that came since stay, free.
+The replay of a CUDA graph creates tensors that the allocator has not allocated. To allocate in the graph's pool
+afterwards, the allocator must first be restored to the state at the end of the capture. This follows torch, with the
+same actions in the history and the same counters: all blocks of the pool are freed, every segment is allocated again
+with the blocks of that state, and the blocks that were free in it are freed. Newer segments remain, free.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cudalens.virtual.allocator.blocks import Block, BlockPool, PrivatePool, Segment
-from cudalens.virtual.allocator.history import StackLevel, gather
+from cudalens.virtual.allocator.history import StackLevel, frames_of
 from cudalens.virtual.allocator.interfaces import PoolId
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ _FREEABLE: Final = "Not expected to checkpoint freeable graph"
 
 
 class BlockState(NamedTuple):
-    """A block, as it was.
+    """A saved block.
 
     Attributes:
-        address: Its first byte.
-        size: Its bytes.
-        is_allocated: Whether it was handed out.
+        address: The first byte.
+        size: The bytes.
+        is_allocated: Whether it was allocated.
     """
 
     address: int
@@ -38,11 +38,11 @@ class BlockState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PoolState:
-    """A private pool, as it was.
+    """The saved state of a private pool.
 
     Attributes:
         pool_id: Its id.
-        segments: Their blocks, ascending by address.
+        segments: The blocks of each segment, in address order.
     """
 
     pool_id: PoolId
@@ -50,16 +50,16 @@ class PoolState:
 
     @property
     def allocated(self) -> Iterator[BlockState]:
-        """The blocks that were handed out."""
+        """The blocks that were allocated."""
         return (block for segment in self.segments for block in segment if block.is_allocated)
 
 
 class Restored(NamedTuple):
-    """What bringing a state back did.
+    """The result of restoring a state.
 
     Attributes:
-        freed: Addresses that had been handed out before.
-        created: The blocks that are handed out now.
+        freed: Addresses of the blocks that were allocated before.
+        created: The blocks that are allocated now.
     """
 
     freed: list[int]
@@ -67,13 +67,13 @@ class Restored(NamedTuple):
 
 
 def checkpoint(heap: Heap, pool_id: PoolId) -> PoolState:
-    """The present state of a private pool.
+    """Save the current state of a private pool.
 
     Raises:
-        RuntimeError: Nobody holds the pool, there is none of that id, or another stream may still use a block that
-            was freed; torch's own words.
+        RuntimeError: The pool has no holder, there is none of that id, or another stream may still use a block that
+            was freed; torch's message.
     """
-    heap.defer_no_longer()
+    heap.end_deferral()
     segments = _segments(heap, _pool(heap, pool_id, "Could not find pool of id"))
     if any(block.num_fences for segment in segments for block in segment.blocks()):
         raise RuntimeError("Events should have synchronized when checkpointing block")
@@ -87,18 +87,18 @@ def checkpoint(heap: Heap, pool_id: PoolId) -> PoolState:
 
 
 def restore(heap: Heap, state: PoolState, stack: object) -> Restored:
-    """Bring a private pool back to a state.
+    """Restore the state of a private pool.
 
     Args:
-        heap: The allocator's.
+        heap: The heap of the allocator.
         state: From `checkpoint`.
-        stack: The stack frames, or what returns them.
+        stack: The stack frames, or a function that returns them.
 
     Raises:
-        RuntimeError: Nobody holds the pool, a segment is gone, or its blocks cannot be cut as they were; torch's own
-            words.
+        RuntimeError: The pool has no holder, a segment no longer exists, or its blocks cannot be split as they were;
+            torch's message.
     """
-    frames = gather(stack) if heap.level >= StackLevel.STATE else None
+    frames = frames_of(stack) if heap.level >= StackLevel.STATE else None
     pool = _pool(heap, state.pool_id, "Could not find private pool id")
     freed = _free_all(heap, pool, stack)
     heads = {block.address: block for part in (pool.small, pool.large) for block in part}
@@ -107,7 +107,7 @@ def restore(heap: Heap, state: PoolState, stack: object) -> Restored:
         head = heads.get(blocks[0].address)
         if head is None:
             raise RuntimeError(f" could not find {blocks[0].address:#x}")
-        _hand_out_all(heap, head, blocks, frames)
+        _allocate_all(heap, head, blocks, frames)
         created += _free_as_before(heap, head.segment, blocks, stack)
     return Restored(freed, created)
 
@@ -137,8 +137,8 @@ def _free_all(heap: Heap, pool: PrivatePool, stack: object) -> list[int]:
     return freed
 
 
-def _hand_out_all(heap: Heap, head: Block, blocks: tuple[BlockState, ...], frames: object) -> None:
-    """Hand out every block of a segment, free or not, cut as it was."""
+def _allocate_all(heap: Heap, head: Block, blocks: tuple[BlockState, ...], frames: object) -> None:
+    """Allocate every block of a segment, free or not, with its saved size."""
     block: Block | None = head
     for number, state in enumerate(blocks):
         assert block is not None
@@ -156,7 +156,7 @@ def _hand_out_all(heap: Heap, head: Block, blocks: tuple[BlockState, ...], frame
 
 
 def _free_as_before(heap: Heap, segment: Segment, blocks: tuple[BlockState, ...], stack: object) -> list[Block]:
-    """Free the blocks that were free; returns the others."""
+    """Free the blocks that were free in the state; returns the others."""
     created = []
     now = list(segment.blocks())
     for block, state in zip(now, blocks, strict=True):
@@ -170,7 +170,7 @@ def _free_as_before(heap: Heap, segment: Segment, blocks: tuple[BlockState, ...]
 
 
 def _check_tail(block: Block) -> None:
-    """The last block of an expandable segment is what can still be mapped: it is neither cut nor handed out."""
+    """The last block of an expandable segment is unmapped: it is neither split nor allocated."""
     _check(block.next is None, "curr_block->next == nullptr")
     _check(not block.mapped, "!curr_block->mapped")
     _check(not block.is_allocated, "curr_block->allocated == false")

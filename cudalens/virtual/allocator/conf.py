@@ -1,7 +1,7 @@
-"""The allocator's options, from the text of PYTORCH_CUDA_ALLOC_CONF.
+"""Parse the caching allocator's options (PYTORCH_CUDA_ALLOC_CONF).
 
-The text is read as ``c10::CachingAllocator::ConfigTokenizer`` reads it, word for word: options that torch takes in
-silence (a missing separator) are taken in silence, and what torch refuses is refused with torch's words.
+The grammar is that of ``c10::CachingAllocator::ConfigTokenizer``: text that torch accepts without an error (such as a
+missing separator) is accepted, and text that torch refuses is refused with torch's message.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ _MAX_REGISTER_THREADS = 128
 
 
 class AllocatorConf(NamedTuple):
-    """The options in force.
+    """The options of the caching allocator.
 
     Attributes:
-        text: What they were read from.
+        text: The text that they were read from.
         max_split_size: Blocks of this many bytes and more are not split (2**64 - 1: all are).
         max_non_split_rounding: By how many bytes such an unsplit block may exceed the request that it serves.
         large_segment_size: Bytes of a segment that serves requests between 1 MiB and 10 MiB.
         garbage_collection_threshold: Share of the allowed memory above which old cached blocks are freed (0: never).
-        roundup_power2_divisions: Per power of two from 1 MiB to 32 GiB, into how many parts it is cut (0: rounding to
-            512 bytes alone).
-        expandable_segments: Whether segments grow by mapped pages.
+        roundup_power2_divisions: For each power of two from 1 MiB to 32 GiB, the number of parts that it is divided
+            into (0: rounding to 512 bytes only).
+        expandable_segments: Whether segments grow by mapping pages.
         per_process_memory_fraction: Share of the device that may be reserved.
-        release_lock_on_cudamalloc: Kept for the snapshot's settings; cudaMalloc is modelled as one step.
-        graph_capture_record_stream_reuse: Kept for the snapshot's settings; only False can be modelled.
-        pinned_use_cuda_host_register: Kept for the snapshot's settings.
-        pinned_num_register_threads: Kept for the snapshot's settings.
+        release_lock_on_cudamalloc: Only shown in the snapshot's settings; cudaMalloc is modelled as one step.
+        graph_capture_record_stream_reuse: Only shown in the snapshot's settings; only False can be modelled.
+        pinned_use_cuda_host_register: Only shown in the snapshot's settings.
+        pinned_num_register_threads: Only shown in the snapshot's settings.
     """
 
     text: str = ""
@@ -52,15 +52,15 @@ class AllocatorConf(NamedTuple):
 
 
 class _Tokens:
-    """The words of the text: names, values, and the separators ``: , [ ]`` one by one; blanks are dropped."""
+    """The tokens of the text: names, values and the separators ``: , [ ]``; blanks are dropped."""
 
     def __init__(self, text: str) -> None:
-        self.words: list[str] = re.findall(r"[,:\[\]]|[^,:\[\]]+", re.sub(r"\s", "", text))
+        self.tokens: list[str] = re.findall(r"[,:\[\]]|[^,:\[\]]+", re.sub(r"\s", "", text))
 
     def __getitem__(self, i: int) -> str:
-        if i >= len(self.words):
+        if i >= len(self.tokens):
             raise RuntimeError("Index out of bounds in ConfigTokenizer")
-        return self.words[i]
+        return self.tokens[i]
 
     def unsigned(self, i: int) -> int:
         match = re.match(r"[+-]?\d+", self[i])
@@ -84,7 +84,7 @@ class _Tokens:
 
 
 _Values = dict[str, object]
-_Reader = Callable[[_Tokens, int, _Values], int]  # from the index of the value; returns the index of its last word
+_Reader = Callable[[_Tokens, int, _Values], int]  # takes the index of the value, returns the index of its last token
 
 
 def _at_least_a_segment(key: str, field: str) -> _Reader:
@@ -141,7 +141,7 @@ def _roundup(tokens: _Tokens, i: int, values: _Values) -> int:
 
 def _roundup_list(tokens: _Tokens, i: int, divisions: list[int]) -> int:
     last, first = 0, True
-    while i < len(tokens.words) and tokens[i] != "]":
+    while i < len(tokens.tokens) and tokens[i] != "]":
         number = tokens.unsigned(i + 2)
         if number and not _is_power_of_two(number):
             raise ValueError("For roundups, the divisions has to be power of 2 or 0 to disable roundup ")
@@ -158,7 +158,7 @@ def _roundup_list(tokens: _Tokens, i: int, divisions: list[int]) -> int:
         i += 3
         if tokens[i] != "]":
             i += 1  # the comma
-    tokens[i]  # where the text ends before the bracket, this raises
+    tokens[i]  # raises if the text ends before the bracket
     return i
 
 
@@ -174,8 +174,8 @@ def _only_false(key: str) -> _Reader:
     def read(tokens: _Tokens, i: int, values: _Values) -> int:
         if tokens.truth(i):
             raise VirtualDeviceError(
-                f"the allocator option {key}:True cannot be modelled by the virtual device; "
-                "leave it out of PYTORCH_CUDA_ALLOC_CONF, or run on a real GPU."
+                f"the allocator option {key}:True is not modelled by the virtual device; "
+                "remove it from PYTORCH_CUDA_ALLOC_CONF, or run on a real GPU."
             )
         return i
 
@@ -202,8 +202,8 @@ def _register_threads(tokens: _Tokens, i: int, values: _Values) -> int:
 def _backend(tokens: _Tokens, i: int, values: _Values) -> int:
     if tokens[i] == "cudaMallocAsync":
         raise VirtualDeviceError(
-            "PYTORCH_CUDA_ALLOC_CONF asks for backend:cudaMallocAsync, the allocator of the CUDA driver, which the "
-            "virtual device does not model; set backend:native (or leave backend out) before the device starts."
+            "PYTORCH_CUDA_ALLOC_CONF selects backend:cudaMallocAsync, the allocator of the CUDA driver, which the "
+            "virtual device does not model; set backend:native (or remove backend) before the device starts."
         )
     if tokens[i] != "native":
         raise ValueError("Unknown allocator backend, options are native and cudaMallocAsync")
@@ -235,17 +235,17 @@ _READERS: dict[str, _Reader] = {
 
 
 def parse_conf(text: str, previous: AllocatorConf | None = None) -> AllocatorConf:
-    """Read options as ``torch._C._accelerator_setAllocatorSettings`` does.
+    """Parse options as ``torch._C._accelerator_setAllocatorSettings`` does.
 
     Args:
         text: ``"max_split_size_mb:128,expandable_segments:True"``.
-        previous: The options before, for a change at run time: torch then sets back the split, rounding and garbage
-            collection options and leaves the others as they were.
+        previous: The current options, for a change at run time: torch then resets the split, rounding and garbage
+            collection options and keeps the others.
 
     Raises:
-        ValueError: An option is unknown or its value is not allowed (torch's words).
-        RuntimeError: The text ends where a value was expected (torch's words).
-        VirtualDeviceError: The option is torch's, and the virtual device cannot model it.
+        ValueError: An option is unknown or its value is not allowed (torch's message).
+        RuntimeError: The text ends where a value was expected (torch's message).
+        VirtualDeviceError: The virtual device does not model the option.
     """
     before = previous if previous is not None else AllocatorConf()
     values: _Values = before._asdict() | {
@@ -264,19 +264,19 @@ def parse_conf(text: str, previous: AllocatorConf | None = None) -> AllocatorCon
 def _read_all(tokens: _Tokens, values: _Values) -> None:
     _read_segment_size(tokens, values)
     i = 0
-    while i < len(tokens.words):
+    while i < len(tokens.tokens):
         if tokens[i] not in _READERS:
             raise ValueError(f"Unrecognized key '{tokens[i]}' in Accelerator allocator config.")
         i = _READERS[tokens[i]](tokens, i + 2, values) + 2  # past the value and the comma
 
 
 def _read_segment_size(tokens: _Tokens, values: _Values) -> None:
-    """First the size that bounds others, wherever it stands in the text."""
-    for i, word in enumerate(tokens.words):
+    """Read the segment size first, wherever it is in the text: it bounds other options."""
+    for i, word in enumerate(tokens.tokens):
         if word == "large_segment_size_mb":
             _large_segment(tokens, i + 2, values)
 
 
 def conf_from_environment(environ: Mapping[str, str]) -> AllocatorConf:
-    """The options that torch would take from the environment: PYTORCH_CUDA_ALLOC_CONF, else PYTORCH_ALLOC_CONF."""
+    """The options in the environment: PYTORCH_CUDA_ALLOC_CONF, else PYTORCH_ALLOC_CONF."""
     return parse_conf(environ.get("PYTORCH_CUDA_ALLOC_CONF", environ.get("PYTORCH_ALLOC_CONF", "")))

@@ -1,6 +1,6 @@
-"""Handing blocks out and taking them back: best fit, splitting, coalescing, and what happens when nothing fits.
+"""Allocate and free blocks: best fit, splitting, coalescing, retries when no block fits.
 
-Not safe to enter twice; :class:`cudalens.virtual.allocator.caching.CachingAllocator` sees to that.
+Not reentrant; :class:`cudalens.virtual.allocator.caching.CachingAllocator` makes calls exclusive.
 """
 
 from __future__ import annotations
@@ -8,56 +8,56 @@ from __future__ import annotations
 from cudalens.virtual.allocator import oom
 from cudalens.virtual.allocator.blocks import Block, BlockPool, PrivatePool
 from cudalens.virtual.allocator.conf import AllocatorConf
-from cudalens.virtual.allocator.history import StackLevel, gather
+from cudalens.virtual.allocator.history import StackLevel, frames_of
 from cudalens.virtual.allocator.interfaces import DEFAULT_POOL, PoolId
 from cudalens.virtual.allocator.pending import PendingFrees
 from cudalens.virtual.allocator.pools import Pools
 from cudalens.virtual.allocator.reserve import Reserve
 from cudalens.virtual.allocator.sizes import EXBIBYTE, MIN_BLOCK, SMALL_LIMIT, UNLIMITED, round_size, segment_size
-from cudalens.virtual.allocator.state import Books
+from cudalens.virtual.allocator.state import AllocatorState
 
 _STATE, _ALL = int(StackLevel.STATE), int(StackLevel.ALL)
 
 
 class Heap:
-    """The allocator's own work.
+    """Allocates and frees the blocks of one device.
 
     Attributes:
         pools: The free blocks.
         reserve: The segments.
-        pending: The frees that wait.
+        pending: The deferred frees.
     """
 
-    def __init__(self, device: int, books: Books, reserve: Reserve) -> None:
+    def __init__(self, device: int, state: AllocatorState, reserve: Reserve) -> None:
         self.device, self.reserve = device, reserve
         self.pools = Pools()
-        self.pending = PendingFrees(books.host)
-        self._books, self._history, self._stats = books, books.history, books.stats
+        self.pending = PendingFrees(state.host)
+        self._state, self._history, self._stats = state, state.history, state.stats
         self._small, self._large = self.pools.small, self.pools.large
-        self._all_usage = books.stats.all.usage
-        self._usage = {True: books.stats.small.usage, False: books.stats.large.usage}
+        self._all_usage = state.stats.all.usage
+        self._usage = {True: state.stats.small.usage, False: state.stats.large.usage}
         self.limit: int | None = None
-        self.use(books.conf)
+        self.set_conf(state.conf)
 
-    def use(self, conf: AllocatorConf) -> None:
-        """Take other options from now on."""
-        self._books.conf = conf
+    def set_conf(self, conf: AllocatorConf) -> None:
+        """Change the options."""
+        self._state.conf = conf
         self._divisions = conf.roundup_power2_divisions if max(conf.roundup_power2_divisions) > 1 else None
         self._expandable, self._max_split = conf.expandable_segments, conf.max_split_size
         self._rounding = conf.max_non_split_rounding
-        self._set_clock()
+        self._set_collects()
 
     def set_limit(self, num_bytes: int | None) -> None:
-        """Reserve at most this much; None: as much as the device has."""
+        """Limit the reserved bytes; None for all of the device's memory."""
         self.limit = num_bytes
-        self._set_clock()
+        self._set_collects()
 
-    def _set_clock(self) -> None:
-        self._collects = self.limit is not None and self._books.conf.garbage_collection_threshold > 0.0
+    def _set_collects(self) -> None:
+        self._collects = self.limit is not None and self._state.conf.garbage_collection_threshold > 0.0
 
     def malloc(self, num_bytes: int, stream: int, stack: object) -> Block:
-        """A block for a request of at least one byte; raises :class:`Exhausted`."""
-        stack = gather(stack) if self._history.level >= _STATE else None
+        """Allocate a block of at least one byte; raises :class:`Exhausted`."""
+        stack = frames_of(stack) if self._history.level >= _STATE else None
         if not self.pending.is_empty:
             self._process_pending(stack)
         divisions = self._divisions
@@ -81,13 +81,13 @@ class Heap:
         return pool.take(stream, size, expandable, self._max_split, self._rounding)
 
     def occupy(self, block: Block, size: int, num_bytes: int, is_cut: bool, stack: object) -> Block:
-        """Hand out a free block, which is in no set any more.
+        """Allocate a free block that is in no set.
 
         Args:
             block: The block.
-            size: How much of it, rounded.
-            num_bytes: What was asked for.
-            is_cut: Whether what is beyond `size` becomes a block of its own.
+            size: The rounded size.
+            num_bytes: The requested size.
+            is_cut: Whether to split off the rest beyond `size`.
             stack: The stack frames.
         """
         pool = block.pool
@@ -100,7 +100,7 @@ class Heap:
         block.stack = stack
         history = self._history
         if history.is_on or history.listeners:
-            self._books.record_block("alloc", block, num_bytes, stack)
+            self._state.record_block("alloc", block, num_bytes, stack)
         size = block.size
         self._all_usage.take(size, num_bytes)
         self._usage[pool.is_small].take(size, num_bytes)
@@ -110,9 +110,9 @@ class Heap:
 
     def _split(self, block: Block, size: int) -> None:
         was_split, pool = block.prev is not None or block.next is not None, block.pool
-        rest = block.cut(size)
+        rest = block.split(size)
         pool.insert(rest)
-        if not block.segment.page_size:  # free parts of expandable segments can go back, so they do not count
+        if not block.segment.page_size:  # free parts of expandable segments can be unmapped, so they do not count
             self._count_inactive(pool.is_small, 0 if was_split else 1, -size if was_split else rest.size)
 
     def _count_inactive(self, small: bool, num_blocks: int, num_bytes: int) -> None:
@@ -120,15 +120,15 @@ class Heap:
         (self._stats.small if small else self._stats.large).change_split(num_blocks, num_bytes)
 
     def free(self, block: Block, stack: object) -> None:
-        """Take a block back, now or when the other streams that used it have passed."""
-        stack = gather(stack) if self._history.level >= _ALL else None
+        """Free a block, now or after the other streams that used it have reached this point."""
+        stack = frames_of(stack) if self._history.level >= _ALL else None
         block.is_allocated = False
         size = block.size
         self._all_usage.drop(size)
         self._usage[block.pool.is_small].drop(size)
         history = self._history
         if history.is_on or history.listeners:
-            self._books.record_block(
+            self._state.record_block(
                 "free_requested", block, block.requested_size, block.stack if stack is None else stack
             )
         if size >= self._max_split:
@@ -139,44 +139,44 @@ class Heap:
             self._retire(block, stack)
 
     def _retire(self, block: Block, stack: object) -> None:
-        """Put a block among the free ones, as one with its free neighbours."""
+        """Add a block to the free blocks, merged with its free neighbours."""
         history = self._history
         requested, size, pool = block.requested_size, block.size, block.pool
         if history.is_on or history.listeners:
-            self._books.record_block("free_completed", block, requested, block.stack if stack is None else stack)
+            self._state.record_block("free_completed", block, requested, block.stack if stack is None else stack)
         block.stack = None
         if block.prev is not None or block.next is not None:
-            block, num_joined = block.join()
+            block, num_merged = block.merge()
             if not block.segment.page_size:
                 if block.is_split:
-                    self._count_inactive(pool.is_small, 1 - num_joined, size)
+                    self._count_inactive(pool.is_small, 1 - num_merged, size)
                 else:
-                    self._count_inactive(pool.is_small, -num_joined, size - block.size)
+                    self._count_inactive(pool.is_small, -num_merged, size - block.size)
         pool.insert(block)
         self._all_usage.retire(size, requested)
         self._usage[pool.is_small].retire(size, requested)
 
     @property
     def level(self) -> StackLevel:
-        """For what stack frames are gathered."""
+        """For which actions stack frames are recorded."""
         return self._history.level
 
-    def defer_no_longer(self) -> None:
-        """Frees that waited for the end of a graph capture go on waiting for their events, where there are any."""
+    def end_deferral(self) -> None:
+        """Stop deferring the frees that waited for the end of a graph capture; some still wait for events."""
         self.pending.end_deferral(lambda block: self._retire(block, None))
 
     def _process_pending(self, stack: object) -> None:
         self.pending.process(lambda block: self._retire(block, stack))
 
     def _obtain(self, pool: BlockPool, stream: int, size: int, stack: object) -> Block:
-        """A block from the device, after freeing what can be freed if need be; raises :class:`Exhausted`."""
-        wanted = segment_size(size, self._books.conf.large_segment_size)
+        """Allocate device memory, after freeing cached memory if needed; raises :class:`Exhausted`."""
+        wanted = segment_size(size, self._state.conf.large_segment_size)
         if self._collects:
             self._collect_garbage(stack)
         block = self._from_device(pool, stream, size, wanted, stack) or self._from_overflow_pools(pool, stream, size)
         if block is None and self._release_oversize(pool, stream, size, stack):
             block = self._from_device(pool, stream, size, wanted, stack)
-        if block is None and not self._books.host.is_capturing():
+        if block is None and not self._state.host.is_capturing():
             self.release_cached(stack, DEFAULT_POOL)
             self._stats.num_alloc_retries += 1
             block = self._from_device(pool, stream, size, wanted, stack)
@@ -202,8 +202,8 @@ class Heap:
         return None
 
     def _collect_garbage(self, stack: object) -> None:
-        """Give back cached large segments, those of more than average age first, until below the threshold."""
-        threshold = int(self._books.conf.garbage_collection_threshold * (self.limit or 0))
+        """Free cached large segments, those of at least average age first, until below the threshold."""
+        threshold = int(self._state.conf.garbage_collection_threshold * (self.limit or 0))
         target = self.reserve.reserved_bytes - threshold
         pool = self._large
         candidates = [block for block in pool if not block.is_split]
@@ -222,7 +222,7 @@ class Heap:
                 self.reserve.release(block, stack)
 
     def _release_oversize(self, pool: BlockPool, stream: int, size: int, stack: object) -> bool:
-        """Give back unsplit oversize segments of the stream: the smallest that suffices, else from the largest down."""
+        """Free unsplit oversize segments of the stream: the smallest large enough, else from the largest down."""
         if self._max_split == UNLIMITED:
             return False
         needed = max(size, self._max_split)
@@ -240,12 +240,12 @@ class Heap:
         return released >= needed
 
     def empty_cache(self, stack: object, pool_id: PoolId) -> None:
-        """Give the device what is free; see :meth:`release_cached`."""
-        self.release_cached(gather(stack) if self._history.level >= _ALL else None, pool_id)
+        """Free the cached memory; see :meth:`release_cached`."""
+        self.release_cached(frames_of(stack) if self._history.level >= _ALL else None, pool_id)
 
     def release_cached(self, stack: object, pool_id: PoolId) -> None:
-        """Give the device what is free: in one private pool that nobody holds, or in all such and the default ones."""
-        if pool_id == DEFAULT_POOL and not self._books.host.is_capturing():
+        """Free the cached memory of one private pool without holders, or of all such pools and the default pools."""
+        if pool_id == DEFAULT_POOL and not self._state.host.is_capturing():
             self._synchronize(stack, None)
             self.reserve.release_free(self._large, stack)
             self.reserve.release_free(self._small, stack)
@@ -257,7 +257,7 @@ class Heap:
             self.reserve.release_free(pool.small, stack)
             self.reserve.release_free(pool.large, stack)
             if pool.reserved_bytes == 0:
-                self.pools.forget(freeable_id)
+                self.pools.remove(freeable_id)
 
     def _synchronize(self, stack: object, pool: PrivatePool | None) -> None:
         self._stats.num_sync_all_streams += 1
@@ -265,7 +265,7 @@ class Heap:
 
     def _exhausted(self, pool: BlockPool, stream: int, size: int, wanted: int, stack: object) -> oom.Exhausted:
         memory, stats = self.reserve.memory, self._stats
-        self._books.record("oom", memory.free_bytes, size, stream, pool.pool_id, stack)
+        self._state.record("oom", memory.free_bytes, size, stream, pool.pool_id, stack)
         stats.num_ooms += 1
         text = oom.message(
             device=self.device,
@@ -288,5 +288,5 @@ class Heap:
 
 
 def too_large(num_bytes: int) -> bool:
-    """Whether a request is beyond what torch takes for a size at all."""
+    """Whether a request exceeds the largest size that torch accepts."""
     return num_bytes >= EXBIBYTE

@@ -1,4 +1,4 @@
-"""The memory history: which actions are kept, and with whose stack frames."""
+"""The memory history: which actions are recorded, and with which stack frames."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from cudalens.virtual.allocator.interfaces import Action, PoolId
 
 
 class StackLevel(IntEnum):
-    """For what stack frames are gathered (torch's RecordContext)."""
+    """For which actions stack frames are recorded (torch's RecordContext)."""
 
     NEVER = 0
-    STATE = 1  # for what is allocated now
-    ALLOC = 2  # for allocations in the history too
-    ALL = 3  # for frees too
+    STATE = 1  # for the blocks that are allocated
+    ALLOC = 2  # also for allocations in the history
+    ALL = 3  # also for frees
 
 
 _LEVELS = {None: StackLevel.NEVER, "state": StackLevel.STATE, "alloc": StackLevel.ALLOC, "all": StackLevel.ALL}
 
 
-def gather(stack: object) -> object:
-    """The stack frames themselves: what was given, or what it returns when called."""
+def frames_of(stack: object) -> object:
+    """The stack frames: the value itself, or the result of calling it."""
     return stack() if callable(stack) else stack
 
 
 class History:
-    """A ring of the last actions, and those who listen to all of them.
+    """A ring buffer of the last actions, and listeners to all actions.
 
     Attributes:
-        is_on: Whether actions are kept.
-        level: For what stack frames are gathered.
-        listeners: Called with every action, kept or not; must not call the allocator.
-        user_metadata: Kept with every action (``torch.cuda.memory._set_memory_metadata``).
+        is_on: Whether actions are recorded.
+        level: For which actions stack frames are recorded.
+        listeners: Called with every action, recorded or not; must not call the allocator.
+        user_metadata: Stored with every action (``torch.cuda.memory._set_memory_metadata``).
     """
 
     __slots__ = ("_entries", "_max_entries", "_next", "_skip", "is_on", "level", "listeners", "user_metadata")
@@ -46,7 +46,7 @@ class History:
         self._max_entries, self._next = 1, 0
         self._skip: frozenset[str] = frozenset()
 
-    def switch(
+    def configure(
         self,
         enabled: str | None,
         context: str | None,
@@ -59,7 +59,7 @@ class History:
         """As ``torch._C._cuda_record_memory_history``.
 
         Raises:
-            RuntimeError: A word is not one of those allowed (torch's words).
+            RuntimeError: A value is not allowed (torch's message).
         """
         if enabled not in (None, "state", "all"):
             raise RuntimeError("expected state to be 'state', 'all', or None")
@@ -85,7 +85,7 @@ class History:
         stack: object,
         block_bytes: int = 0,
     ) -> None:
-        """Keep an action and tell the listeners."""
+        """Record an action and call the listeners."""
         frames = stack if self.level >= StackLevel.ALLOC else None
         action = Action(kind, address, num_bytes, stream, time_us, pool_id, frames, block_bytes)
         for listener in tuple(self.listeners):
@@ -101,7 +101,7 @@ class History:
         self._next = (self._next + 1) % self._max_entries
 
     def entries(self) -> list[dict[str, object]]:
-        """The actions kept, oldest first, each as torch's snapshot writes a trace entry."""
+        """The recorded actions, oldest first, in the format of a trace entry of torch's snapshot."""
         return [_trace_entry(*entry) for entry in (*self._entries[self._next :], *self._entries[: self._next])]
 
 

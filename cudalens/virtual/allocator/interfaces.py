@@ -1,4 +1,4 @@
-"""What the allocator asks of the rest of the virtual device, and what it tells."""
+"""Interfaces between the caching allocator and the virtual device: host, fence, recorded action."""
 
 from __future__ import annotations
 
@@ -12,55 +12,60 @@ class Fence(Protocol):
     """An event recorded on a stream."""
 
     def is_done(self) -> bool:
-        """Whether the stream has passed it at the host's present time (cudaEventQuery)."""
+        """Whether the stream has reached it at the host's current time (cudaEventQuery)."""
         ...
 
     def wait(self) -> None:
-        """Block the host until the stream has passed it (cudaEventSynchronize)."""
+        """Block the host until the stream has reached it (cudaEventSynchronize)."""
         ...
 
 
 class Host(Protocol):
-    """The machine around the allocator of one device."""
+    """What the allocator of one device needs from the virtual device."""
 
     def fence(self, stream: int) -> Fence:
         """Record an event on the stream now."""
         ...
 
     def now_us(self) -> int:
-        """The virtual clock, in microseconds."""
+        """The virtual time in microseconds."""
         ...
 
     def is_capturing(self) -> bool:
         """Whether a CUDA graph is being captured on this device.
 
-        Frees of blocks that other streams used wait meanwhile.
+        During a capture, frees of blocks that other streams used are deferred.
         """
         ...
 
     def synchronize(self) -> None:
-        """Block the host until the device has done everything (cudaFree does that)."""
+        """Block the host until the device is idle (cudaFree does this)."""
         ...
 
     def on_segment(self, action: str, address: int, num_bytes: int) -> None:
-        """Device memory was taken or given back: segment_alloc, segment_free, segment_map or segment_unmap."""
+        """Notify that device memory was allocated or freed.
+
+        Args:
+            action: segment_alloc, segment_free, segment_map or segment_unmap.
+            address: The first byte.
+            num_bytes: The size.
+        """
         ...
 
 
 class Action(NamedTuple):
-    """One thing that the allocator did, as torch's TraceEntry tells it.
+    """One action of the allocator, with the fields of torch's TraceEntry.
 
     Attributes:
         kind: alloc, free_requested, free_completed, segment_alloc, segment_free, segment_map, segment_unmap,
             snapshot or oom.
-        address: Where; of an oom how many bytes the device had free; of a snapshot 0.
-        num_bytes: How much: of alloc and free what was requested; of an oom the rounded size; of a snapshot the
-            active bytes.
+        address: The first byte; for oom, the free bytes of the device; for snapshot, 0.
+        num_bytes: For alloc and free, the requested size; for oom, the rounded size; for snapshot, the active bytes.
         stream: The stream's handle.
-        time_us: The virtual clock.
-        pool_id: Of the memory pool, (0, 0) the default one.
-        stack: The stack frames gathered for it, None where none were.
-        block_bytes: Size of the block of alloc and free, rounding included; 0 for the others.
+        time_us: The virtual time.
+        pool_id: The memory pool; (0, 0) is the default pool.
+        stack: Its stack frames; None if none were recorded.
+        block_bytes: For alloc and free, the rounded size of the block; 0 otherwise.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Running out of memory: the exception inside, and torch's message."""
+"""Out of memory: the internal exception and the text of torch.OutOfMemoryError."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _ADVICE = (
 
 
 class Exhausted(Exception):  # noqa: N818 - never leaves the allocator
-    """No block could be had.
+    """No block could be allocated.
 
     Attributes:
-        message: What the user is told.
-        wanted: The bytes that cudaMalloc would have been asked for.
-        limit: The bytes that the process may have.
-        device_free: The bytes that the device has left.
+        message: The text for the user.
+        wanted: The bytes passed to cudaMalloc.
+        limit: The bytes that the process may reserve.
+        device_free: The free bytes of the device.
     """
 
     def __init__(self, message: str, *, wanted: int = 0, limit: int = 0, device_free: int = 0) -> None:
@@ -38,18 +38,18 @@ def message(
     reserved: int,
     private: int,
 ) -> str:
-    """The text of torch's OutOfMemoryError (as since torch 2.10); all sizes in bytes.
+    """The text of torch.OutOfMemoryError (torch 2.10 and later); all sizes in bytes.
 
     Args:
         device: The device's index.
-        wanted: What cudaMalloc was asked for.
+        wanted: The bytes passed to cudaMalloc.
         total: The device's memory.
-        free: What of it is left.
-        process: What this process holds, the driver's context included.
-        allowed: The limit that a memory fraction sets, None where there is none.
-        allocated: What is handed out.
-        reserved: What the allocator holds.
-        private: What lies free in private pools.
+        free: The free memory of the device.
+        process: The memory of this process, including the CUDA context.
+        allowed: The limit set by a memory fraction; None without one.
+        allocated: The allocated bytes.
+        reserved: The reserved bytes.
+        private: The free bytes in private pools.
     """
     limit = "" if allowed is None else f"{format_size(allowed)} allowed; "
     pools = f"with {format_size(private)} allocated in private pools (e.g., CUDA Graphs), " if private else ""

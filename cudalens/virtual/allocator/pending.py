@@ -1,4 +1,4 @@
-"""Frees that wait: for events on the other streams that used the block, or for the end of a graph capture."""
+"""Deferred frees: they wait for events on other streams that used the block, or for the end of a graph capture."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _Retire = Callable[[Block], None]
 
 
 class PendingFrees:
-    """The blocks that were asked to be freed and are not free yet.
+    """The blocks whose free was requested and is not complete.
 
     Attributes:
-        is_empty: Whether nothing waits (kept as a plain attribute: malloc asks every time).
+        is_empty: Whether there is no such block (a plain attribute, because every malloc reads it).
     """
 
     __slots__ = ("_captured_uses", "_deferred", "_fences", "_host", "is_empty")
@@ -28,7 +28,7 @@ class PendingFrees:
         self.is_empty = True
 
     def use(self, block: Block, stream: int) -> None:
-        """Another stream uses the block."""
+        """Record that another stream uses a block."""
         if block.uses is None:
             block.uses = {}
         block.uses[stream] = None
@@ -36,9 +36,9 @@ class PendingFrees:
             self._captured_uses.setdefault(block, set()).add(stream)
 
     def add(self, block: Block) -> None:
-        """A block that other streams used was asked to be freed."""
+        """Request to free a block that other streams used."""
         self.is_empty = False
-        if self._host.is_capturing():  # an event recorded now would belong to the graph and could not be asked
+        if self._host.is_capturing():  # an event recorded now would belong to the graph and could not be queried
             self._deferred[block] = None
         else:
             self._record_fences(block)
@@ -50,7 +50,7 @@ class PendingFrees:
             self._fences.setdefault(stream, deque()).append((self._host.fence(stream), block))
 
     def end_deferral(self, retire: _Retire) -> None:
-        """Once no graph is captured any more: record the events that could not be recorded meanwhile."""
+        """If no graph is being captured: record the events that could not be recorded during a capture."""
         if self._host.is_capturing():
             return
         deferred, self._deferred = self._deferred, {}
@@ -63,16 +63,16 @@ class PendingFrees:
                 retire(block)
 
     def process(self, retire: _Retire) -> None:
-        """Free what has been passed; each stream's events are asked in their order, up to the first not passed."""
+        """Free the blocks whose events are complete; per stream, events are queried up to the first incomplete one."""
         if self._host.is_capturing():
             return
         self.end_deferral(retire)
         for stream, queue in list(self._fences.items()):
             while queue and queue[0][0].is_done():
-                self._passed(queue.popleft()[1], retire)
+                self._complete(queue.popleft()[1], retire)
             if not queue:
                 del self._fences[stream]
-        self._settle()
+        self._update_is_empty()
 
     def synchronize(self, retire: _Retire, pool: PrivatePool | None) -> None:
         """Wait for the events of all pools, or of one private pool, and free their blocks.
@@ -82,7 +82,7 @@ class PendingFrees:
         """
         if self._host.is_capturing():
             raise RuntimeError(
-                "num_active_captures_ == 0 INTERNAL ASSERT FAILED: cached memory cannot be waited for "
+                "num_active_captures_ == 0 INTERNAL ASSERT FAILED: the allocator cannot synchronize "
                 "while a CUDA graph is being captured; empty the cache after the capture."
             )
         self.end_deferral(retire)
@@ -93,17 +93,17 @@ class PendingFrees:
                     kept.append((fence, block))
                     continue
                 fence.wait()
-                self._passed(block, retire)
+                self._complete(block, retire)
             if kept:
                 self._fences[stream] = kept
             else:
                 del self._fences[stream]
-        self._settle()
+        self._update_is_empty()
 
-    def _passed(self, block: Block, retire: _Retire) -> None:
+    def _complete(self, block: Block, retire: _Retire) -> None:
         block.num_fences -= 1
         if block.num_fences == 0:
             retire(block)
 
-    def _settle(self) -> None:
+    def _update_is_empty(self) -> None:
         self.is_empty = not self._fences and not self._deferred

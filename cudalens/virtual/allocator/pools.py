@@ -1,4 +1,4 @@
-"""Which pool a request goes to: the default ones, or a private one that a graph or a MemPool switched on."""
+"""Route requests to memory pools: the default pools, or a private pool of a graph or a MemPool."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Accepts = Callable[[int], bool]
 
 
 class Pools:
-    """The pools of one allocator.
+    """The memory pools of one allocator.
 
     Attributes:
         small: The default pool for requests up to 1 MiB.
         large: The default pool for the others.
-        private: The private pools that are held, or still have memory.
-        routes: Which private pools take requests now, the first switched on first, each with the streams it takes.
-        freeable: The private pools that nobody holds; their free memory may go back to the device.
+        private: The private pools that are held or have memory.
+        routes: The private pools that requests are routed to, oldest route first, each with a filter for streams.
+        freeable: The private pools without holders; their cached memory can be freed.
     """
 
     __slots__ = ("freeable", "large", "private", "routes", "small")
@@ -38,7 +38,7 @@ class Pools:
             yield private.large
 
     def choose(self, size: int, stream: int) -> BlockPool:
-        """The pool for a rounded size on a stream: of the routes that accept the stream, the last one switched on."""
+        """The pool for a rounded size on a stream: the newest route that accepts the stream, else a default pool."""
         owner: Pools | PrivatePool = self
         for pool_id, accepts in reversed(self.routes):
             if accepts(stream):
@@ -47,10 +47,10 @@ class Pools:
         return owner.small if size <= SMALL_LIMIT else owner.large
 
     def hold(self, pool_id: PoolId) -> PrivatePool:
-        """Make a private pool, or hold it once more.
+        """Create a private pool, or add one holder.
 
         Raises:
-            RuntimeError: Everybody had let go of it already (as torch's internal assertion).
+            RuntimeError: All its holders have released it (as torch's internal assertion).
         """
         pool = self.private.get(pool_id)
         if pool is None:
@@ -58,8 +58,8 @@ class Pools:
             return pool
         if pool.use_count == 0:
             raise RuntimeError(
-                f"it->second->use_count > 0 INTERNAL ASSERT FAILED: memory pool {pool_id} was released by all that "
-                "held it and cannot be used again; make a new one (torch.cuda.graph_pool_handle())."
+                f"it->second->use_count > 0 INTERNAL ASSERT FAILED: memory pool {pool_id} was released by all its "
+                "holders and cannot be used again; create a new one (torch.cuda.graph_pool_handle())."
             )
         pool.use_count += 1
         return pool
@@ -75,8 +75,8 @@ class Pools:
             raise RuntimeError(f"it != graph_pools.end() INTERNAL ASSERT FAILED: there is no memory pool {pool_id}")
         return pool
 
-    def let_go(self, pool_id: PoolId) -> None:
-        """Hold a private pool once less."""
+    def release(self, pool_id: PoolId) -> None:
+        """Remove one holder of a private pool."""
         pool = self.find(pool_id)
         if pool.use_count == 0:
             raise RuntimeError(f"uc >= 0 INTERNAL ASSERT FAILED: memory pool {pool_id} was released too often")
@@ -84,21 +84,21 @@ class Pools:
         if pool.use_count == 0:
             self.freeable[pool_id] = pool
 
-    def switch_on(self, pool_id: PoolId, accepts: Accepts) -> None:
-        """Send the requests of accepted streams to a private pool, and hold it."""
+    def add_route(self, pool_id: PoolId, accepts: Accepts) -> None:
+        """Route the requests of accepted streams to a private pool, and hold it."""
         if any(routed == pool_id for routed, _ in self.routes):
             raise RuntimeError("beginAllocateToPool: already recording to mempool_id")
         self.hold(pool_id)
         self.routes.append((pool_id, accepts))
 
-    def switch_off(self, pool_id: PoolId) -> None:
-        """Send no more requests to it; it stays held."""
+    def remove_route(self, pool_id: PoolId) -> None:
+        """Remove the route to a private pool; it is still held."""
         for i, (routed, _) in enumerate(self.routes):
             if routed == pool_id:
                 del self.routes[i]
                 return
         raise RuntimeError("endAllocatePool: not currently recording to mempool_id")
 
-    def forget(self, pool_id: PoolId) -> None:
-        """A private pool that nobody holds has no memory any more."""
+    def remove(self, pool_id: PoolId) -> None:
+        """Delete a private pool without holders and memory."""
         del self.private[pool_id], self.freeable[pool_id]

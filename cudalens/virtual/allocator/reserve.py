@@ -1,11 +1,11 @@
-"""Taking memory from the device and giving it back: whole segments, and pages of expandable ones."""
+"""Allocate and free device memory: whole segments, and pages of expandable segments."""
 
 from __future__ import annotations
 
 from cudalens.virtual.allocator.blocks import Block, BlockPool, Segment
 from cudalens.virtual.allocator.sizes import SMALL_SEGMENT, round_up
 from cudalens.virtual.allocator.space import AddressSpace, Memory
-from cudalens.virtual.allocator.state import Books
+from cudalens.virtual.allocator.state import AllocatorState
 
 
 class Reserve:
@@ -17,40 +17,40 @@ class Reserve:
         segments: The live segments by address.
     """
 
-    def __init__(self, books: Books, memory: Memory, space: AddressSpace) -> None:
-        self._books, self.memory, self.space = books, memory, space
+    def __init__(self, state: AllocatorState, memory: Memory, space: AddressSpace) -> None:
+        self._state, self.memory, self.space = state, memory, space
         self.segments: dict[int, Segment] = {}
 
     @property
     def reserved_bytes(self) -> int:
-        """How much memory the allocator holds."""
-        return self._books.stats.all.reserved_bytes.current
+        """The reserved bytes."""
+        return self._state.stats.all.reserved_bytes.current
 
     def new_segment(self, pool: BlockPool, stream: int, size: int, stack: object) -> Block | None:
-        """A segment as one block, which is in no set yet; None where the device has too little memory."""
-        if not self.memory.take(size):
+        """Allocate a segment as one block that is in no set; None if the device has too little memory."""
+        if not self.memory.allocate(size):
             return None
         block = self._open(Segment(self.space.reserve(size), size, stream), pool)
         block.segment_stack = stack
         self._count(pool, size)
         self._count_segment(pool, size, 1)
-        self._books.host.on_segment("segment_alloc", block.address, size)
-        self._books.record_block("segment_alloc", block, size, stack)
+        self._state.host.on_segment("segment_alloc", block.address, size)
+        self._state.record_block("segment_alloc", block, size, stack)
         return block
 
     def release(self, block: Block, stack: object) -> None:
-        """Give back a segment that is one free block (cudaFree, which waits for the whole device)."""
-        self._books.record_block("segment_free", block, block.size, stack if stack is not None else block.segment_stack)
-        self._books.host.synchronize()
-        self._books.host.on_segment("segment_free", block.address, block.size)
+        """Free a segment that is one free block (cudaFree, which waits for the whole device)."""
+        self._state.record_block("segment_free", block, block.size, stack if stack is not None else block.segment_stack)
+        self._state.host.synchronize()
+        self._state.host.on_segment("segment_free", block.address, block.size)
         block.pool.discard(block)
         self._close(block.segment)
-        self.memory.give_back(block.size)
+        self.memory.release(block.size)
         self._count(block.pool, -block.size)
         self._count_segment(block.pool, block.size, -1)
 
     def release_free(self, pool: BlockPool, stack: object) -> None:
-        """Give back every segment of a pool that is one free block, and every free page of expandable ones."""
+        """Free every segment of a pool that is one free block, and every free page of expandable segments."""
         growing = []
         for block in pool:
             if block.segment.is_expandable:
@@ -61,9 +61,9 @@ class Reserve:
             self._unmap(block, stack)
 
     def grow(self, pool: BlockPool, stream: int, size: int, stack: object) -> Block | None:
-        """Memory mapped into an expandable segment, as one block in no set; None where the device has too little.
+        """Map memory into an expandable segment; returns one block in no set, None if the device has too little memory.
 
-        What was mapped before the memory ran out stays, as free blocks.
+        Pages that were mapped before the memory ran out remain, as free blocks.
         """
         block: Block | None = self._lowest_room(pool, stream, size)
         if block is not None and not block.mapped:
@@ -75,13 +75,13 @@ class Reserve:
         return block
 
     def _lowest_room(self, pool: BlockPool, stream: int, size: int) -> Block:
-        """The first of neighbours, free or unmapped, that hold ``size`` bytes together; in a new segment if need be."""
+        """The first of neighbouring inactive blocks with ``size`` bytes in total; in a new segment if needed."""
         for block in pool.unmapped(stream):
             start = block.prev if block.prev is not None and not block.prev.is_active else block
             if _room_from(start, size):
                 return start
-        page_size = SMALL_SEGMENT if pool.is_small else self._books.conf.large_segment_size
-        # Addresses for 9/8 of the device's memory, so that a page can be mapped again further on.
+        page_size = SMALL_SEGMENT if pool.is_small else self._state.conf.large_segment_size
+        # Addresses for 9/8 of the device's memory, so that a page can be mapped again at another address.
         length = round_up(self.memory.total_bytes + self.memory.total_bytes // 8, page_size)
         block = self._open(Segment(self.space.reserve(length), length, stream, page_size), pool)
         block.mapped = False
@@ -89,18 +89,18 @@ class Reserve:
         return block
 
     def _map(self, block: Block, size: int, stack: object) -> Block | None:
-        """Put memory behind the first ``size`` bytes of an unmapped block; returns what these became part of."""
+        """Map the first ``size`` bytes of an unmapped block; returns the block that contains them."""
         pool = block.pool
         address, num_bytes = block.segment.pages_around(block.address, size)
-        if not self.memory.take(num_bytes):
+        if not self.memory.allocate(num_bytes):
             return None
         pool.discard(block)
         block.mapped = True
         if num_bytes < block.size:
-            rest = block.cut(num_bytes)
+            rest = block.split(num_bytes)
             rest.mapped = False
             pool.insert(rest)
-        block, _ = block.join()
+        block, _ = block.merge()
         pool.insert(block)
         self._count_pages(block, address, num_bytes, "segment_map", stack)
         if block.prev is None and block.segment_stack is None:
@@ -112,19 +112,19 @@ class Reserve:
         address, num_bytes = segment.pages_inside(block.address, block.size)
         if num_bytes == 0:
             return
-        self._books.host.fence(block.stream).wait()  # unmapping, unlike cudaFree, does not wait by itself
+        self._state.host.fence(block.stream).wait()  # unlike cudaFree, unmapping does not synchronize
         pool.discard(block)
         if address > block.address:
-            front, block = block, block.cut(address - block.address)
+            front, block = block, block.split(address - block.address)
             front.requested_size = 0
             pool.insert(front)
         if num_bytes < block.size:
             known = block.segment_stack
-            back = block.cut(num_bytes)
+            back = block.split(num_bytes)
             back.requested_size, back.segment_stack, block.segment_stack = 0, None, known
             pool.insert(back)
         block.mapped = False
-        block, _ = block.join()
+        block, _ = block.merge()
         pool.insert(block)
         self._count_pages(
             block, address, -num_bytes, "segment_unmap", stack if stack is not None else block.segment_stack
@@ -144,7 +144,7 @@ class Reserve:
         self.space.release(segment.address, segment.size)
 
     def _count(self, pool: BlockPool, num_bytes: int) -> None:
-        stats = self._books.stats
+        stats = self._state.stats
         if num_bytes > 0:
             stats.num_device_alloc += 1
         else:
@@ -154,18 +154,18 @@ class Reserve:
         stats.reserve(num_bytes, small=pool.is_small, pool_id=None if pool.owner is None else pool.pool_id)
 
     def _count_segment(self, pool: BlockPool, size: int, step: int) -> None:
-        for counters in self._books.counters(small=pool.is_small):
+        for counters in self._state.counters(small=pool.is_small):
             counters.segment.change(step)
-        if size >= self._books.conf.max_split_size:
-            self._books.stats.oversize_segments.change(step)
+        if size >= self._state.conf.max_split_size:
+            self._state.stats.oversize_segments.change(step)
 
     def _count_pages(self, block: Block, address: int, num_bytes: int, kind: str, stack: object) -> None:
         block.segment.mapped_bytes += num_bytes
         if num_bytes < 0:
-            self.memory.give_back(-num_bytes)
+            self.memory.release(-num_bytes)
         self._count(block.pool, num_bytes)
-        self._books.host.on_segment(kind, address, abs(num_bytes))
-        self._books.record(kind, address, abs(num_bytes), block.stream, block.pool.pool_id, stack)
+        self._state.host.on_segment(kind, address, abs(num_bytes))
+        self._state.record(kind, address, abs(num_bytes), block.stream, block.pool.pool_id, stack)
 
 
 def _room_from(block: Block | None, size: int) -> bool:

@@ -1,4 +1,4 @@
-"""How many bytes a request becomes: rounding, pool kind, segment size; and sizes in torch's words.
+"""Size rules of the caching allocator: rounding, small or large pool, segment size; formatting of sizes.
 
 The constants are those of ``c10/core/AllocatorConfig.h`` (torch 2.13), in bytes.
 """
@@ -7,29 +7,29 @@ from __future__ import annotations
 
 MIB = 1 << 20
 MIN_BLOCK = 512
-SMALL_LIMIT = 1 * MIB  # the largest request that the small pool serves
+SMALL_LIMIT = 1 * MIB  # the largest request that uses the small pool
 SMALL_SEGMENT = 2 * MIB
-MIN_LARGE_ALONE = 10 * MIB  # from here on a request has a segment of its own size
+MIN_LARGE_ALONE = 10 * MIB  # requests of this size and more get a segment of their own size
 LARGE_ROUND = 2 * MIB
-UNLIMITED = (1 << 64) - 1  # SIZE_MAX: torch's "no limit"
+UNLIMITED = (1 << 64) - 1  # SIZE_MAX: PyTorch's "no limit"
 EXBIBYTE = 1 << 60
-DRIVER_PAGE = 2 * MIB  # cudaMalloc takes physical memory in pages of this size for such sizes
+DRIVER_PAGE = 2 * MIB  # granularity of physical memory for large cudaMalloc calls
 
 NUM_INTERVALS = 16  # of roundup_power2_divisions: 1 MiB, 2 MiB, ... 32 GiB
 
 
 def interval_of(num_bytes: int) -> int:
-    """Which of the 16 intervals of ``roundup_power2_divisions`` holds this size: 0 is below 2 MiB, 15 from 32 GiB."""
+    """Index of the ``roundup_power2_divisions`` interval of a size: 0 is below 2 MiB, 15 is 32 GiB and above."""
     return min(max(0, num_bytes.bit_length() - 21), NUM_INTERVALS - 1)
 
 
 def round_size(num_bytes: int, divisions: tuple[int, ...] | None) -> int:
-    """The size of the block for a request: a multiple of 512 bytes, or of a division of its power of two.
+    """The block size of a request: rounded up to 512 bytes, or to a division of its power of two.
 
     Args:
-        num_bytes: What was asked for, in bytes.
-        divisions: Per interval (:func:`interval_of`) into how many parts the range between two powers of two is cut;
-            None where no interval has any.
+        num_bytes: The requested bytes.
+        divisions: For each interval (:func:`interval_of`), the number of parts between two powers of two; None if no
+            interval has divisions.
     """
     if num_bytes < MIN_BLOCK:
         return MIN_BLOCK
@@ -51,7 +51,7 @@ def _next_division(num_bytes: int, parts: int) -> int:
 
 
 def segment_size(block_size: int, large_segment: int) -> int:
-    """How many bytes cudaMalloc is asked for when no cached block fits a block of this size."""
+    """The bytes passed to cudaMalloc if no cached block fits a block of this size."""
     if block_size <= SMALL_LIMIT:
         return SMALL_SEGMENT
     if block_size < MIN_LARGE_ALONE:
@@ -60,12 +60,12 @@ def segment_size(block_size: int, large_segment: int) -> int:
 
 
 def round_up(num_bytes: int, step: int) -> int:
-    """The smallest multiple of ``step`` that is not below ``num_bytes``."""
+    """The smallest multiple of ``step`` that is at least ``num_bytes``."""
     return -(-num_bytes // step) * step
 
 
 def format_size(num_bytes: int) -> str:
-    """A size as torch's out-of-memory message writes it ("2.00 GiB")."""
+    """A size in the format of PyTorch's out-of-memory message ("2.00 GiB")."""
     if num_bytes <= 1 << 10:
         return f"{num_bytes} bytes"
     if num_bytes <= 1 << 20:

@@ -1,4 +1,4 @@
-"""The snapshot: what ``torch._C._cuda_memorySnapshot`` returns, in its schema (torch 2.13)."""
+"""Build the memory snapshot that ``torch._C._cuda_memorySnapshot`` returns, in its schema (torch 2.13)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def combine(
     include_traces: bool = True,
     annotations: Sequence[Mapping[str, object]] = (),
 ) -> Record:
-    """The whole snapshot of several devices.
+    """The snapshot of several devices.
 
     Args:
-        allocators: Those of device 0, 1, ...
+        allocators: The allocators of device 0, 1, ...
         pool_id: Only the segments of this memory pool; None for all.
-        include_traces: Whether the history comes along.
-        annotations: What ``global_record_annotations`` recorded, in torch's form.
+        include_traces: Whether the history is included.
+        annotations: The annotations recorded by ``global_record_annotations``, in torch's format.
     """
     segments: list[object] = []
     traces: list[object] = []
@@ -48,7 +48,7 @@ def combine(
 
 
 def segment_records(segments: Iterable[Segment], device: int, pool_id: PoolId | None) -> Iterator[Record]:
-    """One record per segment, ascending by address; of expandable ones one per range of mapped bytes."""
+    """One record per segment in address order; for expandable segments, one per mapped range."""
     for segment in sorted(segments, key=lambda segment: segment.address):
         if pool_id in (None, segment.head.pool_id):
             for run in _mapped_runs(segment):
@@ -102,7 +102,7 @@ def _frames(stack: object) -> object:
 
 
 def settings_record(conf: AllocatorConf) -> Record:
-    """The options, as the snapshot tells them."""
+    """The options in the format of the snapshot."""
     return {
         "PYTORCH_CUDA_ALLOC_CONF": conf.text,
         "max_split_size": -1 if conf.max_split_size == UNLIMITED else conf.max_split_size,

@@ -1,4 +1,4 @@
-"""The device's memory under the caching allocator: which addresses, and how many bytes are left."""
+"""Device addresses and free physical memory of one virtual device."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from cudalens.virtual.allocator.sizes import DRIVER_PAGE, round_up
 
 
 class AddressSpace:
-    """Hands out device addresses: the lowest gap that fits, in steps of 2 MiB.
+    """Allocates device addresses: the lowest gap that fits, in steps of 2 MiB.
 
-    Where a real driver puts a segment is its own affair. This choice is fixed: equal programs get equal addresses.
+    The addresses of a real driver are not specified. This rule is deterministic: equal programs get equal addresses.
     """
 
     __slots__ = ("_end", "_gaps")
@@ -20,7 +20,7 @@ class AddressSpace:
         self._gaps: list[tuple[int, int]] = []  # (address, size), ascending, no two touch
 
     def reserve(self, num_bytes: int) -> int:
-        """The first address of a range of that many bytes."""
+        """Reserve a range of that many bytes; returns its first address."""
         size = round_up(num_bytes, DRIVER_PAGE)
         for i, (address, gap) in enumerate(self._gaps):
             if gap >= size:
@@ -30,7 +30,7 @@ class AddressSpace:
         return address
 
     def release(self, address: int, num_bytes: int) -> None:
-        """Give a range back."""
+        """Return a range."""
         size = round_up(num_bytes, DRIVER_PAGE)
         insort(self._gaps, (address, size))
         i = bisect_left(self._gaps, (address, size))
@@ -42,12 +42,12 @@ class AddressSpace:
 
 
 class Memory:
-    """How much physical memory the device has and has left.
+    """The physical memory of the device, in bytes.
 
     Attributes:
-        total_bytes: The device's.
-        context_bytes: What the driver's context holds.
-        used_bytes: What the allocator holds.
+        total_bytes: The memory of the device.
+        context_bytes: Used by the CUDA context.
+        used_bytes: Used by the allocator.
     """
 
     __slots__ = ("context_bytes", "total_bytes", "used_bytes")
@@ -57,17 +57,17 @@ class Memory:
 
     @property
     def free_bytes(self) -> int:
-        """What cudaMemGetInfo tells."""
+        """The free memory that cudaMemGetInfo returns."""
         return self.total_bytes - self.context_bytes - self.used_bytes
 
-    def take(self, num_bytes: int) -> bool:
-        """Take physical memory; False where there is not enough."""
+    def allocate(self, num_bytes: int) -> bool:
+        """Allocate physical memory; False if there is not enough."""
         size = round_up(num_bytes, DRIVER_PAGE)
         if size > self.free_bytes:
             return False
         self.used_bytes += size
         return True
 
-    def give_back(self, num_bytes: int) -> None:
-        """Give physical memory back."""
+    def release(self, num_bytes: int) -> None:
+        """Free physical memory."""
         self.used_bytes -= round_up(num_bytes, DRIVER_PAGE)

@@ -1,4 +1,4 @@
-"""What all parts of one allocator share: the options, the counters, the history, and the machine around it."""
+"""State that the parts of one caching allocator share: options, counters, history and host."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cudalens.virtual.allocator.interfaces import Host, PoolId
 from cudalens.virtual.allocator.stats import PoolCounters, Stats
 
 
-class Books:
+class AllocatorState:
     """The shared state of one allocator."""
 
     __slots__ = ("conf", "history", "host", "stats")
@@ -20,7 +20,7 @@ class Books:
         self.history = History()
 
     def counters(self, *, small: bool) -> tuple[PoolCounters, PoolCounters]:
-        """Those of all pools, and those of the small or the large ones."""
+        """The counters of all pools, and those of the small or the large pools."""
         return self.stats.all, self.stats.small if small else self.stats.large
 
     def record(
@@ -33,11 +33,11 @@ class Books:
         stack: object,
         block_bytes: int = 0,
     ) -> None:
-        """Tell an action to the history, where anybody wants to know."""
+        """Record an action if the history is on or has listeners."""
         history = self.history
         if history.is_on or history.listeners:
             history.record(kind, address, num_bytes, stream, self.host.now_us(), pool_id, stack, block_bytes)
 
     def record_block(self, kind: str, block: Block, num_bytes: int, stack: object) -> None:
-        """Tell an action on a block."""
+        """Record an action on a block."""
         self.record(kind, block.address, num_bytes, block.stream, block.pool.pool_id, stack, block.size)

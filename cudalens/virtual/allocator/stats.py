@@ -1,7 +1,8 @@
-"""The allocator's counters, with torch's names and torch's arithmetic.
+"""Counters of ``torch.cuda.memory_stats``, with the names and the arithmetic of torch.
 
-Every counter has a current value, the peak of that since the last reset, and how much went up and down since the last
-reset. The five that every malloc and free touch live together in :class:`Usage` to keep those calls short.
+Every counter has a current value, its peak since the last reset, and the sums of increases and decreases since the
+last reset. The five counters that every malloc and free change are fields of :class:`Usage`, which keeps those calls
+fast.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ class Counter:
                 self.peak = self.current
 
     def reset_accumulated(self) -> None:
-        """Begin anew to count what goes up and down."""
+        """Reset the sums of increases and decreases."""
         self.increased, self.origin = 0, self.current
 
     def reset_peak(self) -> None:
-        """Begin anew to look for the peak."""
+        """Reset the peak."""
         self.peak = self.current
 
     def row(self) -> Row:
-        """As torch's statToDict."""
+        """The counter in the format of torch's statToDict."""
         return _row(self.current, self.peak, self.increased, self.origin)
 
 
@@ -50,9 +51,9 @@ _HOT = ("allocation", "allocated_bytes", "active", "active_bytes", "requested_by
 
 
 class Usage:
-    """The five counters of blocks in use: of all pools together, of the small ones or of the large ones.
+    """The five counters of blocks in use: of all pools, of the small pools or of the large pools.
 
-    What goes up is counted once for pairs that only malloc raises: allocation with active, allocated with active bytes.
+    Increases that only malloc makes are counted once per pair: allocation and active, allocated and active bytes.
     """
 
     __slots__ = (
@@ -76,7 +77,7 @@ class Usage:
         self.origins = (0, 0, 0, 0, 0)
 
     def take(self, size: int, requested: int) -> None:
-        """A block was handed out."""
+        """Count an allocation."""
         self.allocation = value = self.allocation + 1
         if value > self.peak_allocation:
             self.peak_allocation = value
@@ -97,29 +98,29 @@ class Usage:
         self.increased_requested += requested
 
     def drop(self, size: int) -> None:
-        """A block was asked to be freed."""
+        """Count a requested free."""
         self.allocation -= 1
         self.allocated_bytes -= size
 
     def retire(self, size: int, requested: int) -> None:
-        """A block can be handed out again."""
+        """Count a completed free."""
         self.active -= 1
         self.active_bytes -= size
         self.requested_bytes -= requested
 
     def reset_accumulated(self) -> None:
-        """Begin anew to count what goes up and down."""
+        """Reset the sums of increases and decreases."""
         self.increased = self.increased_bytes = self.increased_requested = 0
         self.origins = (self.allocation, self.allocated_bytes, self.active, self.active_bytes, self.requested_bytes)
 
     def reset_peak(self) -> None:
-        """Begin anew to look for the peaks."""
+        """Reset the peaks."""
         self.peak_allocation, self.peak_allocated_bytes = self.allocation, self.allocated_bytes
         self.peak_active, self.peak_active_bytes = self.active, self.active_bytes
         self.peak_requested_bytes = self.requested_bytes
 
     def rows(self) -> dict[str, Row]:
-        """Counter name to its row."""
+        """The rows by counter name."""
         up = (self.increased, self.increased_bytes, self.increased, self.increased_bytes, self.increased_requested)
         return {
             name: _row(getattr(self, name), getattr(self, "peak_" + name), up[i], self.origins[i])
@@ -128,7 +129,7 @@ class Usage:
 
 
 class PoolCounters:
-    """The counters of all pools together, of the small ones, or of the large ones."""
+    """The counters of all pools, of the small pools, or of the large pools."""
 
     __slots__ = ("inactive_split", "inactive_split_bytes", "reserved_bytes", "segment", "usage")
 
@@ -140,7 +141,7 @@ class PoolCounters:
         self.inactive_split_bytes = Counter()
 
     def change_split(self, num_blocks: int, num_bytes: int) -> None:
-        """Free blocks that are not whole segments came (or, negative, went)."""
+        """Change the number and the bytes of free blocks that are smaller than their segment."""
         counter = self.inactive_split
         counter.current = value = counter.current + num_blocks
         if num_blocks > 0:
@@ -155,23 +156,23 @@ class PoolCounters:
                 counter.peak = value
 
     def counters(self) -> tuple[Counter, ...]:
-        """Those that are not in use's five."""
+        """The counters that are not in `Usage`."""
         return self.segment, self.reserved_bytes, self.inactive_split, self.inactive_split_bytes
 
     def reset_accumulated(self) -> None:
-        """Begin anew to count what goes up and down."""
+        """Reset the sums of increases and decreases."""
         self.usage.reset_accumulated()
         for counter in self.counters():
             counter.reset_accumulated()
 
     def reset_peak(self) -> None:
-        """Begin anew to look for the peaks."""
+        """Reset the peaks."""
         self.usage.reset_peak()
         for counter in self.counters():
             counter.reset_peak()
 
     def rows(self) -> dict[str, Row]:
-        """Counter name to its row."""
+        """The rows by counter name."""
         return self.usage.rows() | {
             "segment": self.segment.row(),
             "reserved_bytes": self.reserved_bytes.row(),
@@ -195,10 +196,10 @@ _ORDER = (
 
 
 class Stats:
-    """Everything that ``torch.cuda.memory_stats`` tells of one device.
+    """All counters that ``torch.cuda.memory_stats`` reports for one device.
 
     Attributes:
-        by_private_pool: Reserved bytes of each private pool that ever was: (all, small, large).
+        by_private_pool: Reserved bytes of each private pool ever created: (all, small, large).
     """
 
     def __init__(self, max_split_size: int) -> None:
@@ -210,7 +211,7 @@ class Stats:
         self.num_device_alloc = self.num_device_free = 0
 
     def reserve(self, num_bytes: int, *, small: bool, pool_id: PoolId | None) -> None:
-        """Device memory was taken, or (negative) given back, for a pool; None is the default one."""
+        """Change the reserved bytes of a pool; None is the default pool."""
         self.all.reserved_bytes.change(num_bytes)
         (self.small if small else self.large).reserved_bytes.change(num_bytes)
         if pool_id is not None:
@@ -218,7 +219,7 @@ class Stats:
             rows[0].change(num_bytes)
             rows[1 if small else 2].change(num_bytes)
 
-    def _loose(self) -> list[Counter]:
+    def _other_counters(self) -> list[Counter]:
         rows = [counter for rows in self.by_private_pool.values() for counter in rows]
         return [self.oversize_allocations, self.oversize_segments, *rows]
 
@@ -226,7 +227,7 @@ class Stats:
         """As ``torch.cuda.reset_accumulated_memory_stats``."""
         for pool in (self.all, self.small, self.large):
             pool.reset_accumulated()
-        for counter in self._loose():
+        for counter in self._other_counters():
             counter.reset_accumulated()
         for name in _EVENTS:
             setattr(self, name, 0)
@@ -235,7 +236,7 @@ class Stats:
         """As ``torch.cuda.reset_peak_memory_stats``."""
         for pool in (self.all, self.small, self.large):
             pool.reset_peak()
-        for counter in self._loose():
+        for counter in self._other_counters():
             counter.reset_peak()
 
     def as_dict(self) -> dict[str, object]:

@@ -52,7 +52,7 @@ class CapturedGraph:
 
     def _launch(self, stream: Stream) -> None:
         machine, device = stream.machine, stream.device
-        machine.judge_launch(stream)
+        machine.check_launch(stream)
         device.wait_for_queue()
         correlation_id = machine.call("cudaGraphLaunch", device.spec.graph_launch_ns)
         ready_ns = max(machine.now_ns + device.spec.kernel_latency_ns, stream.ready_ns, self.tail_ns)

@@ -17,17 +17,17 @@ from cudalens.virtual.capture.graph_draws import Draws, StatePoint, number_of
 from cudalens.virtual.capture.graph_memory import Memory, Operand, is_pageable, memory_of
 from cudalens.virtual.dispatch.dispatch_utils import unseen
 
+#: They launch nothing: a replay leaves what they made as it is.
 _BLANK: Final = frozenset(
     f"aten::{name}"
     for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 )
-"""They launch nothing: a replay leaves what they made as it is."""
 
+#: A replay clears memory of the pool for them, and makes no zeros elsewhere to be copied there.
 _ZEROS: Final = frozenset({"aten::zeros", "aten::zeros_like", "aten::new_zeros"})
-"""A replay clears memory of the pool for them, and makes no zeros elsewhere to be copied there."""
 
+#: Arguments that are written though the schema does not say so: the running statistics.
 _UNDECLARED_WRITES: Final = {"aten::native_batch_norm": (3, 4), "aten::cudnn_batch_norm": (3, 4)}
-"""Arguments that are written though the schema does not say so: the running statistics."""
 
 _NOTHING: Final = nullcontext()
 

@@ -18,8 +18,8 @@ from cudalens.device import graph_backend as protocol
 from cudalens.device.graph_backend import Allocation, PoolId, PoolSize, TensorPlace
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import Block, PoolState
-from cudalens.virtual.capture.arenas import Arena
 from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.tensors.arenas import Arena
 from cudalens.virtual.tensors.residency import KEY, ArenaResidence, Residence, Spoilt
 from cudalens.virtual.torch_cuda.stacks import python_stack
 

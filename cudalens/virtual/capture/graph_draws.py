@@ -14,8 +14,8 @@ import torch
 from cudalens.errors import VirtualDeviceError
 
 _get_state: Final = torch._C.Generator.get_state
+#: torch's own: a virtual device's generator tells the capture of both.
 _set_state: Final = torch._C.Generator.set_state
-"""torch's own: a virtual device's generator tells the capture of both."""
 
 
 class StatePoint:

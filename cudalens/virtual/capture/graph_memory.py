@@ -18,8 +18,8 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.tensors.residency import KEY, PINNED_KEY
 
 if TYPE_CHECKING:
-    from cudalens.virtual.capture.arenas import Arena
     from cudalens.virtual.capture.captured_ops import Tape
+    from cudalens.virtual.tensors.arenas import Arena
     from cudalens.virtual.tensors.residency import Residence
 
 MEMORY_KEY: Final = "_cudalens_memory"

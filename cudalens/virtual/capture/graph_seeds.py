@@ -19,8 +19,8 @@ from cudalens.virtual.timing.streams import Stream
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
 
+#: Since then every capture has tensors of its own, on the default stream; before, all graphs shared a pair.
 _PER_CAPTURE: Final = torch_version() >= (2, 13)
-"""Since then every capture has tensors of its own, on the default stream; before, all graphs shared a pair."""
 
 _NUM_TENSORS: Final = 2
 _NUM_BYTES: Final = 8

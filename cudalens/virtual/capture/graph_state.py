@@ -47,8 +47,8 @@ class GraphState:
         generators: What the program registered with it.
     """
 
+    #: ``enable_debug_mode`` is for all graphs of the process, as in torch.
     is_debugging = False
-    """``enable_debug_mode`` is for all graphs of the process, as in torch."""
 
     def __init__(self, gpus: Gpus, owner: Any, *, keeps: bool) -> None:
         self.gpus, self.keeps = gpus, keeps

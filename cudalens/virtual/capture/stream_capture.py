@@ -191,7 +191,7 @@ class GraphCapture:
         """
         self._refuse(cuda_errors.CAPTURED_EVENT)
 
-    def judge(self, device: Device | None) -> None:
+    def check_call(self, device: Device | None) -> None:
         """The host asks or waits for something outside of the capture.
 
         Waiting for a device that has a captured stream is an error always; other calls depend on the mode and on who
@@ -208,7 +208,7 @@ class GraphCapture:
         if holds or self.mode == "global" or (self.mode == "thread_local" and is_own):
             self._refuse(cuda_errors.CAPTURE_UNSUPPORTED)
 
-    def judge_legacy(self, device: Device) -> None:
+    def check_legacy(self, device: Device) -> None:
         """The legacy default stream waits for blocking streams, so it cannot be used while one is captured.
 
         Raises:

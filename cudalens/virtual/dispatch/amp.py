@@ -25,8 +25,8 @@ from cudalens.virtual.tensors.residency import is_any_resident, residence_of
 _KEY: Final = torch._C.DispatchKey.AutocastCUDA
 _KEY_NAME: Final = "AutocastCUDA"
 _GUARD: Final = torch._C.DispatchKey.AutocastXPU
+#: Comes before AutocastCPU, and casts tensors of Intel GPUs alone.
 _GUARD_NAME: Final = "AutocastXPU"
-"""Comes before AutocastCPU, and casts tensors of Intel GPUs alone."""
 
 _BANNED: Final = (
     "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"

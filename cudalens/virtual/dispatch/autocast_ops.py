@@ -32,6 +32,7 @@ _FLOAT32_DTYPE: Final = (
 )
 _PROMOTE: Final = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
 
+#: By name and overload, as in a schema.
 POLICIES: Final[dict[str, Policy]] = {
     **dict.fromkeys(_LOWER.split(), "lower"),
     **dict.fromkeys(_FLOAT32.split(), "float32"),
@@ -40,9 +41,8 @@ POLICIES: Final[dict[str, Policy]] = {
     **dict.fromkeys(_PROMOTE.split(), "promote"),
     "binary_cross_entropy": "banned",
 }
-"""By name and overload, as in a schema."""
 
+#: On a GPU these are one call of cuDNN, which autocast runs in lower precision (ATen/cudnn/AutocastRNN.cpp).
 RECURRENT: Final = tuple(
     f"{kind}.{form}" for kind in ("lstm", "gru", "rnn_tanh", "rnn_relu") for form in ("input", "data")
 )
-"""On a GPU these are one call of cuDNN, which autocast runs in lower precision (ATen/cudnn/AutocastRNN.cpp)."""

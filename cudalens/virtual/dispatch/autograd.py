@@ -93,7 +93,7 @@ class BackwardStreams:
         history = self._per_thread.history
         if history is None:
             history = self._per_thread.history = History()
-        history.note(_next_number() if number is None else number, named(self._machine.thread_streams))
+        history.record(_next_number() if number is None else number, named(self._machine.thread_streams))
         self._last_switched = history
 
     def follow(self) -> None:
@@ -151,7 +151,7 @@ class BackwardStreams:
     def _count(self, step: int) -> None:
         with self._lock:
             self._num_tasks += step
-            self._machine.follow = self.follow if self._num_tasks else None
+            self._machine.before_stream_read = self.follow if self._num_tasks else None
 
 
 def _root_edge(output: Any) -> tuple[Key, int]:

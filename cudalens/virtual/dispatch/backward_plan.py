@@ -10,14 +10,14 @@ import torch
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.stream_history import History, Streams
 
+#: A node: its sequence number; of a leaf's node, which has none, a negative number made of its tensor's identity.
 Key = int
-"""A node: its sequence number; of a leaf's node, which has none, a negative number made of its tensor's identity."""
 
+#: Who called ``backward()``: it produces the gradients of the roots.
 CALLER: Final[Key] = -1
-"""Who called ``backward()``: it produces the gradients of the roots."""
 
+#: Nodes that accumulate into a leaf carry UINT64_MAX, so that the engine runs them first.
 _UNNUMBERED: Final = 1 << 62
-"""Nodes that accumulate into a leaf carry UINT64_MAX, so that the engine runs them first."""
 
 
 def key_of(node: Any) -> Key:

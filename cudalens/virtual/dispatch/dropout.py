@@ -65,8 +65,8 @@ class DropoutBackward(Instead):
         return grad * mask.to(grad.dtype).div_(1 / scale)
 
 
+#: What computes the values of an operator in its place, by its name.
 INSTEAD: Final[dict[str, Instead]] = {
     "native_dropout": Dropout(_aten.native_dropout.default),
     "native_dropout_backward": DropoutBackward(_aten.native_dropout_backward.default),
 }
-"""What computes the values of an operator in its place, by its name."""

@@ -11,6 +11,7 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
 from cudalens.virtual.timing.machine import Device
 
+#: Arguments that a CUDA operator reads on the host, by operator.
 _ON_HOST: Final[dict[str, frozenset[str]]] = {
     "aten::_pack_padded_sequence_backward": frozenset({"batch_sizes"}),
     **dict.fromkeys(("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"), frozenset({"batch_sizes"})),
@@ -18,7 +19,6 @@ _ON_HOST: Final[dict[str, frozenset[str]]] = {
     "aten::_ctc_loss_backward": frozenset({"targets", "input_lengths", "target_lengths"}),
     **dict.fromkeys((f"aten::_fused_{name}_" for name in ("adam", "adamw", "sgd", "adagrad")), frozenset({"lr"})),
 }
-"""Arguments that a CUDA operator reads on the host, by operator."""
 
 
 def adopt_or_raise(

@@ -10,16 +10,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cudalens.virtual.allocator import Block
-from cudalens.virtual.capture import arenas
-from cudalens.virtual.dispatch import refusals
+from cudalens.virtual.dispatch import kernels, refusals
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out
 from cudalens.virtual.dispatch.plans import Plan, make_plan
 from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, passed_on
 from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.tensors import arenas
 from cudalens.virtual.tensors import backing as hosting
 from cudalens.virtual.tensors.copies import check_capture, run_copy
 from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin, residence_of
-from cudalens.virtual.timing import kernels
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.torch_cuda import rng
 from cudalens.virtual.torch_cuda.rng import Caller, call_now
@@ -31,8 +30,8 @@ _NESTED = tuple(
     for name in ("tensor_from_tensor_list", "tensor_from_mask", "from_padded", "view_from_buffer", "view_from_jagged")
     if (packet := getattr(_aten, f"_nested_{name}", None)) is not None
 )
+#: Plans live as long as the process: operators do.
 _plans: dict[Any, Plan] = {}
-"""Plans live as long as the process: operators do."""
 
 
 class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -219,7 +218,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if capture is not None:
             capture.note(func, args, kwargs, out)
         elif self._machine.op_log is not None:
-            self._machine.op_log.note(device, func, args, kwargs)
+            self._machine.op_log.log_factory(device, func, args, kwargs)
 
     def _make_on_host(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         pinned = kwargs.get("pin_memory")

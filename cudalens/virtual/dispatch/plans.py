@@ -11,6 +11,7 @@ from cudalens.virtual.dispatch.dropout import INSTEAD
 from cudalens.virtual.dispatch.scratch import SIDES, Side
 from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 
+#: Operators that launch nothing.
 _NO_WORK: Final = frozenset(
     {
         "empty",
@@ -55,8 +56,8 @@ _NO_WORK: Final = frozenset(
         "_nested_tensor_size",
     }
 )
-"""Operators that launch nothing."""
 
+#: Operators whose result, its size or its validity the host has to learn: on a CUDA device they wait for the stream.
 _SYNCS: Final = frozenset(
     {
         "_local_scalar_dense",
@@ -75,15 +76,15 @@ _SYNCS: Final = frozenset(
         "repeat_interleave",  # where the call does not say how much comes out
     }
 )
-"""Operators whose result, its size or its validity the host has to learn: on a CUDA device they wait for the stream."""
 
 _RESIZING: Final = frozenset({"resize_", "resize_as_", "set_", "_resize_output_"})
 
+#: Operators that index by tensors, and copy those of the host over.
 _INDEXING: Final = frozenset(
     {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
 )
-"""Operators that index by tensors, and copy those of the host over."""
 
+#: Operators of TensorIterator that torch does not tag as pointwise.
 _ITERATED: Final = frozenset(
     {
         "copy_",
@@ -97,8 +98,8 @@ _ITERATED: Final = frozenset(
         "lerp_",
     }
 )
-"""Operators of TensorIterator that torch does not tag as pointwise."""
 
+#: Other operators that take a 0-dim tensor of the host as a number.
 _TAKES_NUMBERS: Final = frozenset(
     {
         "masked_fill",
@@ -111,7 +112,6 @@ _TAKES_NUMBERS: Final = frozenset(
         "where",
     }
 )
-"""Other operators that take a 0-dim tensor of the host as a number."""
 
 _ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})
 _COPYING: Final = frozenset({"copy_", "clone", "_to_copy", "contiguous"})

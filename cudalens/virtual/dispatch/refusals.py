@@ -90,6 +90,7 @@ def explain(error: Exception, what: str, values: Iterable[Any], *, is_below: boo
 
 _CERTAIN: Final = frozenset({"not linked with support for cuda", "from the 'CUDA' backend"})
 _NO_STORAGE: Final = "Cannot access storage of"
+#: What C++ says, and what it means here.
 _SIGNS: Final = {
     "from the 'CPU' backend": (
         "a virtual CUDA device runs an operator's CPU implementation, and this one has none, only one for a GPU "
@@ -115,7 +116,6 @@ _SIGNS: Final = {
         ".float() for this operator."
     ),
 }
-"""What C++ says, and what it means here."""
 
 
 def _close_compile(patches: Patches) -> None:

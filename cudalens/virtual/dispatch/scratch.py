@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _aten = torch.ops.aten
 
+#: From an operator's arguments: the overload that runs first, its arguments, and one like its result.
 Side = Callable[[tuple[Any, ...]], tuple[Any, tuple[Any, ...], torch.Tensor]]
-"""From an operator's arguments: the overload that runs first, its arguments, and one like its result."""
 
 
 def _softmax_backward(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
@@ -30,8 +30,8 @@ def _softmax_backward(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], torc
     return _aten.mul.Tensor, (grad, output), grad
 
 
+#: By the operator's name.
 SIDES: Final[dict[str, Side]] = {"_softmax_backward_data": _softmax_backward}
-"""By the operator's name."""
 
 
 def compute(gpus: Gpus, device: Device, side: Side, args: tuple[Any, ...]) -> Block:

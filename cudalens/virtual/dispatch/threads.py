@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from cudalens.virtual.dispatch.modes import ThreadModes
@@ -17,17 +18,21 @@ from cudalens.virtual.patching import Patches
 _RUN = "run"
 
 
-def install(patches: Patches, gpus: Gpus) -> None:
-    """Have every new thread enter the device."""
-    from cudalens.virtual import parts  # which names this part
+def install(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadModes]) -> None:
+    """Make every new thread enter the torch modes of the virtual device.
 
+    Args:
+        patches: Undone at the end.
+        gpus: The virtual GPUs.
+        new_modes: Creates the modes of one thread.
+    """
     start = threading.Thread.start
 
     @functools.wraps(start)
     def start_on_device(self: threading.Thread) -> None:
         before = vars(self).get(_RUN)
         if not gpus.is_closed:
-            vars(self)[_RUN] = _Run(self, before, gpus, ThreadModes(parts.MODES, gpus))
+            vars(self)[_RUN] = _Run(self, before, gpus, new_modes())
         try:
             start(self)
         except BaseException:

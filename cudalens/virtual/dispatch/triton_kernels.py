@@ -42,19 +42,19 @@ _CAPTURED: Final = (
     "an interpreted Triton kernel ({name}) was launched within a graph capture, which a virtual device cannot replay. "
     "Launch it outside of the capture, or call torch operators that do the same."
 )
+#: Functions of the interpreter that write, and the positions of their addresses and of the mask that picks some.
 _WRITERS: Final = {"store": (0, 2), "atomic_rmw": (1, 3), "atomic_cas": (0, None)}
-"""Functions of the interpreter that write, and the positions of their addresses and of the mask that picks some."""
 
+#: Warps of a block, unless the launch says otherwise: Triton's default for NVIDIA GPUs.
 _NUM_WARPS: Final = 4
-"""Warps of a block, unless the launch says otherwise: Triton's default for NVIDIA GPUs."""
 
 _WARP_THREADS: Final = 32
 
+#: The host's address, where the virtual device shows its own.
 _data_ptr: Final[Any] = vars(torch._C.StorageBase)["data_ptr"]
-"""The host's address, where the virtual device shows its own."""
 
+#: Triton's interpreter keeps its state in globals.
 _one_at_a_time: Final = threading.RLock()
-"""Triton's interpreter keeps its state in globals."""
 
 
 def install(patches: Patches, gpus: Gpus) -> None:

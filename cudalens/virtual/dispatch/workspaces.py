@@ -29,9 +29,9 @@ from cudalens.virtual.releases import torch_version
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
-    from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.patching import Patches
-    from cudalens.virtual.timing.machine import Device
+    from cudalens.virtual.tensors.residency import MemoryOwner
+    from cudalens.virtual.timing.machine import Device, Machine
 
 KIB: Final = 1024
 LARGE_BYTES: Final = 32 * KIB * KIB
@@ -39,13 +39,14 @@ SMALL_BYTES: Final = 2 * 4096 * KIB + 8 * 16 * KIB
 LT_BYTES: Final = KIB * KIB
 
 _UNIFIED_SINCE: Final = (2, 12)
+#: The one version whose cuBLASLt says that it may use all of cuBLAS's workspace (#173002, taken back by #183923).
 _LT_AS_LARGE: Final = (2, 12)
-"""The one version whose cuBLASLt says that it may use all of cuBLAS's workspace (#173002, taken back by #183923)."""
 
 _GONE_WITH_GRAPHS_SINCE: Final = (2, 12)
 _LT_TYPES: Final = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 _LT_ALONE: Final = frozenset({"_int_mm", "_scaled_mm", "_scaled_grouped_mm"})
 
+#: Operators that ask for the current cuBLAS handle, and so for its workspace.
 BLAS_OPS: Final = frozenset(
     {
         "mm",
@@ -67,7 +68,6 @@ BLAS_OPS: Final = frozenset(
         *_LT_ALONE,
     }
 )
-"""Operators that ask for the current cuBLAS handle, and so for its workspace."""
 
 
 def blas_default_bytes(capability: tuple[int, int], version: tuple[int, int]) -> int:
@@ -123,14 +123,14 @@ class Workspaces:
         is_unified: Whether cuBLASLt uses cuBLAS's.
     """
 
-    def __init__(self, gpus: Gpus) -> None:
-        self._gpus = gpus
+    def __init__(self, machine: Machine, memory: MemoryOwner) -> None:
+        self._machine, self._memory = machine, memory
         version = torch_version()
         flag = {"0": False, "1": True}.get(os.environ.get("TORCH_CUBLASLT_UNIFIED_WORKSPACE", ""))
         self.is_unified = flag is True or (flag is None and version >= _UNIFIED_SINCE)
         self._go_with_graphs = version >= _GONE_WITH_GRAPHS_SINCE
         self._may_lt = os.environ.get("DISABLE_ADDMM_CUDA_LT") != "1"
-        default = blas_default_bytes(gpus.spec.compute_capability, version)
+        default = blas_default_bytes(machine.spec.compute_capability, version)
         self._blas_bytes = self.blas_bytes = blas_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG"), default)
         lt_default = self.blas_bytes if self.is_unified and version == _LT_AS_LARGE else LT_BYTES
         asked = lt_bytes(os.environ.get("CUBLASLT_WORKSPACE_SIZE"), lt_default)
@@ -171,7 +171,7 @@ class Workspaces:
         for key in keys:
             held = self._held.pop(key, None)
             if held is not None:
-                self._gpus.release(held[0], held[1])
+                self._memory.release(held[0], held[1])
 
     def set_blas_bytes(self, num_bytes: int) -> None:
         """``torch.backends.cuda.cublas_workspace_size``: for whoever comes from now on."""
@@ -193,14 +193,14 @@ class Workspaces:
         """Nothing where the thread's handle has one on this stream already that is large enough."""
         is_backward = torch._C._current_graph_task_id() != -1
         window = self._autograd if is_backward else self._threads.window
-        key = (library, device.index, window.handle(device.index), self._gpus.machine.current_stream(device).handle)
+        key = (library, device.index, window.handle(device.index), self._machine.current_stream(device).handle)
         held = self._held.get(key)
         if not num_bytes or (held is not None and held[2] >= num_bytes):
             return
-        block = self._gpus.reserve(device, num_bytes)
+        block = self._memory.reserve(device, num_bytes)
         self._held[key] = device, block, num_bytes
         if held is not None:
-            self._gpus.release(device, held[1])
+            self._memory.release(device, held[1])
 
     def _goes_through_lt(self, name: str, args: tuple[Any, ...], out: Any) -> bool:
         """Whether cuBLASLt does it: addmm_out_cuda_impl's conditions (ATen/native/cuda/Blas.cpp)."""
@@ -265,9 +265,8 @@ class _Threads(threading.local):
         self.window = _Window(pool)
 
 
-def install(patches: Patches, gpus: Gpus) -> None:
+def install(patches: Patches, workspaces: Workspaces) -> None:
     """Give torch the functions that ask for, change and clear the workspaces."""
-    workspaces = gpus.workspaces
     functions = {
         "_cuda_clearCublasWorkspaces": workspaces.clear,
         "_cuda_getCublasWorkspaceSize": lambda: workspaces.blas_bytes,

@@ -1,5 +1,5 @@
-"""The schedule explorer: what a program did on a virtual device, done again in other orders that it allows.
+"""The schedule explorer: reruns the logged work of a program on a virtual device in every order that it allows.
 
-`orders` and `schedules` know which orders there are and choose some; they need no torch. `op_log` notes what a watched
-program does, `image` is the memory that it is done in again, `exploring` compares what comes out.
+`orders` and `schedules` define and choose orders, without torch. `op_log` logs what a program does, `image` is the
+memory for the reruns, `exploring` compares the results.
 """

@@ -1,4 +1,4 @@
-"""Which tasks touch bytes in common while nothing orders them: where the order of two of them can matter at all."""
+"""Find unordered tasks that access the same bytes, of which one writes: pairs whose order can change a value."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from cudalens.virtual.explorer.logged import LoggedOp
 from cudalens.virtual.explorer.orders import Program
 from cudalens.virtual.explorer.places import Place, Span
 
+#: Two tasks in the order in which the host issued them.
 Pair = tuple[int, int]
-"""Two tasks, the one that the host issued first in front."""
 
+#: Larger places count as overlapping if their extents overlap.
 MAX_EXACT_BYTES: Final = 16 << 20
-"""Places that reach farther are taken to overlap where their ends do."""
 
 
 def unordered_conflicts(program: Program, ops: Sequence[LoggedOp], *, at_most: int) -> list[Pair]:
-    """Pairs of tasks that nothing orders, that touch a byte in common and of which one writes it.
+    """Pairs of unordered tasks that access the same byte, of which one writes it.
 
     Args:
         program: The order of the tasks.
         ops: The tasks.
-        at_most: Pairs that are looked for.
+        at_most: The maximum number of pairs.
     """
     found: set[Pair] = set()
     for numbers in _by_extent(ops):
@@ -40,7 +40,7 @@ def unordered_conflicts(program: Program, ops: Sequence[LoggedOp], *, at_most: i
 
 
 def _by_extent(ops: Sequence[LoggedOp]) -> list[list[int]]:
-    """Tasks that touch one piece of memory, for each piece."""
+    """The tasks that access each extent of memory."""
     spans = [sorted({*op.written(), *(place.span for place in op.reads)}) for op in ops]
     extents = merged(span for of_op in spans for span in of_op)
     owner: dict[Span, int] = {}
@@ -57,9 +57,9 @@ def _by_extent(ops: Sequence[LoggedOp]) -> list[list[int]]:
 
 
 def conflict(one: LoggedOp, other: LoggedOp) -> bool:
-    """Whether two tasks touch a byte in common that one of them writes."""
+    """Whether two tasks access the same byte and one of them writes it."""
     mine, theirs = _written(one), _written(other)
-    return _meet(mine, theirs) or _meet(mine, other.reads) or _meet(one.reads, theirs)
+    return _any_overlap(mine, theirs) or _any_overlap(mine, other.reads) or _any_overlap(one.reads, theirs)
 
 
 def _written(op: LoggedOp) -> list[Place]:
@@ -67,12 +67,12 @@ def _written(op: LoggedOp) -> list[Place]:
     return places + [Place(span, torch.uint8, (span.end - span.start,), (1,), 0) for span, _ in op.contents]
 
 
-def _meet(places: Sequence[Place], others: Sequence[Place]) -> bool:
+def _any_overlap(places: Sequence[Place], others: Sequence[Place]) -> bool:
     return any(overlap(place, other) for place in places for other in others)
 
 
 def overlap(one: Place, other: Place) -> bool:
-    """Whether two tensors share a byte; of tensors with gaps, every element is looked at."""
+    """Whether two tensors share a byte; tensors with gaps are compared element by element."""
     mine, theirs = one.span, other.span
     if not mine.overlaps(theirs):
         return False
@@ -92,7 +92,7 @@ def _is_dense(place: Place) -> bool:
 
 
 def _bytes(memory: torch.Tensor, place: Place, start: int) -> torch.Tensor:
-    """Each byte of a tensor, in memory that stands for those from `start` on."""
+    """Each byte of a tensor, in a buffer whose first byte is at `start`."""
     item = place.dtype.itemsize
     stride = (*(step * item for step in place.stride), 1)
     return memory.as_strided((*place.size, item), stride, place.span.start - start)

@@ -1,4 +1,4 @@
-"""What differs between two outcomes, by the bits."""
+"""Compare two outcomes bit by bit."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from cudalens.virtual.explorer.outcomes import Outcome, Seen
 
 
 def differences(expected: Outcome, found: Outcome, names: Mapping[Seen, str]) -> list[Difference]:
-    """Everything that is not as expected, what the host saw first.
+    """All differences between two outcomes, values seen by the host first.
 
     Args:
-        expected: What comes of the program's own order.
-        found: What comes of another.
-        names: What to call things.
+        expected: The outcome of the program order.
+        found: The outcome of another order.
+        names: The names of the values.
     """
-    told: list[Difference] = []
+    differing: list[Difference] = []
     for number, error in found.errors.items():
         if expected.errors.get(number) != error:
-            told.append(Difference(names.get(number, ""), 0, 0, (), None, None, None, (), "", error=error))
+            differing.append(Difference(names.get(number, ""), 0, 0, (), None, None, None, (), "", error=error))
     for seen, before in expected.values.items():
         now = found.values.get(seen)
         if now is not None and (difference := compared(names.get(seen, str(seen)), before, now)) is not None:
-            told.append(difference)
-    return told
+            differing.append(difference)
+    return differing
 
 
 def compared(name: str, before: torch.Tensor, now: torch.Tensor) -> Difference | None:
-    """The difference between two tensors of one dtype, None where every bit is the same.
+    """The difference between two tensors of one dtype; None if every bit is equal.
 
-    Reads both once, and again where they differ.
+    Reads both once, and again if they differ.
     """
-    told = difference_of(name, before, now)
-    if told is None or told.error is not None:
-        return told
-    first = now[told.first_index].reshape(1).contiguous()
-    return replace(told, is_unwritten=bool((first.view(torch.uint8) == UNWRITTEN).all()))
+    difference = difference_of(name, before, now)
+    if difference is None or difference.error is not None:
+        return difference
+    first = now[difference.first_index].reshape(1).contiguous()
+    return replace(difference, is_unwritten=bool((first.view(torch.uint8) == UNWRITTEN).all()))

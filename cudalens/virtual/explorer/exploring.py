@@ -1,8 +1,8 @@
-"""Trying a log's other orders, and telling which of its races show in values.
+"""Run a log in other orders, and decide which of its races change values.
 
-A race is confirmed when two schedules that differ in nothing but in which of its accesses comes first leave different
-bits behind (conflicting accesses alone count: nothing else can change a value). Where races can only change places
-together, and values differ when they do, each of them is confirmed by that schedule.
+A race is confirmed if two schedules that differ only in which of its accesses comes first give different bits (only
+conflicting accesses count: nothing else can change a value). If races can only be reversed together, and values differ
+when they are, each of them is confirmed by that schedule.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ if TYPE_CHECKING:
     from cudalens.virtual.explorer.op_log import OpLog
     from cudalens.virtual.explorer.places import Span
 
+#: The maximum number of unordered pairs.
 MAX_CONFLICTS: Final = 10_000
-"""Unordered pairs that are looked for, at most."""
 
+#: The number of pairs per race for which schedules are constructed; a loop has many pairs.
 _PAIRS_OF_RACE: Final = 4
-"""Pairs of one race that are turned around on purpose; a loop makes many."""
 
+#: The number of schedules shown that reverse no reported race but change values.
 _MAX_SHOWN: Final = 8
-"""Schedules that are kept to be shown where no reported race is turned around in them."""
 
+#: XOR mask for unwritten bytes, to find values that depend on them.
 _OTHER: Final = 0x15
-"""What is changed of bytes that nobody wrote, to see who depends on them."""
 
-Turned = frozenset[int | Pair]
-"""The races, by number, and the other conflicts that a schedule turns around."""
+#: The races (by number) and other conflicts that a schedule reverses.
+Reversed = frozenset[int | Pair]
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A race that was reported.
+    """A reported race.
 
     Attributes:
-        text: In one line.
-        pairs: The tasks that are its accesses, in the program's order.
+        text: A description in one line.
+        pairs: The task pairs of its accesses, in program order.
     """
 
     text: str
@@ -70,33 +70,33 @@ class Suspect:
 
 @dataclass(slots=True)
 class _Run:
-    """A schedule that has been tried."""
+    """An executed schedule and its result."""
 
     schedule: Schedule
-    turned: Turned
+    reversed_keys: Reversed
     differences: tuple[Difference, ...]
     digest: tuple[object, ...]
 
 
 class Explorer:
-    """Tries the orders of one log.
+    """Explores the orders of one log.
 
     Args:
-        log: It has been stopped.
-        outputs: Variables to compare, by name.
-        source: Where the program ran, as a Trace names it.
-        lanes: Names of the lanes.
-        max_bytes: Memory that it may be done in again.
+        log: A stopped log.
+        outputs: The variables to compare, by name.
+        source: The device of the program, as in a Trace.
+        lanes: The names of the lanes.
+        max_bytes: The limit of memory for the reruns.
 
     Raises:
-        ExploreError: The log says why not, or there is nothing to do again.
+        ExploreError: The program cannot be run again, or needs too much memory.
     """
 
     def __init__(
         self, log: OpLog, outputs: Mapping[str, Output], *, source: str, lanes: Sequence[str], max_bytes: int
     ) -> None:
         if log.problem is not None:
-            raise ExploreError(f"this program cannot be done again in other orders: {log.problem}.")
+            raise ExploreError(f"this program cannot be run again in other orders: {log.problem}.")
         self._log = log
         self._ops: Sequence[LoggedOp] = log.ops
         self._program, self._source, self._lanes = log.program, source, lanes
@@ -115,23 +115,22 @@ class Explorer:
         num_bytes = Image.size_of(touched, log.memory.initial)
         if num_bytes > max_bytes:
             raise ExploreError(
-                f"doing this program again takes {num_bytes / 2**20:,.0f} MiB of host memory, more than the "
-                f"{max_bytes / 2**20:,.0f} MiB allowed. Watch a shorter block, or smaller tensors, or allow for more: "
-                "explore_bytes="
+                f"running this program again needs {num_bytes / 2**20:,.0f} MiB of host memory; the limit is "
+                f"{max_bytes / 2**20:,.0f} MiB. Explore a shorter block or smaller tensors, or raise explore_bytes."
             )
         return Image(touched, log.memory.initial)
 
     def explore(self, suspects: Sequence[Suspect], *, budget: int, seed: int) -> Exploration:
-        """Try other orders.
+        """Run other orders.
 
         Args:
-            suspects: The races that were reported.
-            budget: How many orders beside the program's own, at most.
-            seed: The first seed of random ones.
+            suspects: The reported races.
+            budget: The maximum number of orders besides program order.
+            seed: The first seed of random orders.
         """
         expected = self._in_program_order()
         conflicts = unordered_conflicts(self._program, self._ops, at_most=MAX_CONFLICTS)
-        turners = _turners(suspects, conflicts)
+        pairs_by_key = _pairs_by_key(suspects, conflicts)
         runs = [_Run(in_program_order(self._program), frozenset(), (), _digest(expected))]
         few = self._if_few(budget)
         known: dict[object, tuple[Difference, ...]] = {runs[0].digest: ()}
@@ -140,24 +139,28 @@ class Explorer:
             bits = _digest(outcome)
             if bits not in known:
                 known[bits] = tuple(differences(expected, outcome, self._names))
-            runs.append(_Run(schedule, _turned(schedule, turners), known[bits], bits))
-        return self._told(suspects, runs, is_exhaustive=few is not None)
+            runs.append(_Run(schedule, _reversed(schedule, pairs_by_key), known[bits], bits))
+        return self._exploration(suspects, runs, is_exhaustive=few is not None)
 
     def replay(self, seed: str | int) -> Shown:
-        """Do one schedule again, and say what differs.
+        """Run one schedule, and return the differences.
 
         Raises:
-            ExploreError: The seed is none of this program.
+            ExploreError: The seed is not valid for this program.
         """
         schedule = schedule_of(self._program, seed)
-        told = tuple(differences(self._in_program_order(), self._outcome(schedule), self._names))
+        found = tuple(differences(self._in_program_order(), self._outcome(schedule), self._names))
         conflicts = unordered_conflicts(self._program, self._ops, at_most=MAX_CONFLICTS)
-        turned = [pair for pair in _turned(schedule, {pair: [pair] for pair in conflicts}) if isinstance(pair, tuple)]
-        return Shown(schedule.seed, schedule.order, told, tuple((second, first) for first, second in sorted(turned)))
+        reversed_keys = [
+            pair for pair in _reversed(schedule, {pair: [pair] for pair in conflicts}) if isinstance(pair, tuple)
+        ]
+        return Shown(
+            schedule.seed, schedule.order, found, tuple((second, first) for first, second in sorted(reversed_keys))
+        )
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The tasks, as they are shown."""
+        """The tasks for display."""
         return tuple(
             Step(number, self._lanes[op.lane], op.name, str(op.site), op.site.source)
             for number, op in enumerate(self._ops)
@@ -174,7 +177,7 @@ class Explorer:
             torch.set_num_threads(before)
 
     def _in_program_order(self) -> Outcome:
-        """What comes of the program's own order."""
+        """The outcome of program order."""
         if self._expected is None:
             order = in_program_order(self._program)
             as_run = self._outcome(order)
@@ -185,41 +188,41 @@ class Explorer:
         return self._expected
 
     def _choose_threads(self, order: Schedule, as_run: Outcome) -> int:
-        """As many as the program had, or one: where operators give other bits each time, or where one is faster.
+        """The number of threads for reruns: as in the run, or one if that is faster or needed for equal results.
 
-        Small operators wait longer for threads than they compute, on a busy machine many times as long.
+        On a busy machine, small operators spend more time waiting for threads than computing.
         """
         many = torch.get_num_threads()
         begin = time.perf_counter()
         is_same = _digest(self._outcome(order)) == _digest(as_run)
         middle = time.perf_counter()
         if not is_same:
-            self.notes.append("an operator gives other bits each time on several threads; one thread was used.")
+            self.notes.append("an operator is not deterministic on several threads; one thread was used.")
             return 1
         self._log.num_threads = 1
         self._outcome(order)
         return 1 if time.perf_counter() - middle < middle - begin else many
 
     def _check(self, as_run: Outcome, expected: Outcome, other: Outcome) -> None:
-        """Compare with what the run itself gave, and with what comes of other bytes where nobody wrote any."""
+        """Compare with the original run, and with a rerun that has other values in unwritten bytes."""
         for name, output in self._outputs.items():
             if digest(expected.values[name]) != digest(other.values[name]):
-                self.notes.append(f"`{name}` depends on memory that nobody wrote, in the program's own order too.")
+                self.notes.append(f"`{name}` depends on uninitialized memory, also in program order.")
             elif digest(as_run.values[name]) != output.digest and digest(expected.values[name]) != output.digest:
                 self.notes.append(
-                    f"`{name}` is not what the run gave when its tasks are done again in their own order: something "
-                    "that torch does not see wrote it. What is said of it may not hold."
+                    f"`{name}` differs from the original run when its tasks are run again in program order: something "
+                    "outside of torch wrote it. The verdicts about it may be wrong."
                 )
 
     def _if_few(self, budget: int) -> list[tuple[int, ...]] | None:
-        """All orders but the program's own, where these are no more than may be tried."""
+        """All orders except program order if the budget covers them; else None."""
         orders = list(itertools.islice(all_orders(self._program), budget + 2))
         return orders[1:] if len(orders) <= budget + 1 else None
 
     def _chosen(
         self, aimed: Iterator[Schedule], few: list[tuple[int, ...]] | None, budget: int, seed: int
     ) -> Iterator[Schedule]:
-        """Schedules to be tried, no two alike."""
+        """The schedules to run, without duplicates."""
         seen = {in_program_order(self._program).order}
         wanted = itertools.chain(aimed, self._any(few, seed))
         tries = itertools.islice(wanted, 20 * budget + len(few or ()))
@@ -231,7 +234,7 @@ class Explorer:
                 yield schedule
 
     def _aimed(self, suspects: Sequence[Suspect], conflicts: list[Pair]) -> Iterator[Schedule]:
-        """Those that turn around one pair each: of the races first, of one after the other."""
+        """Schedules that reverse one pair each: the pairs of races first, round robin over the races."""
         known = [suspect.pairs[:_PAIRS_OF_RACE] for suspect in suspects]
         rounds = [pair for of_round in itertools.zip_longest(*known) for pair in of_round if pair is not None]
         for first, second in dict.fromkeys([*rounds, *conflicts]):
@@ -250,10 +253,10 @@ class Explorer:
             if delayed is not None:
                 yield delayed
 
-    def _told(self, suspects: Sequence[Suspect], runs: list[_Run], *, is_exhaustive: bool) -> Exploration:
+    def _exploration(self, suspects: Sequence[Suspect], runs: list[_Run], *, is_exhaustive: bool) -> Exploration:
         showing = _attributed(len(suspects), runs)
         verdicts = [self._verdict(n, suspect, runs, showing.get(n)) for n, suspect in enumerate(suspects)]
-        others = [run for run in runs if run.differences and not any(isinstance(t, int) for t in run.turned)]
+        others = [run for run in runs if run.differences and not any(isinstance(t, int) for t in run.reversed_keys)]
         return Exploration(
             self._source,
             len(runs) - 1,
@@ -266,36 +269,36 @@ class Explorer:
         )
 
     def _verdict(self, number: int, suspect: Suspect, runs: list[_Run], run: _Run | None) -> RaceVerdict:
-        count = sum(number in run.turned for run in runs)
+        count = sum(number in run.reversed_keys for run in runs)
         pairs = tuple(suspect.pairs)
         if run is not None:
             return RaceVerdict(number, suspect.text, "confirmed", count, pairs, _shown(run, [suspect]))
         if count:
             return RaceVerdict(number, suspect.text, "benign", count, pairs)
         why = (
-            "no schedule within the budget turned it around"
+            "no schedule within the budget reversed it"
             if pairs
-            else "its accesses are not among the tasks that were noted; torch may not see them"
+            else "its accesses are not among the logged tasks; they may bypass torch"
         )
         return RaceVerdict(number, suspect.text, "unknown", 0, pairs, why=why)
 
 
 def _names(ops: Sequence[LoggedOp]) -> dict[Seen, str]:
-    """What to call what the host saw, and operators that raise."""
+    """The names of values that the host read, and of operators that raised."""
     return {number: op.site.expression or f"{op.name} at {op.site}" for number, op in enumerate(ops)}
 
 
-def _turners(suspects: Sequence[Suspect], conflicts: list[Pair]) -> dict[int | Pair, list[Pair]]:
-    """What can be turned around, and by which pairs of tasks that shows."""
+def _pairs_by_key(suspects: Sequence[Suspect], conflicts: list[Pair]) -> dict[int | Pair, list[Pair]]:
+    """The races and conflicts that can be reversed, with their pairs of tasks."""
     found: dict[int | Pair, list[Pair]] = {n: list(suspect.pairs) for n, suspect in enumerate(suspects)}
     of_races = {pair for suspect in suspects for pair in suspect.pairs}
     return found | {pair: [pair] for pair in conflicts if pair not in of_races}
 
 
-def _turned(schedule: Schedule, turners: Mapping[int | Pair, list[Pair]]) -> Turned:
+def _reversed(schedule: Schedule, pairs_by_key: Mapping[int | Pair, list[Pair]]) -> Reversed:
     position = {number: place for place, number in enumerate(schedule.order)}
     return frozenset(
-        key for key, pairs in turners.items() if any(position[first] > position[second] for first, second in pairs)
+        key for key, pairs in pairs_by_key.items() if any(position[first] > position[second] for first, second in pairs)
     )
 
 
@@ -305,18 +308,23 @@ def _digest(outcome: Outcome) -> tuple[object, ...]:
 
 
 def _attributed(num_races: int, runs: list[_Run]) -> dict[int, _Run]:
-    """The run that shows each race which shows, the one of the fewest changes."""
-    runs = sorted(runs, key=lambda run: len(run.turned))
+    """For each confirmed race, the run that confirms it with the fewest changes."""
+    runs = sorted(runs, key=lambda run: len(run.reversed_keys))
     found: dict[int, _Run] = {}
     for run in runs:
         for other in runs:
-            gap = run.turned - other.turned
-            if len(gap) == 1 and other.turned < run.turned and run.digest != other.digest and run.differences:
+            gap = run.reversed_keys - other.reversed_keys
+            if (
+                len(gap) == 1
+                and other.reversed_keys < run.reversed_keys
+                and run.digest != other.digest
+                and run.differences
+            ):
                 (key,) = gap
                 if isinstance(key, int):
                     found.setdefault(key, run)
     for run in runs:
-        together = [key for key in run.turned if isinstance(key, int)]
+        together = [key for key in run.reversed_keys if isinstance(key, int)]
         if run.differences and together and not any(key in found for key in together):
             found |= dict.fromkeys(together, run)
     return found
@@ -325,6 +333,6 @@ def _attributed(num_races: int, runs: list[_Run]) -> dict[int, _Run]:
 def _shown(run: _Run, suspects: Sequence[Suspect]) -> Shown:
     pairs = [pair for suspect in suspects for pair in suspect.pairs]
     position = {number: place for place, number in enumerate(run.schedule.order)}
-    turned = [(second, first) for first, second in pairs if position[first] > position[second]]
-    turned += [(pair[1], pair[0]) for pair in run.turned if isinstance(pair, tuple)]
-    return Shown(run.schedule.seed, run.schedule.order, run.differences, tuple(dict.fromkeys(turned)))
+    reversed_keys = [(second, first) for first, second in pairs if position[first] > position[second]]
+    reversed_keys += [(pair[1], pair[0]) for pair in run.reversed_keys if isinstance(pair, tuple)]
+    return Shown(run.schedule.seed, run.schedule.order, run.differences, tuple(dict.fromkeys(reversed_keys)))

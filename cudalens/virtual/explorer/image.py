@@ -1,8 +1,8 @@
-"""The memory that a program's tasks are done in again: its bytes at their addresses, shared where they were shared.
+"""Memory for reruns of a program's tasks: its bytes at their addresses, shared where they were shared.
 
-A block that was handed out twice is the same bytes twice, as on a GPU, so that what is used after it was freed shows.
-Bytes that nobody has written hold a pattern, the same in every schedule. It is an ordinary number in every dtype (0.747
-as float32, 1.81 as float16), since NaN would swallow what is computed with it and hide what differs.
+A block that was allocated twice has the same bytes twice, as on a GPU, so that a use after free is visible. Unwritten
+bytes hold a pattern, the same in every schedule. It is an ordinary number in every dtype (0.747 as float32, 1.81 as
+float16), because NaN would propagate through later operations and hide differences.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import torch
 
 from cudalens.virtual.explorer.places import Place, Span
 
+#: The value of every unwritten byte.
 UNWRITTEN: Final = 0x3F
-"""Every byte of memory that nobody has written."""
 
+#: Extents start at multiples of it, as blocks of the caching allocator do, so that elements are aligned.
 _GRANULE: Final = 512
-"""Extents begin at multiples of it, as blocks of the caching allocator do, so that elements stay aligned."""
 
 
 class Image:
-    """Memory for schedules, one after the other.
+    """Memory for one schedule at a time.
 
     Args:
-        touched: The bytes that tasks may need.
-        initial: What lay somewhere before the first task.
+        touched: The bytes that tasks access.
+        initial: The contents of memory before the first task.
 
     Attributes:
         num_bytes: Its size.
@@ -46,15 +46,15 @@ class Image:
 
     @staticmethod
     def size_of(touched: Iterable[Span], initial: Sequence[tuple[Span, torch.Tensor]]) -> int:
-        """Bytes that an image of these would take."""
+        """The size of an image of these, in bytes."""
         extents = merged([*touched, *(span for span, _ in initial)])
         return sum(extent.end - extent.start for extent in extents)
 
     def reset(self, unwritten: int = UNWRITTEN) -> None:
-        """Let everything be as it was before the first task.
+        """Restore the contents before the first task.
 
         Args:
-            unwritten: Every byte of memory that nobody has written.
+            unwritten: The value of every unwritten byte.
         """
         for buffers in self._buffers.values():
             for buffer in buffers:
@@ -63,20 +63,20 @@ class Image:
             self.bytes_of(span).copy_(contents)
 
     def blank(self, spans: Iterable[Span], unwritten: int) -> None:
-        """Let nobody have written these bytes; those that no task needs are not here at all."""
+        """Mark bytes as unwritten; bytes that no task accesses are skipped."""
         for space, start, end in spans:
             for first, buffer in zip(self._starts[space], self._buffers[space], strict=True):
                 buffer[max(start - first, 0) : max(end - first, 0)].fill_(unwritten)
 
     def view(self, place: Place) -> torch.Tensor:
-        """A tensor over these bytes."""
+        """A tensor at a place in the image."""
         if place.storage.start == place.storage.end:
             return torch.empty_strided(place.size, place.stride, dtype=place.dtype)
         buffer, start = self._at(place.storage)
         return place.within(buffer.untyped_storage(), start)
 
     def bytes_of(self, span: Span) -> torch.Tensor:
-        """Some of the bytes, as a flat tensor of uint8."""
+        """The bytes of a span as a flat tensor of uint8."""
         buffer, start = self._at(span)
         return buffer[span.start - start : span.end - start]
 
@@ -87,7 +87,7 @@ class Image:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """The least extents that hold all spans, those that overlap as one, from multiples of `_GRANULE` on."""
+    """The smallest extents that contain all spans: overlapping spans merged, starts rounded down to `_GRANULE`."""
     found: list[Span] = []
     for space, start, end in sorted(set(spans)):
         if start == end:

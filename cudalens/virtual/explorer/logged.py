@@ -1,4 +1,4 @@
-"""One thing that a watched program did, as it can be done again."""
+"""A logged operation that can be run again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cudalens.virtual.explorer.places import Place, Span
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """In the place of a random generator: the state that it had when the host issued the operator.
+    """Replaces a random generator: its state when the host issued the operator.
 
-    So it is on a GPU, whose kernels are given the seed and the offset to begin from.
+    This matches a GPU, whose kernels receive the seed and the offset as arguments.
     """
 
     state: torch.Tensor
@@ -24,20 +24,20 @@ class Draw:
 
 @dataclass(slots=True)
 class LoggedOp:
-    """A task: an operator on a stream, or what the host itself did.
+    """A task: an operator on a stream, or an access of the host.
 
     Attributes:
-        name: ``aten::add``, or words of ours (``host read``).
-        func: What is called; None where the values that it gave are kept (`contents`).
-        args: Its arguments, `Place` for tensors in memory that is followed, `Draw` for generators.
-        kwargs: Likewise.
-        makes: What it returns that lies in memory of its own: where in the result, and its place.
-        moves: Arguments that were given other memory meanwhile: the place before, the place after.
-        contents: Bytes that it leaves, where it cannot be called again: the span, and its bytes.
-        writes: Places among the arguments that it overwrites.
-        reads: All others among them.
-        site: Where in the user's program.
-        is_observed: The host learned what it returned.
+        name: The operator (``aten::add``), or a description (``host read``).
+        func: The function to call; None if the results are stored instead (`contents`).
+        args: The arguments, with `Place` for tensors in tracked memory and `Draw` for generators.
+        kwargs: The keyword arguments, in the same form.
+        makes: Results in new memory: the path in the result, and the place.
+        moves: Arguments that were moved to other memory: the place before and after.
+        contents: If it cannot be called again, the spans that it writes and their bytes.
+        writes: The places of the arguments that it writes.
+        reads: The places of the other arguments.
+        site: The location in the user's program.
+        is_observed: Whether the host reads its result.
         lane: The number of its lane.
     """
 
@@ -61,6 +61,6 @@ class LoggedOp:
         return spans + [span for span, _ in self.contents]
 
     def touched(self) -> list[Span]:
-        """The bytes of all storages that it needs."""
+        """The bytes of all storages that it accesses."""
         places = [*self.writes, *self.reads, *(place for _, place in self.makes), *(after for _, after in self.moves)]
         return [place.storage for place in places] + [span for span, _ in self.contents]

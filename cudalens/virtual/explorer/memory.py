@@ -1,4 +1,4 @@
-"""What is known of a watched program's memory: where storages lie, and what lay there when they were first met."""
+"""Track the memory of a logged program: locations of storages, and their contents at the first use."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from cudalens.virtual.explorer.logged import LoggedOp
 from cudalens.virtual.explorer.places import DEVICE, Place, Span
 from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
 
+#: Attribute of a storage: the log that tracks it, and its location.
 _TAG: Final = "_cudalens_logged"
-"""At a storage: whose log has met it, and where it lay."""
 
-_JOINED: Final = "memory that torch filled"
+_FILLED: Final = "memory that torch filled"
 _WRITTEN: Final = "host write"
 
 
-class KnownMemory:
+class TrackedMemory:
     """The memory of one log.
 
     Args:
-        max_bytes: What may be kept of contents.
-        leave: Called with a span, its bytes and words for it, where memory holds what no operator brought.
-        refuse: Called with why this program cannot be done again.
+        max_bytes: The limit of stored contents.
+        leave: Called with a span, its bytes and a description, if the contents come from no logged operator.
+        refuse: Called with the reason why this program cannot be run again.
 
     Attributes:
-        initial: Bytes that lay somewhere before the first task: where, and what.
-        num_bytes: What is kept of contents.
-        allocated: Addresses of blocks that were handed out since the log began.
-        blank: Memory that was handed out for somebody to write: how many tasks there were then, and where.
+        initial: The contents of memory before the first task: span and bytes.
+        num_bytes: The stored contents, in bytes.
+        allocated: Addresses of blocks that were allocated since the log started.
+        blank: Memory that was allocated without contents: the number of tasks before, and the span.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class KnownMemory:
         self._own: dict[int, tuple[object, int]] = {}
         self._exposed: dict[int, tuple[Any, torch.Tensor]] = {}
 
-    def forget(self) -> None:
-        """Let go of all contents."""
+    def clear(self) -> None:
+        """Drop all contents."""
         self.initial.clear()
         self._exposed.clear()
         self._own.clear()
@@ -59,18 +59,18 @@ class KnownMemory:
         self.blank.clear()
 
     def storage_of(self, tensor: torch.Tensor) -> Any:
-        """A tensor's storage; None where it has none of its own, which ends the log."""
+        """A tensor's storage; None if it has none, which ends the log."""
         try:
             return tensor.untyped_storage()
         except (RuntimeError, NotImplementedError):
             self._refuse(
-                f"it uses a tensor of layout {tensor.layout}, which has no storage of its own to be followed; dense "
-                "tensors alone can be done again in another order"
+                f"it uses a tensor of layout {tensor.layout}, which has no storage of its own to track; only dense "
+                "tensors can be run again in another order"
             )
             return None
 
-    def is_followed(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor is in host memory that is followed."""
+    def is_tracked(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor is in tracked host memory."""
         try:
             notes = tensor.untyped_storage().__dict__
         except (RuntimeError, NotImplementedError):
@@ -82,15 +82,15 @@ class KnownMemory:
         return space in self._pinned
 
     def block_at(self, address: int) -> Span:
-        """The bytes at an address, as far as storages have shown how many there are."""
+        """The span of the block at an address, with the largest size of a storage seen there."""
         return Span(DEVICE, address, address + self._sizes.get(address, 0))
 
     def place_of(self, tensor: torch.Tensor, *, is_written: bool = False) -> Place | None:
-        """Where a tensor lies; None in host memory that nobody follows.
+        """The place of a tensor; None in host memory that is not tracked.
 
         Args:
             tensor: An operator's argument, before it runs.
-            is_written: It is about to be written, and followed from now on.
+            is_written: Whether the operator writes it; its memory is then tracked.
         """
         storage = self.storage_of(tensor)
         if storage is None:
@@ -98,21 +98,21 @@ class KnownMemory:
         notes = storage.__dict__
         residence = notes.get(KEY)
         if residence is not None and not residence.gpus.is_closed:
-            return Place.of(tensor, self._meet(storage, residence))
+            return Place.of(tensor, self._track_device(storage, residence))
         if is_written or PINNED_KEY in notes or self._tag(notes) is not None:
-            return Place.of(tensor, self._meet_host(storage))
+            return Place.of(tensor, self._track_host(storage))
         return None
 
-    def meet(self, storage: Any) -> Span:
-        """Where a storage lies that a graph uses."""
+    def track(self, storage: Any) -> Span:
+        """Track a storage that a graph uses; returns its span."""
         residence = storage.__dict__.get(KEY)
-        return self._meet_host(storage) if residence is None else self._meet(storage, residence)
+        return self._track_host(storage) if residence is None else self._track_device(storage, residence)
 
     def own_space(self, piece: object, num_bytes: int) -> Span:
-        """A space for memory that no storage of the user's stands for: a graph's own.
+        """A space for a graph's own memory, which is no storage of the user.
 
         Args:
-            piece: What stands for it; kept from now on.
+            piece: Its key; kept alive by the log.
             num_bytes: Its size.
         """
         if id(piece) not in self._own:
@@ -120,30 +120,30 @@ class KnownMemory:
         return Span(self._own[id(piece)][1], 0, num_bytes)
 
     def constant(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Values of the host that are taken to be as they are."""
+        """A copy of a host tensor that is not tracked."""
         kept = tensor.detach().clone()
         self._charge(kept.nbytes)
         return kept
 
     def contents(self, storage: Any) -> torch.Tensor:
-        """A storage's bytes as they are now, kept."""
+        """A copy of the current bytes of a storage."""
         kept = _bytes_of(storage).clone()
         self._charge(kept.nbytes)
         return kept
 
     def made(self, tensor: torch.Tensor) -> Place:
-        """Where an operator's result lies, which is new."""
+        """The place of an operator's new result."""
         storage: Any = tensor.untyped_storage()
         residence = storage.__dict__.get(KEY)
         if residence is None:
             span = self._new_space(storage)
         else:
             span = self._span(storage, residence)
-            self._know(storage, span, residence)
+            self._register(storage, span, residence)
         return Place.of(tensor, span)
 
     def span_of(self, storage: Any) -> Span | None:
-        """Where a storage lies now; None in host memory that nobody follows."""
+        """The current span of a storage; None in host memory that is not tracked."""
         residence = storage.__dict__.get(KEY)
         if residence is not None:
             return self._span(storage, residence)
@@ -151,40 +151,40 @@ class KnownMemory:
         return None if tag is None else Span(tag[0], 0, storage.nbytes())
 
     def moved(self, place: Place, storage: Any) -> Place | None:
-        """Where an argument lies that was given other memory, as a whole; None where nothing is left of it."""
+        """The whole new storage of an argument that was moved; None if it is empty."""
         span = self.span_of(storage)
         residence = storage.__dict__.get(KEY)
         if span is None or not storage.nbytes():
             return None
         if residence is not None:
-            self._know(storage, span, residence)
+            self._register(storage, span, residence)
         return Place(span, torch.uint8, (storage.nbytes(),), (1,), 0)
 
     def expose(self, tensor: torch.Tensor) -> None:
-        """Python may write this host memory past torch from now on: see to it at each use."""
+        """Track writes of Python to host memory outside of torch: its contents are compared at each use."""
         storage: Any = tensor.untyped_storage()
         tag = self._tag(storage.__dict__)
         if tag is not None:
             self._exposed[tag[0]] = (storage, _bytes_of(storage).clone())
 
-    def settled(self, op: LoggedOp) -> None:
-        """An operator has been noted: what it wrote is what torch knows of."""
+    def after_op(self, op: LoggedOp) -> None:
+        """Update the compared contents after an operator was logged that wrote them."""
         for space in {span.space for span in op.written()} & self._exposed.keys():
             storage, _ = self._exposed[space]
             self._exposed[space] = (storage, _bytes_of(storage).clone())
 
     def cover(self, span: Span, contents: Callable[[], torch.Tensor]) -> None:
-        """Bytes of a graph's pool are met, which replays may have written before: what is not known is kept.
+        """Track bytes of a graph's pool: store the contents of the parts that are not tracked.
 
         Args:
             span: The bytes.
-            contents: Gives all of them.
+            contents: Returns the bytes of the whole span.
         """
         for part in _without(span, self._covered):
             self._keep_initial(part, contents()[part.start - span.start : part.end - span.start])
             self._covered.append(part)
 
-    def _meet(self, storage: Any, residence: Residence) -> Span:
+    def _track_device(self, storage: Any, residence: Residence) -> Span:
         span = self._span(storage, residence)
         if span.start == span.end:
             return span
@@ -192,13 +192,13 @@ class KnownMemory:
             self.cover(span, lambda: _bytes_of(storage))
         elif self._tag(storage.__dict__) != (DEVICE, span.start):
             if residence.address in self.allocated:
-                self._leave(span, self.contents(storage), _JOINED)
+                self._leave(span, self.contents(storage), _FILLED)
             else:
                 self._keep_initial(span, _bytes_of(storage))
-            self._know(storage, span, residence)
+            self._register(storage, span, residence)
         return span
 
-    def _meet_host(self, storage: Any) -> Span:
+    def _track_host(self, storage: Any) -> Span:
         tag = self._tag(storage.__dict__)
         if tag is None:
             span = self._new_space(storage)
@@ -221,7 +221,7 @@ class KnownMemory:
     def _span(self, storage: Any, residence: Residence) -> Span:
         return Span(DEVICE, residence.address, residence.address + storage.nbytes())
 
-    def _know(self, storage: Any, span: Span, residence: Residence) -> None:
+    def _register(self, storage: Any, span: Span, residence: Residence) -> None:
         storage.__dict__[_TAG] = (self._token, DEVICE, span.start)
         self._sizes[span.start] = max(self._sizes.get(span.start, 0), span.end - span.start)
         if residence.arena is not None:
@@ -240,8 +240,8 @@ class KnownMemory:
         self.num_bytes += num_bytes
         if self.num_bytes > self._max_bytes:
             self._refuse(
-                f"what it reads takes more than the {self._max_bytes / 2**20:,.0f} MiB that may be kept of it. Watch a "
-                "shorter block (one step is enough), smaller tensors, or allow for more: explore_bytes="
+                f"its inputs need more than the limit of {self._max_bytes / 2**20:,.0f} MiB. Explore a shorter "
+                "block (one step is enough) or smaller tensors, or raise explore_bytes."
             )
 
 
@@ -250,14 +250,14 @@ def _bytes_of(storage: Any) -> torch.Tensor:
 
 
 def _without(span: Span, covered: list[Span]) -> list[Span]:
-    """The parts of a span that no other covers."""
+    """The parts of a span that no other span covers."""
     left = [span]
     for other in covered:
-        left = [part for piece in left for part in _cut(piece, other)]
+        left = [part for piece in left for part in _subtract(piece, other)]
     return left
 
 
-def _cut(span: Span, other: Span) -> list[Span]:
+def _subtract(span: Span, other: Span) -> list[Span]:
     if not span.overlaps(other):
         return [span]
     parts = [Span(span.space, span.start, other.start), Span(span.space, other.end, span.end)]

@@ -1,11 +1,10 @@
-"""What a watched program does on a virtual device, noted so that it can be done again in another order.
+"""Log what a program does on a virtual device, so that it can be run again in another order.
 
-The operators come from the virtual device's dispatch handler as it computes them on the CPU, so nothing of the user's
-Python is needed to do them again. A task is put on its stream when its kernel is launched, and stands among events and
-synchronisations as `cudalens.device.gpu_trace` tells of them. Memory is known by its device address, or as one piece of
-host memory; what lay there before is kept when it is first met. Host memory is followed where it is page-locked, where
-somebody copied from a device into it, and in what torch computes from it on the host; all else of the host's is taken
-to be as it was.
+The operators come from the virtual device's dispatch handler as it computes them on the CPU, so a rerun needs none of
+the user's Python. A task is added to its stream when its kernel is launched; the records of `cudalens.device.gpu_trace`
+order it against events and synchronisations. Memory is identified by its device address, or as one piece of host
+memory; its contents are stored at the first use. Host memory is tracked if it is page-locked, if a device was copied
+into it, and in what torch computes from it on the host; all other host memory is assumed constant.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from cudalens.virtual.capture.captured_ops import writes_of
 from cudalens.virtual.dispatch.dispatch_utils import unseen
 from cudalens.virtual.dispatch.plans import make_plan
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
-from cudalens.virtual.explorer.memory import KnownMemory
+from cudalens.virtual.explorer.memory import TrackedMemory
 from cudalens.virtual.explorer.orders import HOST, Program
 from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
 from cudalens.virtual.explorer.replays import replay
@@ -42,20 +41,20 @@ _BLANK: Final = frozenset(
     f"aten::{name}"
     for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 )
+#: Operators without a kernel that are logged as well.
 _MATTERS: Final = frozenset({"aten::_local_scalar_dense", "aten::resize_", "aten::resize_as_", "aten::_resize_output_"})
-"""Operators without a kernel that are to be done again all the same."""
 
+#: Methods of torch.Tensor that read host memory without an operator.
 _HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
-"""Methods of torch.Tensor by which Python looks at host memory without an operator."""
 
+#: Operators of torch.distributed.
 _COLLECTIVES: Final = "c10d::"
-"""Operators of torch.distributed."""
 
 _has_effect: dict[Any, bool] = {}
 
 
 class _Pending:
-    """An operator that has been computed, and may not have been launched or found a place for its results yet."""
+    """A computed operator whose kernel may not be launched yet, and the places of whose results may be unknown."""
 
     __slots__ = ("device", "known", "number", "op", "storages")
 
@@ -71,17 +70,17 @@ class _Thread(threading.local):
 
 
 class OpLog:
-    """The log of one watch.
+    """The log of one run.
 
     Args:
         gpus: The virtual GPUs.
-        max_bytes: Memory that may be kept: what lay in memory before, and values of the host.
+        max_bytes: The limit of stored contents: initial memory, and values of the host.
 
     Attributes:
-        ops: The tasks, by their number.
-        memory: What is known of memory.
-        problem: Why this cannot be done again; None while it can.
-        num_threads: Threads that it is done again on; None until somebody has found out what is best.
+        ops: The tasks by number.
+        memory: The tracked memory.
+        problem: Why the program cannot be run again; None if it can.
+        num_threads: The number of threads for reruns; None before it is chosen.
     """
 
     def __init__(self, gpus: Gpus, *, max_bytes: int) -> None:
@@ -89,26 +88,26 @@ class OpLog:
         self.ops: list[LoggedOp] = []
         self.problem: str | None = None
         self.num_threads: int | None = None
-        self.memory = KnownMemory(max_bytes, self._leave, self._refuse)
+        self.memory = TrackedMemory(max_bytes, self._leave, self._refuse)
         self._waits = Waits(self._machine)
         self._thread = _Thread()
         self._lock = threading.RLock()
         self._works: dict[int, tuple[object, _Pending]] = {}
         self._subscription: gpu_trace.Subscription | None = None
 
-    # On and off
+    # Start and stop
 
     def start(self) -> None:
-        """Begin to note."""
+        """Start to log."""
         quick = {gpu_trace.MemoryAllocated: self._allocated, gpu_trace.MemoryFreed: self._freed}
-        self._subscription = gpu_trace.subscribe(self._told, quick=quick)
+        self._subscription = gpu_trace.subscribe(self._on_record, quick=quick)
         queries.watch()
         for name in _HOST_READERS:
             interposed(torch.Tensor, name).add(before=self._read_by_host)
         self._machine.op_log = self
 
     def stop(self) -> None:
-        """Note nothing more."""
+        """Stop to log."""
         if self._subscription is None:
             return
         self.collected()
@@ -124,7 +123,7 @@ class OpLog:
 
     @property
     def is_on(self) -> bool:
-        """Whether it notes what happens."""
+        """Whether it is logging."""
         return self._subscription is not None and self.problem is None
 
     @property
@@ -134,26 +133,26 @@ class OpLog:
 
     @property
     def streams(self) -> dict[int, Stream]:
-        """The stream of each lane, by its number; the host's is not among them."""
+        """The stream of each lane by its number, without the host's lane."""
         return self._waits.streams
 
     def _refuse(self, problem: str) -> None:
-        """This program cannot be done again: keep nothing of it."""
+        """Record why this program cannot be run again, and drop its log."""
         self.problem = self.problem or problem
         self.ops.clear()
         self._waits = Waits(self._machine)
-        self.memory.forget()
+        self.memory.clear()
 
     # Operators
 
     def watch(self, dispatch: Callable[..., Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Let an operator be dispatched, and note what it does.
+        """Dispatch an operator, and log what it does.
 
         Args:
-            dispatch: Takes the other arguments, and carries it out.
+            dispatch: Called with the other arguments; runs the operator.
             func: The overload.
             args: Its arguments.
-            kwargs: Likewise.
+            kwargs: Its keyword arguments.
         """
         thread = self._thread
         outer, thread.pending = thread.pending, None
@@ -171,47 +170,47 @@ class OpLog:
             thread.pending = outer
 
     def run(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Compute an operator's values; its kernel comes by `launched`, its results are found when it has returned.
+        """Compute an operator; its kernel follows by `launched`, its results when `watch` returns.
 
         Args:
-            device: Where it runs.
-            func: What is called on the CPU.
-            args: Its arguments, as the CPU is given them.
-            kwargs: Likewise.
+            device: Its device.
+            func: The overload that is called on the CPU.
+            args: The arguments for the CPU.
+            kwargs: Its keyword arguments.
         """
         if not self.is_on or not _matters(func):
             return func(*args, **kwargs)
         with self._lock, unseen():
-            pending = self._begun(device, func, args, kwargs)
+            pending = self._start(device, func, args, kwargs)
         out = func(*args, **kwargs)
         self._thread.pending = pending
         return out
 
-    def note(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """As `run`, of a factory whose result is there already."""
+    def log_factory(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """As `run`, for a factory whose result exists already."""
         if self.is_on:
             with self._lock, unseen():
-                self._thread.pending = self._begun(device, func, args, kwargs)
+                self._thread.pending = self._start(device, func, args, kwargs)
 
     def begin_call(self, name: str, call: Callable[..., Any] | None, args: Any, kwargs: dict[str, Any]) -> None:
-        """A kernel that is no operator is about to run; its work comes by `launched`, then `called`.
+        """Log the start of a kernel that is not an operator; `launched` and then `called` follow.
 
         Args:
-            name: Of the kernel.
-            call: What runs it again on host tensors; None where that cannot be, so that it leaves what it left.
+            name: The name of the kernel.
+            call: Runs it again on host tensors; None if that is not possible, so that its results are stored instead.
             args: Its arguments.
-            kwargs: Likewise.
+            kwargs: Its keyword arguments.
         """
         if not self.is_on:
             return
         with self._lock, unseen():
             storages: list[tuple[Place, Any]] = []
             op = LoggedOp(name, call, site=site_of(2))
-            op.args, op.kwargs = self._kept(op, args, False, storages), self._kept(op, kwargs, False, storages)
+            op.args, op.kwargs = self._logged(op, args, False, storages), self._logged(op, kwargs, False, storages)
             self._thread.pending = _Pending(op, self._machine.current_device, storages)
 
     def called(self, written: Iterable[torch.Tensor]) -> None:
-        """The kernel has run, and was launched.
+        """Log the end of that kernel.
 
         Args:
             written: The tensors that it wrote.
@@ -229,16 +228,16 @@ class OpLog:
             self._finish(pending, None)
 
     def started(self, work: object) -> None:
-        """The last collective of this thread will be waited for by that object."""
+        """Log the object by which the program waits for this thread's last collective."""
         collective, self._thread.collective = self._thread.collective, None
         if collective is not None:
             self._works[id(work)] = (work, collective)
 
     def collected(self, work: object = None) -> None:
-        """A collective is done: what it left is what it leaves again.
+        """Log that a collective is complete, and store its results.
 
         Args:
-            work: What it was waited for by; by default it is the last one of this thread, if nothing is known of it.
+            work: The object to wait for it; by default, this thread's last collective if it has none.
         """
         _, collective = self._works.pop(id(work), (None, None))
         if collective is None:
@@ -250,16 +249,16 @@ class OpLog:
                 collective.op.contents = contents
 
     def launched(self, stream: Stream) -> None:
-        """A stream was given work: that of the operator which is under way, if it has none yet."""
+        """Log that work was issued to a stream: the kernel of the current operator, if it has none yet."""
         pending = self._thread.pending
         if pending is not None and pending.number is None and self.is_on:
             with self._lock:
                 self._put(pending, self._waits.lane(stream))
 
     def _host_op(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Pending | None:
-        """An operator that is about to run on the host, where it touches memory that is followed."""
+        """Log an operator on the host if it accesses tracked memory."""
         tensors = [tensor for _, tensor in tensors_in((args, list(kwargs.values())))]
-        if not any(self.memory.is_followed(tensor) for tensor in tensors):
+        if not any(self.memory.is_tracked(tensor) for tensor in tensors):
             return None
         if any(residence_of(tensor) is not None for tensor in tensors) or _is_on_device(kwargs):
             return None
@@ -268,32 +267,32 @@ class OpLog:
         if func is _aten._pin_memory.default:
             func, args, kwargs = _aten.clone.default, args[:1], {}
         with self._lock, unseen():
-            return self._begun(None, func, args, {key: value for key, value in kwargs.items() if key != "pin_memory"})
+            return self._start(None, func, args, {key: value for key, value in kwargs.items() if key != "pin_memory"})
 
-    def _begun(self, device: Device | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Pending:
+    def _start(self, device: Device | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Pending:
         self.collected()
         storages: list[tuple[Place, Any]] = []
         op = LoggedOp(func._schema.name, func, site=site_of(2))
         if op.name.startswith(_COLLECTIVES):
-            return self._begun_collective(device, op, args, kwargs, storages)
+            return self._start_collective(device, op, args, kwargs, storages)
         for index, value in enumerate(args):
-            op.args = (*op.args, self._kept(op, value, index in writes_of(func), storages))
+            op.args = (*op.args, self._logged(op, value, index in writes_of(func), storages))
         for name, value in kwargs.items():
-            op.kwargs[name] = self._kept(op, value, name in writes_of(func), storages)
+            op.kwargs[name] = self._logged(op, value, name in writes_of(func), storages)
         return _Pending(op, device, storages)
 
-    def _begun_collective(
+    def _start_collective(
         self, device: Device | None, op: LoggedOp, args: Any, kwargs: dict[str, Any], storages: list[tuple[Place, Any]]
     ) -> _Pending:
-        """Other processes have a part in it: it cannot run again. What it writes stands first among its arguments."""
-        self._kept(op, args[0], "send" not in op.name, storages)
-        self._kept(op, [value for value in (*args[1:], *kwargs.values()) if _holds_tensors(value)], False, storages)
+        """A collective cannot run again, because other processes take part. Its first argument is what it writes."""
+        self._logged(op, args[0], "send" not in op.name, storages)
+        self._logged(op, [value for value in (*args[1:], *kwargs.values()) if _holds_tensors(value)], False, storages)
         op.func = None
         self._thread.collective = _Pending(op, device, storages)
         return self._thread.collective
 
-    def _kept(self, op: LoggedOp, value: Any, is_written: bool, storages: list[tuple[Place, Any]]) -> Any:
-        """What stands for an argument; tensors of the host that nobody follows are kept as they are now."""
+    def _logged(self, op: LoggedOp, value: Any, is_written: bool, storages: list[tuple[Place, Any]]) -> Any:
+        """The logged form of an argument; host tensors that are not tracked are copied."""
         if isinstance(value, torch.Tensor):
             place = self.memory.place_of(value, is_written=is_written)
             if place is None:
@@ -304,10 +303,10 @@ class OpLog:
         if isinstance(value, torch._C.Generator):
             return Draw(torch._C.Generator.get_state(value))
         if isinstance(value, list | tuple):
-            items = [self._kept(op, item, is_written, storages) for item in value]
+            items = [self._logged(op, item, is_written, storages) for item in value]
             return items if isinstance(value, list) else tuple(items)
         if isinstance(value, dict):
-            return {key: self._kept(op, item, is_written, storages) for key, item in value.items()}
+            return {key: self._logged(op, item, is_written, storages) for key, item in value.items()}
         return value
 
     def _put(self, pending: _Pending, lane: int) -> None:
@@ -315,7 +314,7 @@ class OpLog:
         pending.number = self._add(pending.op)
 
     def replay(self, tape: Tape, stream: Stream) -> None:
-        """Run a graph's operators again; each is a task of the stream."""
+        """Replay a graph; each of its operators is a task of the stream."""
         if not self.is_on:
             tape.replay()
             return
@@ -331,38 +330,38 @@ class OpLog:
         return self._waits.add(op.lane, op.touched())
 
     def _finish(self, pending: _Pending, out: Any) -> None:
-        """An operator has returned: where its results lie, and whether an argument lies elsewhere now."""
+        """After an operator: log the places of its results, and arguments that were moved."""
         op = pending.op
         for path, tensor in tensors_in(out):
             storage = self.memory.storage_of(tensor)
             if storage is not None and id(storage) not in pending.known:
                 pending.known.add(id(storage))
                 op.makes.append((path, self.memory.made(tensor)))
-        self._note_moves(pending)
+        self._log_moves(pending)
         if op.name in _BLANK:
             self.memory.blank += [(len(self.ops), place.storage) for _, place in op.makes]
             return
         if pending.device is None and op.func is not None and make_plan(op.func).draws:
             self._keep_results(op, pending, out)
         is_host = pending.device is None
-        op.is_observed = _has_numbers(out) or (not is_host and self._lands_on_host(op))
+        op.is_observed = _has_numbers(out) or (not is_host and self._copies_to_host(op))
         if not (op.writes or op.makes or op.is_observed):
             return  # a view
         if pending.number is None:
             self._put(pending, HOST if is_host else self._waits.current_lane(pending.device))
         elif op.makes:
             assert pending.number is not None
-            self._waits.touches(pending.number, [place.storage for _, place in op.makes])
-        self.memory.settled(op)
+            self._waits.add_accesses(pending.number, [place.storage for _, place in op.makes])
+        self.memory.after_op(op)
 
     def _keep_results(self, op: LoggedOp, pending: _Pending, out: Any) -> None:
-        """An operator of the host's drew random numbers; done again, it leaves what it left."""
+        """Store the results of a host operator that draws random numbers."""
         op.func = None
         kept = [(place, storage) for place, storage in pending.storages if place in op.writes]
         kept += [(place, at(out, path).untyped_storage()) for path, place in op.makes]
         op.contents = [(place.storage, self.memory.contents(storage)) for place, storage in kept]
 
-    def _note_moves(self, pending: _Pending) -> None:
+    def _log_moves(self, pending: _Pending) -> None:
         for place, storage in pending.storages:
             now = self.memory.span_of(storage)
             if place in pending.op.writes and now is not None and now != place.storage:
@@ -370,36 +369,36 @@ class OpLog:
                 if moved is not None:
                     pending.op.moves.append((place, moved))
 
-    def _lands_on_host(self, op: LoggedOp) -> bool:
-        """Whether it is a copy to ordinary host memory, for which the host waits."""
-        landed = [*op.writes, *(place for _, place in op.makes)]
-        return any(place.storage.space and not self.memory.is_pinned(place.storage.space) for place in landed)
+    def _copies_to_host(self, op: LoggedOp) -> bool:
+        """Whether it writes pageable host memory, which makes the host wait."""
+        targets = [*op.writes, *(place for _, place in op.makes)]
+        return any(place.storage.space and not self.memory.is_pinned(place.storage.space) for place in targets)
 
     def _leave(self, span: Span, contents: torch.Tensor, name: str) -> None:
-        """Memory holds what no operator brought: torch's own scratch that joined a device, or what Python wrote."""
+        """Log contents that come from no operator: torch's internal tensors on a device, or writes of Python."""
         is_host = span.space != 0
         lane = HOST if is_host else self._waits.current_lane()
         self._add(LoggedOp(name, None, contents=[(span, contents)], site=site_of(2), lane=lane))
 
     def _read_by_host(self, tensor: Any, *args: Any, **kwargs: Any) -> None:
-        if not isinstance(tensor, torch.Tensor) or not self.is_on or not self.memory.is_followed(tensor):
+        if not isinstance(tensor, torch.Tensor) or not self.is_on or not self.memory.is_tracked(tensor):
             return
         with self._lock, unseen():
             place = self.memory.place_of(tensor)
             if place is not None and place.storage.space:
-                self._add(LoggedOp("host read", _as_it_is, (place,), reads=[place], site=site_of(2), is_observed=True))
+                self._add(LoggedOp("host read", _value_of, (place,), reads=[place], site=site_of(2), is_observed=True))
                 self.memory.expose(tensor)
 
     # Order
 
-    def _told(self, record: gpu_trace.Record) -> None:
-        """Listener of `cudalens.device.gpu_trace`."""
+    def _on_record(self, record: gpu_trace.Record) -> None:
+        """Handle a record of `cudalens.device.gpu_trace`."""
         if self.is_on:
             with self._lock:
-                self._waits.told(record)
+                self._waits.handle(record)
 
     def host_waits(self, stream: Stream) -> None:
-        """The host waits for a stream without a call that says so: the driver does it in a copy."""
+        """Log that the host waits for a stream within a copy, without a synchronisation call."""
         if self.is_on:
             with self._lock:
                 self._waits.host_waits(stream)
@@ -418,17 +417,17 @@ def _holds_tensors(value: Any) -> bool:
     return next(tensors_in(value), None) is not None
 
 
-def _as_it_is(tensor: torch.Tensor) -> torch.Tensor:
-    """What the host sees that looks at a tensor."""
+def _value_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The value that the host reads from a tensor."""
     return tensor.clone()
 
 
 def _matters(func: Any) -> bool:
-    """Whether an operator does anything to memory; blank factories count, since their results are to be known."""
+    """Whether an operator is logged: it accesses memory, or it is a factory whose result must be known."""
     known = _has_effect.get(func)
     if known is None:
         name = func._schema.name
-        is_plain = isinstance(func, torch._ops.OpOverload)  # else it computes values in an operator's place
+        is_plain = isinstance(func, torch._ops.OpOverload)  # else it replaces the implementation of an operator
         known = _has_effect[func] = name in _MATTERS or name in _BLANK or not is_plain or make_plan(func).has_work
     return known
 
@@ -439,7 +438,7 @@ def _is_on_device(kwargs: dict[str, Any]) -> bool:
 
 
 def _has_numbers(out: Any) -> bool:
-    """Whether an operator told the host a number."""
+    """Whether a result contains Python numbers."""
     if isinstance(out, list | tuple):
         return any(_has_numbers(item) for item in out)
     return isinstance(out, bool | int | float | complex)

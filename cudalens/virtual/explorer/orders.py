@@ -1,10 +1,9 @@
-"""Which of a program's tasks come before which: streams, events, synchronisations. No torch.
+"""The partial order of a program's tasks: streams, events, synchronisations. No torch.
 
-A task is something that is done at a time of its own: the work of a stream, or what the host does with memory. Tasks
-stand on lanes: one for each stream, one for the host. A lane's tasks run in their order, and each may need a number of
-tasks of other lanes to be done first: its *needs*, a vector clock (C. Fidge, 1988; F. Mattern, 1989). Every order that
-keeps to the lanes and the needs can happen on a device whose kernels take any time: a linear extension of this partial
-order is what is called a schedule here, and there is no other.
+A task is work of a stream, or an access of the host to memory. Each stream has a lane, and the host has one. The tasks
+of a lane run in order, and each task may need a number of tasks of other lanes to be done first: its *needs*, a vector
+clock (C. Fidge, 1988; F. Mattern, 1989). A schedule is a linear extension of this partial order; on a device whose
+kernels may take any time, exactly the schedules can happen.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+#: The host's lane.
 HOST: Final = 0
-"""The host's lane."""
 
+#: The number of finished tasks of each lane; 0 for a missing lane.
 Clock = dict[int, int]
-"""How many tasks of each lane are done; a lane that is not named has none."""
 
 
 @dataclass(slots=True)
 class Task:
-    """A task's place in the partial order.
+    """The position of a task in the partial order.
 
     Attributes:
-        lane: Where it stands.
-        index: Its position there, from 0.
-        needs: How many tasks of each lane are done before it; of its own lane, all that stand before it.
+        lane: Its lane.
+        index: Its position in the lane, from 0.
+        needs: The number of tasks of each lane that come before it; for its own lane, all earlier ones.
     """
 
     lane: int
@@ -37,11 +36,11 @@ class Task:
 
 @dataclass
 class Program:
-    """Tasks, numbered in the order in which the host issued them, and their lanes.
+    """Tasks and their lanes. Tasks are numbered in the order in which the host issued them.
 
     Attributes:
-        tasks: By number.
-        lanes: Numbers of each lane's tasks, in their order.
+        tasks: The tasks by number.
+        lanes: The task numbers of each lane, in order.
     """
 
     tasks: list[Task] = field(default_factory=list)
@@ -51,14 +50,14 @@ class Program:
         return len(self.tasks)
 
     def comes_before(self, first: int, second: int) -> bool:
-        """Whether `first` is done before `second` in every schedule."""
+        """Whether `first` comes before `second` in every schedule."""
         a, b = self.tasks[first], self.tasks[second]
         if a.lane == b.lane:
             return a.index < b.index
         return b.needs.get(a.lane, 0) > a.index
 
     def is_unordered(self, one: int, other: int) -> bool:
-        """Whether either may be done first."""
+        """Whether the order of two tasks is not determined."""
         return one != other and not self.comes_before(one, other) and not self.comes_before(other, one)
 
     def is_legal(self, order: Sequence[int]) -> bool:
@@ -74,10 +73,10 @@ class Program:
 
 
 class Progress:
-    """How far a schedule has come.
+    """The state of a partially executed schedule.
 
     Args:
-        program: Whose tasks are done.
+        program: The program.
     """
 
     __slots__ = ("_done", "_program")
@@ -87,44 +86,44 @@ class Progress:
         self._done = [0] * len(program.lanes)
 
     def is_ready(self, number: int) -> bool:
-        """Whether a task can be done next."""
+        """Whether a task can be executed next."""
         task, done = self._program.tasks[number], self._done
         return done[task.lane] == task.index and all(done[lane] >= count for lane, count in task.needs.items())
 
     def ready(self) -> list[int]:
-        """The tasks that can be done next, one of each lane at most, in the program's order."""
+        """The tasks that can be executed next, at most one per lane, in program order."""
         return sorted(number for number in self.heads() if self.is_ready(number))
 
     def heads(self) -> Iterator[int]:
-        """The next task of each lane that has one left."""
+        """The next task of each lane that has one."""
         for lane, done in zip(self._program.lanes, self._done, strict=True):
             if done < len(lane):
                 yield lane[done]
 
     def is_done(self, number: int) -> bool:
-        """Whether a task has been done."""
+        """Whether a task has been executed."""
         task = self._program.tasks[number]
         return self._done[task.lane] > task.index
 
     def do(self, number: int) -> None:
-        """A task that is ready is done."""
+        """Execute a task that is ready."""
         self._done[self._program.tasks[number].lane] += 1
 
     def undo(self, number: int) -> None:
-        """The last task of its lane is taken back."""
+        """Undo the last task of a lane."""
         self._done[self._program.tasks[number].lane] -= 1
 
 
 class Builder:
-    """Makes a `Program` of what the host does, in its order.
+    """Builds a `Program` from the calls of the host, in their order.
 
-    The rules are those of the CUDA programming guide: work of a stream runs in order; an event that is waited for
-    brings along what its stream held when it was recorded, and one that was never recorded brings nothing; what the
-    host waits for is done before whatever it does next; nothing runs before it was issued. The legacy default stream
-    and blocking streams of its device wait for each other.
+    The rules are those of the CUDA programming guide: work of a stream runs in order; an event that is waited for adds
+    the work that its stream held when it was recorded, and an event that was never recorded adds nothing; what the host
+    waits for is done before its next action; nothing runs before it was issued. The legacy default stream and the
+    blocking streams of its device wait for each other.
 
     Attributes:
-        program: What has been made so far.
+        program: The program so far.
     """
 
     def __init__(self) -> None:
@@ -136,36 +135,36 @@ class Builder:
         self._legacy: dict[int, int] = {}
 
     def lane(self, device: int, *, is_legacy: bool = False, is_blocking: bool = False) -> int:
-        """A lane for another stream.
+        """Create a lane for a stream.
 
         Args:
             device: Its device.
-            is_legacy: It is the device's legacy default stream.
-            is_blocking: It and that stream wait for each other.
+            is_legacy: Whether it is the device's legacy default stream.
+            is_blocking: Whether it and that stream wait for each other.
         """
         number = len(self._clocks)
         self._clocks.append({})
         self.program.lanes.append([])
-        mates = self._devices.setdefault(device, [])
+        others = self._devices.setdefault(device, [])
         if is_legacy:
             self._legacy[device] = number
-            self._peers[number] = [mate for mate in mates if self._peers.get(mate) is not None]
-            for mate in self._peers[number]:
-                self._peers[mate] = [number]
+            self._peers[number] = [other for other in others if self._peers.get(other) is not None]
+            for other in self._peers[number]:
+                self._peers[other] = [number]
         elif is_blocking:
             legacy = self._legacy.get(device)
             self._peers[number] = [] if legacy is None else [legacy]
             if legacy is not None:
                 self._peers[legacy].append(number)
-        mates.append(number)
+        others.append(number)
         return number
 
     def add(self, lane: int, needs: Iterable[Clock] = ()) -> int:
-        """A task is put on a lane; returns its number.
+        """Add a task to a lane; returns its number.
 
         Args:
             lane: The lane.
-            needs: What it needs beside what its lane and the host say.
+            needs: What it needs in addition to its lane and the host.
         """
         task = self._task(lane, [self.reached(lane), self._clocks[HOST], *needs])
         self._clocks[lane] = {**task.needs, lane: task.index + 1}
@@ -173,49 +172,49 @@ class Builder:
 
     def _task(self, lane: int, clocks: Iterable[Clock]) -> Task:
         program, numbers = self.program, self.program.lanes[lane]
-        task = Task(lane, len(numbers), joined(clocks))
+        task = Task(lane, len(numbers), merged_clocks(clocks))
         task.needs[lane] = task.index
         numbers.append(len(program.tasks))
         program.tasks.append(task)
         return task
 
     def need(self, number: int, clock: Clock) -> None:
-        """The last task of its lane needs more than was known when it was put there."""
+        """Add needs to the last task of a lane."""
         task = self.program.tasks[number]
-        task.needs = {**joined([task.needs, clock]), task.lane: task.index}
-        self._join(task.lane, clock)
+        task.needs = {**merged_clocks([task.needs, clock]), task.lane: task.index}
+        self._merge(task.lane, clock)
 
     def reached(self, lane: int) -> Clock:
-        """What is done once all is done that the lane holds now."""
-        return joined([self._clocks[lane], *(self._clocks[peer] for peer in self._peers.get(lane, ()))])
+        """What is done once all current work of a lane is done."""
+        return merged_clocks([self._clocks[lane], *(self._clocks[peer] for peer in self._peers.get(lane, ()))])
 
     def record(self, event: int, lane: int) -> None:
-        """An event marks what a lane holds."""
+        """Record an event on a lane."""
         self._events[event] = self.reached(lane)
 
     def wait(self, event: int, lane: int) -> None:
-        """What is put on a lane from now on waits for an event."""
-        self._join(lane, self._events.get(event, {}))
+        """Make all following tasks of a lane wait for an event."""
+        self._merge(lane, self._events.get(event, {}))
 
     def synchronize_event(self, event: int) -> None:
         """The host waits for an event."""
-        self._join(HOST, self._events.get(event, {}))
+        self._merge(HOST, self._events.get(event, {}))
 
     def synchronize(self, lane: int) -> None:
         """The host waits for a stream."""
-        self._join(HOST, self.reached(lane))
+        self._merge(HOST, self.reached(lane))
 
     def synchronize_device(self, device: int) -> None:
         """The host waits for all streams of a device."""
         for lane in self._devices.get(device, ()):
-            self._join(HOST, self._clocks[lane])
+            self._merge(HOST, self._clocks[lane])
 
-    def _join(self, lane: int, clock: Clock) -> None:
-        self._clocks[lane] = joined([self._clocks[lane], clock])
+    def _merge(self, lane: int, clock: Clock) -> None:
+        self._clocks[lane] = merged_clocks([self._clocks[lane], clock])
 
 
-def joined(clocks: Iterable[Clock]) -> Clock:
-    """What is done once all of these are."""
+def merged_clocks(clocks: Iterable[Clock]) -> Clock:
+    """The element-wise maximum of clocks."""
     found: Clock = {}
     for clock in clocks:
         for lane, count in clock.items():

@@ -1,4 +1,4 @@
-"""Doing a log's tasks again in some order, and what comes of it."""
+"""Rerun the tasks of a log in a given order, and collect the observed values."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from cudalens.virtual.explorer.image import UNWRITTEN, Image
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
 from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
 
+#: What is compared: the number of a task whose result the host read, or the name of a variable.
 Seen = int | str
-"""What is looked at: the number of a task whose result the host saw, or the name of a variable."""
 
 
 @dataclass
 class Outcome:
-    """What came of one schedule.
+    """The result of one schedule.
 
     Attributes:
-        values: What the host saw of a task, as it saw it, and what variables held in the end.
-        errors: What operators raised, by the number of their task.
+        values: The values that the host read, and the final values of variables.
+        errors: The errors that operators raised, by task number.
     """
 
     values: dict[Seen, torch.Tensor] = field(default_factory=dict)
@@ -40,29 +40,29 @@ def outcome_of(
     unwritten: int = UNWRITTEN,
     blank: Mapping[int, Sequence[Span]] = MappingProxyType({}),
 ) -> Outcome:
-    """Do all tasks in an order.
+    """Run all tasks in an order.
 
     Args:
-        ops: The tasks, by number.
-        order: Their numbers.
-        image: Where; it is as before the first task when they begin.
-        variables: Places that are looked at in the end, by their names.
-        unwritten: Every byte of memory that nobody has written.
-        blank: Before a task of that number, or at the end by the number of all, memory that is to count as such again.
+        ops: The tasks by number.
+        order: The task numbers in order.
+        image: The memory; it is reset first.
+        variables: The places whose final values are compared, by name.
+        unwritten: The value of every unwritten byte.
+        blank: Memory to mark as unwritten before the task of that number, or at the end for the number of tasks.
     """
     outcome = Outcome()
     with unseen():
         image.reset(unwritten)
         for number in order:
             image.blank(blank.get(number, ()), unwritten)
-            _do(number, ops[number], image, outcome)
+            _run(number, ops[number], image, outcome)
         image.blank(blank.get(len(order), ()), unwritten)
         for name, place in variables.items():
             outcome.values[name] = image.view(place).clone(memory_format=torch.contiguous_format)
     return outcome
 
 
-def _do(number: int, op: LoggedOp, image: Image, outcome: Outcome) -> None:
+def _run(number: int, op: LoggedOp, image: Image, outcome: Outcome) -> None:
     if op.func is None:
         for span, contents in op.contents:
             image.bytes_of(span).copy_(contents)
@@ -73,7 +73,7 @@ def _do(number: int, op: LoggedOp, image: Image, outcome: Outcome) -> None:
         args = _taken(op.args, image, moving, taken)
         out = op.func(*args, **_taken(op.kwargs, image, moving, taken))
         _store(op, out, taken, image)
-    except (RuntimeError, IndexError, ValueError, TypeError) as error:  # with other values it may fail
+    except (RuntimeError, IndexError, ValueError, TypeError) as error:  # an operator may fail with other values
         outcome.errors[number] = f"{type(error).__name__}: {error}"
         return
     if op.is_observed:
@@ -81,7 +81,7 @@ def _do(number: int, op: LoggedOp, image: Image, outcome: Outcome) -> None:
 
 
 def _taken(value: Any, image: Image, moving: set[int], taken: dict[int, torch.Tensor]) -> Any:
-    """The arguments; what is given other memory meanwhile is a copy that can be resized."""
+    """The arguments; an argument that is resized is passed as a copy."""
     if isinstance(value, Place):
         tensor = image.view(value)
         if id(value) in moving:
@@ -103,7 +103,7 @@ def _store(op: LoggedOp, out: Any, taken: Mapping[int, torch.Tensor], image: Ima
     for path, place in op.makes:
         result = at(out, path)
         if tuple(result.shape) != place.size:
-            raise ValueError(f"its result is of shape {tuple(result.shape)}, in the program's order {place.size}")
+            raise ValueError(f"its result has shape {tuple(result.shape)}; in program order it has {place.size}")
         image.view(place).copy_(result)
     for before, after in op.moves:
         contents = torch.empty(0, dtype=torch.uint8).set_(taken[id(before)].untyped_storage())
@@ -112,10 +112,10 @@ def _store(op: LoggedOp, out: Any, taken: Mapping[int, torch.Tensor], image: Ima
 
 
 def _observed(op: LoggedOp, out: Any, image: Image) -> torch.Tensor:
-    """What the host saw: tensors as they are in its memory then, or numbers."""
-    landed = [place for place in (*op.writes, *(place for _, place in op.makes)) if place.storage.space]
-    if landed:
-        return image.view(landed[0]).clone(memory_format=torch.contiguous_format)
+    """The value that the host read: a tensor in host memory, or numbers."""
+    on_host = [place for place in (*op.writes, *(place for _, place in op.makes)) if place.storage.space]
+    if on_host:
+        return image.view(on_host[0]).clone(memory_format=torch.contiguous_format)
     for _, tensor in tensors_in(out):
         return tensor.clone(memory_format=torch.contiguous_format)
     numbers = out if isinstance(out, list | tuple) else [out]

@@ -1,4 +1,4 @@
-"""The variables whose values are compared: those whose memory some task wrote."""
+"""Select the variables whose values are compared: those whose memory a task wrote."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A variable at the end of the watched block.
+    """A variable at the end of the logged block.
 
     Attributes:
-        place: Where its tensor lies.
-        digest: Of the bytes that the run itself gave.
+        place: The place of its tensor.
+        digest: A hash of its value after the original run.
     """
 
     place: Place
@@ -31,10 +31,10 @@ class Output:
 
 
 def outputs_of(log: OpLog, variables: Mapping[str, torch.Tensor]) -> dict[str, Output]:
-    """Those variables that a task wrote; one name of each tensor.
+    """The variables that a task wrote, with one name per tensor.
 
     Args:
-        log: Of the run that has just ended.
+        log: The log of the run that has just ended.
         variables: Tensors by name.
     """
     written = merged(span for op in log.ops for span in op.written())
@@ -61,7 +61,7 @@ def _known(log: OpLog, tensor: torch.Tensor) -> Place | None:
 
 
 def digest(tensor: torch.Tensor) -> bytes:
-    """Of a tensor's elements, bit by bit."""
+    """A hash of a tensor's elements."""
     flat = tensor.detach().clone(memory_format=torch.contiguous_format).reshape(-1)
     flat = flat.resolve_conj().resolve_neg().view(torch.uint8) if flat.numel() else flat.new_empty(0, dtype=torch.uint8)
     return hashlib.blake2b(flat.numpy().tobytes(), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Where a tensor's bytes are, in a program's own words: an address on a device, or a piece of host memory."""
+"""Locations of tensors in a logged program: an address on a device, or a piece of host memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
+#: The space of device addresses, shared by all devices (their addresses differ). Each host storage has its own space,
+#: numbered from 1.
 DEVICE: Final = 0
-"""The space of device addresses, one for all devices: those of two virtual devices differ. Host memory has a space for
-each storage, numbered from 1."""
 
 
 class Span(NamedTuple):
@@ -25,16 +25,16 @@ class Span(NamedTuple):
 
 
 class Place:
-    """A tensor without its memory: where its storage lies, and what part of it the tensor is.
+    """The layout of a tensor without its memory: the span of its storage, and its view of it.
 
     Attributes:
         storage: The bytes of its storage.
         dtype: Its dtype.
         size: Its shape.
-        stride: In elements.
-        offset: Of its first element in the storage, in elements.
-        is_conj: Its elements are to be read as their conjugates.
-        is_neg: Its elements are to be read as their negatives.
+        stride: Its strides, in elements.
+        offset: The offset of its first element in the storage, in elements.
+        is_conj: Whether its conjugate bit is set.
+        is_neg: Whether its negative bit is set.
     """
 
     __slots__ = ("dtype", "is_conj", "is_neg", "offset", "size", "storage", "stride")
@@ -53,13 +53,13 @@ class Place:
 
     @classmethod
     def of(cls, tensor: torch.Tensor, storage: Span) -> Place:
-        """That of a tensor whose storage lies there."""
+        """The place of a tensor whose storage is at a span."""
         flags = (tensor.is_conj(), tensor.is_neg())
         return cls(storage, tensor.dtype, tuple(tensor.size()), tensor.stride(), int(tensor.storage_offset()), flags)
 
     @property
     def span(self) -> Span:
-        """From its first byte to its last; empty where it has no element."""
+        """From its first byte to its last; empty without elements."""
         item, first = self.dtype.itemsize, self.storage.start + self.offset * self.dtype.itemsize
         if 0 in self.size:
             return Span(self.storage.space, first, first)
@@ -67,7 +67,7 @@ class Place:
         return Span(self.storage.space, first, first + (last + 1) * item)
 
     def within(self, memory: torch.UntypedStorage, start: int) -> torch.Tensor:
-        """The tensor, over memory that stands for the space's bytes from `start` on."""
+        """The tensor in a buffer whose first byte is at `start` of the space."""
         tensor = torch.empty(0, dtype=self.dtype)
         first = (self.storage.start - start) // self.dtype.itemsize + self.offset
         tensor.set_(memory, first, self.size, self.stride)
@@ -79,7 +79,7 @@ class Place:
 
 
 def tensors_in(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """The tensors in what an operator returned, with where they stand in it."""
+    """The tensors in a nested result, with their paths."""
     if isinstance(value, torch.Tensor):
         yield path, value
     elif isinstance(value, list | tuple):
@@ -88,7 +88,7 @@ def tensors_in(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[i
 
 
 def places_in(value: Any) -> Iterator[Place]:
-    """The places in what stands for an operator's arguments."""
+    """The places in an operator's logged arguments."""
     if isinstance(value, Place):
         yield value
     elif isinstance(value, list | tuple):
@@ -99,7 +99,7 @@ def places_in(value: Any) -> Iterator[Place]:
 
 
 def at(value: Any, path: tuple[int, ...]) -> Any:
-    """What stands at a path in it."""
+    """The item at a path of a nested result."""
     for index in path:
         value = value[index]
     return value

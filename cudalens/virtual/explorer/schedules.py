@@ -1,19 +1,19 @@
-"""Schedules worth a try: those that turn a race around, random ones, and those in which few tasks come late. No torch.
+"""Generate schedules: those that reverse a race, random ones, and those with few delays. No torch.
 
-A schedule has a *seed*, a short text from which it can be made again:
+A schedule has a *seed*, a short text that identifies it:
 
 =================  =====================================================================================
 ``program``        the order in which the host issued the tasks
-``rush:9<4``       task 9 before task 4: nothing comes early but 9 and what it needs
-``stall:4>9``      task 4 after task 9: nothing comes late but 4 and what needs it
-``delay:4,11``     at its 4th and 11th step the lane that would go on is left behind until no other can
-``random:17``      drawn with the seed 17
-``legal:3``        the third of all schedules, where these are few enough to be tried one by one
+``rush:9<4``       task 9 before task 4; only 9 and the tasks that it needs run earlier
+``stall:4>9``      task 4 after task 9; only 4 and the tasks that need it run later
+``delay:4,11``     at steps 4 and 11, the next lane gets the lowest priority
+``random:17``      random, with seed 17
+``legal:3``        the third of all schedules, if there are few enough to run all
 =================  =====================================================================================
 
-Delay-bounded scheduling is M. Emmi, S. Qadeer, Z. Rakamaric, "Delay-bounded scheduling" (POPL 2011): most errors of
-order show with one or two delays. The random ones take turns between drawing every step and drawing priorities with a
-few changes of them, after S. Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs"
+Delay-bounded scheduling is M. Emmi, S. Qadeer, Z. Rakamaric, "Delay-bounded scheduling" (POPL 2011): most ordering
+errors appear with one or two delays. The random schedules alternate between random steps and random priorities with a
+few changes, after S. Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs"
 (ASPLOS 2010).
 """
 
@@ -30,11 +30,11 @@ from cudalens.errors import ExploreError
 from cudalens.virtual.explorer.orders import Program, Progress
 
 PROGRAM: Final = "program"
+#: The maximum number of delays of a systematic schedule.
 MAX_DELAYS: Final = 2
-"""Delays of a systematic schedule, at most."""
 
+#: The maximum number of priority changes of a random schedule.
 _MAX_CHANGES: Final = 3
-"""Changes of priority of a random schedule, at most."""
 
 _SEED: Final = re.compile(r"rush:\d+<\d+|stall:\d+>\d+|delay:\d+(?:,\d+)*|(?:random|legal):\d+")
 _FORMS: Final = "'program', 'random:17', 'rush:9<4', 'stall:4>9', 'delay:4,11' or 'legal:3'"
@@ -45,8 +45,8 @@ class Schedule:
     """An order of all tasks.
 
     Attributes:
-        seed: What it can be made from again.
-        order: Numbers of the tasks.
+        seed: Its seed.
+        order: The task numbers in order.
     """
 
     seed: str
@@ -54,29 +54,29 @@ class Schedule:
 
 
 def schedule_of(program: Program, seed: str | int) -> Schedule:
-    """The schedule of a seed; a plain number is that of a random one.
+    """The schedule of a seed; a number is the seed of a random schedule.
 
     Raises:
-        ExploreError: The text is no seed, or none of this program.
+        ExploreError: The text is not a seed, or is not valid for this program.
     """
     text = f"random:{seed}" if isinstance(seed, int) else str(seed).strip()
     if text == PROGRAM:
         return in_program_order(program)
     if _SEED.fullmatch(text) is None:
-        raise ExploreError(f"{seed!r} is no seed of a schedule; expected {_FORMS}, as reports name them.")
+        raise ExploreError(f"{seed!r} is not the seed of a schedule; expected {_FORMS}, as shown in reports.")
     kind, numbers = text.partition(":")[0], [int(n) for n in re.findall(r"\d+", text)]
     if kind in ("rush", "stall"):
-        return _turned(program, kind, *numbers)
+        return _reversal(program, kind, *numbers)
     if kind == "random":
         return at_random(program, numbers[0])
     return delayed(program, tuple(numbers)) if kind == "delay" else _legal(program, numbers[0])
 
 
-def _turned(program: Program, kind: str, one: int, other: int) -> Schedule:
+def _reversal(program: Program, kind: str, one: int, other: int) -> Schedule:
     if max(one, other) >= len(program) or not program.is_unordered(one, other):
         raise ExploreError(
-            f"tasks {one} and {other} of this program cannot change places: it has {len(program)} tasks, and only two "
-            "that nothing orders can. Take a seed from the report of this very exploration."
+            f"tasks {one} and {other} of this program cannot be reordered: it has {len(program)} tasks, and these "
+            "are not two unordered ones. Use a seed from the report of this exploration."
         )
     return rushed(program, one, other) if kind == "rush" else stalled(program, one, other)
 
@@ -84,17 +84,17 @@ def _turned(program: Program, kind: str, one: int, other: int) -> Schedule:
 def _legal(program: Program, number: int) -> Schedule:
     order = next(itertools.islice(all_orders(program), max(number - 1, 0), None), None)
     if order is None or number < 1:
-        raise ExploreError(f"this program has no schedule of number {number}; take a seed from its own report.")
+        raise ExploreError(f"this program has no schedule number {number}; use a seed from its report.")
     return Schedule(f"legal:{number}", order)
 
 
 def in_program_order(program: Program) -> Schedule:
-    """The order in which the host issued the tasks: what a device does that is never busy."""
+    """The order in which the host issued the tasks."""
     return Schedule(PROGRAM, tuple(range(len(program))))
 
 
 def rushed(program: Program, second: int, first: int) -> Schedule:
-    """`second`, and what it needs, before `first`; all else as the program has it."""
+    """`second` and the tasks that it needs before `first`; otherwise program order."""
     early = {n for n in range(second + 1) if n == second or program.comes_before(n, second)}
     head = sorted({*range(min(first, second)), *early})
     taken = set(head)
@@ -102,7 +102,7 @@ def rushed(program: Program, second: int, first: int) -> Schedule:
 
 
 def stalled(program: Program, first: int, second: int) -> Schedule:
-    """`first`, and what needs it, after `second`; all else as the program has it."""
+    """`first` and the tasks that need it after `second`; otherwise program order."""
     last = max(first, second)
     late = [n for n in range(len(program)) if n <= last and (n == first or program.comes_before(first, n))]
     is_late = set(late)
@@ -111,18 +111,18 @@ def stalled(program: Program, first: int, second: int) -> Schedule:
 
 
 def delayed(program: Program, steps: tuple[int, ...]) -> Schedule:
-    """At each of these steps the lane that would go on falls behind all others.
+    """At each of these steps the next lane gets the lowest priority.
 
     Args:
         program: The tasks.
-        steps: Numbers of steps, from 0, where the earliest task that is ready would be done.
+        steps: Step numbers, from 0.
     """
     rank = dict.fromkeys(range(len(program.lanes)), 0)
-    progress, order, left_behind = Progress(program), [], set(steps)
+    progress, order, delayed_steps = Progress(program), [], set(steps)
     for step in range(len(program)):
         ready = progress.ready()
         chosen = min(ready, key=lambda n: (rank[program.tasks[n].lane], n))
-        if step in left_behind:
+        if step in delayed_steps:
             rank[program.tasks[chosen].lane] = max(rank.values()) + 1
             chosen = min(ready, key=lambda n: (rank[program.tasks[n].lane], n))
         progress.do(chosen)
@@ -131,20 +131,20 @@ def delayed(program: Program, steps: tuple[int, ...]) -> Schedule:
 
 
 def with_delays(program: Program, num_delays: int) -> Iterator[Schedule]:
-    """The schedules of that many delays, those first that delay early steps."""
+    """The schedules with that many delays, early steps first."""
     for steps in itertools.combinations(range(len(program)), num_delays):
         yield delayed(program, steps)
 
 
 def at_random(program: Program, seed: int) -> Schedule:
-    """A schedule that is drawn."""
-    draw = Random(seed)  # noqa: S311 - nothing secret
+    """A random schedule."""
+    draw = Random(seed)  # noqa: S311 - not for security
     order = _drawn(program, draw) if seed % 2 else _by_priority(program, draw)
     return Schedule(f"random:{seed}", order)
 
 
 def _drawn(program: Program, draw: Random) -> tuple[int, ...]:
-    """Every step is drawn from the tasks that are ready."""
+    """Each step is chosen at random from the tasks that are ready."""
     progress, order = Progress(program), []
     for _ in range(len(program)):
         order.append(draw.choice(progress.ready()))
@@ -153,7 +153,7 @@ def _drawn(program: Program, draw: Random) -> tuple[int, ...]:
 
 
 def _by_priority(program: Program, draw: Random) -> tuple[int, ...]:
-    """The lane of the highest priority goes on; at a few steps it becomes the one of the lowest."""
+    """The lane with the highest priority runs; at a few steps it gets the lowest priority."""
     lanes = list(range(len(program.lanes)))
     draw.shuffle(lanes)
     rank = {lane: place for place, lane in enumerate(lanes)}
@@ -169,7 +169,7 @@ def _by_priority(program: Program, draw: Random) -> tuple[int, ...]:
 
 
 def all_orders(program: Program) -> Iterator[tuple[int, ...]]:
-    """Every schedule, the program's own order first; there may be very many."""
+    """All schedules, program order first; there may be very many."""
     progress, order = Progress(program), list[int]()
     left = [iter(progress.ready())]
     if not len(program):

@@ -1,6 +1,6 @@
-"""What orders a watched program's tasks: its streams, events, synchronisations, and blocks that are handed out again.
+"""Compute the order of a logged program's tasks from streams, events, synchronisations and reused blocks.
 
-`cudalens.device.gpu_trace` tells of them; `Builder` makes the partial order of it.
+The input are the records of `cudalens.device.gpu_trace`; `Builder` computes the partial order.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.device import gpu_trace, gpu_trace_records
-from cudalens.virtual.explorer.orders import Builder, Clock, joined
+from cudalens.virtual.explorer.orders import Builder, Clock, merged_clocks
 from cudalens.virtual.explorer.places import Span
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ class Waits:
         machine: The virtual devices.
 
     Attributes:
-        builder: The order, as far as it has come.
-        streams: Device and stream of each lane, by its number; the host's is not among them.
+        builder: The order so far.
+        streams: The stream of each lane by its number, without the host's lane.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -55,33 +55,33 @@ class Waits:
         return self.lane(self._machine.current_stream(device or self._machine.current_device))
 
     def add(self, lane: int, touched: Iterable[Span]) -> int:
-        """A task is put on a lane; returns its number.
+        """Add a task to a lane; returns its number.
 
         Args:
             lane: The lane.
-            touched: The bytes that it needs.
+            touched: The bytes that it accesses.
         """
         return self.builder.add(lane, self._fences_of(touched))
 
-    def touches(self, number: int, spans: Iterable[Span]) -> None:
-        """The last task of its lane needs these bytes, too."""
+    def add_accesses(self, number: int, spans: Iterable[Span]) -> None:
+        """Add bytes that the last task of its lane accesses."""
         if fences := self._fences_of(spans):
-            self.builder.need(number, joined(fences))
+            self.builder.need(number, merged_clocks(fences))
 
     def host_waits(self, stream: Stream) -> None:
-        """The host waits for a stream without a call that says so: the driver does it in a copy."""
+        """The host waits for a stream within a copy, without a synchronisation call."""
         self.builder.synchronize(self.lane(stream))
 
     # Blocks
 
     def is_shared(self, address: int) -> bool:
-        """Whether other streams than its owner use the block at an address, by ``record_stream``."""
+        """Whether ``record_stream`` was called with another stream for the block at an address."""
         return address in self._shared
 
     def freed(self, address: int, block: Span) -> None:
-        """A block that other streams use is handed out again when these have done what they hold now."""
+        """A block that other streams use is reused after the work that they hold now."""
         lanes = self._shared.pop(address, ())
-        self._fences.append((block, joined(self.builder.reached(lane) for lane in lanes)))
+        self._fences.append((block, merged_clocks(self.builder.reached(lane) for lane in lanes)))
 
     def _fences_of(self, spans: Iterable[Span]) -> list[Clock]:
         if not self._fences:
@@ -91,11 +91,11 @@ class Waits:
 
     # Events and synchronisations
 
-    def told(self, record: gpu_trace.Record) -> None:
-        """Something has happened; what orders nothing is passed over."""
-        act = _ACTS.get(type(record))
-        if act is not None:
-            act(self, record)
+    def handle(self, record: gpu_trace.Record) -> None:
+        """Handle a record; records that do not affect the order are ignored."""
+        handler = _HANDLERS.get(type(record))
+        if handler is not None:
+            handler(self, record)
 
     def _on_event_recorded(self, record: Any) -> None:
         stream = self._launching(record.stream)
@@ -124,17 +124,18 @@ class Waits:
             self._shared.setdefault(record.address, set()).add(self.lane(stream))
 
     def _launching(self, handle: int) -> Stream | None:
-        """The stream of a pointer, where it is not being captured."""
+        """The stream of a handle; None if it is being captured."""
         stream = self._stream(handle)
         return None if stream is None or stream.capture is not None else stream
 
     def _stream(self, handle: int) -> Stream | None:
-        """The stream of a pointer; torch's guards have made its device the current one."""
+        """The stream of a handle; torch's guards have made its device the current one."""
         devices = [self._machine.current_device, *self._machine.devices]
         return next(filter(None, (device.find_stream(handle) for device in devices)), None)
 
 
-_ACTS: Final[dict[type[gpu_trace.Record], Callable[[Waits, Any], None]]] = {
+#: The handler of each kind of record.
+_HANDLERS: Final[dict[type[gpu_trace.Record], Callable[[Waits, Any], None]]] = {
     gpu_trace.EventRecorded: Waits._on_event_recorded,
     gpu_trace.EventWaited: Waits._on_event_waited,
     gpu_trace.EventSynchronized: Waits._on_event_synchronized,
@@ -144,4 +145,3 @@ _ACTS: Final[dict[type[gpu_trace.Record], Callable[[Waits, Any], None]]] = {
     gpu_trace.DeviceSynchronized: Waits._on_device_synchronized,
     gpu_trace.BlockRecordedOnStream: Waits._on_shared,
 }
-"""What is done at each kind of record."""

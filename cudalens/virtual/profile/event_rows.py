@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import columns_of, nullable
-from cudalens.frames.catalog import missing_array
+from cudalens.frames.schema import missing_array
 from cudalens.virtual.profile.host_positions import Segment
 from cudalens.virtual.profile.recorder import Call
 from cudalens.virtual.timing.machine import Device
@@ -23,23 +23,23 @@ from cudalens.virtual.timing.streams import Stream
 
 Ints = NDArray[np.int64]
 
+#: CUPTI's number of a context's legacy default stream, in every trace of a single-process program.
 DEFAULT_STREAM: Final = 7
-"""CUPTI's number of a context's legacy default stream, in every trace of a single-process program."""
 
+#: CUPTI's numbers of torch's pool streams, in order of creation: 20, 24, 28 in recorded traces (A100).
 FIRST_STREAM, STREAM_STEP = 20, 4
-"""CUPTI's numbers of torch's pool streams, in order of creation: 20, 24, 28 in recorded traces (A100)."""
 
+#: Kineto's names; "Stream Wait Event" is the same.
 _SYNC_NAMES: Final = {
     "Stream Synchronize": "Stream Sync",
     "Event Synchronize": "Event Sync",
     "Context Synchronize": "Context Sync",
 }
-"""Kineto's names; "Stream Wait Event" is the same."""
 
 _WARP: Final = 32
 
+#: A row by column; what is absent is missing.
 Row = dict[str, Any]
-"""A row by column; what is absent is missing."""
 
 
 def category_of_call(name: str) -> str:

@@ -17,8 +17,8 @@ Ints = NDArray[np.int64]
 Act = Call | MemoryAct
 
 _MEMORY_CALLS: Final = frozenset({"cudaMalloc", "cudaFree", "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemRelease"})
+#: How the names of operators begin that do nothing but take memory.
 _FACTORY: Final = "aten::empty"
-"""How the names of operators begin that do nothing but take memory."""
 
 
 @dataclass

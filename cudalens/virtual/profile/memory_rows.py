@@ -20,8 +20,8 @@ from cudalens.virtual.profile.timeline import Placed
 Bools = NDArray[np.bool_]
 
 _RENAMED: Final = {"segment_map": "segment_alloc", "segment_unmap": "segment_free"}
+#: Sign of what each action adds to what is allocated, as torch's own statistics count.
 _ALLOCATED: Final = {"alloc": 1, "free_requested": -1}
-"""Sign of what each action adds to what is allocated, as torch's own statistics count."""
 _RESERVED: Final = {"segment_alloc": 1, "segment_free": -1}
 
 

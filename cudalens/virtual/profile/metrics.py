@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
+#: Samples of a record where no rate was asked for: they cost nothing on a virtual clock.
 AUTO_SAMPLES: Final = 200
-"""Samples of a record where no rate was asked for: they cost nothing on a virtual clock."""
 
+#: For so long a live reading holds while the virtual clock stands still.
 HOLD_S: Final = 3.0
-"""For so long a live reading holds while the virtual clock stands still."""
 
 _TRIES: Final = 20
 _MIN_PERIOD_NS: Final = 1_000
 _MAX_PERIOD_NS: Final = 50_000_000
+#: Samples of a record per GPU; beyond it they are taken further apart.
 _MAX_SAMPLES: Final = 50_000
-"""Samples of a record per GPU; beyond it they are taken further apart."""
 
 
 def modelled(spec: DeviceSpec, share: float, used_bytes: int) -> Reading:

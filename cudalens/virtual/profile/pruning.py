@@ -23,15 +23,15 @@ from cudalens.virtual.profile.recorder import HIDDEN, Recorder
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: What torch calls the way into a dispatch mode's handler (torch 2.10 and later show it).
 _DISPATCH: Final = "PythonDispatchMode"
-"""What torch calls the way into a dispatch mode's handler (torch 2.10 and later show it)."""
 
+#: Functions of the virtual device, and those by which torch comes to them.
 _OWN_CODE: Final = re.compile(r"(?:^|[/\\])(?:cudalens[/\\]virtual[/\\].*|torch[/\\]overrides)\.py\(\d+\): ")
-"""Functions of the virtual device, and those by which torch comes to them."""
 _MODULE: Final = "nn.Module: "
 
+#: What a row's children are: the program's; a handler's; called from the virtual device's own Python code.
 _SHOWN, _INSIDE, _PYTHON = 0, 1, 2
-"""What a row's children are: the program's; a handler's; called from the virtual device's own Python code."""
 
 
 @dataclass

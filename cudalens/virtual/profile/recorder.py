@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from cudalens.virtual.timing.streams import Stream
     from cudalens.virtual.timing.work import Placed, Work
 
+#: How the names of marks begin; their number follows.
 MARK: Final = "#cudalens:"
-"""How the names of marks begin; their number follows."""
 
+#: Name of a handler whose every row is the virtual device's own doing.
 HIDDEN: Final = ""
-"""Name of a handler whose every row is the virtual device's own doing."""
 
 
 class Call(NamedTuple):

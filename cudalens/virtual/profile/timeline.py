@@ -22,8 +22,8 @@ from cudalens.virtual.profile.recorder import Call, MemoryAct
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: A moment without a time of its own; one with; one with, where it is later than what came before.
 _FREE, _ANCHOR, _SOFT = 0, 1, 2
-"""A moment without a time of its own; one with; one with, where it is later than what came before."""
 
 _FIRST, _LAST = np.iinfo(np.int64).min // 2, np.iinfo(np.int64).max // 2
 

@@ -1,4 +1,4 @@
-"""What a virtual device can do at most: the numbers of its spec, and said to be so."""
+"""Peak rates (ceilings) of a virtual device, taken from its spec."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cudalens.virtual.specs.device_spec import DeviceSpec
 
 
 def spec_ceilings(spec: DeviceSpec) -> Ceilings:
-    """The peaks that the vendor publishes. Reads, writes and copies (both directions counted) share one bandwidth."""
+    """The vendor's published peaks. Reads, writes and copies (read plus written bytes) share one bandwidth."""
     bandwidth = spec.memory_bandwidth_gbps * 1e9
     return Ceilings(
         device=spec.name,

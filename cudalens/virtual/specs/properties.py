@@ -1,4 +1,4 @@
-"""``torch.cuda.get_device_properties`` of a virtual GPU: every field of PyTorch's C struct, from the spec."""
+"""``torch.cuda.get_device_properties`` of a virtual GPU: all fields of PyTorch's C struct, from the spec."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KHZ_PER_MHZ: Final = 1000
 
 
 class DeviceUuid:
-    """A GPU's UUID: its `bytes`, and printed the way torch prints it."""
+    """A GPU's UUID: its `bytes`, printed in torch's format."""
 
     __slots__ = ("bytes",)
 
@@ -32,7 +32,7 @@ class DeviceUuid:
 
 @dataclass(frozen=True, repr=False, slots=True)
 class DeviceProperties:
-    """What PyTorch tells of a GPU. Memory in bytes, clocks in kHz, the bus in bits, as in ``cudaDeviceProp``."""
+    """The properties of a GPU. Memory in bytes, clocks in kHz, bus width in bits, as in ``cudaDeviceProp``."""
 
     name: str
     major: int
@@ -72,8 +72,8 @@ def properties_of(spec: DeviceSpec, ordinal: int, identity: uuid.UUID) -> Device
     """The properties of one GPU.
 
     Args:
-        spec: What it is.
-        ordinal: Its number in the machine: the PCI bus that it is said to be on, counted from 1.
+        spec: The specification.
+        ordinal: Its index in the machine; the PCI bus id is the index plus 1.
         identity: Its UUID.
     """
     major, minor = spec.compute_capability

@@ -1,4 +1,4 @@
-"""Which virtual device is meant: ``parse_device("h100x4")``; and how a user adds one. No torch."""
+"""Look up and register virtual device specs: ``parse_device("h100x4")``, `register`. No torch."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from cudalens.virtual.specs.table import TABLE
 __all__ = ["MAX_DEVICES", "PEAK_KEYS", "SPECS", "DeviceSpec", "parse_device", "register"]
 
 _specs: dict[str, DeviceSpec] = {spec.key: spec for spec in TABLE}
+#: All device specs by key: the shipped ones and those added by `register`.
 SPECS: Final[Mapping[str, DeviceSpec]] = MappingProxyType(_specs)
-"""The devices that can be named, by key: what ships, and what `register` added."""
 
+#: The most devices of one virtual machine (PyTorch's own limit is ``C10_COMPILE_TIME_MAX_GPUS``, 120).
 MAX_DEVICES: Final = 64
-"""The most devices of one virtual machine (PyTorch's own limit is ``C10_COMPILE_TIME_MAX_GPUS``, 120)."""
 
 _COUNTED: Final = re.compile(r"(?P<key>.+?)\s*[x*×]\s*(?P<count>\d+)")  # noqa: RUF001
 
 
 def register(spec: DeviceSpec, *, replace: bool = False) -> DeviceSpec:
-    """Makes `spec` known by its key, so that ``parse_device`` finds it; gives it back.
+    """Register `spec` under its key, so that `parse_device` finds it; returns it.
 
     Args:
         spec: The device.
-        replace: Whether a device of that key may be replaced.
+        replace: Whether to replace a device of the same key.
 
     Raises:
-        VirtualDeviceError: The key is taken, or is not one that can be written in a device text.
+        VirtualDeviceError: The key is already registered, or is not valid in a device text.
     """
     key = _normal(spec.key)
     if not key or key != spec.key or _COUNTED.fullmatch(key):
@@ -41,36 +41,36 @@ def register(spec: DeviceSpec, *, replace: bool = False) -> DeviceSpec:
         )
     if key in _specs and not replace:
         raise VirtualDeviceError(
-            f"A device {key!r} is known already ({_specs[key].name}). Use another key, or pass replace=True."
+            f"A device {key!r} is already registered ({_specs[key].name}). Use another key, or pass replace=True."
         )
     _specs[key] = spec
     return spec
 
 
 def parse_device(device: str | DeviceSpec) -> tuple[DeviceSpec, int]:
-    """Which device is meant, and how many of it.
+    """The spec and the number of devices that a text names.
 
     Args:
         device: "h100", "H100", "h100x4", "a100-80gb x 2", or a `DeviceSpec` (which is one device).
 
     Raises:
-        VirtualDeviceError: No such device, or a count that no machine has; the known ones are listed.
+        VirtualDeviceError: There is no such device, or the count is out of range; the error lists the known devices.
     """
     if isinstance(device, DeviceSpec):
         return device, 1
     if not isinstance(device, str):
         raise VirtualDeviceError(
-            f"A virtual device is named by a text such as 'h100' or 'h100x4', or by a DeviceSpec; got {device!r}."
+            f"Invalid virtual device {device!r}: expected a text such as 'h100' or 'h100x4', or a DeviceSpec."
         )
     key, count = _split(device)
     if key not in _specs:
         known = ", ".join(sorted(_specs))
         raise VirtualDeviceError(
-            f"No virtual device is called {device!r}.{near(key, list(_specs))} Known: {known}. "
+            f"No virtual device is named {device!r}.{near(key, list(_specs))} Known: {known}. "
             "Add your own with cudalens.virtual.register(spec)."
         )
     if not 1 <= count <= MAX_DEVICES:
-        raise VirtualDeviceError(f"{device!r} asks for {count} devices; expected 1 to {MAX_DEVICES}.")
+        raise VirtualDeviceError(f"{device!r} requests {count} devices; expected 1 to {MAX_DEVICES}.")
     return _specs[key], count
 
 

@@ -1,7 +1,7 @@
-"""The GPUs that ship with cudalens: their numbers, and where each was found. No torch.
+"""The shipped GPU specifications, with their sources. No torch.
 
 Memory sizes, clocks, bus widths and caches are printouts: of CUDA's ``deviceQuery`` sample, of torch, or of a Kineto
-trace. Two cards of one model differ by some MiB, with driver and ECC; one printout was taken. The peaks are NVIDIA's.
+trace. Two cards of one model differ by a few MiB (driver, ECC); one printout is used. The peaks are NVIDIA's.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _peaks(
     float8: float,
     int8: float,
 ) -> dict[str, float]:
-    """Peaks by key; `bfloat16` is as `half` unless said."""
+    """Peaks by key; `bfloat16` defaults to `half`."""
     return {
         "float64": float64,
         "float32": float32,
@@ -35,9 +35,9 @@ def _peaks(
     }
 
 
-# The link to the host, GB/s. A bus gives 15.75, 31.5 or 63 GB/s a direction (PCI Express 3.0, 4.0, 5.0 with 16 lanes).
+# Host link, GB/s. A bus transfers 15.75, 31.5 or 63 GB/s a direction (PCI Express 3.0, 4.0, 5.0 with 16 lanes).
 # Pinned: bandwidthTest of a GTX 1650 SUPER and of an A100-SXM4-40GB, nvbandwidth of an H100 (55.6, NVIDIA's blog).
-# Pageable copies go through a staging buffer that the host fills, so that one core's memcpy bounds them: recorded at
+# Pageable copies use a staging buffer that the host fills, so that one core's memcpy limits them: recorded at
 # 10 GB/s (V100) and 6 to 11 GB/s (A100) to the device. Cards in clouds often have fewer lanes than these 16.
 _PCIE3: Final[Facts] = {
     "pinned_h2d_gbps": 12.4,
@@ -67,7 +67,7 @@ _PCIE5: Final[Facts] = {
 _NVLINK: Final = {"v100": 42.0, "a100": 250.0, "h100": 376.0, "b200": 752.0}
 
 # Shared memory and threads of an SM by compute capability: CUDA C++ programming guide, "Technical specifications per
-# compute capability"; the same numbers stand in recorded deviceProperties.
+# compute capability"; recorded deviceProperties contain the same numbers.
 _SM70: Final[Facts] = {
     "compute_capability": (7, 0),
     "max_threads_per_sm": 2048,
@@ -150,7 +150,7 @@ TABLE: Final = (
         l2_cache_bytes=6 * MIB,
         num_copy_engines=6,
         memory_bandwidth_gbps=898.0,
-        # No tf32, bfloat16 or float8 units: those run at float32's rate. int8 is DP4A, four times float32.
+        # No tf32, bfloat16 or float8 units: they run at the float32 rate. int8 is DP4A, four times float32.
         peak_tflops=_peaks(float64=7.8, float32=15.7, tf32=15.7, half=125.0, bfloat16=15.7, float8=15.7, int8=62.8),
         idle_watts=42.0,
         max_watts=300.0,

@@ -9,15 +9,16 @@ from typing import Any, Final
 
 import torch
 
+#: From this size on a fresh tensor is a mapping of its own; below it malloc is as lazy.
 LARGE_BYTES: Final = 64 << 20
-"""From this size on a fresh tensor is a mapping of its own; below it malloc is as lazy."""
 
 _MAX_ITEM_BYTES: Final = 16
+#: Python's mmap names it from 3.12 on; the number is Linux's (asm-generic/mman.h).
 _NO_RESERVE: Final[int] = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
-"""Python's mmap names it from 3.12 on; the number is Linux's (asm-generic/mman.h)."""
 
 _META: Final = torch.device("meta")
 _aten = torch.ops.aten
+#: Factories whose memory need not be touched: a fresh mapping reads as zeros.
 _BLANK: Final = {
     _aten.empty.memory_format,
     _aten.empty_strided.default,
@@ -28,7 +29,6 @@ _BLANK: Final = {
     _aten.new_zeros.default,
     _aten.zeros_like.default,
 }
-"""Factories whose memory need not be touched: a fresh mapping reads as zeros."""
 
 _ZEROS: Final = frozenset({_aten.zeros.default, _aten.new_zeros.default, _aten.zeros_like.default})
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec
     from cudalens.virtual.timing.streams import Stream
 
+#: What the host calls for a copy.
 COPY_CALL: Final = "cudaMemcpyAsync"
-"""What the host calls for a copy."""
 
+#: Since then torch itself refuses pageable copies in a graph capture, before it calls CUDA.
 _CHECKS_CAPTURES: Final = torch_version() >= (2, 10)
-"""Since then torch itself refuses pageable copies in a graph capture, before it calls CUDA."""
 
 
 def to_device(
@@ -188,13 +188,13 @@ def _order(gpus: Gpus, before: Device | None, after: Device | None) -> None:
     cuda_event.delete()
 
 
+#: Kineto's names of copies: from or to pageable host memory, and pinned.
 _NAMES: Final[dict[Direction, tuple[str, str]]] = {
     "HtoD": ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pinned -> Device)"),
     "DtoH": ("Memcpy DtoH (Device -> Pageable)", "Memcpy DtoH (Device -> Pinned)"),
     "DtoD": ("Memcpy DtoD (Device -> Device)",) * 2,
     "PtoP": ("Memcpy PtoP (Device -> Device)",) * 2,
 }
-"""Kineto's names of copies: from or to pageable host memory, and pinned."""
 
 
 def copy_work(spec: DeviceSpec, num_bytes: int, way: Direction, *, is_pinned: bool, op: str) -> Work:

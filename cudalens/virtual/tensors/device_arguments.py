@@ -22,11 +22,11 @@ from cudalens.virtual.timing.machine import Device
 
 _CPU: Final = torch.device("cpu")
 _SETITEM: Final = torch.Tensor.__setitem__
+#: The dispatch mode takes this one with its CUDA device: by way of the host it would be two copies.
 _TO_COPY: Final = torch.ops.aten._to_copy.default
-"""The dispatch mode takes this one with its CUDA device: by way of the host it would be two copies."""
 
+#: Made on the host and then moved, as torch does for a GPU; a leaf all the same.
 _MADE_ON_HOST: Final = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor})
-"""Made on the host and then moved, as torch does for a GPU; a leaf all the same."""
 
 
 class FunctionMode(TorchFunctionMode):

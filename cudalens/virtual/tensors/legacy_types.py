@@ -8,6 +8,7 @@ import torch
 
 from cudalens.virtual.patching import Patches
 
+#: Dtypes with an old type name (torch/csrc/tensor/python_tensor.cpp).
 NAMES: Final = {
     torch.float32: "Float",
     torch.float64: "Double",
@@ -20,15 +21,14 @@ NAMES: Final = {
     torch.int64: "Long",
     torch.bool: "Bool",
 }
-"""Dtypes with an old type name (torch/csrc/tensor/python_tensor.cpp)."""
 
 
+#: Dtypes with a name of that kind, but no type.
 _COMPLEX: Final = {
     torch.complex32: "ComplexHalf",
     torch.complex64: "ComplexFloat",
     torch.complex128: "ComplexDouble",
 }
-"""Dtypes with a name of that kind, but no type."""
 
 
 def name_of(tensor: torch.Tensor) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
@@ -16,14 +16,35 @@ from cudalens.virtual.torch_cuda import host_memory
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block
-    from cudalens.virtual.capture.arenas import Arena, Lease
-    from cudalens.virtual.gpus import Gpus
+    from cudalens.virtual.tensors.arenas import Arena, Lease
     from cudalens.virtual.timing.machine import Device
 
 KEY: Final = "_cudalens_residence"
 PINNED_KEY: Final = "_cudalens_pinned"
+#: Marks a host tensor that torch made for itself; it joins the first device that it meets.
 ADOPT_KEY: Final = "_cudalens_adopt"
-"""Marks a host tensor that torch made for itself; it joins the first device that it meets."""
+
+
+class MemoryOwner(Protocol):
+    """The virtual GPUs as the holders of memory; `cudalens.virtual.gpus.Gpus` is one.
+
+    Attributes:
+        torch_devices: ``torch.device("cuda", index)`` of each.
+        is_closed: Whether the virtual device has ended, and its memory with it.
+    """
+
+    torch_devices: list[torch.device]
+    is_closed: bool
+
+    def reserve(self, device: Device, num_bytes: int) -> Block:
+        """Allocate a block for the current stream of a device.
+
+        Raises:
+            torch.OutOfMemoryError: The virtual device is full; torch's own text.
+        """
+
+    def release(self, device: Device, block: Block) -> None:
+        """Free a block. Safe inside the garbage collector."""
 
 
 class Residence:
@@ -39,10 +60,10 @@ class Residence:
 
     __slots__ = ("block", "device", "gpus", "num_bytes", "torch_device")
 
+    #: The bytes of its segment, where those are the storage's own (`arenas`).
     arena: Arena | None = None
-    """The bytes of its segment, where those are the storage's own (`arenas`)."""
 
-    def __init__(self, gpus: Gpus, device: Device, block: Block | None, num_bytes: int) -> None:
+    def __init__(self, gpus: MemoryOwner, device: Device, block: Block | None, num_bytes: int) -> None:
         self.gpus, self.device, self.block, self.num_bytes = gpus, device, block, num_bytes
         self.torch_device = gpus.torch_devices[device.index]
 

@@ -1,1 +1,1 @@
-"""The model of time: streams, engines, and the duration of each operator."""
+"""The timing model: streams, engines, and the duration of each operator."""

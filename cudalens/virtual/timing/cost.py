@@ -1,7 +1,7 @@
-"""What an operator costs on a modelled GPU: operations, bytes, the unit that computes, and the kernel's duration.
+"""Cost of an operator on a modelled GPU: operations, bytes, compute unit, and the duration of its kernel.
 
-The front door of the cost model: what torch's operators do is counted in `flops` and `traffic`, the times come from
-`durations`.
+The interface of the cost model: `flops` and `traffic` count the operations and bytes of torch's operators, `durations`
+computes the times.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _COMPLEX: Final = frozenset({torch.complex64, torch.complex128})
 
 
 class Cost(NamedTuple):
-    """What a call of an operator costs on any GPU.
+    """The cost of an operator call, independent of the GPU.
 
     Attributes:
         flops: Floating-point operations, a multiply-add counted as two.
-        num_bytes: Read and written, each once.
-        dtype_key: The peak that the operations have, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+        num_bytes: Bytes read and written, each once.
+        dtype_key: The peak for the operations, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
     """
 
     flops: int
@@ -54,13 +54,13 @@ class Cost(NamedTuple):
 
 
 def op_cost(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Cost:
-    """Operations and bytes of a call, and the unit that computes.
+    """Operations and bytes of a call, and the compute unit.
 
     Args:
-        func: An operator's overload, as a TorchDispatchMode sees it.
-        args: As it was called.
-        kwargs: As it was called.
-        out: What it gave back.
+        func: An operator overload, as passed to a TorchDispatchMode.
+        args: The arguments of the call.
+        kwargs: The keyword arguments of the call.
+        out: The result of the call.
     """
     moved = traffic(func, args, kwargs, out)
     flops, dtype_key, _ = _arithmetic(_known(func), args, kwargs, out, moved)
@@ -70,14 +70,14 @@ def op_cost(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, 
 def kernel_work(
     spec: DeviceSpec, func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any
 ) -> Work:
-    """The kernel that stands for a call: one, though a GPU may run several for one operator.
+    """The modelled kernel of a call: always one, although a GPU may run several for one operator.
 
     Args:
         spec: The GPU.
-        func: An operator's overload, as a TorchDispatchMode sees it; not one that only makes a view.
-        args: As it was called.
-        kwargs: As it was called.
-        out: What it gave back.
+        func: An operator overload, as passed to a TorchDispatchMode; not a view operator.
+        args: The arguments of the call.
+        kwargs: The keyword arguments of the call.
+        out: The result of the call.
     """
     known = _known(func)
     moved = traffic(func, args, kwargs, out)
@@ -102,7 +102,7 @@ def kernel_work(
 
 
 class _Known:
-    """What does not change from call to call of an operator."""
+    """Cached properties of an operator overload."""
 
     __slots__ = ("family", "formula", "func", "names", "op", "product")
 
@@ -114,7 +114,7 @@ class _Known:
         self.names: dict[torch.dtype | None, str] = {}
 
     def add_name(self, dtype: torch.dtype | None) -> str:
-        """Remember what the kernel is called for a dtype."""
+        """Compute and cache the kernel name for a dtype."""
         name = self.names[dtype] = name_of(self.func, dtype)
         return name
 
@@ -130,7 +130,7 @@ def _known(func: torch._ops.OpOverload) -> _Known:
 
 
 def tiles_of(result: Any, family: Family) -> int:
-    """Blocks of a matrix product: tiles of its result. A convolution's and attention's count as one long matrix."""
+    """Blocks of a matrix product: tiles of its result. Other results count as one long matrix."""
     if not isinstance(result, Tensor) or result.dim() == 0:
         return 1
     if family == "matrix" and result.dim() in (2, 3):
@@ -142,7 +142,7 @@ def tiles_of(result: Any, family: Family) -> int:
 def _arithmetic(
     known: _Known, args: Sequence[Any], kwargs: dict[str, Any], out: Any, moved: Traffic
 ) -> tuple[int, str, Family]:
-    """Operations, the unit that does them, and the kind of kernel."""
+    """Operations, the compute unit, and the kind of kernel."""
     if known.formula is None:
         family: Family = "other" if not moved.is_pointwise else "strided" if moved.is_strided else "dense"
         return moved.num_elements, unit_of(moved.dtype), family

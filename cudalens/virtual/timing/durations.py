@@ -1,13 +1,12 @@
-"""How long work takes on a modelled GPU, in whole nanoseconds, and how much of the GPU it fills. No torch.
+"""Durations of kernels, copies and memsets on a modelled GPU (roofline model), in integer nanoseconds. No torch.
 
-A roofline: a kernel lasts as long as the slower of its arithmetic and its memory traffic, at the share of the peaks
-that real kernels reach, and never less than the least that a launch lasts. Nothing else is modelled: no caches, no
-waves of blocks, no clock that drops under load.
+The duration of a kernel is the longer of its arithmetic and its memory traffic, at the fractions of the peaks that real
+kernels reach, plus a fixed cost. Not modelled: caches, waves of blocks, clocks that drop under load.
 
-The shares below are medians over the kernels of recorded traces whose operator and shapes are known:
-a ResNet-50 training step (V100, float32; pytorch/kineto's sample) and two transformers' inference (H100, bfloat16;
-AMD-AGI/TraceLens's samples). Predicted times were within a factor of two of recorded ones for most operators;
-kernels of a few microseconds, and such as gather or scan, are often slower than predicted.
+The fractions below are medians over the kernels of recorded traces whose operator and shapes are known: a ResNet-50
+training step (V100, float32; pytorch/kineto's sample) and two transformers' inference (H100, bfloat16;
+AMD-AGI/TraceLens's samples). Predicted times are within a factor of two of recorded times for most operators; kernels
+of a few microseconds, gathers and scans are often slower than predicted.
 """
 
 from __future__ import annotations
@@ -18,44 +17,47 @@ if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec
     from cudalens.virtual.timing.work import Direction
 
+#: Pointwise kernels on dense tensors, pointwise kernels on other tensors, all other kernels, matrix products and
+#: convolutions, fused attention.
 Family = Literal["dense", "strided", "other", "matrix", "attention"]
-"""Pointwise work on dense tensors, or on others; matrix products and convolutions; fused attention; anything else."""
 
+#: Fraction of the memory bandwidth of a pointwise kernel on whole rows: recorded 0.88 to 0.92 (V100).
 MEMORY_SHARE: Final = 0.9
-"""Of the memory bandwidth, by a pointwise kernel that reads and writes whole rows: recorded 0.88 to 0.92 (V100)."""
 
+#: The same of a kernel that broadcasts or reads out of order, which PyTorch does not vectorise: recorded 0.40 to 0.70
+#: (H100).
 STRIDED_MEMORY_SHARE: Final = 0.5
-"""By one that broadcasts or reads out of order, which PyTorch does not vectorise: recorded 0.40 to 0.70 (H100)."""
 
+#: The same of reductions, normalisations and gathers: recorded 0.73 to 0.99 (batch norm, V100), 0.72 (mean, H100).
 OTHER_MEMORY_SHARE: Final = 0.75
-"""By reductions, normalisations and gathers: recorded 0.73 to 0.99 (batch norm, V100), 0.72 (mean, H100)."""
 
+#: Fixed cost of those, ns: small ones were recorded at 3.1 us (layer norm) to 3.6 us (all, index_select, cat; H100).
 OTHER_FIXED_NS: Final = 1_500
-"""What those last besides: small ones were recorded at 3.1 us (layer norm) to 3.6 us (all, index_select, cat; H100)."""
 
+#: Fraction of the peak of a matrix product or convolution: recorded 0.60 to 0.69 (H100), 0.55 to 0.83 (V100).
 MATRIX_SHARE: Final = 0.65
-"""Of the peak, by a matrix product or convolution: recorded 0.60 to 0.69 (H100), 0.55 to 0.83 (V100)."""
 
+#: The same of fused attention: recorded 0.18 over 559 tokens (H100); the FlashAttention-3 paper reports 0.35 for
+#: FlashAttention-2.
 ATTENTION_SHARE: Final = 0.25
-"""By fused attention: recorded 0.18 over 559 tokens (H100); FlashAttention-2 reaches 0.35 there, by the paper on 3."""
 
+#: Fixed cost of a matrix product, ns: small ones were recorded at 5.8 us (H100) and 6.3 us (B200).
 MATRIX_FIXED_NS: Final = 4_000
-"""What a matrix product lasts besides: small ones were recorded at 5.8 us (H100) and 6.3 us (B200)."""
 
+#: Fraction of the memory bandwidth of a memset; a modelling choice, as a memset writes whole rows.
 MEMSET_SHARE: Final = 0.9
-"""Of the memory bandwidth; a modelling choice, as a memset writes whole rows."""
 
+#: Shortest duration of a copy, ns: recorded 1.2 to 1.6 us for a few bytes, in either direction (H100, A100, V100).
 COPY_FIXED_NS: Final = 1_300
-"""The least that a copy lasts: recorded 1.2 to 1.6 us for copies of some bytes, either way (H100, A100, V100)."""
 
+#: Threads of a block of PyTorch's elementwise kernels (four warps, since 2022).
 BLOCK_THREADS: Final = 128
-"""Threads of a block of PyTorch's elementwise kernels (four warps, since 2022)."""
 
+#: Elements per thread of those kernels.
 THREAD_ELEMENTS: Final = 4
-"""Elements that each of them does."""
 
+#: Rows and columns of the result that one block of a modelled matrix product computes, one block per SM.
 TILE: Final = 128
-"""Rows and columns of the result that one block of a modelled matrix product makes, on an SM of its own."""
 
 
 def kernel_ns(
@@ -66,12 +68,12 @@ def kernel_ns(
     Args:
         spec: The GPU.
         flops: Floating-point operations, a multiply-add counted as two.
-        num_bytes: Read and written.
-        dtype_key: Which peak the arithmetic has, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
-        family: What kind of kernel it is: says what share of the peaks it reaches.
+        num_bytes: Bytes read and written.
+        dtype_key: The peak for the arithmetic, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+        family: The kind of kernel, which determines the fractions of the peaks.
 
     Returns:
-        ``max(flops / peak, num_bytes / bandwidth)`` with both at their shares, plus the fixed cost, in ns.
+        ``max(flops / peak, num_bytes / bandwidth)`` with both at their fractions, plus the fixed cost, in ns.
     """
     compute_share, memory_share, fixed_ns = _SHARES[family]
     compute_ns = flops / (spec.peak_tflops[dtype_key] * 1e3 * compute_share)
@@ -93,9 +95,9 @@ def copy_ns(spec: DeviceSpec, num_bytes: int, direction: Direction, pinned: bool
 
     Args:
         spec: The GPU.
-        num_bytes: To be copied.
-        direction: From where to where; "PtoP" is between two GPUs of this model.
-        pinned: Whether the host's side is page-locked; means nothing for the other directions.
+        num_bytes: Bytes to copy.
+        direction: The direction; "PtoP" is between two GPUs of this model.
+        pinned: Whether the host memory is page-locked; ignored for the other directions.
     """
     return COPY_FIXED_NS + int(num_bytes / _copy_gbps(spec, direction, pinned))
 
@@ -118,15 +120,15 @@ def memset_ns(spec: DeviceSpec, num_bytes: int) -> int:
 
 
 def grid_of(num_elements: int) -> tuple[int, int, int]:
-    """Blocks of an elementwise kernel over so many elements."""
+    """The grid of an elementwise kernel over that many elements."""
     return (max(1, -(-num_elements // (BLOCK_THREADS * THREAD_ELEMENTS))), 1, 1)
 
 
 def room(spec: DeviceSpec, num_blocks: int) -> float:
-    """The part of the GPU that an elementwise kernel fills, in (0, 1]: its threads over those that fit at one time."""
+    """The part of the GPU that an elementwise kernel uses, in (0, 1]: its threads over the resident threads."""
     return min(1.0, num_blocks * BLOCK_THREADS / spec.max_resident_threads)
 
 
 def matrix_room(spec: DeviceSpec, num_tiles: int) -> float:
-    """The part of the GPU that a matrix product fills, in (0, 1]: one SM for each tile of its result."""
+    """The part of the GPU that a matrix product uses, in (0, 1]: one SM per tile of its result."""
     return min(1.0, max(1, num_tiles) / spec.num_sms)

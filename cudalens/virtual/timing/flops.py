@@ -1,8 +1,8 @@
-"""Floating-point operations of an operator, by torch's own formulas, and the unit of the GPU that does them.
+"""Count the floating-point operations of an operator with torch's formulas, and determine the compute unit.
 
-The formulas are those of ``torch.utils.flop_counter``, which count a multiply-add as two and no causal mask. They are
-registered for the operators that a GPU runs; the variants that torch has for the CPU are given the same. An operator
-without a formula counts one operation per element of its largest tensor, on the float32 (or float64) units.
+The formulas are those of ``torch.utils.flop_counter``, which count a multiply-add as two and ignore causal masks. They
+are registered for the operators that a GPU runs; torch's CPU variants use the same. An operator without a formula
+counts one operation per element of its largest tensor, on the float32 (or float64) units.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from cudalens.virtual.timing.traffic import stored_elements
 
 _aten = torch.ops.aten
 
+#: Computes the operations of a call from its arguments and its result.
 Formula = Callable[[Sequence[Any], dict[str, Any], Any], int]
-"""Operations of a call, from its arguments and its result."""
 
 _MATRIX_KEYS: Final = {
     torch.float64: "float64",
@@ -35,14 +35,14 @@ _DOUBLE: Final = frozenset({torch.float64, torch.complex128})
 
 
 def unit_of(dtype: torch.dtype | None, product: str | None = None) -> str:
-    """The unit that computes, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+    """The compute unit, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
 
-    Matrix products and convolutions of half precision, and of float32 where the user allows TF32, run on tensor cores;
-    anything else on the float32 or float64 units.
+    Matrix products and convolutions of half precision, and of float32 if TF32 is allowed, run on tensor cores;
+    everything else runs on the float32 or float64 units.
 
     Args:
-        dtype: Of what it computes with.
-        product: "conv" or "matmul" for an operator with a formula: all of those are products; None for others.
+        dtype: The computation type.
+        product: "conv" or "matmul" for an operator with a formula (all of those are products); None for others.
     """
     if product is None:
         return "float64" if dtype in _DOUBLE else "float32"
@@ -53,10 +53,10 @@ def unit_of(dtype: torch.dtype | None, product: str | None = None) -> str:
 
 
 def allows_tf32(what: str) -> bool:
-    """Whether the user lets float32 products round their inputs to TF32.
+    """Whether torch's settings allow float32 products to round their inputs to TF32.
 
-    ``torch.backends.cuda.matmul`` and ``torch.backends.cudnn.conv`` say so, by ``fp32_precision`` or by the older
-    ``allow_tf32``; ``torch.set_float32_matmul_precision`` sets the former.
+    The settings are ``fp32_precision`` or the older ``allow_tf32`` of ``torch.backends.cuda.matmul`` and
+    ``torch.backends.cudnn.conv``; ``torch.set_float32_matmul_precision`` sets the former.
 
     Args:
         what: "matmul" or "conv".
@@ -66,14 +66,14 @@ def allows_tf32(what: str) -> bool:
     return bool(torch._C._get_cublas_allow_tf32() if what == "matmul" else torch._C._get_cudnn_allow_tf32())
 
 
+#: Newer versions of torch have one setting per backend and operator.
 _precision: Callable[[str, str], str] | None = getattr(torch._C, "_get_fp32_precision_getter", None)
-"""Newer versions of torch have one setting per backend and operator."""
 
 
 def formula_of(func: torch._ops.OpOverload) -> Formula | None:
-    """How to count an operator's operations; None where it counts by its elements."""
+    """The formula for an operator's operations; None if it counts elements."""
     namespace, _, name = func._schema.name.partition("::")
-    if namespace == "aten" and name.endswith("_"):  # in place, which has no formula of its own
+    if namespace == "aten" and name.endswith("_"):  # in-place variants have no formula
         name = name.rstrip("_")
     if (own := _OWN.get(name)) is not None:
         return own
@@ -83,7 +83,7 @@ def formula_of(func: torch._ops.OpOverload) -> Formula | None:
 
 
 def _from_registry(registered: Callable[..., int]) -> Formula:
-    """A registered formula, called with shapes in place of tensors: its own wrapper does that by a slower way."""
+    """A registered formula, called with shapes instead of tensors; faster than its own wrapper."""
     bare = getattr(registered, "__wrapped__", None)
     if bare is None:  # takes tensors as they are
         return lambda args, kwargs, out: registered(*args, **kwargs, out_val=out)
@@ -103,12 +103,12 @@ def _shapes_of(out: Any) -> Any:
     return [item.shape if isinstance(item, Tensor) else item for item in out]
 
 
+#: CPU operators that compute the same as another operator with the same first arguments.
 _SAME_AS: Final = {"mkldnn_convolution": "convolution"}
-"""Operators of the CPU that compute what another one does with the same first arguments."""
 
 
 def _mm(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """Of ``mm`` and ``bmm``."""
+    """For ``mm`` and ``bmm``."""
     return 2 * stored_elements(args[0]) * int(args[1].shape[-1])
 
 
@@ -133,29 +133,31 @@ def _matmul(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
 
 
 def _attention(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """Of ``(query, key, value, …)``: queries by keys, and the scores by values."""
+    """For ``(query, key, value, …)``: queries times keys, and scores times values."""
     query, key, value = args[:3]
     return 2 * _scores(query, key) * int(query.shape[-1] + value.shape[-1])
 
 
 def _attention_backward(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """Of ``(grad, query, key, value, …)``: the scores again, and a product for each gradient and for theirs."""
+    """For ``(grad, query, key, value, …)``: the scores again, and one product per gradient, including the scores'."""
     query, key, value = args[1:4]
     return 2 * _scores(query, key) * int(3 * query.shape[-1] + 2 * value.shape[-1])
 
 
 def _scores(query: Tensor, key: Tensor) -> int:
-    """Every query with every key, of every head that queries; keys may have fewer heads."""
+    """Every query with every key, for every query head; keys may have fewer heads."""
     return query.numel() // max(int(query.shape[-1]), 1) * int(key.shape[-2])
 
 
 def _rnn_layer(args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """Of ``mkldnn_rnn_layer(input, w_ih, w_hh, …)``: both products at every step, for each of the batch."""
+    """For ``mkldnn_rnn_layer(input, w_ih, w_hh, …)``: both products for every step and batch element."""
     steps_and_batch = args[0].shape[0] * args[0].shape[1]
     return 2 * int(steps_and_batch) * int(args[1].numel() + args[2].numel())
 
 
 _ATTENTION: Final = ("flash_attention", "efficient_attention", "cudnn_attention", "fused_attention_overrideable")
+#: Products for which torch has no formula, a slow one (they call each other through a wrapper that walks trees), or one
+#: that covers fewer cases in older versions (fewer heads for keys); multiply-adds count as two here too.
 _OWN: Final[dict[str, Formula]] = {
     **{f"_scaled_dot_product_{name}": _attention for name in _ATTENTION},
     **{f"_scaled_dot_product_{name}_backward": _attention_backward for name in _ATTENTION},
@@ -176,5 +178,3 @@ _OWN: Final[dict[str, Formula]] = {
     "matmul": _matmul,
     "mkldnn_rnn_layer": _rnn_layer,
 }
-"""Products that torch has no formula for, or has one that is slow (they call each other through a wrapper that walks
-trees) or that knows fewer cases in older versions (fewer heads for keys); multiply-adds count as two here too."""

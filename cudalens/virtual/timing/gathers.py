@@ -1,4 +1,4 @@
-"""How much of a table an operator uses: rows that a gather reads, elements that a scatter writes."""
+"""Count the elements that gather and scatter operators access: rows read, elements written."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
+#: Computes the elements of a table that a call uses, from the table, the arguments and the result.
 Rule = Callable[[Tensor, Sequence[Any], dict[str, Any], Any], int]
-"""Elements of a table that a call uses, from the table, the arguments and the result."""
 
 
 def _as_result(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
@@ -27,7 +27,7 @@ def _as_targets(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out:
 
 
 def _as_source(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """What is given to ``scatter`` and ``index_add``; a number in its place is written once per index."""
+    """The source of ``scatter`` and ``index_add``; a number is written once per index."""
     given = [value for value in (*args[2:], *kwargs.values()) if isinstance(value, Tensor)]
     return max((value.numel() for value in given), default=0)
 
@@ -38,15 +38,16 @@ def _as_filled(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: 
 
 
 def _as_indexed(table: Tensor, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> int:
-    """Of ``x[i, :, j] = …``: where the indices meet, times the dimensions that are taken whole."""
+    """For ``x[i, :, j] = …``: the broadcast size of the indices, times the dimensions without an index."""
     indices = [*args[1], *[None] * (table.dim() - len(args[1]))]
     picked = [index for index in indices if index is not None]
     if any(index.dtype in (torch.bool, torch.uint8) for index in picked):
-        return table.numel()  # how many are true is not known without waiting for the device: at most all
+        return table.numel()  # the number of True elements is unknown without a synchronisation: an upper bound
     meet = prod(torch.broadcast_shapes(*(index.shape for index in picked)))  # type: ignore[no-untyped-call]
     return meet * prod(size for size, index in zip(table.shape, indices, strict=True) if index is None)
 
 
+#: Operators that read a part of their first argument.
 PICKS: Final[dict[str, Rule]] = {
     "index_select": _as_result,
     "gather": _as_result,
@@ -59,8 +60,8 @@ PICKS: Final[dict[str, Rule]] = {
     "nll_loss_forward": _as_targets,
     "nll_loss2d_forward": _as_targets,
 }
-"""Operators that read a part of their first argument."""
 
+#: In-place operators that read and write a part of their first argument.
 TOUCHES: Final[dict[str, Rule]] = {
     "scatter_": _as_source,
     "scatter_add_": _as_source,
@@ -73,4 +74,3 @@ TOUCHES: Final[dict[str, Rule]] = {
     "index_put_": _as_indexed,
     "_index_put_impl_": _as_indexed,
 }
-"""In-place operators that read and write a part of their first argument."""

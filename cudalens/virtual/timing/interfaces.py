@@ -1,4 +1,4 @@
-"""What the model of time asks of the rest: who fires callbacks, who records, who captures. No torch."""
+"""Interfaces of the timing model: signals (callbacks), recorder, operation log, graph capture. No torch."""
 
 from __future__ import annotations
 
@@ -12,60 +12,63 @@ if TYPE_CHECKING:
 
 
 class Awaited(NamedTuple):
-    """The record of a CUDA event that a wait was for: its stream and the correlation id of its call, where known."""
+    """The record call of a CUDA event that was waited for: its stream and its correlation id, if known."""
 
     stream: Stream | None
     record_id: int | None
 
 
 class Signals(Protocol):
-    """What torch.cuda._gpu_trace tells on a real device; pointers are the handles of the objects."""
+    """The callbacks of torch.cuda._gpu_trace on a real device; pointers are the handles of the objects."""
 
     def event_created(self, cuda_event: int) -> None:
-        """An event came into being: at its first record."""
+        """A CUDA event was created, at its first record."""
 
     def event_deleted(self, cuda_event: int) -> None:
-        """An event that had come into being is gone."""
+        """A CUDA event was deleted."""
 
     def event_recorded(self, cuda_event: int, stream: int) -> None:
-        """A stream was marked."""
+        """A CUDA event was recorded on a stream."""
 
     def event_waited(self, cuda_event: int, stream: int) -> None:
-        """A stream was told to wait for a mark."""
+        """A stream was made to wait for a CUDA event."""
 
     def memory_allocated(self, address: int) -> None:
-        """The caching allocator handed out a block."""
+        """The caching allocator allocated a block."""
 
     def memory_freed(self, address: int) -> None:
-        """A block went back to the caching allocator."""
+        """The caching allocator freed a block."""
 
     def stream_created(self, stream: int) -> None:
-        """A stream came into being."""
+        """A stream was created."""
 
     def device_synchronized(self) -> None:
-        """The host begins to wait for a device."""
+        """The host starts to wait for a device."""
 
     def stream_synchronized(self, stream: int) -> None:
-        """The host begins to wait for a stream."""
+        """The host starts to wait for a stream."""
 
     def event_synchronized(self, cuda_event: int) -> None:
-        """The host begins to wait for an event."""
+        """The host starts to wait for a CUDA event."""
 
 
 class Recorder(Protocol):
-    """Who wants to know all that happens, with its times. Called after the fact, but for what begins and ends."""
+    """Records runtime calls and device work with their times.
+
+    A method is called after the fact, except where an interval starts or ends.
+    """
 
     def begin(self, operator: str) -> Any:
-        """An operator's handler begins; without a name, something that no GPU's trace would show."""
+        """An operator starts; an empty name starts work that no trace of a GPU contains."""
 
     def end(self, begun: Any) -> None:
-        """What `begin` returned `begun` for ends."""
+        """The interval ends for which `begin` returned `begun`."""
 
     def called(self, name: str, start_ns: int, end_ns: int, correlation_id: int) -> None:
-        """The host called the CUDA runtime or driver."""
+        """The host called a function of the CUDA runtime or driver."""
 
     def worked(self, stream: Stream, work: Work, placed: Placed) -> None:
-        """A stream was given work."""
+        """Work was issued to a stream."""
 
     def synchronized(
         self,
@@ -82,99 +85,99 @@ class Recorder(Protocol):
         Args:
             name: As CUPTI names it: "Stream Synchronize", "Event Synchronize", "Stream Wait Event" or "Context
                 Synchronize".
-            stream: Whom it concerns; None for a whole device.
+            stream: The stream; None for a whole device.
             device: The device.
             start_ns: Virtual ns.
             end_ns: Virtual ns.
-            correlation_id: Of the runtime call.
-            awaited: The record of a CUDA event that was waited for.
+            correlation_id: The correlation id of the runtime call.
+            awaited: The record call of the CUDA event that was waited for.
         """
 
     def opened(self, name: str) -> Any:
-        """The program opens a range."""
+        """The program starts a range."""
 
     def closed(self, opened: Any) -> None:
-        """The program closes the range that `opened` returned this for."""
+        """The program ends the range for which `opened` returned this."""
 
     def marked(self, name: str) -> None:
         """The program marks an instant."""
 
     def ranged(self, name: str, stream: Stream, start_ns: int, end_ns: int) -> None:
-        """The program closed a range that it had opened on a stream."""
+        """The program ended a range that it had started on a stream."""
 
 
 class OpLog(Protocol):
-    """Who notes what is done to devices, to do it again in another order (`cudalens.virtual.explorer`)."""
+    """Logs operations on devices, to run them again in another order (`cudalens.virtual.explorer`)."""
 
     def watch(self, dispatch: Callable[..., Any], func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator is called: let it be dispatched."""
+        """Log an operator call, and dispatch it."""
 
     def run(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator is computed."""
+        """Log and compute an operator."""
 
-    def note(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A factory's result was reserved, not computed."""
+    def log_factory(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Log a factory whose result was allocated without computing it."""
 
     def begin_call(self, name: str, call: Callable[..., Any] | None, args: Any, kwargs: dict[str, Any]) -> None:
-        """A kernel that is no operator is about to run."""
+        """Log the start of a kernel that is not an operator."""
 
     def called(self, written: Iterable[Any]) -> None:
-        """It has run, and wrote these tensors."""
+        """Log the end of that kernel and the tensors that it wrote."""
 
     def started(self, work: object) -> None:
-        """The thread's last collective will be waited for by that object."""
+        """Log the object by which the program waits for the thread's last collective."""
 
     def collected(self, work: object = None) -> None:
-        """That collective is done; by default the thread's last one, if nobody said how it will be waited for."""
+        """Log that a collective is complete; by default the thread's last one, if it has no object to wait for."""
 
     def launched(self, stream: Stream) -> None:
-        """A stream was given work."""
+        """Work was issued to a stream."""
 
     def host_waits(self, stream: Stream) -> None:
-        """The host waits for a stream within a copy, without a call that says so."""
+        """Log that the host waits for a stream within a copy."""
 
     def replay(self, tape: Any, stream: Stream) -> None:
-        """A graph is replayed: run its operators again."""
+        """Log a graph replay, and run its operators again."""
 
 
 class Capture(Protocol):
-    """A graph capture that a stream belongs to; it answers in the stream's place."""
+    """A graph capture; it handles the calls on the streams that belong to it."""
 
+    #: The device of the stream that it started on.
     device: Device
-    """Of the stream that it began on."""
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator is called: run it and record it."""
+        """Run an operator and record it."""
 
     def note(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """An operator has been run: record it."""
+        """Record an operator that has run."""
 
     def adopt(self, tensor: Any) -> None:
-        """A tensor that torch made on the host for itself joins the device: record what is in it."""
+        """Record the contents of a host tensor, made by torch for internal use, that moves to the device."""
 
     def embed(self, stream: Stream, graph: Any) -> None:
-        """A graph is replayed on a captured stream."""
+        """Record the replay of a graph on a captured stream."""
 
     def launch(self, stream: Stream, work: Work, call: str) -> Placed:
-        """Work was issued to a captured stream."""
+        """Record work that is issued to a captured stream."""
 
     def record(self, stream: Stream, cuda_event: CudaEvent) -> None:
-        """A captured stream was marked."""
+        """Record a CUDA event on a captured stream."""
 
     def wait(self, stream: Stream, cuda_event: CudaEvent) -> None:
-        """A stream is to wait for an event; one of them is captured."""
+        """Make a stream wait for a CUDA event; one of them is captured."""
 
     def synchronize(self, stream: Stream) -> None:
-        """The host would wait for a captured stream."""
+        """Refuse that the host waits for a captured stream."""
 
     def query(self, stream: Stream) -> bool:
-        """The host would ask whether a captured stream is done."""
+        """Refuse that the host queries a captured stream."""
 
     def touch(self, cuda_event: CudaEvent) -> None:
-        """The host would ask or wait for an event that was recorded in the capture."""
+        """Refuse that the host queries or waits for a CUDA event that was recorded in the capture."""
 
-    def judge(self, device: Device | None) -> None:
-        """The host asks or waits for something outside of the capture: a stream or an event, or a whole device."""
+    def check_call(self, device: Device | None) -> None:
+        """Check a query or a wait of the host outside of the capture: for a stream, a CUDA event or a device."""
 
-    def judge_legacy(self, device: Device) -> None:
-        """Work is issued to the legacy default stream of a device."""
+    def check_legacy(self, device: Device) -> None:
+        """Check work that is issued to the legacy default stream of a device."""

@@ -1,8 +1,8 @@
 """Names of the kernels that a virtual device shows: ``simulated::addmm<float>``.
 
-They must not pass for kernels that ran: cuBLAS, cuDNN and ATen name theirs by what they do inside, which nothing here
-decides. So a name says that it is simulated, which operator it stands for (the name that `torch.ops.aten` has, so that
-a search for "addmm" or "softmax" finds it), and the type that it computes with, as CUDA C++ writes it.
+The names must differ from those of real kernels: cuBLAS, cuDNN and ATen name kernels by their implementation, which is
+not modelled. A name contains the prefix ``simulated``, the operator (its name in `torch.ops.aten`, so that a search for
+"addmm" or "softmax" finds it), and the computation type in CUDA C++ notation.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import Final
 
 import torch
 
+#: The prefix of every name.
 NAMESPACE: Final = "simulated"
-"""What every name begins with."""
 
 _TYPES: Final = {
     torch.float64: "double",
@@ -31,11 +31,11 @@ _TYPES: Final = {
 
 
 def name_of(func: torch._ops.OpOverload, dtype: torch.dtype | None = None) -> str:
-    """The name of the kernel that stands for a call of `func`.
+    """The name of the modelled kernel for a call of `func`.
 
     Args:
-        func: An operator's overload; of another namespace than aten, that is part of the name.
-        dtype: Of what it computes with; None leaves the type out.
+        func: An operator overload; a namespace other than aten is part of the name.
+        dtype: The computation type; None leaves it out.
     """
     name = f"{NAMESPACE}::{func._schema.name.removeprefix('aten::')}"
     return name if dtype is None else f"{name}<{_TYPES.get(dtype, str(dtype).removeprefix('torch.'))}>"

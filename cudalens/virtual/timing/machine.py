@@ -1,7 +1,7 @@
-"""The model of time: a host that issues, and the devices that it issues to.
+"""The timing model: a host thread that issues work, and the virtual devices that run it.
 
-No torch here and no clock but the virtual one: integers of nanoseconds from 0, moved by what the program does and by
-nothing else, so that the same program gives the same times. `streams` orders the work, `engines` finds room for it.
+No torch. The only clock is the virtual one, in integer nanoseconds from 0; only the program's actions advance it, so
+the same program gives the same times. `streams` orders the work, `engines` places it.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from cudalens.virtual.timing.interfaces import Capture, OpLog, Recorder, Signals
     from cudalens.virtual.timing.work import Work
 
+#: kStreamsPerPool of c10/cuda/CUDAStream.cpp: ``torch.cuda.Stream()`` returns them in turn.
 STREAMS_PER_POOL: Final = 32
-"""kStreamsPerPool of c10/cuda/CUDAStream.cpp: ``torch.cuda.Stream()`` hands them out in turn."""
 
+#: Stream priorities 0 to -3 that torch distinguishes (max_compile_time_stream_priorities of c10/cuda/CUDAStream.h).
 NUM_PRIORITIES: Final = 4
-"""Stream priorities 0 to -3 that torch tells apart (max_compile_time_stream_priorities of c10/cuda/CUDAStream.h)."""
 
+#: Number of pending launches on a device at which the host waits for the oldest.
 QUEUE_DEPTH: Final = 1024
-"""Launches that may be pending on a device before the host has to wait for the oldest."""
 
+#: Bit fields of torch's stream_id of a pool stream: native flag, pool type, index (CUDAStream.cpp).
 _NATIVE: Final = 1
 _POOL_TYPE_SHIFT, _INDEX_SHIFT = 1, 5
-"""How torch's stream_id of a pool stream is made: whether it is native, its pool's type, its index (CUDAStream.cpp)."""
 
+#: First handles; the ranges do not overlap each other or the allocator's addresses.
 _STREAM_HANDLES: Final = 0x5500_0000_0000
 _EVENT_HANDLES: Final = 0x5600_0000_0000
-"""Pointers begin here: far from each other, and from what the allocator hands out."""
 
 
 @dataclass(slots=True)
 class _Pool:
-    """torch's 32 streams of one priority, handed out in turn."""
+    """torch's 32 streams of one priority, used in turn."""
 
     streams: list[Stream] = field(default_factory=list)
     next_index: int = 0
@@ -53,12 +53,12 @@ class Device:
     """One virtual GPU.
 
     Attributes:
-        index: Its number, as in ``cuda:0``.
+        index: The index, as in ``cuda:0``.
         default_stream: The legacy default stream.
-        blocking_tail_ns: When everything on blocking streams is done.
-        tail_ns: When everything is done.
+        blocking_tail_ns: End of the work on blocking streams, virtual ns.
+        tail_ns: End of all work, virtual ns.
         compute: The engine that runs kernels.
-        allocator: Its caching allocator; set by who assembles the machine.
+        allocator: Its caching allocator; set after construction.
     """
 
     def __init__(self, machine: Machine, index: int) -> None:
@@ -82,11 +82,11 @@ class Device:
         return list(self._streams.values())
 
     def engine(self, work: Work) -> Engine:
-        """The engine that does `work`: copies within the device and memsets run as kernels do."""
+        """The engine for `work`; copies within the device and memsets use the compute engine."""
         return self._copiers.get(work.direction or "", self.compute)
 
     def pool_stream(self, priority: int = 0) -> Stream:
-        """The next of torch's pool streams; the pools come into being with the first one."""
+        """The next of torch's pool streams; the first call creates the pools."""
         if not self._pools:
             self._make_pools()
         pool = self._pools[min(max(-priority, 0), NUM_PRIORITIES - 1)]
@@ -111,7 +111,7 @@ class Device:
         return pool
 
     def external_stream(self, handle: int) -> Stream:
-        """The stream of that pointer, made by another library; torch's id of such a stream is the pointer itself."""
+        """The stream of that handle, created by another library; torch's id of such a stream is the handle itself."""
         stream = self.find_stream(handle)
         if stream is None:
             stream = Stream(self, handle, handle, is_blocking=True)
@@ -119,7 +119,7 @@ class Device:
         return stream
 
     def find_stream(self, handle: int) -> Stream | None:
-        """The device's stream of that pointer, None where it has none."""
+        """The device's stream of that handle; None if there is none."""
         return self._by_handle.get(handle)
 
     def stream(self, number: int) -> Stream:
@@ -133,24 +133,29 @@ class Device:
         return self._streams[number]
 
     def synchronize(self) -> None:
-        """Block the host until the device is done."""
+        """Block the host until the device is idle."""
         self.machine.signals.device_synchronized()
-        self.machine.judge(self)
+        self.machine.check_captures(self)
         self.machine.block_host("cudaDeviceSynchronize", "Context Synchronize", self.tail_ns, self, None)
 
     def drain(self) -> None:
-        """As `synchronize`, for the library's own needs, which fire no callback."""
+        """As `synchronize`, for internal use: fires no callback."""
         self.machine.block_host("cudaDeviceSynchronize", "Context Synchronize", self.tail_ns, self, None)
 
     def issued(self, end_ns: int, is_blocking: bool) -> None:
-        """Work that ends then was put on a stream."""
+        """Count work that was issued to a stream.
+
+        Args:
+            end_ns: Its end, virtual ns.
+            is_blocking: Whether the stream is blocking.
+        """
         self.tail_ns = max(self.tail_ns, end_ns)
         if is_blocking:
             self.blocking_tail_ns = max(self.blocking_tail_ns, end_ns)
         self._pending.append(end_ns)
 
     def wait_for_queue(self) -> None:
-        """Before a launch: where too many are pending, the host waits for the oldest."""
+        """Before a launch: if too many launches are pending, wait for the oldest."""
         pending, machine = self._pending, self.machine
         while pending and pending[0] <= machine.now_ns:
             pending.popleft()
@@ -159,7 +164,7 @@ class Device:
 
 
 class _PerThread(threading.local):
-    """What CUDA keeps per host thread: the current device, and on each device the current stream."""
+    """State per host thread: the current device, and the current stream of each device."""
 
     def __init__(self) -> None:
         self.device_index = 0
@@ -167,24 +172,24 @@ class _PerThread(threading.local):
 
 
 class Machine:
-    """A host with its virtual GPUs.
+    """A host and its virtual GPUs.
 
     Args:
-        spec: What the GPUs are.
-        num_devices: How many.
-        signals: Who fires the callbacks of torch.cuda._gpu_trace.
+        spec: The specification of the GPUs.
+        num_devices: The number of GPUs.
+        signals: Fires the callbacks of torch.cuda._gpu_trace.
 
     Attributes:
-        now_ns: The host's time, virtual ns.
-        recorder: Who records what happens; None while nobody does.
-        op_log: Who notes operators, to do them again in another order; None while nobody does.
-        captures: The graph captures that are under way.
-        correlations: Numbers that tie runtime calls to the work that they launched.
-        stream_handles: Pointers for streams to come.
-        event_handles: Pointers for CUDA events to come.
-        graph_ids: Numbers for CUDA graphs to come.
-        on_switch: Called when a thread has set a current stream.
-        follow: Called before a current stream is read; None unless a backward pass changes streams on its own.
+        now_ns: The host time, virtual ns.
+        recorder: Records calls and work; None if nothing is recorded.
+        op_log: Logs operators, to run them again in another order; None if nothing is logged.
+        captures: The active graph captures.
+        correlations: Next correlation ids; they connect runtime calls to the work that they launched.
+        stream_handles: Next stream handles.
+        event_handles: Next CUDA event handles.
+        graph_ids: Next CUDA graph ids.
+        on_switch: Called after a thread has set a current stream.
+        before_stream_read: Called before a current stream is read; None unless a backward pass changes streams.
     """
 
     def __init__(self, spec: DeviceSpec, num_devices: int, signals: Signals) -> None:
@@ -194,7 +199,7 @@ class Machine:
         self.op_log: OpLog | None = None
         self.captures: list[Capture] = []
         self.on_switch: Callable[[], None] | None = None
-        self.follow: Callable[[], None] | None = None
+        self.before_stream_read: Callable[[], None] | None = None
         self.correlations = itertools.count(1)
         self.stream_handles = itertools.count(_STREAM_HANDLES, 0x100)
         self.event_handles = itertools.count(_EVENT_HANDLES, 0x40)
@@ -208,27 +213,27 @@ class Machine:
         return self.devices[self._per_thread.device_index]
 
     def set_device(self, index: int) -> None:
-        """Make a device the calling thread's."""
+        """Set the calling thread's device."""
         self._per_thread.device_index = index
 
     def current_stream(self, device: Device | None = None) -> Stream:
         """The calling thread's stream on a device."""
-        if self.follow is not None:
-            self.follow()
+        if self.before_stream_read is not None:
+            self.before_stream_read()
         per_thread = self._per_thread
         index = per_thread.device_index if device is None else device.index
         return per_thread.streams.get(index) or self.devices[index].default_stream
 
     def stream_pointer(self, index: int) -> int | None:
-        """Handle of the calling thread's stream on a device; None where there is no such device.
+        """Handle of the calling thread's stream on a device; None if there is no such device.
 
-        What collectors ask for at every operator: the same as `current_stream`, in one call.
+        Collectors call this for every operator: the same as `current_stream`, in one call.
 
         Args:
-            index: Of the device; of the current one where negative.
+            index: The device; negative for the current one.
         """
-        if self.follow is not None:
-            self.follow()
+        if self.before_stream_read is not None:
+            self.before_stream_read()
         stream = self._per_thread.streams.get(index)
         if stream is not None:
             return stream.handle
@@ -237,22 +242,22 @@ class Machine:
         return self.devices[index].default_stream.handle if index < len(self.devices) else None
 
     def set_stream(self, stream: Stream) -> None:
-        """Make a stream the calling thread's on its device; the current device stays."""
+        """Set the calling thread's stream on the stream's device; the current device stays the same."""
         self._per_thread.streams[stream.device.index] = stream
         if self.on_switch is not None:
             self.on_switch()
 
     @property
     def thread_streams(self) -> dict[int, Stream]:
-        """The calling thread's streams by device index; a device that is not named is on its default stream."""
+        """The calling thread's streams by device index; a missing device uses its default stream."""
         return self._per_thread.streams
 
     @thread_streams.setter
     def thread_streams(self, streams: dict[int, Stream]) -> None:
         self._per_thread.streams = streams
 
-    def tell(self, device: Device, signal: Callable[..., None], *pointers: int) -> None:
-        """Fire a callback with `device` current, as torch's guards have it: every device's default stream is 0."""
+    def notify(self, device: Device, signal: Callable[..., None], *pointers: int) -> None:
+        """Fire a callback with `device` current, as torch's guards do: every device's default stream is 0."""
         per_thread = self._per_thread
         before, per_thread.device_index = per_thread.device_index, device.index
         try:
@@ -260,24 +265,24 @@ class Machine:
         finally:
             per_thread.device_index = before
 
-    def judge(self, device: Device | None = None) -> None:
-        """Ask the captures that are under way whether the host may wait or ask now; they raise where CUDA forbids it.
+    def check_captures(self, device: Device | None = None) -> None:
+        """Check that no active capture forbids the host to wait or query; raises CUDA's error otherwise.
 
         Args:
-            device: The device that is waited for as a whole, if one is.
+            device: The device that is synchronized, if any.
         """
         for capture in tuple(self.captures):
-            capture.judge(device)
+            capture.check_call(device)
 
-    def judge_launch(self, stream: Stream) -> None:
-        """Ask the captures that are under way whether work may be issued to a stream that is not captured."""
+    def check_launch(self, stream: Stream) -> None:
+        """Check that no active capture forbids work on a stream that is not captured; raises CUDA's error otherwise."""
         if stream.handle == 0:
             for capture in tuple(self.captures):
-                capture.judge_legacy(stream.device)
+                capture.check_legacy(stream.device)
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
-        """What the host does in the block is the virtual device's own doing, which no GPU's trace would show."""
+        """Do not record what the host does in the block: internal work that no trace of a GPU contains."""
         recorder = self.recorder
         begun = None if recorder is None else recorder.begin("")
         try:
@@ -287,7 +292,7 @@ class Machine:
                 recorder.end(begun)
 
     def call(self, name: str, cost_ns: int) -> int:
-        """A runtime call that returns at once; returns its correlation id."""
+        """Record a runtime call that does not wait; returns its correlation id."""
         begin = self.now_ns
         self.now_ns = begin + cost_ns
         correlation_id = next(self.correlations)
@@ -304,7 +309,7 @@ class Machine:
         stream: Stream | None,
         record_id: int | None = None,
     ) -> None:
-        """A runtime call that returns when `until_ns` has come; `record_id` is of the record that it waits for."""
+        """Record a runtime call that waits until `until_ns`; `record_id` is the call that recorded the CUDA event."""
         begin = self.now_ns
         self.now_ns = max(begin, until_ns) + self.spec.sync_ns
         correlation_id = next(self.correlations)

@@ -1,4 +1,4 @@
-"""Which streams were current when an autograd node was made: remembered per switch, not per operator. No torch."""
+"""The current streams at the creation of an autograd node, stored per stream switch. No torch."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from cudalens.virtual.timing.streams import Stream
 
+#: A thread's current stream by device index; a missing device uses its default stream.
 Streams: TypeAlias = "dict[int, Stream]"
-"""A thread's current stream by device index; a device that is not named is on its default stream."""
 
+#: Number of switches kept. A node older than the oldest switch gets the streams of the oldest switch.
 MAX_SWITCHES: Final = 8192
-"""Switches that are remembered. Of a node that is older than the oldest of them, the oldest's streams are taken."""
 
 
 class History:
     """The current streams of one thread over the sequence numbers that autograd gives to nodes.
 
-    A switch between two nodes costs an entry; switches without a node between them (a prefetch of inputs, say) leave
-    none behind.
+    A switch between two nodes adds an entry; switches without a node between them (such as a prefetch of inputs) are
+    merged.
     """
 
     __slots__ = ("_numbers", "_states")
@@ -33,15 +33,15 @@ class History:
 
     @property
     def last(self) -> Streams:
-        """The streams of nodes to come."""
+        """The streams of the next node."""
         return self._states[-1]
 
-    def note(self, number: int, streams: Streams) -> None:
-        """From the node `number` on, `streams` are current.
+    def record(self, number: int, streams: Streams) -> None:
+        """Record that `streams` are current from node `number`.
 
         Args:
-            number: The sequence number of the next node; no less than at the last switch.
-            streams: As `named` writes them.
+            number: The sequence number of the next node; at least that of the last switch.
+            streams: In the format of `named`.
         """
         numbers, states = self._numbers, self._states
         number = max(number, numbers[-1])
@@ -60,5 +60,5 @@ class History:
 
 
 def named(streams: Streams) -> Streams:
-    """The same without default streams, so that equal states are equal."""
+    """The streams without default streams, so that equal states compare equal."""
     return {index: stream for index, stream in streams.items() if stream.handle}

@@ -1,8 +1,8 @@
-"""Streams, which order the work of a device, and CUDA events, which order streams. No torch.
+"""Streams and CUDA events of the timing model. No torch.
 
-When work is issued, its start and end are known at once: it starts when its stream's earlier work, the events that the
-stream waits for and the engine allow, and no earlier than the launch reaches the device. A query or a synchronisation
-compares those times with the host's.
+When work is issued, its start and end are known at once: it starts when the earlier work of its stream, the events that
+the stream waits for and the engine allow, and not before the launch reaches the device. A query or a synchronisation
+compares these times with the host time.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class CudaEvent:
-    """A CUDA event: a mark in a stream. Created on its first record, as torch does.
+    """A CUDA event. Created on its first record, as in torch.
 
     Attributes:
-        handle: Its pointer; 0 until it is created.
-        device: The device of the stream that recorded it first; None until then.
-        record_id: Correlation id of the call that recorded it last; None before a record, and where no call did.
-        recorded_ns: When the marked work is done, virtual ns; None before a record.
-        capture: The capture that the last record belongs to; None outside of one.
-        node: What the capture keeps with it.
+        handle: The handle; 0 before it is created.
+        device: The device of the stream that recorded it first; None before a record.
+        record_id: Correlation id of its last record call; None before a record, and for a record without a call.
+        recorded_ns: End of the work before its last record, virtual ns; None before a record.
+        capture: The capture of its last record; None outside of a capture.
+        node: Data of the capture.
         is_external: Its records and waits in a capture become nodes of the graph (cudaEventRecordExternal).
     """
 
@@ -58,7 +58,7 @@ class CudaEvent:
         self.node: Any = None
 
     def create(self, device: Device) -> None:
-        """Give it a handle; nothing where it has one."""
+        """Create a handle if it has none."""
         if not self.handle:
             self.device = device
             self.handle = next(self.machine.event_handles)
@@ -66,37 +66,37 @@ class CudaEvent:
             self.machine.signals.event_created(self.handle)
 
     def delete(self) -> None:
-        """Its owner is gone."""
+        """Delete the handle."""
         handle, self.handle = self.handle, 0
         if handle:
             self.machine.signals.event_deleted(handle)
 
     def has_passed(self) -> bool:
-        """Whether all that was marked has ended by the host's time; true before any record."""
+        """Whether the work before its last record has ended at the host time; True before any record."""
         return self.recorded_ns is None or self.recorded_ns <= self.machine.now_ns
 
     def is_done(self) -> bool:
-        """As `has_passed`, asked by the program: a graph capture may forbid it (cudaEventQuery)."""
+        """As `has_passed`, for the program: an active capture may forbid it (cudaEventQuery)."""
         if self.machine.captures or self.capture is not None:
-            self._judge()
+            self._check_captures()
         return self.has_passed()
 
-    def _judge(self) -> None:
+    def _check_captures(self) -> None:
         if self.capture is not None:
             self.capture.touch(self)
-        self.machine.judge()
+        self.machine.check_captures()
 
     def synchronize(self) -> None:
-        """Block the host until it is done."""
+        """Block the host until it is complete."""
         if not self.handle or self.device is None:
             return
         self.machine.signals.event_synchronized(self.handle)
         if self.machine.captures or self.capture is not None:
-            self._judge()
+            self._check_captures()
         self.wait_done()
 
     def wait_done(self) -> None:
-        """As `synchronize`, for the library's own events, which fire no callback."""
+        """As `synchronize`, for internal events: fires no callback."""
         if self.device is not None:
             self.machine.block_host(
                 "cudaEventSynchronize",
@@ -109,15 +109,15 @@ class CudaEvent:
 
 
 class Stream:
-    """A line of work on one device.
+    """A queue of work on one device.
 
     Attributes:
         id: torch's stream_id.
-        handle: Its pointer (cudaStream_t), 0 for the legacy default stream.
-        priority: 0, or lower for more urgent.
+        handle: The handle (cudaStream_t), 0 for the legacy default stream.
+        priority: 0 or negative; lower numbers have higher priority.
         is_blocking: Whether it and the legacy default stream wait for each other. torch's pool streams do not.
-        tail_ns: When all that was issued to it is done.
-        capture: The graph capture that it belongs to, or None.
+        tail_ns: End of all its work, virtual ns.
+        capture: The graph capture that it belongs to; None otherwise.
     """
 
     __slots__ = ("capture", "device", "handle", "id", "is_blocking", "machine", "priority", "tail_ns")
@@ -132,12 +132,12 @@ class Stream:
         return f"<virtual stream {self.id} of device {self.device.index}>"
 
     def launch(self, work: Work, call: str = "cudaLaunchKernel") -> Placed:
-        """Put work on the stream; the host pays for the call and goes on."""
+        """Issue work to the stream; the host time advances by the cost of the call."""
         if self.capture is not None:
             return self.capture.launch(self, work, call)
         machine, device = self.machine, self.device
         if machine.captures:
-            machine.judge_launch(self)
+            machine.check_launch(self)
         if machine.op_log is not None:
             machine.op_log.launched(self)
         device.wait_for_queue()
@@ -152,7 +152,7 @@ class Stream:
         return placed
 
     def place(self, work: Work, earliest_ns: int, correlation_id: int) -> Placed:
-        """Give work its time; no host time passes."""
+        """Schedule work without advancing the host time."""
         device = self.device
         ready = max(earliest_ns, self.ready_ns)
         engine = device.engine(work)
@@ -164,13 +164,13 @@ class Stream:
 
     @property
     def ready_ns(self) -> int:
-        """When the next piece of work may start: after its own, and by the rules of the legacy default stream."""
+        """Earliest start of its next work: after its own work, and by the rules of the legacy default stream."""
         if self.handle == 0:
             return max(self.tail_ns, self.device.blocking_tail_ns)
         return max(self.tail_ns, self.device.default_stream.tail_ns) if self.is_blocking else self.tail_ns
 
     def record(self, cuda_event: CudaEvent) -> None:
-        """Mark what has been issued so far."""
+        """Record a CUDA event after the work issued so far."""
         cuda_event.create(self.device)
         if self.capture is not None:
             self.capture.record(self, cuda_event)
@@ -178,21 +178,21 @@ class Stream:
             record_id = self.machine.call("cudaEventRecord", self.machine.spec.event_ns)
             self.mark(cuda_event)
             cuda_event.record_id = record_id
-        self.machine.tell(self.device, self.machine.signals.event_recorded, cuda_event.handle, self.handle)
+        self.machine.notify(self.device, self.machine.signals.event_recorded, cuda_event.handle, self.handle)
 
     def mark(self, cuda_event: CudaEvent) -> None:
-        """As `record`, at no host time and without a callback."""
+        """As `record`, without advancing the host time and without a callback."""
         cuda_event.device, cuda_event.stream, cuda_event.capture = self.device, self, None
         cuda_event.record_id = None
         cuda_event.recorded_ns = max(self.ready_ns, self.machine.now_ns)
 
     def wait(self, cuda_event: CudaEvent) -> None:
-        """Let nothing issued from now on start before the event is done. An event without a record holds up nothing."""
+        """Make all following work wait for a CUDA event. An event without a record has no effect."""
         if not cuda_event.handle:
             return
-        self.machine.tell(self.device, self.machine.signals.event_waited, cuda_event.handle, self.handle)
+        self.machine.notify(self.device, self.machine.signals.event_waited, cuda_event.handle, self.handle)
         capture = self.capture or cuda_event.capture
-        if capture is not None:  # only a capture can judge an edge into or out of it
+        if capture is not None:  # the capture checks dependencies into and out of it
             capture.wait(self, cuda_event)
             return
         begin, machine = self.machine.now_ns, self.machine
@@ -214,17 +214,17 @@ class Stream:
         self.tail_ns = until
 
     def is_done(self) -> bool:
-        """Whether all its work has ended by the host's time (cudaStreamQuery)."""
+        """Whether all its work has ended at the host time (cudaStreamQuery)."""
         if self.capture is not None:
             return self.capture.query(self)
-        self.machine.judge()
+        self.machine.check_captures()
         return max(self.tail_ns, self.ready_ns if self.handle == 0 else 0) <= self.machine.now_ns
 
     def synchronize(self) -> None:
-        """Block the host until the stream is done."""
-        self.machine.tell(self.device, self.machine.signals.stream_synchronized, self.handle)
+        """Block the host until the stream is idle."""
+        self.machine.notify(self.device, self.machine.signals.stream_synchronized, self.handle)
         if self.capture is not None:
             self.capture.synchronize(self)
             return
-        self.machine.judge()
+        self.machine.check_captures()
         self.machine.block_host("cudaStreamSynchronize", "Stream Synchronize", self.ready_ns, self.device, self)

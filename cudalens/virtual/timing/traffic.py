@@ -1,8 +1,8 @@
-"""How many bytes an operator moves: what it reads once, what it writes once, by its schema. Caches are not modelled.
+"""Count the bytes that an operator reads and writes, by its schema. Caches are not modelled.
 
-A tensor that is given twice is read once; a tensor that repeats elements (``expand``, overlapping windows) counts the
-elements that it has in memory; an in-place operator reads and writes; a gather reads what it picks, not the table.
-What an operator keeps between several kernels of its own (a sort's passes, a workspace) is not counted.
+A tensor that is passed twice is read once; a tensor that repeats elements (``expand``, overlapping windows) counts its
+elements in memory; an in-place operator reads and writes; a gather reads the selected rows, not the table. Data that an
+operator passes between its own kernels (a sort's passes, a workspace) is not counted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cudalens.virtual.timing.gathers import PICKS, TOUCHES
 
 _READ, _WRITE, _UNREAD, _BOTH, _TWICE, _PICKED, _TOUCHED = range(7)
 
+#: In-place operators that do not read their output.
 _OVERWRITES: Final = frozenset(
     (
         "fill_",
@@ -32,12 +33,12 @@ _OVERWRITES: Final = frozenset(
         "bernoulli_",
     )
 )
-"""In-place operators that do not read what they write to."""
 
+#: Arguments that are used only for their shape, by operator; ``*_like`` and ``new_*`` also read none.
 _SHAPE_ONLY: Final = {"nll_loss_backward": {1}, "nll_loss2d_backward": {1}, "max_pool2d_with_indices_backward": {1}}
-"""Arguments that are given for their shape, by operator; the creators ``*_like`` and ``new_*`` read none either."""
 
 
+#: Arguments that are read twice, once for the statistics: recorded at 3 and 5 times a tensor's bytes (V100).
 _READ_TWICE: Final[dict[str, frozenset[str]]] = dict.fromkeys(
     (
         "native_batch_norm",
@@ -50,16 +51,15 @@ _READ_TWICE: Final[dict[str, frozenset[str]]] = dict.fromkeys(
     ),
     frozenset({"input", "grad_out", "grad_output"}),
 )
-"""Arguments that are read once for the statistics and once more: recorded at 3 and 5 times a tensor's bytes (V100)."""
 
+#: Operators that access their tensors like a pointwise operator but lack torch's tag.
 _LIKE_POINTWISE: Final = frozenset(
     {"clone", "_to_copy", "full", "ones", "zeros", "rand", "randn", "randint", "arange", "linspace", "native_dropout"}
 )
-"""Operators that go over their tensors like a pointwise one, without torch's tag."""
 
 
 class _Plan:
-    """What an overload's schema says of its arguments: how each that is of tensors is used, by position and by name."""
+    """How an overload uses each tensor argument, by position and by name, from its schema."""
 
     __slots__ = ("arguments", "is_pointwise", "keywords", "returns_new")
 
@@ -87,13 +87,13 @@ _plans: dict[torch._ops.OpOverload, _Plan] = {}
 
 
 def traffic(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, Any], out: Any) -> Traffic:
-    """What `func` moved in a call.
+    """The traffic of a call of `func`.
 
     Args:
-        func: An operator's overload.
-        args: As it was called.
-        kwargs: As it was called.
-        out: What it gave back.
+        func: An operator overload.
+        args: The arguments of the call.
+        kwargs: The keyword arguments of the call.
+        out: The result of the call.
     """
     plan = _plans.get(func)
     if plan is None:
@@ -113,13 +113,13 @@ def traffic(func: torch._ops.OpOverload, args: Sequence[Any], kwargs: dict[str, 
 
 
 class Traffic:
-    """What a call moves. Slots and few calls: it is made at every operator.
+    """The traffic of a call. Uses slots and few calls, because it is created for every operator.
 
     Attributes:
-        num_bytes: Read and written.
-        num_elements: Of the largest tensor, or list of them, that it reads or writes.
-        dtype: Of the first tensor that it computes with; None where it has none.
-        is_pointwise: Each element of the result comes from one of each operand.
+        num_bytes: Bytes read and written.
+        num_elements: Elements of the largest tensor, or list of tensors, that it reads or writes.
+        dtype: The dtype of its first tensor; None if it has none.
+        is_pointwise: Whether each element of the result depends on one element of each operand.
     """
 
     __slots__ = (
@@ -146,14 +146,14 @@ class Traffic:
         self._seen: set[int] = set()
 
     def add(self, value: Any, access: int) -> None:
-        """Count a tensor, or each of a list of them, once; what is neither counts nothing."""
+        """Count a tensor, or each tensor of a list, once; ignore other values."""
         if isinstance(value, Tensor):
             self._add_elements(self._moved(value, access))
         elif isinstance(value, list | tuple):
             self._add_elements(sum([self._moved(item, access) for item in value if isinstance(item, Tensor)]))
 
     def _moved(self, value: Tensor, access: int) -> int:
-        """Add a tensor's bytes; the elements that were moved."""
+        """Add a tensor's bytes; returns the elements that were moved."""
         if id(value) in self._seen:
             return 0
         self._seen.add(id(value))
@@ -174,7 +174,7 @@ class Traffic:
         return num_elements
 
     def _add_elements(self, num_elements: int) -> None:
-        """Keep the largest, how many are as large, and the least of the others (of more than one element)."""
+        """Update the largest number of elements, how often it occurs, and the smallest of the others above 1."""
         most = self.num_elements
         if num_elements == most:
             self._num_most += 1
@@ -186,12 +186,12 @@ class Traffic:
             self._least = num_elements
 
     def _moved_sparse(self, value: Tensor, access: int) -> int:
-        """A sparse tensor is what it stores: its values, and the indices of each."""
+        """Add a sparse tensor's stored values and indices."""
         self.num_bytes += sum(part.nbytes for part in stored_parts(value)) * (2 if access >= _BOTH else 1)
         return stored_elements(value)
 
     def _moved_permuted(self, tensor: Tensor, num_elements: int) -> int:
-        """Remember a tensor that is not in the order of its memory; its bytes."""
+        """Record a tensor that is not contiguous; returns its bytes."""
         distinct, span = distinct_and_span(tensor)
         moved = min(distinct, span) * tensor.element_size()
         is_whole = distinct == span == num_elements
@@ -209,11 +209,11 @@ class Traffic:
 
     @property
     def is_strided(self) -> bool:
-        """It is pointwise, with an operand broadcast or out of memory order: PyTorch does not vectorise those."""
+        """Whether it is pointwise with a broadcast or non-contiguous operand, which PyTorch does not vectorise."""
         return self.is_pointwise and (self._least > 0 or (self._permuted is not None and self._is_out_of_order()))
 
     def _is_out_of_order(self) -> bool:
-        """Whether large tensors have gaps or differ in order; all in one order, such as channels last, is as good."""
+        """Whether large tensors have gaps or differ in memory order; not for one common order (channels last)."""
         permuted = self._permuted or ()
         large = [(strides, whole) for num_elements, strides, whole in permuted if num_elements == self.num_elements]
         if not large:
@@ -222,7 +222,7 @@ class Traffic:
 
 
 def stored_parts(sparse: Tensor) -> tuple[Tensor, ...]:
-    """The dense tensors that a sparse one is made of; none for a layout that keeps them to itself."""
+    """The dense tensors that store a sparse tensor; none for a layout that does not expose them."""
     if sparse.layout is torch.sparse_coo:
         return sparse._values(), sparse._indices()
     if sparse.layout in (torch.sparse_csr, torch.sparse_bsr):
@@ -233,7 +233,7 @@ def stored_parts(sparse: Tensor) -> tuple[Tensor, ...]:
 
 
 def stored_elements(tensor: Tensor) -> int:
-    """Elements of a tensor; of a sparse one, those that it stores."""
+    """Elements of a tensor; for a sparse tensor, the stored elements."""
     if tensor.layout is torch.strided:
         return tensor.numel()
     parts = stored_parts(tensor)
@@ -241,9 +241,9 @@ def stored_elements(tensor: Tensor) -> int:
 
 
 def distinct_and_span(tensor: Tensor) -> tuple[int, int]:
-    """Elements along dimensions that have a stride, and elements from the first to the last, in memory.
+    """Elements along dimensions with a stride, and elements from the first to the last, in memory.
 
-    A tensor lies in as many elements as the lesser of the two says: windows that overlap span less.
+    A tensor uses the smaller of the two: overlapping windows span less.
     """
     span = distinct = 1
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
@@ -256,12 +256,12 @@ def distinct_and_span(tensor: Tensor) -> tuple[int, int]:
 
 
 def _name(schema: torch.FunctionSchema) -> str:
-    """An operator's name without its namespace."""
+    """The operator name without its namespace."""
     return schema.name.partition("::")[2]
 
 
 def _access(schema: torch.FunctionSchema, index: int, argument: Any) -> int:
-    """How an argument is used: by its alias annotation, and by name where the schema does not tell."""
+    """How an argument is used: by its alias annotation, or by name where the schema does not specify it."""
     name = _name(schema)
     if index in _SHAPE_ONLY.get(name, ()) or name.endswith("_like") or name.startswith("new_"):
         return _UNREAD

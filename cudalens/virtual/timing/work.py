@@ -1,32 +1,32 @@
-"""What a stream is given to do, and when it does it. No torch."""
+"""Work for a stream (kernel, copy, memset) and its scheduled times. No torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+#: Direction of a copy: H is the host, D the device, P a peer device.
 Direction = Literal["HtoD", "DtoH", "DtoD", "PtoP"]
-"""Of a copy: H is the host, D the device, P a peer of it."""
 
+#: Kineto's categories of device work.
 Kind = Literal["kernel", "gpu_memcpy", "gpu_memset"]
-"""Kineto's categories of device work."""
 
 
 @dataclass(slots=True)
 class Work:
-    """Something for a stream to do.
+    """A kernel, copy or memset.
 
     Attributes:
-        kind: Kineto's category of it.
-        name: As the timeline shows it.
-        duration_ns: How long it keeps its engine.
-        room: Part of the device that a kernel fills, above 0, at most 1.
-        num_bytes: What it reads and writes, or copies.
+        kind: Kineto's category.
+        name: The name in the timeline.
+        duration_ns: How long it uses its engine.
+        room: The part of the device that a kernel uses, above 0, at most 1.
+        num_bytes: The bytes that it reads and writes, or copies.
         flops: Floating-point operations.
-        direction: Of a copy.
+        direction: The direction of a copy.
         grid: Blocks of the modelled launch.
-        block: Threads per block of it.
-        op: Name of the aten operator that issued it.
+        block: Threads per block of the modelled launch.
+        op: The aten operator that issued it.
     """
 
     kind: Kind
@@ -42,9 +42,9 @@ class Work:
 
 
 class Placed(NamedTuple):
-    """When a stream does a piece of work, virtual ns, and the number that ties it to its launch.
+    """The scheduled start and end of work, virtual ns, and the correlation id of its launch.
 
-    Work of a CUDA graph says which graph and which of its nodes it is.
+    For work of a CUDA graph also the ids of the graph and of the node.
     """
 
     start_ns: int

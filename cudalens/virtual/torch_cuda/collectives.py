@@ -43,12 +43,12 @@ _STARTS: Final = (
     "reduce_scatter_tensor_coalesced",
     "scatter",
 )
+#: Always on the group's stream: ``dist.send`` is an ``isend`` that is waited for.
 _TRANSFERS: Final = ("recv", "recv_anysource", "send")
-"""Always on the group's stream: ``dist.send`` is an ``isend`` that is waited for."""
 
+#: Methods of a Work after which the current stream may use the tensors. A future's waits are not told of, so that it
+#: counts as waited for when it is asked for.
 _WAITS: Final = ("block_current_stream", "get_future", "synchronize", "wait")
-"""Methods of a Work after which the current stream may use the tensors. A future's waits are not told of, so that it
-counts as waited for when it is asked for."""
 
 _MAX_WAIT_S: Final = 1.0
 _POLL_S: Final = 0.0005

@@ -32,6 +32,7 @@ CAPTURE_IMPLICIT: Final = 906
 CAPTURED_EVENT: Final = 907
 CAPTURE_WRONG_THREAD: Final = 908
 
+#: What cudaGetErrorName and cudaGetErrorString print (CUDA Runtime API, "Data types used by CUDA Runtime").
 _ERRORS: Final[dict[int, _Entry]] = {
     SUCCESS: _Entry("cudaSuccess", "no error"),
     INVALID_VALUE: _Entry("cudaErrorInvalidValue", "invalid argument"),
@@ -75,7 +76,6 @@ _ERRORS: Final[dict[int, _Entry]] = {
         "attempt to terminate a thread-local capture sequence from another thread",
     ),
 }
-"""What cudaGetErrorName and cudaGetErrorString print (CUDA Runtime API, "Data types used by CUDA Runtime")."""
 
 _TYPES_PAGE: Final = "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html"
 

@@ -7,23 +7,27 @@ those of a GPU, whose Philox engine is another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 import torch
 
 from cudalens.errors import VirtualDeviceError
 
-if TYPE_CHECKING:
-    from cudalens.virtual.gpus import Gpus
-    from cudalens.virtual.patching import Patches
-
 _CGenerator: Final[Any] = torch._C.Generator
+#: torch's stubs take ``device`` for an attribute that can be set; it is a property here, as in C.
 _Base: Any = torch._C.Generator
-"""torch's stubs take ``device`` for an attribute that can be set; it is a property here, as in C."""
 
+#: By the pointer to torch's C++ object: an operator is given another Python wrapper of it.
 _known: Final[WeakValueDictionary[int, CudaGenerator]] = WeakValueDictionary()
-"""By the pointer to torch's C++ object: an operator is given another Python wrapper of it."""
+
+
+def capture_on(torch_device: torch.device) -> Any:
+    """The graph capture that the device's current stream belongs to; None without one.
+
+    `rng.install` replaces it while a virtual device is in place.
+    """
+    return None
 
 
 class CudaGenerator(_Base):  # type: ignore[misc]
@@ -56,7 +60,7 @@ class CudaGenerator(_Base):  # type: ignore[misc]
         Raises:
             RuntimeError: A graph capture is under way, and the seed is another; torch's own words.
         """
-        if _capture_on(self._device) is None:
+        if capture_on(self._device) is None:
             super().manual_seed(seed)
         elif seed != self.initial_seed():
             raise RuntimeError(
@@ -67,7 +71,7 @@ class CudaGenerator(_Base):  # type: ignore[misc]
 
     def get_state(self) -> torch.Tensor:
         """The state, to go on from later."""
-        capture = _capture_on(self._device)
+        capture = capture_on(self._device)
         state: torch.Tensor | None = None if capture is None else capture.tape.ask_state(self)
         return super().get_state() if state is None else state
 
@@ -83,7 +87,7 @@ class CudaGenerator(_Base):  # type: ignore[misc]
                 f"{self.get_state().numel()}. The state of a real GPU's generator (16 bytes) cannot be continued here: "
                 "seed with torch.cuda.manual_seed(seed) instead."
             )
-        capture = _capture_on(self._device)
+        capture = capture_on(self._device)
         if capture is None or not capture.tape.set_state(self, new_state):
             super().set_state(new_state)
         return self
@@ -124,16 +128,6 @@ class CudaGenerator(_Base):  # type: ignore[misc]
         return _rebuild, (str(self._device), self.get_state())
 
 
-def _capture_on(torch_device: torch.device) -> Any:
-    """The graph capture that the device's current stream belongs to, or None."""
-    from cudalens.virtual import context
-
-    active = context.active()
-    if active is None or active.gpus is None or not active.gpus.machine.captures:
-        return None
-    return active.gpus.machine.current_stream(active.gpus.devices[torch_device.index]).capture
-
-
 def _no_philox(what: str) -> VirtualDeviceError:
     return VirtualDeviceError(
         f"Generator.{what} speaks of a GPU's Philox engine; a virtual device draws from the CPU's Mersenne Twister. "
@@ -158,26 +152,3 @@ def default_generators(torch_devices: list[torch.device]) -> list[CudaGenerator]
     for generator in made:
         generator.manual_seed(torch.initial_seed())
     return made
-
-
-def install(patches: Patches, gpus: Gpus) -> None:
-    """Let ``torch.Generator`` make generators of the virtual devices.
-
-    torch's own class cannot be changed: who imported it by name before still has the one that knows the host alone.
-    """
-
-    class Kind(type(_CGenerator)):  # type: ignore[misc]
-        """Called, it makes a generator of the right kind; asked, it takes all generators for its own."""
-
-        def __call__(cls, device: Any = "cpu") -> Any:
-            index = gpus.device_index(device)
-            return _CGenerator(device) if index is None else CudaGenerator.on(gpus.torch_devices[index])
-
-        def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, _CGenerator)
-
-        def __subclasscheck__(cls, subclass: type) -> bool:
-            return issubclass(subclass, _CGenerator)
-
-    facade = Kind("Generator", (_CGenerator,), {"__doc__": _CGenerator.__doc__, "__module__": "torch"})
-    patches.set(torch, "Generator", facade)

@@ -24,8 +24,8 @@ from cudalens.virtual.torch_cuda.errors import INVALID_HANDLE, cuda_error
 
 STREAM_KEY: Final = "_cudalens_stream"
 EVENT_KEY: Final = "_cudalens_event"
+#: ``c10::DeviceType::CUDA``.
 CUDA_TYPE: Final = 1
-"""``c10::DeviceType::CUDA``."""
 
 _ENTERED: Final = "_cudalens_entered"
 _MISMATCH: Final = "Event device {ours} does not match recording stream's device {theirs}."

@@ -135,8 +135,8 @@ class HostMemory:
         return cost_ns // _NS_PER_US
 
 
+#: Of the virtual device that is active; set through patches.
 _current: HostMemory | None = None
-"""Of the virtual device that is active; set through patches."""
 
 
 def take(num_bytes: int) -> PinnedBlock | bool:

@@ -20,8 +20,8 @@ from cudalens.virtual.patching import Patches
 from cudalens.virtual.specs.visible import device_uuid
 from cudalens.virtual.timing.machine import Device
 
+#: Virtual time that utilization is the average of. NVML's own sample period is between 1/6 s and 1 s.
 WINDOW_NS: Final = 1_000_000_000
-"""Virtual time that utilization is the average of. NVML's own sample period is between 1/6 s and 1 s."""
 
 _MW_PER_W: Final = 1000
 _GRAPHICS, _SM, _MEM, _VIDEO = range(4)

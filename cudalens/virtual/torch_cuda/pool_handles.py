@@ -20,8 +20,8 @@ from cudalens.virtual.torch_cuda.handles import stream_of
 
 POOL_KEY: Final = "_cudalens_pool"
 
+#: Some releases of torch have an option for symmetric memory where later ones have `no_split`.
 _FOURTH_IS_SYMMETRIC: Final = "symmetric" in inspect.signature(torch.cuda.memory.MemPool.__init__).parameters
-"""Some releases of torch have an option for symmetric memory where later ones have `no_split`."""
 
 
 def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> None:

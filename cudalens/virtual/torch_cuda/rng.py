@@ -8,14 +8,45 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
 from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.torch_cuda import generators
 from cudalens.virtual.torch_cuda.generators import CudaGenerator, known
 
+_Generator: Final[Any] = torch._C.Generator
+#: Factories, and what draws in their place with a generator that is given; None for one that is not random.
 _drawers: Final[dict[Any, Any]] = {}
-"""Factories, and what draws in their place with a generator that is given; None for one that is not random."""
 
+#: Runs an operator with its arguments.
 Caller: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
-"""Runs an operator with its arguments."""
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Let ``torch.Generator`` make generators of the virtual devices.
+
+    torch's own class cannot be changed: who imported it by name before still has the one that knows the host alone.
+    """
+
+    class Kind(type(_Generator)):  # type: ignore[misc]
+        """Called, it makes a generator of the right kind; asked, it takes all generators for its own."""
+
+        def __call__(cls, device: Any = "cpu") -> Any:
+            index = gpus.device_index(device)
+            return _Generator(device) if index is None else CudaGenerator.on(gpus.torch_devices[index])
+
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, _Generator)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, _Generator)
+
+    def capture_on(torch_device: torch.device) -> Any:
+        machine = gpus.machine
+        return machine.current_stream(gpus.devices[torch_device.index]).capture if machine.captures else None
+
+    patches.set(generators, "capture_on", capture_on)
+    facade = Kind("Generator", (_Generator,), {"__doc__": _Generator.__doc__, "__module__": "torch"})
+    patches.set(torch, "Generator", facade)
 
 
 def call_now(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -43,8 +43,8 @@ from cudalens.virtual.torch_cuda.handles import CUDA_TYPE
 _HANDLES: Final = 0x5700_0000_0000
 _HANDLE_SPAN: Final = 0x1000
 _BLAS, _SOLVER = 0, 1
+#: cuDNN 9.10.2, which the CUDA 12.8 wheels of torch 2.9 to 2.13 bring.
 _CUDNN_VERSION: Final = 91002
-"""cuDNN 9.10.2, which the CUDA 12.8 wheels of torch 2.9 to 2.13 bring."""
 
 _SYNC_MODE_WARNING: Final = (
     "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"

@@ -4,9 +4,11 @@ import gzip
 import json
 from html.parser import HTMLParser
 
+import comm
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recording_comm import RecordingComm, ask
 from sample_graphs import (
     failed_rows,
     fan_rows,
@@ -23,13 +25,13 @@ from sample_traces import HOSTILE, gpu_trace
 from test_mimebundle import ALLOWED, Markup
 
 from cudalens.report import to_html
-from cudalens.views import mimebundle
+from cudalens.views import notebook
 from cudalens.views.graphs import layout as graphs_tree
 from cudalens.views.graphs import tree as graphs
 from cudalens.views.graphs.layout import MAX_CHAIN, Fold
 from cudalens.views.graphs.model import MAX_NODES, graphs_view
-from cudalens.views.sections import summary as text
-from cudalens.views.sections.page_facts import facts
+from cudalens.views.sections import verdict as text
+from cudalens.views.sections.page import facts
 
 ELEMENTS = ALLOWED | {"details", "summary", "ol", "span", "b", "code", "dl", "dt", "dd", "rect"}
 
@@ -220,12 +222,12 @@ def test_failed_checks_come_first():
 
 @pytest.mark.parametrize("rows", [large_rows(300), layers_rows(), fan_rows(), large_rows(MAX_NODES)])
 def test_the_picture_of_a_saved_notebook_stays_small(rows):
-    html = mimebundle.static_html(graphs_trace(rows))
-    assert len(html.encode()) <= mimebundle.MAX_HTML_BYTES
+    html = notebook.static_html(graphs_trace(rows))
+    assert len(html.encode()) <= notebook.MAX_HTML_BYTES
 
 
 def test_three_hundred_graphs_all_stand_in_a_saved_notebook():
-    html = mimebundle.static_html(graphs_trace(large_rows(300)))
+    html = notebook.static_html(graphs_trace(large_rows(300)))
     assert len(Rows(html).rows) == 300
     assert "more in trace.graphs" not in html
 
@@ -239,7 +241,7 @@ def test_what_does_not_fit_is_counted():
 
 
 def test_hostile_texts_are_inert():
-    for html in (mimebundle.static_html(hostile_graphs()), graphs.static_html(hostile_graphs())):
+    for html in (notebook.static_html(hostile_graphs()), graphs.static_html(hostile_graphs())):
         page = Markup(html)
         assert page.elements <= ELEMENTS
         assert not [name for name in page.attributes if name.startswith("on")]
@@ -266,15 +268,15 @@ def test_facts_and_order():
     }
     for expected, trace in cases.items():
         assert tuple(facts(trace)[name] for name in names) == expected
-    html = mimebundle.static_html(graphs_trace(failed_rows(), events=True, races=True))
+    html = notebook.static_html(graphs_trace(failed_rows(), events=True, races=True))
     assert html.index("cudalens-graphs") < html.index('class="cudalens-races"') < html.index("<svg xmlns")
-    html = mimebundle.static_html(graphs_trace(events=True, races=True))
+    html = notebook.static_html(graphs_trace(events=True, races=True))
     assert html.index('class="cudalens-races"') < html.index('class="cudalens-graphs"')
 
 
 def test_a_trace_without_graphs_shows_none():
     assert graphs.static_html(gpu_trace()) == ""
-    assert "cudalens-graphs" not in mimebundle.static_html(gpu_trace())
+    assert "cudalens-graphs" not in notebook.static_html(gpu_trace())
     assert text.what(gpu_trace()) == "Profile"
     assert text.what(graphs_trace([function(0, "f", "warm")])) == "CUDA graphs"
     assert HOSTILE not in graphs.static_html(hostile_graphs())
@@ -292,12 +294,12 @@ def test_the_tree_alone_prints_and_shows():
     assert "no graph manager was looked at" in str(gpu_trace().graph_tree())
 
 
-def test_the_widget_sends_the_graphs_when_asked():
+def test_the_widget_sends_the_graphs_when_asked(monkeypatch):
     from cudalens.views.widget import TimelineWidget
 
+    monkeypatch.setattr(comm, "create_comm", RecordingComm)
     widget = TimelineWidget(graphs_trace())
-    sent = []
-    widget.send = lambda content, buffers=None: sent.append((content, buffers))
-    widget._answer(widget, {"kind": "request", "id": 1, "want": "graphs"}, [])
-    assert sent == [({"id": 1}, [graphs.pack(graphs_trace())])]
+    content, [sent] = ask(widget, "graphs")
+    assert content == {"id": "q1"}
+    assert bytes(sent) == graphs.pack(graphs_trace())
     widget.close()

@@ -227,7 +227,7 @@ def test_an_error_in_a_node_leaves_the_callers_stream(device: cudalens.virtual.d
         assert torch.cuda.current_stream() == torch.cuda.default_stream()
     assert log.num_events_alive == 0
     assert device.gpus is not None
-    assert device.gpus.machine.follow is None
+    assert device.gpus.machine.before_stream_read is None
 
 
 def test_a_graph_that_is_kept_runs_twice_alike(device: cudalens.virtual.device) -> None:
@@ -320,7 +320,7 @@ def test_history_answers_as_a_list_of_every_node_would(moves: list[tuple[int, in
     current: dict[int, _Named] = {}
     for stream, num_nodes in moves:
         current = named({0: STREAMS[stream]})
-        history.note(len(nodes), current)
+        history.record(len(nodes), current)
         nodes += [current] * num_nodes
     assert [history.at(number) for number in range(len(nodes))] == nodes
     assert history.last == current
@@ -333,7 +333,7 @@ def test_history_stays_bounded_and_keeps_what_is_recent(step: int) -> None:
     history = History()
     last = 3 * MAX_SWITCHES
     for number in range(0, last * step, step):
-        history.note(number, named({0: STREAMS[1 + (number // step) % 2]}))
+        history.record(number, named({0: STREAMS[1 + (number // step) % 2]}))
     assert len(history) <= MAX_SWITCHES
     for number in range((last - MAX_SWITCHES // 2) * step, last * step, step):
         assert history.at(number) == {0: STREAMS[1 + (number // step) % 2]}

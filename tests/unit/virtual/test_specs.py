@@ -159,7 +159,7 @@ def test_own_devices_are_found_by_their_key(monkeypatch):
     mine = SPECS["l4"].replace(key="my-card", total_memory_bytes=8 << 30)
     assert register(mine) is mine
     assert parse_device("My Card x 3") == (mine, 3)
-    with pytest.raises(VirtualDeviceError, match="known already"):
+    with pytest.raises(VirtualDeviceError, match="already registered"):
         register(mine)
     half = mine.replace(num_sms=29)
     assert register(half, replace=True) is half

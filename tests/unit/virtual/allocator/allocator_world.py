@@ -1,4 +1,4 @@
-"""A machine small enough to see through, and allocators on it, for the allocator's tests."""
+"""A minimal host for the caching allocator, and helpers that create allocators on it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ GIB = 1 << 30
 
 
 class World:
-    """Streams that pass their events when the test says so; remembers what the allocator did to the device."""
+    """A host whose streams complete their events when the test says so; logs calls to the device."""
 
     def __init__(self):
         self.clock_us = 0
         self.capturing = False
-        self.passed = {}  # stream -> how many of its events it has passed
-        self.recorded = {}  # stream -> how many events were recorded on it
+        self.passed = {}  # stream -> number of completed events
+        self.recorded = {}  # stream -> number of recorded events
         self.log = []
 
     def fence(self, stream):
@@ -57,7 +57,7 @@ class WorldFence:
 
 
 class OutOfMemory(Exception):  # noqa: N818 - named as torch names it
-    """Stands for torch.OutOfMemoryError."""
+    """In the place of torch.OutOfMemoryError."""
 
 
 def make(total=GIB, conf="", world=None, **options):

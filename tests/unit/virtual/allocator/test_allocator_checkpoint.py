@@ -1,4 +1,4 @@
-"""The state of a private pool, kept and brought back, as torch's setCheckpointPoolState does it."""
+"""The state of a private pool, saved and restored, as torch's setCheckpointPoolState does it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def _everything(stream):
 
 
 def _pooled(conf=""):
-    """An allocator whose requests go to a pool that somebody holds."""
+    """An allocator whose requests are routed to a held pool."""
     allocator, world = make(conf=conf)
     allocator.begin_allocate_to_pool(POOL, _everything)
     return allocator, world
 
 
 def _layout(allocator, pool=POOL):
-    """Address, size and state of every block of a pool; unmapped ones are not told of."""
+    """Address, size and state of every block of a pool; unmapped blocks are left out."""
     return [
         (block["address"], block["size"], block["state"])
         for segment in allocator.snapshot()["segments"]
@@ -41,7 +41,7 @@ def _counts(allocator):
     }
 
 
-def test_what_was_freed_since_is_handed_out_again_and_the_history_tells_as_torch_does():
+def test_a_block_freed_since_is_allocated_again_with_the_history_of_torch():
     allocator, _ = _pooled()
     a, b, c = (allocator.malloc(1000, 0) for _ in range(3))
     allocator.free(b)
@@ -69,7 +69,7 @@ def test_what_was_freed_since_is_handed_out_again_and_the_history_tells_as_torch
     ]
 
 
-def test_what_was_handed_out_since_is_freed_and_an_owner_still_gives_its_block_back():
+def test_a_block_allocated_since_is_freed_and_its_owner_can_still_free_its_own_block():
     allocator, _ = _pooled()
     a, b = allocator.malloc(1000, 0), allocator.malloc(1000, 0)
     state = allocator.checkpoint_pool(POOL)
@@ -78,7 +78,7 @@ def test_what_was_handed_out_since_is_freed_and_an_owner_still_gives_its_block_b
     assert [block.address for block in allocator.live_blocks(POOL)] == [a.address, b.address]
     with pytest.raises(RuntimeError, match=f"invalid device pointer: {later.address:#x}"):
         allocator.free(later)
-    allocator.record_stream(b, 64)  # b is a block of its own no more: what lies at its address is meant
+    allocator.record_stream(b, 64)  # b is no longer a block: the block at its address is used
     allocator.record_stream(b, 0)
     allocator.free(a)
     assert [block.address for block in allocator.live_blocks(POOL)] == [b.address]
@@ -86,7 +86,7 @@ def test_what_was_handed_out_since_is_freed_and_an_owner_still_gives_its_block_b
     assert allocator.live_blocks(POOL) == []
 
 
-def test_segments_that_came_since_stay_and_are_free():
+def test_newer_segments_remain_and_are_free():
     allocator, world = _pooled()
     kept = allocator.malloc(3 * MIB, 0)
     state = allocator.checkpoint_pool(POOL)
@@ -99,7 +99,7 @@ def test_segments_that_came_since_stay_and_are_free():
     assert allocator.malloc(30 * MIB, 0).address == more.address
 
 
-def test_a_block_is_cut_as_it_was_whatever_the_options_say_now():
+def test_a_block_is_split_as_saved_regardless_of_the_current_options():
     allocator, _ = _pooled()
     a = allocator.malloc(40 * MIB, 0)
     allocator.free(a)
@@ -111,7 +111,7 @@ def test_a_block_is_cut_as_it_was_whatever_the_options_say_now():
     assert _layout(allocator) == before
 
 
-def test_frames_go_to_what_is_handed_out_again():
+def test_blocks_allocated_again_get_the_new_stack_frames():
     allocator, _ = _pooled()
     allocator.malloc(1000, 0)
     state = allocator.checkpoint_pool(POOL)
@@ -121,7 +121,7 @@ def test_frames_go_to_what_is_handed_out_again():
     assert [block.stack for block in allocator.live_blocks(POOL)] == [frames]
 
 
-def test_pools_that_cannot_be_kept_or_brought_back():
+def test_pools_whose_state_cannot_be_saved_or_restored():
     allocator, _ = _pooled()
     with pytest.raises(RuntimeError, match=r"^Could not find pool of id$"):
         allocator.checkpoint_pool(OTHER)
@@ -138,7 +138,7 @@ def test_pools_that_cannot_be_kept_or_brought_back():
         allocator.restore_pool(state)
 
 
-def test_a_segment_that_is_gone_cannot_be_brought_back():
+def test_a_freed_segment_cannot_be_restored():
     allocator, _ = _pooled()
     a = allocator.malloc(1000, 0)
     state = allocator.checkpoint_pool(POOL)
@@ -156,7 +156,7 @@ def test_blocks_that_another_stream_may_still_use():
     a = allocator.malloc(1000, 0)
     allocator.record_stream(a, 64)
     world.capturing = True
-    allocator.free(a)  # put off to the end of the capture
+    allocator.free(a)  # deferred to the end of the capture
     assert allocator.checkpoint_pool(POOL)
     world.capturing = False
     with pytest.raises(RuntimeError, match=r"^Events should have synchronized when checkpointing block$"):
@@ -197,8 +197,8 @@ STEPS = st.lists(st.tuples(st.sampled_from(["malloc", "free", "keep", "back"]), 
 
 @settings(max_examples=150)
 @given(STEPS)
-def test_any_state_comes_back_with_its_layout_and_counters(steps):
-    """The books after a restore are those at the checkpoint, plus free memory of segments that came since."""
+def test_every_state_is_restored_with_its_layout_and_counters(steps):
+    """The state after a restore is that of the checkpoint, plus free memory of newer segments."""
     allocator, _ = _pooled()
     live, kept = [], []
     for step, size, pick in steps:

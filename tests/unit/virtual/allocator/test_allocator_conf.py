@@ -129,7 +129,7 @@ def _ask_ours(text):
 
 def _agree(ours, torchs):
     if ours[0] == "ValueError" and ours[1].startswith("Unrecognized key"):
-        return True  # a CPU build of torch skips what it does not know; a CUDA build refuses it
+        return True  # a CPU build of torch skips unknown options; a CUDA build refuses it
     if isinstance(torchs[0], str):
         return ours[0] == torchs[0] and torchs[1].endswith(ours[1])  # before it: where in torch's source
     return ours == torchs
@@ -147,7 +147,7 @@ def test_random_options_are_what_torch_makes_of_them():
         assert _agree(_ask_ours(text), answer), (text, _ask_ours(text), answer)
 
 
-def test_an_unknown_option_is_refused_in_the_words_of_a_cuda_build():
+def test_an_unknown_option_is_refused_with_the_message_of_a_cuda_build():
     with pytest.raises(ValueError, match=r"Unrecognized key 'max_split_size' in Accelerator allocator config\."):
         parse_conf("max_split_size:128")
 
@@ -166,14 +166,14 @@ def test_options_of_pinned_memory_and_of_the_lock_are_taken():
 @pytest.mark.parametrize(
     "text", ["backend:cudaMallocAsync", "graph_capture_record_stream_reuse:True", "throw_on_cudamalloc_oom:True"]
 )
-def test_what_cannot_be_modelled_says_what_to_do(text):
-    with pytest.raises(VirtualDeviceError, match=r"leave|set backend:native"):
+def test_the_error_for_an_option_that_is_not_modelled_says_what_to_do(text):
+    with pytest.raises(VirtualDeviceError, match=r"remove it from|set backend:native"):
         parse_conf(text)
     with pytest.raises(ValueError, match="Unknown allocator backend, options are native and cudaMallocAsync"):
         parse_conf("backend:other")
 
 
-def test_a_change_at_run_time_sets_back_what_torch_sets_back():
+def test_a_change_at_run_time_resets_the_options_that_torch_resets():
     first = parse_conf(
         "max_split_size_mb:64,expandable_segments:True,garbage_collection_threshold:0.5,large_segment_size_mb:32"
     )

@@ -41,7 +41,7 @@ def test_the_free_end_is_used_before_more_is_mapped():
     assert third.address == second.address + 9 * MIB
 
 
-def test_a_block_that_can_grow_is_kept_for_what_needs_it():
+def test_a_block_that_can_grow_is_kept_for_larger_requests():
     allocator, _ = make(conf=_ON)
     first, _, _ = (allocator.malloc(size * MIB, 0) for size in (15, 5, 12))
     allocator.free(first)  # free: 15 MiB between others, 8 MiB at the end that can grow
@@ -63,7 +63,7 @@ def test_empty_cache_unmaps_whole_free_pages_and_the_gap_is_filled_again():
     assert ("wait", 0) in world.log
     segments = allocator.snapshot()["segments"]
     assert [(s["address"], s["total_size"]) for s in segments] == [(first.address + 40 * MIB, 40 * MIB)]
-    again = allocator.malloc(45 * MIB, 0)  # the lowest room: two pages, and the free 10 MiB behind them
+    again = allocator.malloc(45 * MIB, 0)  # the lowest room: two pages, and the free 10 MiB after them
     assert again.address == first.address
     assert world.segments("segment_map")[-1] == 40 * MIB
     allocator.free(again)

@@ -43,7 +43,7 @@ def test_what_is_recorded_and_in_which_order():
     assert allocator.snapshot()["trace"][-1]["action"] == "snapshot"  # the first one, in the second
 
 
-def test_stacks_are_looked_at_only_where_they_are_wanted():
+def test_stacks_are_collected_only_if_recorded():
     allocator, _ = make()
     asked = []
 
@@ -106,12 +106,12 @@ def test_clearing_and_skipping():
         (("all", "all", "cpp"), "expected stacks to be 'python', or 'all'"),
     ],
 )
-def test_words_that_are_not_allowed(arguments, words):
+def test_invalid_arguments(arguments, words):
     with pytest.raises(RuntimeError, match=words):
         make()[0].record_history(*arguments)
 
 
-def test_listeners_hear_everything_without_a_history():
+def test_listeners_get_every_action_without_a_history():
     allocator, _ = make()
     heard = []
     allocator.listeners.append(heard.append)

@@ -1,4 +1,4 @@
-"""What happens when the device has no more: retries, garbage collection, limits, torch's message."""
+"""Out of memory: retries, garbage collection, limits, torch's message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from allocator_world import GIB, MIB, OutOfMemory, actions, make
 
 
-def test_the_cache_is_given_back_before_giving_up():
+def test_the_cache_is_freed_before_an_error():
     allocator, world = make(total=100 * MIB)
     allocator.free(allocator.malloc(60 * MIB, 0))
     block = allocator.malloc(80 * MIB, 0)
@@ -67,7 +67,7 @@ def test_more_than_an_exbibyte_is_refused_at_once():
     assert (world.log, allocator.stats()["num_ooms"]) == ([], 0)
 
 
-def test_after_running_out_everything_goes_on():
+def test_the_allocator_works_after_an_out_of_memory_error():
     allocator, _ = make(total=100 * MIB)
     kept = allocator.malloc(60 * MIB, 0)
     seen = []
@@ -82,7 +82,7 @@ def test_after_running_out_everything_goes_on():
     assert allocator.malloc(90 * MIB, 0).size == 90 * MIB
 
 
-def test_while_capturing_the_cache_cannot_be_given_back():
+def test_the_cache_is_not_freed_during_a_capture():
     allocator, world = make(total=100 * MIB)
     allocator.free(allocator.malloc(60 * MIB, 0))
     world.capturing = True
@@ -119,7 +119,7 @@ def test_oversize_blocks_of_the_stream_go_first_the_smallest_that_suffices():
     assert allocator.stats()["num_alloc_retries"] == 0
 
 
-def test_blocks_that_are_not_oversize_are_left_to_the_last_resort():
+def test_blocks_that_are_not_oversize_are_freed_last():
     allocator, world = make(total=200 * MIB, conf="max_split_size_mb:32")
     for block in [allocator.malloc(size * MIB, 0) for size in (30, 150)]:
         allocator.free(block)
@@ -143,7 +143,7 @@ def test_garbage_collection_frees_the_older_half():
     for _ in range(5):  # five searches later
         allocator.free(allocator.malloc(2 * MIB, 64))
     allocator.free(young)
-    allocator.malloc(120 * MIB, 0)  # 230 MiB are above 0.4 x 512 MiB: what is older than the average goes
+    allocator.malloc(120 * MIB, 0)  # 230 MiB are above 0.4 x 512 MiB: blocks older than the average are freed
     assert world.segments("segment_free") == [100 * MIB]
     assert used.is_allocated
 

@@ -12,7 +12,7 @@ def _everything(stream):
     return True
 
 
-def test_requests_go_to_the_pool_until_it_is_switched_off():
+def test_requests_are_routed_to_the_pool_until_its_route_ends():
     allocator, _ = make()
     cached = allocator.malloc(1000, 0)
     allocator.free(cached)
@@ -26,7 +26,7 @@ def test_requests_go_to_the_pool_until_it_is_switched_off():
     assert allocator.malloc(1000, 64).address != inside.address  # its memory stays the pool's
 
 
-def test_its_memory_goes_back_when_nobody_holds_it_and_nothing_lives():
+def test_its_memory_is_freed_without_holders_and_allocated_blocks():
     allocator, world = make()
     allocator.begin_allocate_to_pool(POOL, _everything)
     a, b = allocator.malloc(30 * MIB, 0), allocator.malloc(1000, 0)
@@ -56,14 +56,14 @@ def test_graphs_can_share_a_pool():
     assert allocator.pool_use_count(POOL) == 3
 
 
-def test_the_last_pool_switched_on_comes_first():
+def test_the_newest_route_comes_first():
     allocator, _ = make()
     allocator.begin_allocate_to_pool(POOL, _everything)
     allocator.begin_allocate_to_pool((0, 2), lambda stream: stream == 64)
     assert [allocator.malloc(1, stream).pool_id for stream in (64, 0)] == [(0, 2), POOL]
 
 
-def test_misuse_is_refused_in_torchs_words():
+def test_misuse_is_refused_with_torchs_messages():
     allocator, _ = make()
     with pytest.raises(RuntimeError, match="endAllocatePool: not currently recording to mempool_id"):
         allocator.end_allocate_to_pool(POOL)
@@ -73,7 +73,7 @@ def test_misuse_is_refused_in_torchs_words():
     allocator.end_allocate_to_pool(POOL)
     block = allocator.malloc(1, 0)
     allocator.release_pool(POOL)
-    with pytest.raises(RuntimeError, match="released by all that held it"):
+    with pytest.raises(RuntimeError, match="released by all its holders"):
         allocator.begin_allocate_to_pool(POOL, _everything)
     with pytest.raises(RuntimeError, match="released too often"):
         allocator.release_pool(POOL)

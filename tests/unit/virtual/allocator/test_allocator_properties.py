@@ -1,4 +1,4 @@
-"""Whatever a program does, the allocator's books agree with a slow recount; naive search finds the same blocks."""
+"""Properties: the allocator's state equals a slow recount; a linear search finds the same blocks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _POOL = (0, 7)
 
 
 class _Program:
-    """Runs steps; asks for the invariants after each."""
+    """Runs steps; checks the invariants after each."""
 
     def __init__(self, conf):
         self.allocator, self.world = make(total=256 * MIB, conf=conf, context_bytes=4 * MIB)
@@ -166,7 +166,7 @@ def check_counters(allocator, segments, blocks):
 @pytest.mark.parametrize("conf", _CONFS)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=_STEPS)
-def test_the_books_agree_with_a_recount_after_every_step(conf, steps):
+def test_the_state_equals_a_recount_after_every_step(conf, steps):
     program = _Program(conf)
     program.run(steps)
     if program.world.capturing:
@@ -243,7 +243,7 @@ class _Naive:
         max_size=80,
     )
 )
-def test_every_block_lies_where_a_linear_search_puts_it(steps):
+def test_every_block_is_where_a_linear_search_puts_it(steps):
     allocator, world = make(total=1 << 40)
     naive, live = _Naive(), []
     for name, *arguments in steps:

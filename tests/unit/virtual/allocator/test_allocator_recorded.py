@@ -20,7 +20,7 @@ _FILES = {
     "silmont_forward_bf16_128.pickle": (2811, 0),
     "medium_128_inference_memory_snapshot.pickle": (3840, 0),
     "medium_256_training_memory_snapshot.pickle": (19430, 0),
-}  # file -> actions, and segments made meanwhile
+}  # file -> actions, and segments made during it
 
 
 class _Plain(pickle.Unpickler):
@@ -51,7 +51,7 @@ def _load(name):
 
 
 def _live_at_start(snapshot):
-    """(address -> requested bytes) of the blocks handed out before the history began."""
+    """(address -> requested bytes) of the blocks allocated before the history began."""
     live = {
         block["address"]: block["requested_size"]
         for segment in snapshot["segments"]
@@ -79,7 +79,7 @@ def _seed(allocator, snapshot):
 def _pieces(segment, live):
     """(size, requested bytes or None where free) of the blocks that tile a segment."""
     here, end = segment["address"], segment["address"] + segment["total_size"]
-    unsplit = 0 if segment["segment_type"] == "small" else 1 << 20  # a rest up to this stays with its block
+    unsplit = 0 if segment["segment_type"] == "small" else 1 << 20  # a smaller rest is not split off
     mine = sorted(address for address in live if here <= address < end)
     for address, following in zip(mine, [*mine, end][1:], strict=True):
         if address > here:
@@ -100,7 +100,7 @@ def _seed_segment(allocator, segment, live):
     for size, requested in _pieces(segment, live):
         block = rest
         if rest.size > size:
-            rest = block.cut(size)
+            rest = block.split(size)
         if requested is not None:
             block.is_allocated, block.requested_size = True, requested
             heap._all_usage.take(size, requested)
@@ -114,7 +114,7 @@ def _seed_segment(allocator, segment, live):
 
 
 def _facts(segments, *, with_stale):
-    """The segments without stack frames and, unless asked for, without what free blocks were once asked for."""
+    """The segments without stack frames and, unless requested, without the requested size of free blocks."""
     return [
         {key: value for key, value in segment.items() if key not in ("frames", "blocks")}
         | {

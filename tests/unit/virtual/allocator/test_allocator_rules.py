@@ -126,7 +126,7 @@ def test_peaks_and_sums_since_their_resets():
     assert row == {"current": 0, "peak": 0, "allocated": 0, "freed": 22 * MIB}
 
 
-def test_max_split_size_keeps_large_blocks_whole_and_for_their_like():
+def test_max_split_size_keeps_large_blocks_whole_for_similar_requests():
     allocator, world = make(conf="max_split_size_mb:32")
     big = allocator.malloc(100 * MIB, 0)
     stats = allocator.stats()
@@ -161,7 +161,7 @@ def test_options_change_at_run_time():
     assert allocator.snapshot()["allocator_settings"]["PYTORCH_CUDA_ALLOC_CONF"] == "large_segment_size_mb:32"
 
 
-def test_a_finalizer_may_free_while_a_malloc_is_at_work():
+def test_a_finalizer_may_free_during_a_malloc():
     allocator, world = make()
     held = allocator.malloc(1000, 0)
     log = world.on_segment
@@ -178,13 +178,13 @@ def test_a_finalizer_may_free_while_a_malloc_is_at_work():
     assert allocator.live_blocks() == [large]
 
 
-def test_nothing_but_free_may_be_called_while_a_malloc_is_at_work():
+def test_only_free_is_allowed_during_a_malloc():
     allocator, world = make()
     world.on_segment = lambda *what: allocator.malloc(1, 0)
-    with pytest.raises(VirtualDeviceError, match=r"device 0: the allocator was called .* only free\(\) may be"):
+    with pytest.raises(VirtualDeviceError, match=r"device 0: a finalizer, .* only free\(\) is allowed"):
         allocator.malloc(1000, 0)
     world.on_segment = lambda *what: None
-    allocator.free(allocator.malloc(5 * MIB, 0))  # and it goes on
+    allocator.free(allocator.malloc(5 * MIB, 0))  # still works
     assert current(allocator, "allocation") == 0
 
 
@@ -204,7 +204,7 @@ def test_threads_take_turns():
     assert allocator.stats()["allocation"]["all"]["allocated"] == 4 * 399
 
 
-def test_nothing_piles_up():
+def test_the_state_does_not_grow():
     allocator, _ = make()
     blocks = [allocator.malloc(n * 1000, 0) for n in range(1, 50)]
     for block in blocks:

@@ -6,7 +6,7 @@ import pytest
 from allocator_world import MIB, actions, current, make
 
 
-def test_a_block_used_elsewhere_is_free_when_that_stream_has_passed():
+def test_a_block_used_by_another_stream_is_free_when_that_stream_has_reached_the_free():
     allocator, world = make()
     block = allocator.malloc(1000, 0)
     allocator.record_stream(block, 64)
@@ -28,7 +28,7 @@ def test_the_blocks_own_stream_needs_no_waiting():
     assert current(allocator, "active") == 0
 
 
-def test_every_stream_that_used_it_must_have_passed():
+def test_every_stream_that_used_it_must_have_reached_the_free():
     allocator, world = make()
     block = allocator.malloc(1000, 0)
     for stream in (64, 72, 64):
@@ -43,7 +43,7 @@ def test_every_stream_that_used_it_must_have_passed():
     assert current(allocator, "active") == 2
 
 
-def test_a_stream_behind_holds_up_only_its_own():
+def test_a_slow_stream_delays_only_its_own_blocks():
     allocator, world = make()
     a, b = allocator.malloc(1000, 0), allocator.malloc(1000, 0)
     allocator.record_stream(a, 64)
@@ -78,7 +78,7 @@ def test_empty_cache_waits_for_the_streams():
     assert allocator.reserved_bytes == 0
 
 
-def test_while_a_graph_is_captured_such_frees_wait_for_its_end():
+def test_such_frees_wait_for_the_end_of_a_capture():
     allocator, world = make()
     before, within = allocator.malloc(1000, 0), allocator.malloc(1000, 0)
     allocator.record_stream(before, 64)
@@ -98,7 +98,7 @@ def test_while_a_graph_is_captured_such_frees_wait_for_its_end():
     assert current(allocator, "active") == 3
 
 
-def test_while_a_graph_is_captured_the_default_cache_stays_and_events_are_not_asked():
+def test_during_a_capture_the_default_cache_remains_and_events_are_not_queried():
     allocator, world = make()
     kept, used = allocator.malloc(30 * MIB, 0), allocator.malloc(30 * MIB, 0)
     allocator.record_stream(used, 64)

@@ -19,18 +19,17 @@ import torch
 from cudalens.virtual.allocator.sizes import round_up
 from cudalens.virtual.dispatch.dispatch_utils import unseen
 from cudalens.virtual.tensors.backing import LARGE_BYTES, reserve
-from cudalens.virtual.tensors.residency import KEY, ArenaResidence, Residence, residence_of
+from cudalens.virtual.tensors.residency import KEY, ArenaResidence, MemoryOwner, Residence, residence_of
 
 if TYPE_CHECKING:
     from cudalens.virtual.allocator import Block, Segment
-    from cudalens.virtual.gpus import Gpus
     from cudalens.virtual.timing.machine import Device
 
+#: On Linux, pages of a private anonymous mapping read as zeros after it (madvise(2)).
 _FORGET: Final[int | None] = getattr(mmap, "MADV_DONTNEED", None) if sys.platform == "linux" else None
-"""On Linux, pages of a private anonymous mapping read as zeros after it (madvise(2))."""
 
+#: Where a storage was made before its values moved to an arena: a weak reference to the one there.
 MOVED_KEY: Final = "_cudalens_moved"
-"""Where a storage was made before its values moved to an arena: a weak reference to the one there."""
 
 
 class Lease(np.ndarray[Any, Any]):
@@ -42,7 +41,7 @@ class Lease(np.ndarray[Any, Any]):
         block: What goes back to the allocator at the end; None where the storage owns nothing.
     """
 
-    gpus: Gpus
+    gpus: MemoryOwner
     place: Device
     block: Block | None = None
 
@@ -84,7 +83,9 @@ class Arena:
         """Whether the allocator still holds the segment."""
         return self._segment.backing is self
 
-    def settle(self, gpus: Gpus, device: Device, address: int, num_bytes: int, block: Block | None = None) -> Any:
+    def settle(
+        self, gpus: MemoryOwner, device: Device, address: int, num_bytes: int, block: Block | None = None
+    ) -> Any:
         """A storage of its own over some of the bytes, which knows its place; it cannot be resized.
 
         Args:
@@ -122,7 +123,7 @@ def keeps_bytes(block: Block) -> bool:
     return owner is not None and owner.serves_graphs
 
 
-def move_in(gpus: Gpus, tensor: torch.Tensor, device: Device, block: Block) -> ArenaResidence:
+def move_in(gpus: MemoryOwner, tensor: torch.Tensor, device: Device, block: Block) -> ArenaResidence:
     """Put a tensor's values where its block is; the tensor stays the same object.
 
     Args:
@@ -156,7 +157,7 @@ def follow(tensor: torch.Tensor, before: Any) -> ArenaResidence | None:
     return residence
 
 
-def settle_blank(gpus: Gpus, like: torch.Tensor, device: Device, block: Block, *, zeros: bool) -> torch.Tensor:
+def settle_blank(gpus: MemoryOwner, like: torch.Tensor, device: Device, block: Block, *, zeros: bool) -> torch.Tensor:
     """A tensor at its block, made without touching the bytes.
 
     Args:
@@ -178,7 +179,7 @@ def is_too_tight(error: RuntimeError) -> bool:
     return "not resizable" in str(error)
 
 
-def run_loosely(gpus: Gpus, error: RuntimeError, values: Iterable[Any], call: Callable[[], Any]) -> Any:
+def run_loosely(gpus: MemoryOwner, error: RuntimeError, values: Iterable[Any], call: Callable[[], Any]) -> Any:
     """Run an operator again that failed because a tensor cannot be resized in its place in a pool.
 
     What it resizes lies in host memory of its own afterwards, and is to be settled anew.
@@ -213,7 +214,7 @@ def _can_grow(value: object) -> bool:
     return residence is not None and residence.arena is not None and residence.block is not None
 
 
-def _loosen(gpus: Gpus, tensor: torch.Tensor) -> None:
+def _loosen(gpus: MemoryOwner, tensor: torch.Tensor) -> None:
     before: Any = tensor.untyped_storage()
     residence: ArenaResidence = before.__dict__[KEY]
     with unseen():

@@ -9,7 +9,9 @@ run the rest:
    Line numbers stay, ``from __future__`` may follow, IPython sees an ``await`` below and starts its event loop, and a
    traceback that includes the first line shows what the user wrote. The prefix ``u`` distinguishes the literal from a
    string that a user wrote. A cell magic on the next line is expanded as usual.
-2. As an AST transformer it finds that literal and puts the statements into one ``with`` block::
+2. As an AST transformer it finds that literal and puts the statements into one ``with`` block:
+
+   .. code-block:: text
 
        with cudalens.magics.cell_run(shell, magic, line, source, name) as run:
            ...                                   # the user's statements, with their own line numbers

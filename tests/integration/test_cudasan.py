@@ -136,7 +136,7 @@ def test_a_suppression_that_matches_nothing_is_named_once_at_the_end(cuda):
     ("line", "said"),
     [
         ("%cudasan yes", "what is 'yes'"),
-        ("%cudasan on --detect nonsense", "no detector 'nonsense'"),
+        ("%cudasan on --detect nonsense", "unknown detector 'nonsense'"),
         ("%cudasan on --on-race shout", "on_race is 'shout'"),
         ("%cudasan on --stack-depth 0", "at least 1"),
     ],

@@ -201,7 +201,7 @@ class ProfiledCell(CellRun):
         elif self._is_trace_wanted:
             print_error(
                 f"{self._magic}: this run is a range of the run around it and has no Trace of its own; "
-                f"-o, -v, --html, --save, --chrome, --assert and --history belong to the outer one."
+                f"-o, -v, --html, --save, --chrome, --assert and --history belong on the outer one."
             )
 
     def _progress_bar(self) -> Any:

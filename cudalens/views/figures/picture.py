@@ -1,4 +1,4 @@
-"""`Picture`: a plotly figure with its answer as text, for front ends that cannot draw it.
+"""`Picture`: a plotly figure with a table for front ends that cannot draw it.
 
 A notebook keeps a figure as data (``application/vnd.plotly.v1+json``), without a script. JupyterLab, Notebook and
 VS Code draw these, with what plotly's own package installs and without a network. GitHub and nbconvert's pages do not;
@@ -19,8 +19,8 @@ import plotly.io as pio
 from cudalens.views.sections.markup import Node, element
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
+#: plotly's renderer in a kernel whose front end it does not know.
 _RENDERER: Final = "plotly_mimetype"
-"""plotly's renderer in a kernel whose front end it does not know."""
 _MAX_ROWS: Final = 20
 _MARKUP: Final = re.compile(r"<(br|/?b)>")
 
@@ -52,7 +52,7 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
         return {**drawn, "text/html": self._fallback().html(), "text/plain": self._title()}
 
     def _title(self) -> str:
-        """Its title as plain text."""
+        """The title as plain text."""
         return unescape(_MARKUP.sub(lambda tag: " " if tag[1] == "br" else "", self.layout.title.text or ""))
 
     def _text(self) -> str:
@@ -62,9 +62,9 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
         if series:
             titles, rows = self._values(series)
             width = max((len(name) for name, _ in rows), default=0)
-            lines += [f"  {'':<{width}}  {'  '.join(titles)}"] if titles else []
-            for name, values in rows:
-                cells = (f"{text:>{len(title)}}" for title, text in zip(titles, values, strict=True))
+            lines.append(f"  {'':<{width}}  {'  '.join(titles)}")
+            for name, texts in rows:
+                cells = (f"{text:>{len(title)}}" for title, text in zip(titles, texts, strict=True))
                 lines.append(f"  {name:<{width}}  {'  '.join(cells)}".rstrip())
         return "\n".join([*lines, "No browser was found to draw it; figure.write_html('figure.html') writes a page."])
 

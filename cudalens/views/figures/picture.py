@@ -14,7 +14,8 @@ from typing import Any, Final
 import plotly.graph_objects as go
 import plotly.io as pio
 
-from cudalens.views.sections.markup import Node, element
+from cudalens.views.sections.model import Column, Row, Section, Table
+from cudalens.views.sections.write_html import to_html
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 #: plotly's renderer in a kernel whose front end it does not know.
@@ -37,27 +38,23 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
     def mimebundle(self) -> dict[str, Any]:
         """The figure as data, as a table, and as its title alone."""
         drawn = pio.renderers[_RENDERER].to_mimebundle(self.to_dict())
-        return {**drawn, "text/html": self._fallback().html(), "text/plain": self._title()}
+        return {**drawn, "text/html": to_html(self._fallback()), "text/plain": self._title()}
 
     def _title(self) -> str:
         """The title as plain text."""
         return unescape(_MARKUP.sub(lambda tag: " " if tag[1] == "br" else "", self.layout.title.text or ""))
 
-    def _fallback(self) -> Node:
+    def _fallback(self) -> Section:
         """The title, and the values of its bars; of other figures the title alone."""
         series = [trace for trace in self.data if trace.type == "bar"]
-        return element("div", element("p", element("strong", self._title())), self._table(series) if series else None)
+        return Section("figure", verdict=self._title(), blocks=(self._table(series),) if series else ())
 
-    def _table(self, series: list[Any]) -> Node:
+    def _table(self, series: list[Any]) -> Table:
         names = [unescape(str(name)) for name in self.layout.yaxis.ticktext or ()][:_MAX_ROWS]
-        columns = [dict(zip(bar.y, bar.x, strict=True)) for bar in series]
-        titles = [f"{bar.name or ''}, {self.layout.xaxis.title.text or ''}".strip(", ") for bar in series]
-        head = element("tr", element("th"), *(element("th", title) for title in titles))
-        body = [
-            element("tr", element("th", name), *(element("td", _number(column.get(at))) for column in columns))
-            for at, name in enumerate(names)
-        ]
-        return element("table", element("thead", head), element("tbody", *body))
+        values = [dict(zip(bar.y, bar.x, strict=True)) for bar in series]
+        titles = (f"{bar.name or ''}, {self.layout.xaxis.title.text or ''}".strip(", ") for bar in series)
+        columns = (Column(""), *(Column(title, align="right") for title in titles))
+        return Table(columns, [Row((name, *(_number(v.get(k)) for v in values))) for k, name in enumerate(names)])
 
 
 def _number(value: Any) -> str:

@@ -67,7 +67,7 @@ check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScri
 	@$(BIN)/python tools/benchmark_docs.py --check
 	@sh tools/lint_project.sh $(BIN)
 
-check-js: ## the bundles of the JavaScript; skips with a reason without Node
+check-js: ## biome, tsc and the bundles of the JavaScript; skips with a reason without Node
 	@sh tools/js/run.sh check
 
 js: ## build cudalens/views/static from the modules in cudalens/views/js (needs Node)
@@ -76,6 +76,7 @@ js: ## build cudalens/views/static from the modules in cudalens/views/js (needs 
 fix: setup ## let ruff repair what it can, and write the generated docs anew
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@sh tools/js/run.sh fix
 	@$(BIN)/python tools/frame_docs.py
 	@$(BIN)/python tools/benchmark_docs.py
 

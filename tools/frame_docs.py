@@ -14,7 +14,7 @@ HEAD = """# The frames of a Trace
 Every Trace has these pandas frames. A frame that its run did not make is empty.
 
 - Unknown values are missing (`<NA>`). There are no special values. The table says what missing means.
-- `parent` and `launch` are row numbers of `events`. `events.loc[events["launch"]]` has the launching call of each kernel.
+- `parent` and `launch` are row numbers of `events`. `events.loc[events["launch"]]` has the launch of each kernel.
 - `tools/frame_docs.py` makes this page from `cudalens/frames/catalog.py`.
 """
 

@@ -12,7 +12,7 @@ import torch
 
 from cudalens.device import gpu_trace
 from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
-from cudalens.virtual.capture.graph_memory import moved
+from cudalens.virtual.capture.graph_memory import relocate
 from cudalens.virtual.dispatch.workspaces import Workspaces
 from cudalens.virtual.tensors.arenas import follow, keeps_bytes, move_in
 from cudalens.virtual.tensors.residency import KEY, Residence
@@ -207,7 +207,7 @@ class Gpus:
         if block is None or not keeps_bytes(block):
             return block
         there = move_in(self, tensor, device, block)
-        moved(tensor.untyped_storage(), there)
+        relocate(tensor.untyped_storage(), there)
         return there
 
     def serve_graphs(self, device: Device, pool_id: PoolId) -> None:

@@ -216,7 +216,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """A factory's result was reserved, not made: who notes operators notes the call all the same."""
         capture = self._machine.current_stream(device).capture
         if capture is not None:
-            capture.note(func, args, kwargs, out)
+            capture.record_result(func, args, kwargs, out)
         elif self._machine.op_log is not None:
             self._machine.op_log.log_factory(device, func, args, kwargs)
 

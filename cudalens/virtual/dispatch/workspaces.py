@@ -162,7 +162,7 @@ class Workspaces:
         """``torch._C._cuda_clearCublasWorkspaces``: everything goes back to the allocator."""
         self._clear(list(self._held))
 
-    def graph_is_gone(self, stream: int) -> None:
+    def release_for_graph(self, stream: int) -> None:
         """A CUDA graph that was captured on the stream of that handle lets go of its memory."""
         if self._go_with_graphs:
             self._clear([key for key in self._held if key[3] == stream])

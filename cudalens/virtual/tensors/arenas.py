@@ -79,13 +79,11 @@ class Arena:
         return arena
 
     @property
-    def is_there(self) -> bool:
+    def is_allocated(self) -> bool:
         """Whether the allocator still holds the segment."""
         return self._segment.backing is self
 
-    def settle(
-        self, gpus: MemoryOwner, device: Device, address: int, num_bytes: int, block: Block | None = None
-    ) -> Any:
+    def place(self, gpus: MemoryOwner, device: Device, address: int, num_bytes: int, block: Block | None = None) -> Any:
         """A storage of its own over some of the bytes, which knows its place; it cannot be resized.
 
         Args:
@@ -133,7 +131,7 @@ def move_in(gpus: MemoryOwner, tensor: torch.Tensor, device: Device, block: Bloc
         block: Of a pool that serves graphs.
     """
     before: Any = tensor.untyped_storage()
-    storage = Arena.of(block.segment).settle(gpus, device, block.address, before.nbytes(), block)
+    storage = Arena.of(block.segment).place(gpus, device, block.address, before.nbytes(), block)
     with unseen():
         _bytes_of(storage).copy_(_bytes_of(before))
         _lie_on(tensor, storage)
@@ -168,7 +166,7 @@ def settle_blank(gpus: MemoryOwner, like: torch.Tensor, device: Device, block: B
         zeros: Whether it is to read as zeros; what lay there lies there still otherwise.
     """
     arena, num_bytes = Arena.of(block.segment), like.untyped_storage().nbytes()
-    storage = arena.settle(gpus, device, block.address, num_bytes, block)
+    storage = arena.place(gpus, device, block.address, num_bytes, block)
     if zeros:
         arena.clear(block.address, num_bytes)
     return torch.empty(0, dtype=like.dtype).set_(storage, 0, like.shape, like.stride())

@@ -123,7 +123,7 @@ def check_capture(gpus: Gpus, host_side: torch.Tensor, places: tuple[Device | No
             "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. "
             "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True."
         )
-    stream.synchronize()  # the CUDA call refuses, and the capture is spoilt
+    stream.synchronize()  # the CUDA call refuses, and the capture is invalidated
 
 
 def run_copy(

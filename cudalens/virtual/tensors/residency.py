@@ -124,7 +124,7 @@ class ArenaResidence(Residence):
         """Nothing: the block is the lease's to give back."""
 
 
-class Spoilt(Residence):
+class Invalidated(Residence):
     """In the place of a residence: somebody else's values lie where the storage was, and whoever uses it is told."""
 
     __slots__ = ("message",)

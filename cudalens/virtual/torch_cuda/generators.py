@@ -72,7 +72,7 @@ class CudaGenerator(_Base):  # type: ignore[misc]
     def get_state(self) -> torch.Tensor:
         """The state, to go on from later."""
         capture = capture_on(self._device)
-        state: torch.Tensor | None = None if capture is None else capture.tape.ask_state(self)
+        state: torch.Tensor | None = None if capture is None else capture.tape.get_state(self)
         return super().get_state() if state is None else state
 
     def set_state(self, new_state: torch.Tensor) -> CudaGenerator:

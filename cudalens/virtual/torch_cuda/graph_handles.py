@@ -45,7 +45,7 @@ def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> No
 
 
 def is_capturing(gpus: Gpus) -> bool:
-    """Whether the thread's current stream is being captured, spoilt or not."""
+    """Whether the thread's current stream is being captured, invalidated or not."""
     return gpus.machine.current_stream().capture is not None
 
 

@@ -258,7 +258,7 @@ def test_seeds_and_states_from_outside_are_refused_within_a_capture(h100):
         torch.cuda.manual_seed(3)
         with pytest.raises(RuntimeError, match="only if new seed is the same as the original seed"):
             torch.cuda.manual_seed(4)
-        with pytest.raises(VirtualDeviceError, match="given a state from outside of the graph capture"):
+        with pytest.raises(VirtualDeviceError, match="set to a state from outside of the active graph capture"):
             torch.cuda.set_rng_state(state)
 
 

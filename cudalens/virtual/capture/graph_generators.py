@@ -1,8 +1,8 @@
-"""Random numbers of a graph: a capture draws nothing, and a replay draws from where the generator stands then.
+"""Random generators in a graph capture: a capture draws no numbers, a replay draws from the generator's current state.
 
-A program may also ask for a generator's state within a capture and set it again later, as checkpointing does to compute
-the same numbers twice. On a GPU such a state counts from the begin of the capture, so a replay takes it along; here a
-replay asks for the state and sets it at the same places.
+A program may also get a generator's state within a capture and set it again later, as checkpointing does to compute the
+same numbers twice. On a GPU such a state is relative to the start of the capture, so that it also applies to a replay;
+here a replay gets and sets the state at the same points.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import torch
 
 from cudalens.errors import VirtualDeviceError
 
+#: torch's methods; the methods of a virtual device's generator also notify the capture.
 _get_state: Final = torch._C.Generator.get_state
-#: torch's own: a virtual device's generator tells the capture of both.
 _set_state: Final = torch._C.Generator.set_state
 
 
 class StatePoint:
-    """A generator's state is asked for, or set to what was asked for at another point."""
+    """A point at which a generator's state is read, or set to the state read at another point."""
 
     __slots__ = ("_generator", "_origin", "_state")
 
@@ -28,57 +28,57 @@ class StatePoint:
         self._state: torch.Tensor | None = None
 
     def run(self) -> None:
-        """Do it again."""
+        """Run it in a replay."""
         if self._origin is None:
             self._state = _get_state(self._generator)
         elif self._origin._state is not None:
             _set_state(self._generator, self._origin._state)
 
 
-class Draws:
-    """The generators that a capture meets."""
+class CapturedGenerators:
+    """The generators that a capture uses."""
 
     def __init__(self) -> None:
         self._saved: dict[int, tuple[torch.Generator, torch.Tensor]] = {}
         self._points: dict[tuple[int, bytes], StatePoint] = {}
 
     def save(self, generator: torch.Generator) -> None:
-        """An operator of the capture draws from it."""
+        """Save the state of a generator that an operator of the capture draws from."""
         number = number_of(generator)
         if number not in self._saved:
             self._saved[number] = (generator, _get_state(generator))
 
-    def ask(self, generator: torch.Generator) -> tuple[torch.Tensor, StatePoint]:
-        """The program asks for the state; returns it, and what a replay does."""
+    def get_state(self, generator: torch.Generator) -> tuple[torch.Tensor, StatePoint]:
+        """Get the state for the program; returns it, and the point for a replay."""
         state = _get_state(generator)
         point = self._points[_key(generator, state)] = StatePoint(generator, None)
         return state, point
 
-    def set(self, generator: torch.Generator, state: torch.Tensor) -> StatePoint:
-        """The program sets the state; returns what a replay does.
+    def set_state(self, generator: torch.Generator, state: torch.Tensor) -> StatePoint:
+        """Set the state for the program; returns the point for a replay.
 
         Raises:
-            VirtualDeviceError: The state is not of this capture.
+            VirtualDeviceError: The state does not come from this capture.
         """
         origin = self._points.get(_key(generator, state))
         if origin is None:
             raise VirtualDeviceError(
-                "A random generator was given a state from outside of the graph capture that is under way; a replay "
-                "could not tell what to draw. Set states before the capture, or ask for them within it."
+                "The state of a random generator was set to a state from outside of the active graph capture; a replay "
+                "cannot reproduce this. Set states before the capture, or get them within it."
             )
         self.save(generator)
         _set_state(generator, state)
         return StatePoint(generator, origin)
 
     def restore(self) -> None:
-        """The capture is over: nothing was drawn."""
+        """Restore the saved states at the end of the capture."""
         for generator, state in self._saved.values():
             _set_state(generator, state)
         self._saved, self._points = {}, {}
 
 
 def number_of(generator: torch.Generator) -> int:
-    """Of torch's C++ object: operators may be given different wrappers of one generator."""
+    """The identity of torch's C++ object: operators may get different wrappers of one generator."""
     return int(generator._cdata)  # type: ignore[attr-defined]
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.time.averages import STEP_NAME, key_averages
+from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.time.averages import STEP_NAME, averages
 from cudalens.analysis.time.intervals import length, union
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX, is_category
 
@@ -90,6 +91,7 @@ class Summary:
     step_std_ns: float | None
 
 
+@once_per_trace
 def summarize(trace: Trace) -> Summary:
     """The numbers of `trace` that a verdict needs.
 
@@ -105,7 +107,7 @@ def summarize(trace: Trace) -> Summary:
         device_busy_ns=busy,
         device_busy_by_device=by_device,
         host_busy_ns=_host_busy(events),
-        top=_top(key_averages(trace)),
+        top=_top(averages(trace)),
         num_events=len(events),
         num_ops=int(is_category(cat, ("cpu_op",)).sum()),
         num_kernels=int(is_category(cat, ("kernel",)).sum()),
@@ -155,9 +157,9 @@ def _host_busy(events: pd.DataFrame) -> int | None:
     return length(union(start, start + events["dur"].to_numpy()[rows]))
 
 
-def _top(averages: pd.DataFrame) -> tuple[TopCost, ...]:
-    counts = ~averages["cat"].isin(_NOT_COSTS) & (averages["name"].astype(str) != STEP_NAME)
-    costs = averages[counts & (averages["self_ns"] > 0)]
+def _top(rows: pd.DataFrame) -> tuple[TopCost, ...]:
+    counts = ~rows["cat"].isin(_NOT_COSTS) & (rows["name"].astype(str) != STEP_NAME)
+    costs = rows[counts & (rows["self_ns"] > 0)]
     on_device = costs["is_device"] & costs["cat"].isin(GPU_ACTIVITIES)
     costs = costs[on_device] if on_device.any() else costs[~costs["is_device"]]
     chosen = costs.head(_NUM_TOP)

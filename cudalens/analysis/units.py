@@ -1,4 +1,4 @@
-"""Numbers as people read them: durations, sizes, shares, counts. The one place that rounds for the eye.
+"""Format durations, sizes, shares, counts and places for people. All rounding for display is here.
 
 Every function takes what the frames hold (ns, bytes, per cent) and gives short text with its unit.
 """
@@ -11,6 +11,7 @@ from typing import Final
 _TIMES: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _SIZES: Final = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _UNKNOWN: Final = "-"
+_NUMBER_WORDS: Final = {1: "once", 2: "twice"}
 
 
 def duration(ns: float | None) -> str:
@@ -59,6 +60,16 @@ def plural(number: int, noun: str) -> str:
     """``1 launch``, ``3 launches``, ``1,200 kernels``."""
     ending = "" if number == 1 else "es" if noun.endswith(("s", "x", "ch", "sh")) else "s"
     return f"{count(number)} {noun}{ending}"
+
+
+def times(number: int) -> str:
+    """``once``, ``twice``, ``514 times``."""
+    return _NUMBER_WORDS.get(number, f"{count(number)} times")
+
+
+def short_place(place: str) -> str:
+    """A place in a file with the last two parts of its path: ``train/loop.py:7``."""
+    return shorten("/".join(place.replace("\\", "/").split("/")[-2:]), 40)
 
 
 def shorten(text: str, width: int) -> str:

@@ -27,7 +27,7 @@ class Trace:
     Attributes are documented column by column in ``docs/frames.md``.
     """
 
-    __slots__ = ("__weakref__", "_frames", "_info", "_state")
+    __slots__ = ("__weakref__", "_frames", "_info")
 
     def __init__(self, info: RunInfo, **frames: pd.DataFrame) -> None:
         """Build a Trace of frames that obey the catalog.
@@ -44,8 +44,6 @@ class Trace:
             raise TypeError(f"Trace has no frame {sorted(unknown)}; it has {list(_FRAME_NAMES)}")
         self._info = info
         self._frames = {name: _checked(name, frames.get(name)) for name in _FRAME_NAMES}
-        # What views remember about this Trace between calls (a selection, say); never part of its value.
-        self._state: dict[str, Any] = {}
 
     @property
     def info(self) -> RunInfo:

@@ -24,9 +24,10 @@ from cudalens.views.graphs import text as graphs_text
 from cudalens.views.graphs import tree as graphs
 from cudalens.views.memory import map as memory_map
 from cudalens.views.races import cards as races
-from cudalens.views.sections import findings, syncs, trust_text
+from cudalens.views.sections import findings, trust_text, waits
 from cudalens.views.sections import summary as text
 from cudalens.views.sections.page_facts import facts
+from cudalens.views.sections.write_html import to_html as section_html
 from cudalens.views.timeline import payload
 from cudalens.views.timeline.metrics import metrics_svg
 from cudalens.views.timeline.svg import timeline_svg
@@ -104,7 +105,7 @@ def policy(script: str) -> str:
 
 
 def _head(title: str, script: str) -> str:
-    style = assets.style_text() + assets.report_style_text()
+    style = assets.style_text() + assets.style("report")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script), quote=True)}">\n'
@@ -123,8 +124,8 @@ def _static(trace: Trace, title: str) -> str:
         f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{findings.static_html(trace)}'
-        f"{memory_map.static_html(trace)}{timeline_svg(trace)}{metrics_svg(trace)}{syncs.static_html(trace)}{table}"
+        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{section_html(findings.section(trace))}'
+        f"{memory_map.static_html(trace)}{timeline_svg(trace)}{metrics_svg(trace)}{section_html(waits.section(trace))}{table}"
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
         f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
     )

@@ -27,56 +27,13 @@ def module_text(entry: str) -> str:
 @cache
 def style_text() -> str:
     """The style sheet of the app."""
-    shared = findings_style_text() + races_style_text() + graphs_style_text() + syncs_style_text() + memory_style_text()
-    return _read("css", "app.css") + _read("css", "memory_map.css") + shared
+    return "".join(map(style, ("app", "memory_map", "findings", "races", "graphs", "syncs", "memory")))
 
 
 @cache
-def races_style_text() -> str:
-    """The style sheet of the race diff alone, also used on pages without the app."""
-    return _read("css", "races.css")
-
-
-@cache
-def devices_style_text() -> str:
-    """The style sheet of the GPU cards, used on pages without the app."""
-    return _read("css", "devices.css")
-
-
-@cache
-def graphs_style_text() -> str:
-    """The style sheet of the graph tree alone, also used on pages without the app."""
-    return _read("css", "graphs.css")
-
-
-@cache
-def syncs_style_text() -> str:
-    """The style sheet of the table of waits alone, also used on pages without the app."""
-    return _read("css", "syncs.css")
-
-
-@cache
-def findings_style_text() -> str:
-    """The style sheet of the list of findings alone, also used on pages without the app."""
-    return _read("css", "findings.css")
-
-
-@cache
-def memory_style_text() -> str:
-    """The style sheet of the static picture of a device's memory, also used on pages without the app."""
-    return _read("css", "memory_still.css")
-
-
-@cache
-def gauges_style_text() -> str:
-    """The style sheet of the live gauges and of the picture that a notebook saves of them."""
-    return _read("css", "gauges.css")
-
-
-@cache
-def report_style_text() -> str:
-    """The style sheet of the report's page around the app."""
-    return _read("css", "report.css")
+def style(name: str) -> str:
+    """The style sheet ``css/<name>.css``: of one section, of the ``app`` or of the ``report``."""
+    return _read("css", f"{name}.css")
 
 
 @cache

@@ -19,9 +19,10 @@ from cudalens.views.graphs import text as graphs_text
 from cudalens.views.graphs import tree as graphs
 from cudalens.views.memory import map as memory_map
 from cudalens.views.races import cards as races
-from cudalens.views.sections import findings, syncs
+from cudalens.views.sections import findings, waits
 from cudalens.views.sections import summary as text
 from cudalens.views.sections.markup import for_notebooks
+from cudalens.views.sections.write_html import to_html
 from cudalens.views.timeline.metrics import metrics_svg
 from cudalens.views.timeline.svg import timeline_svg
 
@@ -70,17 +71,13 @@ def static_html(trace: Trace, widget_id: str | None = None) -> str:
     verdict, table = text.summary(trace).html_parts()
     found = races.static_html(trace)
     if found:
-        found = f"<style>{assets.races_style_text()}</style>{found}"
-    waits = syncs.static_html(trace)
-    if waits:
-        waits = f"<style>{assets.syncs_style_text()}</style>{waits}"
+        found = f"<style>{assets.style('races')}</style>{found}"
     memory = memory_map.static_html(trace)
     if memory:
-        memory = f"<style>{assets.memory_style_text()}</style>{memory}"
-    costs = findings.static_html(trace)
-    if costs:
-        costs = f"<style>{assets.findings_style_text()}</style>{costs}"
-    pictures = f"{costs}{memory}{timeline_svg(trace)}{metrics_svg(trace)}{waits}"
+        memory = f"<style>{assets.style('memory')}</style>{memory}"
+    costs = to_html(findings.section(trace), has_style=True)
+    host = to_html(waits.section(trace), has_style=True)
+    pictures = f"{costs}{memory}{timeline_svg(trace)}{metrics_svg(trace)}{host}"
     tree = _graphs(trace, sum(len(part.encode()) for part in (head, verdict, found, pictures, table)))
     found = f"{tree}{found}" if graphs_text.has_failed(trace) else f"{found}{tree}"
     return f"{head}{for_notebooks(f'{verdict}{found}{pictures}{table}')}</div>"
@@ -90,7 +87,7 @@ def _graphs(trace: Trace, num_used: int) -> str:
     """The graphs with their style, in the room that is left; at least the little that the answer needs."""
     if not graphs.has_graphs(trace):
         return ""
-    style = f"<style>{assets.graphs_style_text()}</style>"
+    style = f"<style>{assets.style('graphs')}</style>"
     room = MAX_HTML_BYTES - num_used - len(style) - _SPARE
     return f"{style}{graphs.static_html(trace, max(room, 0))}"
 

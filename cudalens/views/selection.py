@@ -1,13 +1,14 @@
 """What is selected in the last live widget of a Trace, as rows of its events.
 
 A selection is small JSON: ``range`` ([start, end] in ns from the first event), ``event`` (a row of the events) and
-``names`` (texts); None where a part is not selected. `remember` keeps it beside the Trace, never as part of its value.
+``names`` (texts); a part that is not selected is missing. `remember` keeps it apart from the Trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
@@ -16,22 +17,25 @@ from numpy.typing import NDArray
 from cudalens.frames import Trace
 from cudalens.views.timeline.payload_order import clipped_times
 
-_KEY: Final = "selection"
+_SELECTIONS: Final[WeakKeyDictionary[Trace, dict[str, Any]]] = WeakKeyDictionary()
 
 
 def remember(trace: Trace, selection: Mapping[str, Any] | None) -> None:
-    """Keep `selection` as that of `trace`; None forgets it."""
-    trace._state[_KEY] = dict(selection) if selection else None
+    """Keep `selection` as that of `trace`; None removes it."""
+    if selection:
+        _SELECTIONS[trace] = dict(selection)
+    else:
+        _SELECTIONS.pop(trace, None)
 
 
 def selected_events(trace: Trace) -> pd.DataFrame:
     """The rows of ``trace.events`` that the last live widget of `trace` has selected; all where nothing is.
 
-    A row is selected when it fulfils all that is selected: it overlaps the range (an instant stands in it), its name is
-    one of the names, and it is the event, stands beneath it in the call tree, or is device work launched from there.
+    A row is selected when it meets every part of the selection: it overlaps the range (an instant is in it), its name
+    is one of the names, and it is the event, is below it in the call tree, or is device work launched from there.
     """
     events = trace.events
-    selection = trace._state.get(_KEY)
+    selection = _SELECTIONS.get(trace)
     if not selection:
         return events
     chosen = np.ones(len(events), bool)

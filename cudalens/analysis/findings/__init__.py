@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings import (
     copy_rules,
     cpu_rules,
@@ -24,7 +25,7 @@ from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
 from cudalens.analysis.findings.trace_arrays import Scene
 from cudalens.frames import Ranks, Trace
 
-__all__ = ["CONFIDENCES", "RANK_RULES", "RULES", "WORTH_PCT", "Confidence", "Finding", "Scene", "findings"]
+__all__ = ["CONFIDENCES", "RANK_RULES", "RULES", "WORTH_PCT", "Confidence", "Finding", "Scene", "findings", "found_in"]
 
 Rule = Callable[[Scene], Iterator[Finding]]
 RankRule = Callable[[dict[int, Scene]], Iterator[Finding]]
@@ -70,8 +71,6 @@ WORTH_PCT: Final = 2.0
 MIN_WALL_NS: Final = 100_000
 """Nothing is told of the time in a window shorter than 100 µs: it holds a few operators, no program."""
 
-_REMEMBERED: Final = "findings"
-
 
 def findings(trace: Trace | Ranks) -> list[Finding]:
     """What costs time in `trace`, the dearest first; then what costs no time that could be measured.
@@ -85,12 +84,14 @@ def findings(trace: Trace | Ranks) -> list[Finding]:
     """
     if isinstance(trace, Ranks):
         return _of_ranks(trace)
-    # A Trace does not change: what several parts of a page ask for is worked out once.
-    known = trace._state.get(_REMEMBERED)
-    if known is None:
-        scene = Scene(trace)
-        known = trace._state[_REMEMBERED] = tuple(_sorted(found for rule in RULES for found in _told(scene, rule)))
-    return list(known)
+    return list(found_in(trace))
+
+
+@once_per_trace
+def found_in(trace: Trace) -> tuple[Finding, ...]:
+    """The findings of one Trace, shared by all who call this."""
+    scene = Scene(trace)
+    return tuple(_sorted(found for rule in RULES for found in _told(scene, rule)))
 
 
 def _told(scene: Scene, rule: Rule) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from cudalens.analysis.findings.idle_attribution import ALLOCATE, COMPILE, LOADE
 from cudalens.analysis.findings.repeats import Repeat, find_repeat
 from cudalens.analysis.findings.trace_arrays import Scene
 from cudalens.analysis.time.intervals import Intervals, intersect, length, union
-from cudalens.analysis.time.sync_groups import syncs
+from cudalens.analysis.time.sync_groups import wait_groups
 from cudalens.frames import RUNTIME_CATEGORIES, is_category
 from cudalens.frames.build import innermost_event
 
@@ -149,7 +149,7 @@ def waiting(scene: Scene) -> Iterator[Finding]:
     keys = ["place", "kind", "op"]
     group = waits.groupby(keys, observed=True, dropna=False, sort=False).ngroup().to_numpy()
     cost = np.bincount(group[piece.wait], weights=piece.length, minlength=int(group.max()) + 1)
-    groups = syncs(scene.trace)
+    groups = wait_groups(scene.trace)
     for number in np.argsort(-cost, kind="stable")[:_MAX_PLACES].tolist():
         if cost[number] > 0:
             rows = np.flatnonzero(group == number)

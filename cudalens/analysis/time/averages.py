@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.averages_keys import STEP_NAME, check_keys, codes_of, column_of, step_names
 from cudalens.analysis.time.averages_stacks import Stacks
@@ -18,7 +19,7 @@ from cudalens.frames.build import categorical
 if TYPE_CHECKING:
     from cudalens.frames import Trace
 
-__all__ = ["STEP_NAME", "UNCOUNTED", "folded", "heads", "key_averages", "sums_beneath", "total_average"]
+__all__ = ["STEP_NAME", "UNCOUNTED", "averages", "folded", "heads", "key_averages", "sums_beneath", "total_average"]
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -84,6 +85,12 @@ def key_averages(
     return _averaged(trace, keys, np.flatnonzero(keep), found)
 
 
+@once_per_trace
+def averages(trace: Trace) -> pd.DataFrame:
+    """``key_averages(trace)``, shared by all who call this."""
+    return key_averages(trace)
+
+
 @ranked
 def total_average(trace: Trace, /) -> pd.DataFrame:
     """All rows of a Trace as one: torch.profiler's ``total_average()``, with host and device apart.
@@ -98,17 +105,17 @@ def total_average(trace: Trace, /) -> pd.DataFrame:
         and the memory columns of `key_averages`, summed likewise: what a row allocated counts for the rows around it,
         too, as torch has it, but for the ``self_`` ones.
     """
-    averages = key_averages(trace)
-    host = ~averages["is_device"].to_numpy()
+    found = key_averages(trace)
+    host = ~found["is_device"].to_numpy()
     summed = ("flops", "num_bytes", *MEMORY_COLUMNS)
-    sums = averages[list(summed)].sum(min_count=1)
+    sums = found[list(summed)].sum(min_count=1)
     return pd.DataFrame(
         {
             "name": categorical(np.zeros(1, np.int32), ["Total"]),
-            "count": [int(averages["count"].sum())],
-            "total_ns": [int(averages["total_ns"][host].sum())],
-            "self_ns": [int(averages["self_ns"][host].sum())],
-            "device_ns": [int(averages["total_ns"][~host].sum())],
+            "count": [int(found["count"].sum())],
+            "total_ns": [int(found["total_ns"][host].sum())],
+            "self_ns": [int(found["self_ns"][host].sum())],
+            "device_ns": [int(found["total_ns"][~host].sum())],
             **{column: pd.array([sums[column]], dtype="Int64") for column in summed},
         }
     )

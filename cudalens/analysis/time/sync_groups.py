@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.sync_advice import advice
 from cudalens.frames.syncs.kinds import EXPLICIT, SyncKind
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from cudalens.frames import Trace
 
 _KEY: Final = ("place", "source", "expression", "kind", "op")
-_REMEMBERED: Final = "sync_groups"
 _DTYPES: Final = {
     **dict.fromkeys(_KEY, object),
     "is_hidden": bool,
@@ -40,12 +40,13 @@ def syncs(trace: Trace) -> pd.DataFrame:
         ``share_pct``: of all waiting. ``event``: row of ``trace.events`` of the longest. ``advice``: what to write
         instead.
     """
-    # A Trace does not change: what several parts of a page ask for is worked out once.
-    known = trace._state.get(_REMEMBERED)
-    if known is None:
-        known = trace._state[_REMEMBERED] = _grouped(trace.syncs)
-    frame: pd.DataFrame = known.copy()
-    return frame
+    return wait_groups(trace).copy()
+
+
+@once_per_trace
+def wait_groups(trace: Trace) -> pd.DataFrame:
+    """The frame of `syncs`, shared by all who call this."""
+    return _grouped(trace.syncs)
 
 
 def _grouped(waits: pd.DataFrame) -> pd.DataFrame:

@@ -29,7 +29,7 @@ def devices_html(devices: Devices) -> str:
         _matrix(devices),
         class_="cudalens-devices",
     )
-    return f"<style>{assets.devices_style_text()}</style>{body.html()}"
+    return f"<style>{assets.style('devices')}</style>{body.html()}"
 
 
 def card(device: Device) -> Node:

@@ -39,7 +39,7 @@ class GaugesWidget(anywidget.AnyWidget):
     """
 
     _esm = assets.module_text("gauges.js")
-    _css = assets.gauges_style_text()
+    _css = assets.style("gauges")
 
     _gpus: traitlets.List[Any] = traitlets.List().tag(sync=True)
     _gauges = traitlets.List(_GAUGES).tag(sync=True)

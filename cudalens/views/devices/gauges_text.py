@@ -76,7 +76,7 @@ def gauges_html(feed: GaugeFeed, widget_id: str | None = None) -> str:
         class_="cudalens-gauges",
         data_cudalens_static=widget_id,
     )
-    return f"<style>{assets.gauges_style_text()}</style>{body.html()}"
+    return f"<style>{assets.style('gauges')}</style>{body.html()}"
 
 
 def _card(gpu: dict[str, Any], rows: Sequence[Sequence[Any]]) -> Node:

@@ -12,7 +12,6 @@ from cudalens.frames import Trace
 from cudalens.views.graphs import layout as graphs_tree
 from cudalens.views.graphs.layout import Chain, Fold, Stop
 from cudalens.views.graphs.model import FindingView, FunctionView, GraphsView, PathView, Recording, graphs_view
-from cudalens.views.races.text import times
 
 MAX_FINDINGS: Final = 12
 """Skips, re-recordings and warnings that are told, and functions; the others are counted."""
@@ -93,7 +92,7 @@ def _replayed(result: GraphsSummary) -> str:
     if not result.num_replays:
         return "none replayed yet"
     if result.replayed_pct is None:
-        return f"replayed {times(result.num_replays)}"
+        return f"replayed {units.times(result.num_replays)}"
     share = "over 99 %" if 99.5 <= result.replayed_pct < 100 else units.percent(result.replayed_pct)
     return f"{share} of calls replayed"
 
@@ -136,7 +135,7 @@ def _sentence(text: str) -> str:
 def _more(result: GraphsSummary) -> list[str]:
     checked = f"replay equals eager ({units.plural(result.num_checked, 'graph')} checked)"
     parts = [
-        f"recorded again {times(result.num_rerecords)}" if result.num_rerecords else "",
+        f"recorded again {units.times(result.num_rerecords)}" if result.num_rerecords else "",
         units.plural(result.num_warnings, "warning") if result.num_warnings else "",
         checked if result.num_checked and not result.failed else "",
     ]
@@ -282,7 +281,8 @@ def _findings(findings: Sequence[FindingView]) -> list[str]:
     lines = [_head("what did not replay, and why")]
     for found in findings[:MAX_FINDINGS]:
         lines += wrap(
-            f"{units.shorten(found.function, 60)} {KINDS[found.kind]} ({times(found.count)}): {_why(found)}", _WIDTH
+            f"{units.shorten(found.function, 60)} {KINDS[found.kind]} ({units.times(found.count)}): {_why(found)}",
+            _WIDTH,
         )
         if found.place:
             source = f": {found.source}" if found.source else ""
@@ -328,7 +328,7 @@ def _paths(view: GraphsView) -> list[str]:
         return []
     lines = [_head("paths taken")]
     for path in view.paths[:MAX_PATHS]:
-        lines += wrap(f"{times(path.count):>12}  {path_words(view, path)}", _WIDTH, subsequent_indent=" " * 14)
+        lines += wrap(f"{units.times(path.count):>12}  {path_words(view, path)}", _WIDTH, subsequent_indent=" " * 14)
     if len(view.paths) > MAX_PATHS:
         lines.append(f"and {units.plural(len(view.paths) - MAX_PATHS, 'path')} more in trace.graphs")
     return lines

@@ -20,7 +20,6 @@ from cudalens.views.graphs import layout as graphs_tree
 from cudalens.views.graphs import text as words
 from cudalens.views.graphs.model import FindingView, FunctionView, GraphsView, Recording, graphs_view
 from cudalens.views.graphs.rows import Rows, marked
-from cudalens.views.races.text import times
 from cudalens.views.sections.markup import Node, element
 
 MAX_HTML: Final = 90_000
@@ -158,7 +157,7 @@ def _finding(found: FindingView) -> Node:
         " ",
         marked(found.function, found.hue),
         f" {found.detail or found.reason or 'no reason was recorded'}",
-        element("span", f" · {times(found.count)}", class_="cg-muted"),
+        element("span", f" · {units.times(found.count)}", class_="cg-muted"),
     )
     advice = element("p", "→ ", found.advice, class_="cg-advice") if found.advice else None
     return element("li", head, _place(found.place, found.source), advice)
@@ -194,7 +193,7 @@ def _paths(view: GraphsView) -> Node | None:
     if not view.paths:
         return None
     items = [
-        element("li", element("span", words.path_words(view, path)), _muted(f" · {times(path.count)}"))
+        element("li", element("span", words.path_words(view, path)), _muted(f" · {units.times(path.count)}"))
         for path in view.paths
     ]
     listed = element("ol", *_limited(items, "trace.graphs", _MAX_PATHS), class_="cg-paths")
@@ -223,7 +222,7 @@ class GraphTree:
 
     def _repr_html_(self) -> str:
         verdict = element("p", element("strong", self._verdict))
-        style = f"<style>{assets.graphs_style_text()}</style>"
+        style = f"<style>{assets.style('graphs')}</style>"
         return f"<div>{style}{verdict.html()}{static_html(self.trace)}</div>"
 
     @property

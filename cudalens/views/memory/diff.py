@@ -55,7 +55,7 @@ class MemoryDiff:
         verdict = element("p", element("strong", str(self).partition("\n")[0]))
         parts = [verdict, self._curves(), *self._bars(), self._table()]
         inner = "".join(part.html() for part in parts if part is not None)
-        return f'<div class="cudalens-memory"><style>{assets.memory_style_text()}</style>{for_notebooks(inner)}</div>'
+        return f'<div class="cudalens-memory"><style>{assets.style("memory")}</style>{for_notebooks(inner)}</div>'
 
     def _sides(self) -> tuple[tuple[str, Trace, str], ...]:
         names = _names(self.before, self.after)

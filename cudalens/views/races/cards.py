@@ -66,7 +66,7 @@ def _entry(number: int, race: RaceView) -> dict[str, Any]:
         "title": race.title,
         "tensor": race.tensor,
         "places": places,
-        "times": words.times(race.count) + (", confirmed by value" if race.is_confirmed else ""),
+        "times": units.times(race.count) + (", confirmed by value" if race.is_confirmed else ""),
         "card": card(number, race).json(),
     }
 
@@ -117,7 +117,7 @@ def card(number: int, race: RaceView, *, cells: int = MAX_CELLS) -> Node:
         "p",
         element("strong", f"{number}. {race.title}", class_="cl-race-kind"),
         element("span", f" of {race.tensor}", class_="cl-race-tensor"),
-        element("span", f" · seen {words.times(race.count)}", class_="cl-race-times"),
+        element("span", f" · seen {units.times(race.count)}", class_="cl-race-times"),
         class_="cl-race-head",
     )
     return element(

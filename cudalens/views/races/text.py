@@ -24,7 +24,6 @@ _MAX_LINES: Final = 40
 _WIDTH: Final = 100
 _LABEL: Final = 8
 _DIFFERS: Final = "≠ "
-_NUMBER_WORDS: Final = {1: "once", 2: "twice"}
 
 
 def verdict(trace: Trace) -> str:
@@ -35,7 +34,7 @@ def verdict(trace: Trace) -> str:
         return "" if races.empty and judged is None else _clean_verdict(races, judged)
     places = pd.concat([shown[f"{side}_place"].astype(object).dropna() for side in ("first", "second")])
     where = f" in {units.plural(places.nunique(), 'place')}" if len(places) else ""
-    seen = f"{units.plural(len(shown), 'race')}{where}, seen {times(int(shown['count'].sum()))}"
+    seen = f"{units.plural(len(shown), 'race')}{where}, seen {units.times(int(shown['count'].sum()))}"
     parts = [f"{seen}{_by_value(shown)}", *_caveats(judged)]
     num_suppressed = len(races) - len(shown)
     return "; ".join([*parts, *([f"{units.count(num_suppressed)} more suppressed"] if num_suppressed else [])])
@@ -60,11 +59,6 @@ def _caveats(judged: Judged | None) -> list[str]:
     if judged is None or judged.error is None:
         return []
     return [f"the sanitizer stopped early, because of an error in it: {units.shorten(judged.error, 200)}"]
-
-
-def times(count: int) -> str:
-    """``once``, ``twice``, ``514 times``."""
-    return _NUMBER_WORDS.get(count, f"{units.count(count)} times")
 
 
 def consequence(race: RaceView) -> str:
@@ -113,11 +107,11 @@ def race_line(race: RaceView) -> str:
     """A race in one line: kind, memory, both places, how often."""
     first, second = (side.site.place or side.title for side in (race.first, race.second))
     value = ", confirmed by value" if race.is_confirmed else ""
-    return f"{race.title} of {race.tensor}, {first} and {second}, seen {times(race.count)}{value}"
+    return f"{race.title} of {race.tensor}, {first} and {second}, seen {units.times(race.count)}{value}"
 
 
 def _race_text(number: int, race: RaceView, num_races: int) -> str:
-    head = f"── race {number} of {num_races}: {race.title}, seen {times(race.count)} "
+    head = f"── race {number} of {num_races}: {race.title}, seen {units.times(race.count)} "
     lines = [head + "─" * max(0, _WIDTH - len(head)), *wrap(consequence(race), _WIDTH)]
     first, second = race.first, race.second
     for label, one, two in _facts(first, second):

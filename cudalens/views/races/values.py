@@ -236,7 +236,7 @@ def exploration_html(exploration: Exploration) -> str:
     parts += [element("p", note, class_="cl-race-note") for note in filter(None, (compared, *exploration.notes))]
     verdict = f"<p><strong>{escape(exploration.verdict)}</strong></p>"
     body = "".join(part.html() for part in parts)
-    return f'<style>{assets.races_style_text()}</style><div class="cudalens-races">{verdict}{body}</div>'
+    return f'<style>{assets.style("races")}</style><div class="cudalens-races">{verdict}{body}</div>'
 
 
 def _cells_of(confirmed: list[int], race: RaceVerdict) -> int:

@@ -9,8 +9,9 @@ from cudalens.views.graphs import text as graphs_text
 from cudalens.views.graphs import tree as graphs
 from cudalens.views.memory import map as memory_map
 from cudalens.views.races import cards as races
-from cudalens.views.sections import findings, syncs
+from cudalens.views.sections import findings, waits
 from cudalens.views.sections import summary as text
+from cudalens.views.sections.write_html import to_json
 from cudalens.views.timeline import metrics_text
 
 MEMORY_HINT: Final = (
@@ -34,8 +35,8 @@ def facts(trace: Trace) -> dict[str, Any]:
         "badge": text.badges(trace.info),
         "notes": text.notes(trace.info),
         "memoryHint": MEMORY_HINT,
-        "findings": findings.page_tree(trace),
-        "syncs": syncs.page_tree(trace),
+        "findings": to_json(findings.section(trace)),
+        "syncs": to_json(waits.section(trace)),
         "metrics": metrics_text.metrics_line(trace),
         "memoryMap": memory_map.page_tree(trace),
         "memoryFirst": memory_map.is_first(trace),

@@ -8,14 +8,16 @@ from typing import Any, Final
 
 import pandas as pd
 
-from cudalens.analysis import key_averages, summarize, units
+from cudalens.analysis import summarize, units
+from cudalens.analysis.facts import averages as averages_of
 from cudalens.analysis.summary import Summary
 from cudalens.analysis.time.averages import UNCOUNTED
 from cudalens.frames import RunInfo, Trace
 from cudalens.views.graphs import text as graphs_text
 from cudalens.views.memory import text as memory_text
 from cudalens.views.races import text as races_text
-from cudalens.views.sections import findings_text, syncs_text, trust_text
+from cudalens.views.sections import findings, trust_text, waits
+from cudalens.views.sections.write_text import to_text
 from cudalens.views.timeline import metrics_text
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
@@ -43,8 +45,8 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
 def summary(trace: Trace) -> SummaryText:
     """The verdict, races, graphs and largest costs of `trace`; prints as text, shows as a table in a notebook."""
     found = [races_text.report_text(trace), graphs_text.report_text(trace)]
-    found = [*(reversed(found) if graphs_text.has_failed(trace) else found), findings_text.report_text(trace)]
-    found.append(syncs_text.report_text(trace))
+    found = [*(reversed(found) if graphs_text.has_failed(trace) else found), to_text(findings.section(trace))]
+    found.append(to_text(waits.section(trace)))
     found.append(memory_text.report_text(trace))
     told = "\n\n".join(part for part in found if part)
     return SummaryText(_verdict(trace, badge=True), tuple(notes(trace.info)), _top_rows(trace), told)
@@ -165,7 +167,7 @@ def _cell(text: str, column: int) -> str:
 
 def _top_rows(trace: Trace) -> tuple[tuple[str, ...], ...]:
     """The largest costs by name; the device's first, where there are any, then the host's."""
-    averages = key_averages(trace)
+    averages = averages_of(trace)
     averages = averages[~averages["cat"].isin(UNCOUNTED)]
     device = averages[averages["is_device"]]
     host = averages[~averages["is_device"]]
@@ -214,10 +216,10 @@ def _verdict(trace: Trace, *, badge: bool) -> str:
 def _profile(trace: Trace, result: Summary) -> list[str]:
     work = [*_steps(result), *_memory(result), metrics_text.metrics_verdict(trace), *_overhead(trace.info)]
     work = [*trust_text.overhead(trace.info), *work]
-    dearest = findings_text.verdict(trace)
-    answer = f"{_busy(result)}: {dearest}" if dearest else _busy(result)
+    cause = findings.verdict(trace)
+    answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
     answer = ", ".join(part for part in (answer, _standing(trace.info)) if part)
-    return [answer, _largest(result), syncs_text.verdict(trace), _work(result), *work]
+    return [answer, _largest(result), waits.verdict(trace), _work(result), *work]
 
 
 def _busy(result: Summary) -> str:

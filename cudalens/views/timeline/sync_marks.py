@@ -7,9 +7,10 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis import syncs, units
+from cudalens.analysis import units
+from cudalens.analysis.facts import wait_groups
 from cudalens.frames import Trace
-from cudalens.views.sections.syncs import MAX_ROWS
+from cudalens.views.sections.waits import MAX_ROWS
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
 
 MAX_MARKS: Final = 200
@@ -42,7 +43,8 @@ def _groups(trace: Trace, waits: pd.DataFrame) -> list[int]:
     """The row of the table that each wait is part of."""
     names = ["place", "source", "expression", "kind", "op"]
     known = {
-        tuple(row): number for number, row in enumerate(syncs(trace)[names].head(MAX_ROWS).itertuples(index=False))
+        tuple(row): number
+        for number, row in enumerate(wait_groups(trace)[names].head(MAX_ROWS).itertuples(index=False))
     }
     plain = waits[names].astype(object)
     keys = plain.where(plain.notna(), None).itertuples(index=False)

@@ -8,13 +8,23 @@ from sample_traces import HOSTILE, cpu_trace, gpu_trace
 
 from cudalens.analysis import findings as found_in
 from cudalens.frames import Trace
-from cudalens.views.sections import findings, findings_text
+from cudalens.views.sections import findings
 from cudalens.views.sections import summary as text
 from cudalens.views.sections.history_text import history_text
 from cudalens.views.sections.page_facts import facts
+from cudalens.views.sections.write_html import to_html
+from cudalens.views.sections.write_text import to_text
 
 
-def test_the_verdict_names_the_dearest_finding_with_its_cost():
+def html_of(trace):
+    return to_html(findings.section(trace))
+
+
+def text_of(trace):
+    return to_text(findings.section(trace))
+
+
+def test_the_verdict_names_the_most_expensive_finding_with_its_cost():
     assert text.verdict(gpu_trace()).startswith(
         "3.00 ms, GPU busy 45 %: up to 1.20 ms (40 %) lost to FP32 matrix products; "
     )
@@ -23,22 +33,23 @@ def test_the_verdict_names_the_dearest_finding_with_its_cost():
 def test_a_trace_without_findings_has_no_word_of_them():
     trace = cpu_trace()
     assert found_in(trace) == []
-    assert findings_text.verdict(trace) == findings_text.report_text(trace) == findings.static_html(trace) == ""
+    assert findings.verdict(trace) == text_of(trace) == html_of(trace) == ""
     assert facts(trace)["findings"] is None
 
 
 def test_the_text_lists_them_with_what_to_try_within_100_columns():
-    lines = findings_text.report_text(gpu_trace()).splitlines()
-    assert lines[0] == "Findings, the dearest first"
-    assert lines[1] == "    1.20 ms (40 %)  FP32 matrix products (measured)"
+    lines = text_of(gpu_trace()).splitlines()
+    assert re.fullmatch(r"Findings: \d+, most expensive first", lines[0])
+    assert lines[1].split() == ["at", "stake", "finding"]
+    assert lines[3].strip() == "1.20 ms (40 %)  FP32 matrix products (measured)"
     assert max(map(len, lines)) <= 100
     assert sum(line.strip().startswith("try: ") for line in lines) == len(found_in(gpu_trace()))
 
 
 def test_modelled_times_say_so():
     trace = gpu_trace(source="virtual:h100")
-    assert "(modelled times)" in findings_text.report_text(trace)
-    assert "(modelled times)" in findings.static_html(trace)
+    assert "(modelled times)" in text_of(trace)
+    assert "(modelled times)" in html_of(trace)
 
 
 def test_rows_of_the_page_carry_an_event_of_theirs():
@@ -49,14 +60,14 @@ def test_rows_of_the_page_carry_an_event_of_theirs():
 
 
 def test_what_can_be_typed_is_set_as_code():
-    html = findings.static_html(gpu_trace())
+    html = html_of(gpu_trace())
     assert "<code>torch.set_float32_matmul_precision(&quot;high&quot;)</code>" in html
 
 
 def test_hostile_names_stay_text():
     trace = gpu_trace(kernel=f"ampere_sgemm_{HOSTILE}")
     assert HOSTILE in str([one.what for one in found_in(trace)])
-    assert "<img" not in findings.static_html(trace)
+    assert "<img" not in html_of(trace)
 
 
 def test_past_runs_as_a_table():

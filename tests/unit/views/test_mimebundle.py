@@ -82,7 +82,7 @@ def test_html_of_hostile_texts_holds_only_our_elements():
     assert (
         "".join(found.styles)
         == module._STYLE.removeprefix("<style>").removesuffix("</style>")
-        + assets.findings_style_text()
+        + assets.style("findings")
         + UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     )
 

@@ -224,8 +224,8 @@ def test_hostile_texts_stay_text(events, tmp_path):
     found = Markup(mimebundle.static_html(trace, "id"))
     assert found.elements <= ALLOWED | CARD_ELEMENTS
     assert not any(name.startswith("on") or name in ("src", "href") for name in found.attributes)
-    ours = mimebundle._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.races_style_text()
-    ours += assets.findings_style_text() if events else ""
+    ours = mimebundle._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.style("races")
+    ours += assets.style("findings") if events else ""
     ours += UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     assert "".join(found.styles) == ours
     page = to_html(trace, tmp_path / "r.html").read_text()

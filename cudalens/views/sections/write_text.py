@@ -1,0 +1,139 @@
+"""Write a section as plain text of about 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import singledispatch
+from textwrap import wrap
+from typing import Any, Final
+
+from cudalens.analysis import units
+from cudalens.views.sections import model
+from cudalens.views.sections.model import parts_of
+
+WIDTH: Final = 100
+_MAX_BELOW: Final = 320
+_MAX_NOTE: Final = 1000
+
+
+def to_text(section: model.Section | None) -> str:
+    """`section` as text without a trailing line break; "" for None and for a folded section."""
+    return "" if section is None else "\n".join(_lines(section))
+
+
+def cell_text(cell: model.Cell) -> str:
+    """The text of a cell on one line, without its paragraphs."""
+    return "".join(_text(part) for part in parts_of(cell) if not _is_paragraph(part))
+
+
+def aligned(columns: Sequence[model.Column], rows: Sequence[model.Row], *, has_heads: bool = True) -> list[str]:
+    """The rows as lines: texts to the left, numbers to the right, two spaces between, a rule below the headings."""
+    shown = [k for k, column in enumerate(columns) if column.text_width and not column.is_below]
+    lines = [[units.shorten(cell_text(row.cells[k]), columns[k].text_width) for k in shown] for row in rows]
+    heads = [columns[k].title for k in shown]
+    widths = [max(map(len, texts)) for texts in zip(heads, *lines, strict=True)]
+    is_left = [columns[k].align == "left" for k in shown]
+    written = [_line(texts, widths, is_left) for texts in (heads, *lines)]
+    rule = "─" * max(map(len, written))
+    below = [list(_below(columns, row, widths[0] + 2 if len(widths) > 1 else 2)) for row in rows]
+    body = [line for first, rest in zip(written[1:], below, strict=True) for line in (first, *rest)]
+    return [written[0], rule, *body] if has_heads else body
+
+
+def _lines(section: model.Section) -> Iterator[str]:
+    if section.is_open is False:
+        return
+    if section.verdict:
+        yield f"[{section.badge}] {section.verdict}" if section.badge else section.verdict
+    if section.title:
+        yield f"{section.title}: {section.facts}" if section.facts else section.title
+    yield from (f"  ! {note}" for note in section.notes)
+    is_first = not section.verdict
+    for block in section.blocks:
+        lines = list(_block(block))
+        if lines and isinstance(block, model.Section) and not is_first:
+            yield ""
+        yield from lines
+        is_first = is_first and not lines
+
+
+@singledispatch
+def _block(block: Any) -> Iterator[str]:
+    """The lines of one block; a picture has none."""
+    yield from ()
+
+
+_block.register(model.Section)(_lines)
+
+
+@_block.register
+def _(block: model.Cards) -> Iterator[str]:
+    for section in block.sections:
+        yield from ("", *_lines(section))
+
+
+@_block.register
+def _(block: model.Table) -> Iterator[str]:
+    shown = block.rows[: block.max_text]
+    yield from aligned(block.columns, shown)
+    if hidden := block.num_hidden(len(shown)):
+        yield more_text(block, hidden)
+
+
+@_block.register
+def _(block: model.Facts) -> Iterator[str]:
+    width = max((len(term) for term, _ in block.items), default=0)
+    yield from (f"  {term:<{width}}  {cell_text(cell)}" for term, cell in block.items)
+
+
+@_block.register
+def _(block: model.Note) -> Iterator[str]:
+    if block.is_in_text:
+        yield f"{'  ! ' if block.kind == 'warning' else ''}{units.shorten(cell_text(block.text), _MAX_NOTE)}"
+
+
+@_block.register
+def _(block: model.Items) -> Iterator[str]:
+    yield from ([block.title] if block.title else [])
+    yield from (f"  {cell_text(item)}" for item in block.items)
+
+
+@_block.register
+def _(block: model.Code) -> Iterator[str]:
+    yield from (f"  {line}" for line in block.text.splitlines())
+
+
+@_block.register
+def _(block: model.Custom) -> Iterator[str]:
+    yield from block.text.splitlines()
+
+
+def more_text(table: model.Table, hidden: int) -> str:
+    """That `hidden` rows are not shown, and where they are."""
+    noun, where = table.more
+    return f"and {units.plural(hidden, f'other {noun}')}{f': {where}' if where else ''}"
+
+
+def _line(texts: Sequence[str], widths: Sequence[int], is_left: Sequence[bool]) -> str:
+    cells = (t.ljust(w) if left else t.rjust(w) for t, w, left in zip(texts, widths, is_left, strict=True))
+    return "  ".join(cells).rstrip()
+
+
+def _below(columns: Sequence[model.Column], row: model.Row, indent: int) -> Iterator[str]:
+    """The paragraphs of a row, and the cells of columns that are below it."""
+    margin = " " * indent
+    for column, cell in zip(columns, row.cells, strict=True):
+        texts = [_text(part) for part in parts_of(cell) if _is_paragraph(part)]
+        if column.is_below and (inline := cell_text(cell)):
+            texts.append(f"{column.title}: {inline}")
+        for text in texts:
+            lines = wrap(units.shorten(text, _MAX_BELOW), WIDTH - indent, break_on_hyphens=False)
+            yield from (f"{margin}{line}" for line in lines)
+
+
+def _is_paragraph(part: object) -> bool:
+    return isinstance(part, model.Text) and part.style == "paragraph"
+
+
+def _text(part: str | model.Text | model.Picture) -> str:
+    return "" if isinstance(part, model.Picture) else part.text if isinstance(part, model.Text) else part

@@ -20,7 +20,7 @@ from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import Block, PoolState
 from cudalens.virtual.dispatch.dispatch_utils import unseen
 from cudalens.virtual.tensors.arenas import Arena
-from cudalens.virtual.tensors.residency import KEY, ArenaResidence, Residence, Invalidated
+from cudalens.virtual.tensors.residency import KEY, ArenaResidence, Invalidated, Residence
 from cudalens.virtual.torch_cuda.stacks import python_stack
 
 if TYPE_CHECKING:

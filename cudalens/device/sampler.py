@@ -101,7 +101,7 @@ class Sampler:
             MetricsError: There is no source, or it knows no GPU; no thread is left.
         """
         self._adopt()
-        self._take()
+        self.take()
         # What a front end is told from the thread belongs to the cell that started it.
         run = contextvars.copy_context().run
         self._thread = threading.Thread(target=run, args=(self._run,), name="cudalens-metrics", daemon=True)
@@ -119,7 +119,7 @@ class Sampler:
         if source is None:
             return
         if thread is not None:
-            self._take(source)
+            self.take(source)
         self.problems |= source.problems
         source.close()
 
@@ -159,14 +159,17 @@ class Sampler:
     def _read_on(self) -> None:
         next_s = time.monotonic() + self._period_s
         while not self._stopping.wait(max(0.0, next_s - time.monotonic())):
-            self._take()
+            self.take()
             if not self.gpus and self._on_change is None:
                 self._stopping.set()
             # A moment that has passed is left out, not caught up with.
             next_s = max(next_s + self._period_s, time.monotonic())
 
-    def _take(self, source: Source | None = None) -> None:
-        """Read every GPU once; nothing where a virtual device has come or gone, whose GPUs are others."""
+    def take(self, source: Source | None = None) -> None:
+        """Read every GPU once, in the calling thread.
+
+        Without `on_change`, nothing is read while the virtual device is another one than at the start.
+        """
         if sources.virtual_label() != self._virtual:
             if self._on_change is None or self._stopping.is_set():
                 return

@@ -13,7 +13,8 @@ import torch
 
 from cudalens.graphs import arguments
 from cudalens.graphs.node import Check, GraphNode
-from cudalens.graphs.outputs import Fresh
+from cudalens.graphs.outputs import AliasOfOutput, Fresh
+from cudalens.graphs.relations import Relations, first_difference, relations_of
 
 if TYPE_CHECKING:
     from cudalens.graphs.liveness import OutputRef
@@ -29,10 +30,12 @@ class Expected:
     Attributes:
         values: The outputs that a replay makes anew, by position; copies.
         written: Tensors that the function overwrites, and what it wrote.
+        relations: How the outputs are related to the arguments and to each other.
     """
 
     values: dict[int, torch.Tensor]
     written: list[tuple[str, torch.Tensor, torch.Tensor]]
+    relations: list[Relations | None]
 
 
 def run_eagerly(node: GraphNode, leaves: Sequence[Any]) -> Expected:
@@ -45,16 +48,23 @@ def run_eagerly(node: GraphNode, leaves: Sequence[Any]) -> Expected:
     values = {
         n: outputs[n].detach().clone()
         for n, output in enumerate(node.outputs[: node.num_results])
-        if isinstance(output, Fresh)
+        if isinstance(output, Fresh | AliasOfOutput)
     }
     written = [(label, tensor, tensor.detach().clone()) for label, tensor in touched]
+    relations = relations_of(outputs, _others(node, leaves))
     del outputs
     node.eager_ns = _time(node, list(leaves))
     with torch.no_grad():
         for (_, tensor), value in zip(touched, before, strict=True):
             tensor.copy_(value)
     torch.cuda.set_rng_state(state, device)
-    return Expected(values, written)
+    return Expected(values, written, relations)
+
+
+def _others(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Tensor]:
+    """Tensors that outputs may share memory with: the arguments, then those from outside."""
+    outside = [guard.tensor for guard in node.guards if guard.tensor is not None]
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)] + outside
 
 
 def _time(node: GraphNode, leaves: list[Any]) -> int:
@@ -142,20 +152,29 @@ def compare(
     ]
     kept = [(one, after) for one in held if (after := _fingerprint(one.ref)) is not None]
 
+    unrelated = first_difference(relations_of(outputs, _others(node, leaves)), expected.relations)
+
     def find_out() -> Check:
         lost = [one.label for one, after in kept if one.before.result() != after.result()]
-        return _told([(label, pending.result()) for label, pending in found], lost)
+        return _result([(label, pending.result()) for label, pending in found], lost, unrelated)
 
     node.set_check(find_out)
 
 
-def _told(found: Sequence[tuple[str, Comparison]], lost: Sequence[str]) -> Check:
-    """What the comparisons came to; `lost` are held outputs that were overwritten."""
+def _result(found: Sequence[tuple[str, Comparison]], lost: Sequence[str], unrelated: str | None) -> Check:
+    """The result of all comparisons.
+
+    Args:
+        found: Of values.
+        lost: Held outputs that were overwritten.
+        unrelated: How an output's relation to other tensors differs.
+    """
     bad = [(label, one) for label, one in found if not one.is_equal]
     nan = any(one.num_nan_mismatches for _, one in bad)
     diff = float("inf") if nan else max((float(one.max_abs_diff) for _, one in found), default=0.0)
     words = [_words(*bad[0])] if bad else []
     words += [f"{lost[0]}, which is still held: the replay has overwritten it"] if lost else []
+    words += [unrelated] if unrelated else []
     return Check(not words, diff, "; ".join(words) or None)
 
 

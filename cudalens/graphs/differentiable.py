@@ -14,8 +14,8 @@ from cudalens.graphs.outputs import AliasOfExternal, AliasOfLeaf
 from cudalens.graphs.programs import Backward, check_version
 
 if TYPE_CHECKING:
-    from cudalens.graphs.manager import GraphManager
     from cudalens.graphs.node import GraphNode
+    from cudalens.graphs.tree import GraphTree
 
 
 class _Call:
@@ -25,7 +25,7 @@ class _Call:
 
     def __init__(
         self,
-        manager: GraphManager,
+        manager: GraphTree,
         node: GraphNode,
         positions: list[int],
         outputs: Sequence[Any],
@@ -33,7 +33,7 @@ class _Call:
     ) -> None:
         self.manager, self.node, self.positions = manager, node, positions
         self.results = [outputs[n] for n in positions]
-        self.saved = list(outputs[node.num_results :])
+        self.saved = list(outputs[node.first_saved :])
         derivative = node.derivative
         assert derivative is not None
         self.versions = derivative.saved.versions()
@@ -70,8 +70,8 @@ class _Replayed(torch.autograd.Function):
         return [grad if is_needed else None for grad, is_needed in zip(found, ctx.needs_input_grad[1:], strict=True)]
 
 
-def attach(manager: GraphManager, node: GraphNode, leaves: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-    """The results of a recorded forward with their place in autograd's graph.
+def attach(manager: GraphTree, node: GraphNode, leaves: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """The results of a recorded forward, and their bases, with their place in autograd's graph.
 
     Args:
         manager: Whose.
@@ -81,12 +81,8 @@ def attach(manager: GraphManager, node: GraphNode, leaves: Sequence[Any], output
     """
     derivative = node.derivative
     assert derivative is not None
-    results = list(outputs[: node.num_results])
-    positions = [
-        n
-        for n, root in enumerate(derivative.roots)
-        if root is not None and not isinstance(node.outputs[n], AliasOfLeaf)
-    ]
+    results = list(outputs[: node.first_saved])
+    positions = [n for n, root in enumerate(derivative.roots) if root is not None and results[n] is not None]
     inputs = [*(leaves[n] for n in derivative.leaves), *derivative.externals]
     with torch.enable_grad():  # the function may have switched it on by itself
         found = _Replayed.apply(  # type: ignore[no-untyped-call]
@@ -156,7 +152,7 @@ def backward_variant(number: int, node: GraphNode, given: set[int], leaves: Sequ
     variant.owners = derivative.externals
     variant.static = frozenset(
         n
-        for n, output in enumerate(node.outputs[node.num_results :])
+        for n, output in enumerate(node.outputs[node.first_saved :])
         if isinstance(output, AliasOfLeaf | AliasOfExternal)
     )
     variant.text = ", ".join(

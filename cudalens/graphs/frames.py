@@ -113,7 +113,7 @@ def _function_row(function: Function, counts: Counts) -> dict[str, Any]:
 
 def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
     variant, parent = node.variant, node.parent
-    refs = [ref for ref in node.refs[: node.num_results] if ref is not None]
+    refs = [ref for ref in node.refs[: node.first_saved] if ref is not None]
     row = _named(variant.function) | _at(variant.function.place)
     row |= {
         "kind": "recording",

@@ -17,7 +17,6 @@ from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.ambient import transform_around
 from cudalens.graphs.captured import modules_of
-from cudalens.graphs.differentiable import attach
 from cudalens.graphs.functions import Function, Mutations, Variant, inside
 from cudalens.graphs.graphed import Graphed
 from cudalens.graphs.programs import together
@@ -251,13 +250,8 @@ class GraphManager(GraphTree):
 
     def _run_variant(self, variant: Variant, leaves: list[Any]) -> Any:
         is_new = self._steps.begins(variant.function, self._current, self.log)
-        outputs, node = self.run(variant, leaves, begins_step=is_new)
-        if node is None:
-            return outputs
-        results = outputs[: node.num_results]
-        if node.derivative is not None:
-            results = attach(self, node, leaves, outputs)
-        return together(results, node.result_spec)
+        results, node = self.run(variant, leaves, begins_step=is_new)
+        return results if node is None else together(results, node.result_spec)
 
     def _variant(
         self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]

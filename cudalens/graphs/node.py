@@ -6,7 +6,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from cudalens.device.stacks import Place
 from cudalens.graphs import inputs as copying
 from cudalens.graphs.functions import Function, Guarded, Variant
 from cudalens.graphs.inputs import CopiedInput
+from cudalens.graphs.links import Kind, derive
 from cudalens.graphs.liveness import OutputRef
 from cudalens.graphs.outputs import (
     AliasOfExternal,
@@ -80,7 +81,8 @@ class GraphNode:
         refs: Its outputs as weak references; None for what is no tensor with memory of its own in the pool.
         outputs: What each output is.
         places: The line that made each.
-        num_results: How many outputs the user gets; the others are for the backward.
+        num_results: How many outputs the user gets.
+        first_saved: From which position on outputs are for the backward; between are bases of results.
         num_replays: How often it was replayed after the recording.
         derivative: Its autograd graph, where gradients are wanted.
         backwards: Variants of its backward, by which results have a gradient.
@@ -101,7 +103,7 @@ class GraphNode:
         self.path: list[GraphNode] = [*(parent.path if parent is not None else ()), self]
         self.path[-1] = weakref.proxy(self)
         self.outputs: list[Output] = []
-        self.num_results = 0
+        self.num_results = self.first_saved = 0
         self.num_replays = 0
         self.derivative: Derivative | None = None
         self.backwards: dict[Any, Variant] = {}
@@ -259,26 +261,61 @@ class GraphNode:
         return round(median(self._times_ns)) if self._times_ns else None
 
     def hand_out(self, leaves: Sequence[Any]) -> list[Any]:
-        """The outputs of a replay."""
-        made: list[Any] = []
-        for position, output in enumerate(self.outputs):
-            made.append(self._make(position, output, leaves, made))
-        return made
+        """The outputs of a replay as plain tensors; `derive` makes those that are None."""
+        made = [self._fresh(n, output) if isinstance(output, Fresh) else None for n, output in enumerate(self.outputs)]
+        return self._with_aliases(made, leaves)
 
-    def _make(self, position: int, output: Output, leaves: Sequence[Any], made: list[Any]) -> Any:
-        if isinstance(output, Fresh):
-            return self._fresh(position, output)
+    def first_out(self, outputs: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+        """As `hand_out`, of the recording itself: what has memory of its own owns it."""
+        made = [
+            output.detach() if isinstance(described, Fresh) else None
+            for output, described in zip(outputs, self.outputs, strict=True)
+        ]
+        return self._with_aliases(made, leaves)
+
+    def _with_aliases(self, made: list[torch.Tensor | None], leaves: Sequence[Any]) -> list[Any]:
+        return [
+            tensor if tensor is not None else self._alias(output, leaves, made)
+            for tensor, output in zip(made, self.outputs, strict=True)
+        ]
+
+    def _alias(self, output: Output, leaves: Sequence[Any], made: list[torch.Tensor | None]) -> Any:
         if isinstance(output, Constant):
             return output.value
-        if isinstance(output, AliasOfLeaf):
-            return view_of_leaf(leaves[output.leaf], output)
-        if isinstance(output, AliasOfOutput):
-            return self._backend.tensor_at(output.place, made[output.index].untyped_storage())
         if isinstance(output, AliasOfPath):
             ref = self.path[output.depth].refs[output.index]
             return self._backend.tensor_at(output.place, None if ref is None else ref.storage())
+        assert not isinstance(output, Fresh)
+        if output.link.kind is not Kind.OWN:
+            return None
+        if isinstance(output, AliasOfLeaf):
+            return view_of_leaf(leaves[output.leaf].detach(), output)
+        if isinstance(output, AliasOfOutput):
+            first = made[output.index]
+            assert first is not None
+            return self._backend.tensor_at(output.place, first.untyped_storage())
+        return output.tensor.detach()
+
+    def derive(self, made: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+        """The results of a call: what is derived from an argument or another output is made of this call's."""
+        results: list[Any] = []
+        for position, output in enumerate(self.outputs[: self.num_results]):
+            if made[position] is None and not isinstance(output, Constant):
+                results.append(self._derived(output, leaves, [*results, *made[position:]]))
+            elif isinstance(output, Fresh | AliasOfOutput | AliasOfLeaf) and output.link.is_new_leaf:
+                results.append(made[position].detach().requires_grad_())
+            else:
+                results.append(made[position])
+        return results
+
+    @staticmethod
+    def _derived(output: Output, leaves: Sequence[Any], known: Sequence[Any]) -> torch.Tensor:
+        if isinstance(output, AliasOfLeaf):
+            return view_of_leaf(leaves[output.leaf], output)
+        if isinstance(output, AliasOfOutput):
+            return derive(known[output.index], output.link, output.place, requires_grad=output.requires_grad)
         assert isinstance(output, AliasOfExternal)
-        return output.tensor.view_as(output.tensor) if output.tensor._is_view() else output.tensor
+        return derive(output.tensor, output.link, output.place, requires_grad=output.requires_grad)
 
     def _fresh(self, position: int, output: Fresh) -> torch.Tensor:
         ref = self.refs[position]
@@ -293,13 +330,6 @@ class GraphNode:
             ref.keep(tensor)
         return tensor
 
-    def first_out(self, outputs: list[Any], leaves: Sequence[Any]) -> list[Any]:
-        """The outputs of the recording itself; what aliases a copied argument is made of the caller's."""
-        return [
-            view_of_leaf(leaves[described.leaf], described) if isinstance(described, AliasOfLeaf) else output
-            for output, described in zip(outputs, self.outputs, strict=True)
-        ]
-
     def let_go(self) -> None:
         """Hold no output any more."""
         for ref in self.refs:
@@ -310,7 +340,7 @@ class GraphNode:
         """A later recording returns a view of an output: it is made anew in each replay from now on."""
         output = self.outputs[index]
         if isinstance(output, Fresh):
-            self.outputs[index] = Fresh(output.place, is_shared=True)
+            self.outputs[index] = replace(output, is_shared=True)
         ref = self.refs[index]
         if ref is not None:
             ref.let_go()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import torch
 
 from cudalens.device.graph_backend import TensorPlace
+from cudalens.graphs.links import OWN, Kind, Link, base_of, derive, is_new_leaf, link_between
 from cudalens.graphs.liveness import storage_id
 
 
@@ -25,34 +27,47 @@ class Fresh:
 
     Attributes:
         place: Where.
-        is_shared: Whether another output, or an output of a later recording, lies in the same memory.
+        is_shared: Whether an output of a later recording lies in the same memory.
+        link: Whether it is a new leaf.
     """
 
     place: TensorPlace
     is_shared: bool = False
+    link: Link = OWN
 
 
 @dataclass(frozen=True, slots=True)
 class AliasOfLeaf:
-    """An argument, or a view of one.
+    """An argument, or a tensor that shares its memory.
 
     Attributes:
         leaf: Its position among the leaves.
-        place: Size, stride and dtype of the view; ``storage_offset`` counts from the argument's own first element.
-        is_whole: Whether it is the argument as it was given.
+        place: Size, stride and dtype; ``storage_offset`` counts from the argument's own first element.
+        link: How it is derived from the argument.
+        requires_grad: Whether it requires a gradient.
     """
 
     leaf: int
     place: TensorPlace
-    is_whole: bool
+    link: Link
+    requires_grad: bool
 
 
 @dataclass(frozen=True, slots=True)
 class AliasOfOutput:
-    """A view of an earlier output of the same call."""
+    """A tensor that shares memory with another output of the same call.
+
+    Attributes:
+        index: Of that output.
+        place: Where.
+        link: How it is derived from that output.
+        requires_grad: Whether it requires a gradient.
+    """
 
     index: int
     place: TensorPlace
+    link: Link
+    requires_grad: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +87,19 @@ class AliasOfPath:
 
 @dataclass(frozen=True, slots=True)
 class AliasOfExternal:
-    """A tensor from outside, or a view of one: the same in each replay.
+    """A tensor from outside, or one that shares its memory.
 
     Attributes:
-        tensor: It.
+        tensor: The one from outside.
+        place: Where.
+        link: How the output is derived from it.
+        requires_grad: Whether the output requires a gradient.
     """
 
     tensor: torch.Tensor
+    place: TensorPlace
+    link: Link
+    requires_grad: bool
 
 
 Output: TypeAlias = Constant | Fresh | AliasOfLeaf | AliasOfOutput | AliasOfPath | AliasOfExternal
@@ -86,88 +107,165 @@ Output: TypeAlias = Constant | Fresh | AliasOfLeaf | AliasOfOutput | AliasOfPath
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an output may be an alias of.
+    """What an output may share memory with.
 
     Attributes:
-        leaves: The tensors that stood for the arguments, by position; None for what is no tensor.
-        externals: Identities of the storages that the function took from outside.
+        leaves: The tensors that the function got as arguments, by position; None for what is no tensor.
+        externals: Tensors that the function took from outside, by the identity of their storage.
+        named: Those that the program holds under a name, by the identity of their storage.
         find_on_path: Finds the live output of the path at an address: (depth, index), or None.
-        num_results: Outputs from here on are kept for a backward, not returned: those own what they share with copies
+        first_saved: Outputs from here on are kept for a backward, not returned: those own what they share with copies
             of arguments.
         copied: Positions of the leaves that were copied.
     """
 
     leaves: Sequence[torch.Tensor | None]
-    externals: frozenset[int]
+    externals: Mapping[int, torch.Tensor]
+    named: Mapping[int, Sequence[torch.Tensor]]
     find_on_path: Callable[[int], tuple[int, int] | None]
-    num_results: int
+    first_saved: int
     copied: frozenset[int]
 
 
+def hidden_bases(results: Sequence[Any], is_made: Callable[[torch.Tensor], bool]) -> list[torch.Tensor]:
+    """Tensors that are not returned, though several results share their memory and one is a view of them.
+
+    Args:
+        results: What the function returned.
+        is_made: Whether the function made a tensor's memory.
+    """
+    tensors = [result for result in results if isinstance(result, torch.Tensor)]
+    num_sharing = Counter(map(storage_id, tensors))
+    found: dict[int, torch.Tensor] = {}
+    for tensor in tensors:
+        base = base_of(tensor)
+        is_returned = any(base is other for other in tensors)
+        if not is_returned and num_sharing[storage_id(tensor)] > 1 and is_made(tensor):
+            found[id(base)] = base
+    return list(found.values())
+
+
 def describe_outputs(outputs: Sequence[Any], around: Surroundings) -> list[Output]:
-    """Say of each output of a recording what it is."""
-    inputs = {
-        storage_id(leaf): position for position, leaf in reversed(list(enumerate(around.leaves))) if leaf is not None
-    }
-    found: list[Output] = []
-    firsts: dict[int, int] = {}
-    for position, output in enumerate(outputs):
-        described = _describe(output, position, around, inputs, firsts)
-        if isinstance(described, AliasOfOutput):
-            first = found[described.index]
-            assert isinstance(first, Fresh)
-            found[described.index] = Fresh(first.place, is_shared=True)
-        found.append(described)
-    return found
+    """How each output of a recording is made again."""
+    return _Description(outputs, around).run()
 
 
-def _describe(
-    output: Any, position: int, around: Surroundings, inputs: dict[int, int], firsts: dict[int, int]
-) -> Output:
-    if not isinstance(output, torch.Tensor):
-        return Constant(output)
-    key, place = storage_id(output), TensorPlace.of(output)
-    leaf = inputs.get(key)
-    if leaf is not None and not (position >= around.num_results and leaf in around.copied):
-        given = around.leaves[leaf]
-        assert given is not None
-        return AliasOfLeaf(leaf, _relative(place, given), _is_same(place, given))
-    if place.address == 0 or key in around.externals:
-        on_path = around.find_on_path(place.address) if place.address else None
-        return AliasOfExternal(output) if on_path is None else AliasOfPath(*on_path, place)
-    on_path = around.find_on_path(place.address)
-    if on_path is not None:
-        return AliasOfPath(*on_path, place)
-    if key in firsts:
-        return AliasOfOutput(firsts[key], place)
-    firsts[key] = position
-    return Fresh(place)
+class _Description:
+    """Describes the outputs of one recording."""
+
+    def __init__(self, outputs: Sequence[Any], around: Surroundings) -> None:
+        self._outputs, self._around = outputs, around
+        self._repeated: dict[int, int] = {}
+        self._owners: dict[int, list[int]] = {}
+        self._links: dict[int, tuple[int, Link]] = {}
+
+    def run(self) -> list[Output]:
+        """All of them."""
+        groups: dict[int, list[int]] = {}
+        seen: dict[int, int] = {}
+        for position, output in enumerate(self._outputs):
+            if isinstance(output, torch.Tensor):
+                first = seen.setdefault(id(output), position)
+                if first != position:
+                    self._repeated[position] = first
+                elif self._is_made(position, output):
+                    groups.setdefault(storage_id(output), []).append(position)
+        for key, positions in groups.items():
+            self._link_group(key, positions)
+        return [self._describe(position, output) for position, output in enumerate(self._outputs)]
+
+    def _is_made(self, position: int, output: torch.Tensor) -> bool:
+        """Whether an output's memory is neither an argument's nor from outside."""
+        return self._argument_of(position, output) is None and storage_id(output) not in self._around.externals
+
+    def _link_group(self, key: int, positions: list[int]) -> None:
+        """Find which of the outputs that share a storage the others are derived from."""
+        owners = self._owners[key] = []
+        for position in sorted(positions, key=self._derives_last):
+            output = self._outputs[position]
+            base = None if position >= self._around.first_saved else self._base_among(owners, output)
+            link = OWN if base is None else link_between(output, self._outputs[base])
+            if base is None or link.kind is Kind.OWN:
+                owners.append(position)
+            else:
+                self._links[position] = base, link
+
+    def _derives_last(self, position: int) -> tuple[bool, bool, bool]:
+        output = self._outputs[position]
+        return position >= self._around.first_saved, not _is_tracked(output), base_of(output) is not output
+
+    def _base_among(self, owners: Sequence[int], output: torch.Tensor) -> int | None:
+        related = (n for n in owners if base_of(self._outputs[n]) is base_of(output))
+        return next(related, None if _is_tracked(output) or not owners else owners[0])
+
+    def _describe(self, position: int, output: Any) -> Output:
+        if not isinstance(output, torch.Tensor):
+            return Constant(output)
+        place = TensorPlace.of(output)
+        if position in self._repeated:
+            return AliasOfOutput(self._repeated[position], place, Link(Kind.SAME), output.requires_grad)
+        leaf = self._argument_of(position, output)
+        if leaf is not None:
+            given = _tensor(self._around.leaves[leaf])
+            link = OWN if position >= self._around.first_saved else link_between(output, given)
+            return AliasOfLeaf(leaf, _relative(place, given), link, output.requires_grad)
+        on_path = self._around.find_on_path(place.address) if place.address else None
+        if on_path is not None:
+            return AliasOfPath(*on_path, place)
+        if storage_id(output) in self._around.externals and position < self._around.first_saved:
+            return self._of_external(output, place)
+        if place.address == 0 or storage_id(output) in self._around.externals:
+            return AliasOfExternal(output.detach(), place, Link(is_new_leaf=is_new_leaf(output)), output.requires_grad)
+        return self._of_made(position, output, place)
+
+    def _argument_of(self, position: int, output: torch.Tensor) -> int | None:
+        """The argument that an output shares memory with: itself or what it is a view of, before all others."""
+        leaves = [(n, leaf) for n, leaf in enumerate(self._around.leaves) if leaf is not None]
+        found = [(n, leaf) for n, leaf in leaves if storage_id(leaf) == storage_id(output)]
+        found.sort(key=lambda at: (at[1] is not output, base_of(at[1]) is not base_of(output)))
+        leaf = found[0][0] if found else None
+        return None if position >= self._around.first_saved and leaf in self._around.copied else leaf
+
+    def _of_external(self, output: torch.Tensor, place: TensorPlace) -> AliasOfExternal:
+        named = self._around.named.get(storage_id(output), ())
+        used = self._around.externals[storage_id(output)]
+        wanted = (output, base_of(output))
+        base = next((tensor for want in wanted for tensor in named if tensor is want), None)
+        if base is None:
+            base = named[0] if named and used is output else used
+        return AliasOfExternal(base, place, link_between(output, base), output.requires_grad)
+
+    def _of_made(self, position: int, output: torch.Tensor, place: TensorPlace) -> Output:
+        base, link = self._links.get(position, (None, Link(is_new_leaf=is_new_leaf(output))))
+        if base is not None:
+            return AliasOfOutput(base, place, link, output.requires_grad)
+        first = self._owners[storage_id(output)][0]
+        if first != position:
+            return AliasOfOutput(first, place, link, output.requires_grad)
+        return Fresh(place, link=link)
+
+
+def _is_tracked(output: torch.Tensor) -> bool:
+    """Whether autograd has a history of it."""
+    return output.requires_grad and not output.is_leaf
+
+
+def _tensor(leaf: torch.Tensor | None) -> torch.Tensor:
+    assert leaf is not None
+    return leaf
 
 
 def view_of_leaf(leaf: torch.Tensor, output: AliasOfLeaf) -> torch.Tensor:
     """What the function returned of an argument, of the argument of this call."""
-    if output.is_whole:
-        return leaf
-    place = output.place
-    if place.dtype == leaf.dtype:
-        return _flagged(leaf.as_strided(place.size, place.stride, leaf.storage_offset() + place.storage_offset), place)
-    ratio = leaf.element_size() / place.dtype.itemsize
-    start = int(leaf.storage_offset() * ratio) + place.storage_offset
-    return _flagged(leaf.detach().view(place.dtype).as_strided(place.size, place.stride, start), place)
+    return derive(leaf, output.link, absolute(output.place, leaf), requires_grad=output.requires_grad)
 
 
-def _flagged(view: torch.Tensor, place: TensorPlace) -> torch.Tensor:
-    is_conj, is_neg = place.flags
-    view = view.conj() if is_conj else view
-    return torch._neg_view(view) if is_neg else view
+def absolute(place: TensorPlace, leaf: torch.Tensor) -> TensorPlace:
+    """The place in the storage of `leaf` that `place` says relative to its first element."""
+    start = leaf.storage_offset() * leaf.element_size() // place.dtype.itemsize
+    return replace(place, storage_offset=start + place.storage_offset)
 
 
 def _relative(place: TensorPlace, given: torch.Tensor) -> TensorPlace:
-    ratio = given.element_size() / place.dtype.itemsize
-    start = place.storage_offset - int(given.storage_offset() * ratio)
-    return replace(place, storage_offset=start)
-
-
-def _is_same(place: TensorPlace, given: torch.Tensor) -> bool:
-    own = (tuple(given.shape), given.stride(), given.storage_offset(), given.dtype)
-    return not any(place.flags) and own == (place.size, place.stride, place.storage_offset, place.dtype)
+    start = given.storage_offset() * given.element_size() // place.dtype.itemsize
+    return replace(place, storage_offset=place.storage_offset - start)

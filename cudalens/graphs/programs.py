@@ -12,6 +12,9 @@ from torch.utils import _pytree as pytree
 
 from cudalens.errors import GraphError
 from cudalens.graphs.arguments import is_size, unflatten
+from cudalens.graphs.links import is_new_leaf
+from cudalens.graphs.liveness import storage_id
+from cudalens.graphs.outputs import hidden_bases
 from cudalens.graphs.watching import Watch
 
 _CONSTANTS: Final = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, torch.Size, slice)
@@ -22,12 +25,16 @@ class Program(Protocol):
 
     Attributes:
         function: Whose arguments the leaves are; where names are looked up.
-        num_results: How many of the outputs of the latest run are results; the others are kept for a backward.
+        num_results: How many of the outputs of the latest run are results.
+        first_saved: From which position on outputs are kept for a backward; between are bases of results.
+        given: The leaves that the function got in the latest recording.
         result_spec: How results are put together.
     """
 
     function: Callable[..., Any]
     num_results: int
+    first_saved: int
+    given: list[Any]
     result_spec: Any
 
     def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
@@ -45,15 +52,18 @@ class Inference:
 
     def __init__(self, function: Callable[..., Any], spec: Any, name: str) -> None:
         self.function, self._spec, self._name = function, spec, name
-        self.num_results = 0
+        self.num_results = self.first_saved = 0
+        self.given: list[Any] = []
         self.result_spec: Any = None
 
     def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
-        """Call the function.
+        """Call the function; in a recording, what several results are views of comes behind them.
 
         Raises:
             GraphError: It returned something that is neither tensor nor constant.
         """
+        if watch is not None:
+            self.given = list(leaves)
         args, kwargs = unflatten(leaves, self._spec)
         leaves.clear()
         result = self.function(*args, **kwargs)
@@ -65,6 +75,9 @@ class Inference:
             outputs, self.result_spec = pytree.tree_flatten(result, is_leaf=is_size)
         check_outputs(outputs, self._name)
         self.num_results = len(outputs)
+        if watch is not None:
+            outputs += hidden_bases(outputs, lambda tensor: storage_id(tensor) in watch.made)
+        self.first_saved = len(outputs)
         return outputs
 
 
@@ -205,11 +218,11 @@ class Training(Inference):
         del tensors
         with torch.autograd.graph.saved_tensors_hooks(saved.pack, saved.unpack):
             positions, edges = self._start(leaves)
-            outputs = super().run(leaves)
-        roots = [_edge(output) for output in outputs]
+            outputs = super().run(leaves, watch)
+        roots = [None if _is_new_leaf(output) else _edge(output) for output in outputs]
         externals = [e.tensor for e in watch.externals.values() if e.tensor.requires_grad]
         self.derivative = Derivative(saved, roots, [*edges, *map(_edge, externals)], positions, externals)
-        return [o.detach() if isinstance(o, torch.Tensor) and o.requires_grad else o for o in outputs] + saved.take()
+        return outputs + saved.take()
 
     def _start(self, leaves: list[Any]) -> tuple[list[int], list[Any]]:
         positions, edges = [], []
@@ -226,6 +239,10 @@ class Training(Inference):
         with torch.enable_grad():
             made: torch.Tensor = _Source.apply(anchor, lambda: self._alias(plain))  # type: ignore[no-untyped-call]
         return made
+
+
+def _is_new_leaf(output: Any) -> bool:
+    return isinstance(output, torch.Tensor) and is_new_leaf(output)
 
 
 def _edge(output: Any) -> Any:
@@ -260,12 +277,15 @@ class Backward:
     def __init__(self, derivative: Derivative, mask: tuple[bool, ...], name: str) -> None:
         self._derivative, self._mask, self._name = derivative, mask, name
         self.function: Callable[..., Any] = self.run
-        self.num_results = len(derivative.ends)
+        self.num_results = self.first_saved = len(derivative.ends)
+        self.given: list[Any] = []
         self.result_spec: Any = None
 
     def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
         """The gradients of the leaves and of the tensors from outside; None where there is none."""
         derivative = self._derivative
+        if watch is not None:
+            self.given = list(leaves)
         grads = leaves[len(leaves) - sum(self._mask) :]
         derivative.saved.given = leaves[: len(leaves) - len(grads)]
         leaves.clear()

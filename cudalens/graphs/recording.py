@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -122,8 +122,12 @@ class Recorder:
         ]
         watch = Watch([leaf for leaf in stand_ins if isinstance(leaf, torch.Tensor)], self.device)
         outputs = self._capture(node, stand_ins, watch)
-        self._describe(node, outputs, buffers, leaves, watch)
+        self._describe(node, outputs, buffers, watch)
         outputs = node.first_out(outputs, leaves)  # nothing keeps the copies of arguments from here on
+        node.refs = [
+            OutputRef(output) if isinstance(described, Fresh) else None
+            for output, described in zip(outputs, node.outputs, strict=True)
+        ]
         buffers.clear()
         watch.made.clear()
         self._note_pool(node)
@@ -222,39 +226,36 @@ class Recorder:
             node.graph = None
         torch.cuda.synchronize()
 
-    def _describe(
-        self, node: GraphNode, outputs: list[Any], buffers: dict[int, torch.Tensor], leaves: Sequence[Any], watch: Watch
-    ) -> None:
+    def _describe(self, node: GraphNode, outputs: list[Any], buffers: dict[int, torch.Tensor], watch: Watch) -> None:
         """Say of the recording's outputs what they are, and of its externals where the program keeps them."""
         program = node.variant.program
-        node.num_results, node.result_spec = program.num_results, program.result_spec
+        node.num_results, node.first_saved = program.num_results, program.first_saved
+        node.result_spec = program.result_spec
         if isinstance(program, Training):
             node.derivative = program.derivative
         self._check_results(node, outputs, watch)
         watch.note_outputs(outputs)
-        shown = [buffers.get(n, leaf) if isinstance(leaf, torch.Tensor) else None for n, leaf in enumerate(leaves)]
+        names = find_names(roots_of(node.variant), set(watch.externals))
         around = Surroundings(
-            shown,
-            frozenset(watch.externals),
+            [leaf if isinstance(leaf, torch.Tensor) else None for leaf in program.given],
+            {key: external.tensor for key, external in watch.externals.items()},
+            {key: [name.container[name.key] for name in known] for key, known in names.items()},
             lambda address: _find_on_path(node, address),
-            node.num_results,
+            node.first_saved,
             frozenset(buffers),
         )
+        program.given = []
         node.outputs = describe_outputs(outputs, around)
         for described in node.outputs:
             if isinstance(described, AliasOfPath):
                 node.path[described.depth].mark_shared(described.index)
-        node.refs = [
-            OutputRef(output) if isinstance(described, Fresh) else None
-            for output, described in zip(outputs, node.outputs, strict=True)
-        ]
         node.places = [
             watch.made[key].place
             if isinstance(output, torch.Tensor) and (key := storage_id(output)) in watch.made
             else None
             for output in outputs
         ]
-        node.guards = _guards(node, watch)
+        node.guards = _guards(node, watch, names)
         note_outside(node.variant, watch)
         node.variant.num_kernels = watch.num_kernels
 
@@ -350,8 +351,7 @@ def _find_on_path(node: GraphNode, address: int) -> tuple[int, int] | None:
     return None
 
 
-def _guards(node: GraphNode, watch: Watch) -> list[Guarded]:
-    names = find_names(roots_of(node.variant), set(watch.externals))
+def _guards(node: GraphNode, watch: Watch, names: Mapping[int, Sequence[Name]]) -> list[Guarded]:
     found = []
     for key, external in watch.externals.items():
         address = external.tensor.untyped_storage().data_ptr()

@@ -21,7 +21,7 @@ import torch
 
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
-from cudalens.graphs.differentiable import backward_variant, second_derivative_fails
+from cudalens.graphs.differentiable import attach, backward_variant, second_derivative_fails
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.log import Log
 from cudalens.graphs.node import GraphNode
@@ -351,7 +351,12 @@ class GraphTree:
         self._steps.ran(variant)
         if self._debug:
             self.check_memory_pool()
-        return outputs, node
+        return self._results(node, leaves, outputs), node
+
+    def _results(self, node: GraphNode, leaves: list[Any], outputs: list[Any]) -> list[Any]:
+        """What the caller gets of the outputs of a recording or a replay."""
+        made = outputs if node.derivative is None else attach(self, node, leaves, outputs)
+        return node.derive(made, leaves)
 
     @contextmanager
     def _tidied(self) -> Iterator[None]:
@@ -406,10 +411,10 @@ class GraphTree:
         self._current, self.state = node, State.EXECUTION
         self._steps.ran(node.variant)
         node.variant.function.counts.replays += 1
-        outputs = node.hand_out(leaves)
+        results = self._results(node, leaves, node.hand_out(leaves))
         if expected is not None:
-            checking.compare(node, expected, outputs, leaves, held)
-        return outputs
+            checking.compare(node, expected, results, leaves, held)
+        return results
 
     def _follow_stream(self) -> None:
         """Replays share memory, so one on another stream than the last waits for it."""

@@ -92,12 +92,15 @@ def _left_behind(watch: Watch, results: list[torch.Tensor], kept: set[int]) -> l
 
 
 def _saving(refs: list[OutputRef]) -> Any:
-    """Notes what autograd saves, which it keeps as it would anyway."""
+    """Notes what autograd saves, and keeps it.
+
+    Detached: a result that its own node keeps would never be freed, and autograd attaches what is unpacked by itself.
+    """
 
     def pack(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
         if tensor.is_cuda and tensor.layout is torch.strided and tensor.untyped_storage().data_ptr():
             refs.append(OutputRef(tensor))
-        return tensor, tensor._version
+        return tensor.detach(), tensor._version
 
     return torch.autograd.graph.saved_tensors_hooks(pack, _unpack)
 

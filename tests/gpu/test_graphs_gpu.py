@@ -17,6 +17,7 @@ from graph_scenarios import (  # noqa: E402
     lifetimes,
     places,
     play,
+    relations,
     scenarios_of,
     surroundings,
     trees,
@@ -28,7 +29,9 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
 ]
 
-SCENARIOS = scenarios_of(aliasing, backward, faults, higher_order, inputs, lifetimes, places, surroundings, trees)
+SCENARIOS = scenarios_of(
+    aliasing, backward, faults, higher_order, inputs, lifetimes, places, relations, surroundings, trees
+)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -133,6 +133,10 @@ class GaugeFeed:
         """
         self._sampler.start()
 
+    def read(self) -> None:
+        """Take a reading now, in the calling thread, in addition to those of the sampling thread."""
+        self._sampler.take()
+
     def stop(self, why: str = "stopped") -> None:
         """End reading; no thread is left. Harmless when it has ended."""
         if not self._ending.acquire(blocking=False):

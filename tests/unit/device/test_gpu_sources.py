@@ -269,7 +269,7 @@ def test_memory_is_bounded(monkeypatch):
     sampler = Sampler(0.01, open_source=lambda: open_nvml(FakeNvml(FakeGpu(), FakeGpu())))
     sampler.start()
     for _ in range(20):
-        sampler._take()
+        sampler.take()
     assert len(sampler.samples) <= 8
     assert sampler._period_s > 100
     sampler.stop()
@@ -279,9 +279,9 @@ def test_nothing_is_read_while_a_virtual_device_stands_in():
     sampler = Sampler(0.01, open_source=lambda: open_nvml(FakeNvml(FakeGpu())))
     sampler.start()
     with virtual.device("h100"):
-        sampler._take()
+        sampler.take()
         assert len(sampler.samples) == 1
-    sampler._take()
+    sampler.take()
     assert len(sampler.samples) == 2
     sampler.stop()
 

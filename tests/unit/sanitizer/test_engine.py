@@ -1,12 +1,10 @@
 """The engine against an obvious oracle: reachability in the explicit happens-before graph, byte by byte."""
 
-from itertools import combinations
-
 import pytest
+from happens_before import BLOCKING, SIZE, Graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cudalens.sanitizer import replay
 from cudalens.sanitizer.engine import (
     Access,
     Alloc,
@@ -20,18 +18,24 @@ from cudalens.sanitizer.engine import (
     StreamCreate,
     StreamId,
 )
+from cudalens.sanitizer.replay import records_of
 
-STREAMS = ["s0", "s1", "s2", "s3"]
-BLOCKING = "s3"
-SIZE = 24
+STREAMS = ["s0", "s1", "s2", BLOCKING]
+ACCESSING = ("launch", "host_read", "host_write")
 
-tensors = st.sampled_from(["a", "b", "h"])
+tensors = st.sampled_from(["a", "a", "a", "b", "h"])  # most accesses meet others of the same tensor
 streams = st.sampled_from(STREAMS)
 events = st.sampled_from(["e", "f"])
 
 
+def weighted(*choices):
+    """Draws from one of the strategies, each given with its weight."""
+    return st.sampled_from([strategy for weight, strategy in choices for _ in range(weight)]).flatmap(lambda one: one)
+
+
 @st.composite
-def accesses(draw):
+def parts(draw):
+    """Some bytes of a tensor: a slice, or a run of bytes at every step."""
     name = draw(tensors)
     low = draw(st.integers(0, SIZE - 1))
     high = draw(st.integers(low + 1, SIZE))
@@ -43,22 +47,63 @@ def accesses(draw):
     return f"{name}[{low}:{high}:{step}:{draw(st.integers(1, min(3, SIZE - last)))}]"
 
 
-operations = st.one_of(
-    st.fixed_dictionaries(
-        {
-            "op": st.just("launch"),
-            "stream": streams,
-            "reads": st.lists(accesses(), max_size=2),
-            "writes": st.lists(accesses(), max_size=1),
-        }
-    ),
-    st.fixed_dictionaries({"op": st.just("event_record"), "event": events, "stream": streams}),
-    st.fixed_dictionaries({"op": st.just("event_wait"), "event": events, "stream": streams}),
-    st.fixed_dictionaries({"op": st.sampled_from(["event_sync", "event_query", "event_delete"]), "event": events}),
-    st.fixed_dictionaries({"op": st.sampled_from(["stream_sync", "stream_query"]), "stream": streams}),
-    st.just({"op": "device_sync"}),
-    st.fixed_dictionaries({"op": st.sampled_from(["host_read", "host_write"]), "t": st.just("h")}),
+accesses = weighted((3, tensors), (2, parts()))
+
+
+def op(kind, **fields):
+    return st.fixed_dictionaries({"op": st.just(kind)} | fields)
+
+
+def launch(max_reads, max_writes):
+    reads, writes = (st.lists(accesses, min_size=1, max_size=n) if n else st.just([]) for n in (max_reads, max_writes))
+    return op("launch", stream=streams, reads=reads, writes=writes).map(lambda launch: [launch])
+
+
+def in_order(*ops):
+    return st.tuples(*ops).map(list)
+
+
+@st.composite
+def event_edges(draw):
+    """One stream waits for another, as programs do it: an event recorded, then waited for."""
+    event, before, after = draw(events), draw(streams), draw(streams)
+    return [
+        {"op": "event_record", "event": event, "stream": before},
+        {"op": "event_wait", "event": event, "stream": after},
+    ]
+
+
+@st.composite
+def reuses(draw):
+    """A tensor is freed and its memory handed out again, with or without record_stream and a late kernel."""
+    tensor = draw(tensors)
+    recorded = [{"op": "record_stream", "t": tensor, "stream": draw(streams)}] if draw(st.booleans()) else []
+    late = draw(launch(1, 1)) if draw(st.booleans()) else []
+    again = {"op": "alloc", "t": tensor, "bytes": SIZE, "stream": "s0", "host": tensor == "h", "reuse": tensor}
+    return [*recorded, {"op": "free", "t": tensor}, *late, again]
+
+
+work = weighted(
+    (3, launch(2, 0)),
+    (3, launch(0, 1)),
+    (2, launch(1, 1)),
+    (2, in_order(op("host_read", t=st.just("h")))),
+    (2, in_order(op("host_write", t=st.just("h")))),
 )
+synchronisation = weighted(
+    (3, event_edges()),
+    (2, in_order(op("event_record", event=events, stream=streams))),
+    (2, in_order(op("event_wait", event=events, stream=streams))),
+    (2, in_order(op("event_sync", event=events))),
+    (1, in_order(op("event_query", event=events))),
+    (1, in_order(op("event_delete", event=events))),
+    (2, in_order(op("stream_sync", stream=streams))),
+    (1, in_order(op("stream_query", stream=streams))),
+    (2, in_order(op("device_sync"))),
+    (3, reuses()),
+)
+phases = st.lists(st.one_of(work, synchronisation), min_size=6, max_size=14)
+programs = phases.map(lambda groups: [each for group in groups for each in group])
 
 PROLOGUE = [
     {"op": "alloc", "t": "a", "bytes": SIZE, "stream": "s0"},
@@ -68,100 +113,12 @@ PROLOGUE = [
 ]
 
 
-def touched_bytes(text):
-    """Tensor and set of byte offsets of an access, the slow way."""
-    name, _, rest = text.partition("[")
-    if not rest:
-        return name, set(range(SIZE))
-    numbers = [int(n) for n in rest[:-1].split(":")]
-    if len(numbers) == 2:
-        return name, set(range(*numbers))
-    low, high, step, run = numbers
-    return name, {at + i for at in range(low, high, step) for i in range(run)}
-
-
-class Graph:
-    """Nodes are operations; ``before[n]`` is every node that is done when n begins, by construction of edges."""
-
-    def __init__(self, ops):
-        self.before, self.touches = [], []
-        self.host, self.last, self.recorded = None, {}, {}
-        for operation in ops:
-            getattr(self, operation["op"], self.ignore)(**{k: v for k, v in operation.items() if k != "op"})
-
-    def node(self, parents, touches=()):
-        known = set()
-        for parent in parents:
-            if parent is not None:
-                known |= self.before[parent] | {parent}
-        self.before.append(known)
-        self.touches.append(list(touches))
-        return len(self.before) - 1
-
-    def ignore(self, **fields):
-        pass
-
-    def predecessors(self, stream):
-        others = [BLOCKING] if stream == "s0" else ["s0"] if stream == BLOCKING else []
-        return [self.last.get(s) for s in [stream, *others]]
-
-    def enqueue(self, stream, more=(), touches=()):
-        self.last[stream] = self.node([self.host, *self.predecessors(stream), *more], touches)
-        return self.last[stream]
-
-    def launch(self, stream, reads, writes):
-        self.enqueue(
-            stream, touches=[(False, *touched_bytes(r)) for r in reads] + [(True, *touched_bytes(w)) for w in writes]
-        )
-
-    def event_record(self, event, stream):
-        # A record is a point in the stream, and no work of its own.
-        self.recorded[event] = self.node([self.host, *self.predecessors(stream)])
-
-    def event_wait(self, event, stream):
-        if event in self.recorded:
-            self.last[stream] = self.node([self.last.get(stream), self.recorded[event]])
-
-    def event_sync(self, event):
-        self.host = self.node([self.host, self.recorded.get(event)])
-
-    event_query = event_sync
-
-    def event_delete(self, event):
-        self.recorded.pop(event, None)
-
-    def stream_sync(self, stream):
-        self.host = self.node([self.host, *self.predecessors(stream)])
-
-    stream_query = stream_sync
-
-    def device_sync(self):
-        self.host = self.node([self.host, *self.last.values()])
-
-    def host_read(self, t):
-        self.host = self.node([self.host], [(False, *touched_bytes(t))])
-
-    def host_write(self, t):
-        self.host = self.node([self.host], [(True, *touched_bytes(t))])
-
-    def racing_tensors(self):
-        racing = set()
-        for one, two in combinations(range(len(self.before)), 2):
-            if one in self.before[two]:
-                continue
-            for write, name, these in self.touches[one]:
-                for other_write, other_name, those in self.touches[two]:
-                    if (write or other_write) and name == other_name and these & those:
-                        racing.add(name)
-        return racing
-
-
 @settings(deadline=None, max_examples=5 * settings().max_examples)
-@given(st.lists(operations, max_size=16))
+@given(programs)
 def test_the_engine_agrees_with_the_happens_before_graph(ops):
-    program = PROLOGUE + ops
-    found = set().union(*(race.tensors for race in replay(program)))
-    assert found == Graph(program).racing_tensors()
+    program, detector = PROLOGUE + ops, Detector()
+    found = [bool(detector.add(record)) for record in records_of(program)]
+    assert [race for race, op in zip(found, program, strict=True) if op["op"] in ACCESSING] == Graph(program).racing()
 
 
 regions = st.builds(
@@ -242,7 +199,7 @@ def test_blocks_that_are_cut_and_joined_keep_what_touched_their_bytes(acts):
     """Allocations at any addresses, each in the place of those it overlaps: races are those of the bytes themselves."""
     detector, graph, lives, unit = Detector(), Graph([]), [], 8
     detector.add(StreamCreate(StreamId(0, BLOCKING), is_blocking=True))
-    found = False
+    found = []
     for act, *fields in acts:
         if act == "alloc":
             start, size = fields
@@ -256,7 +213,7 @@ def test_blocks_that_are_cut_and_joined_keep_what_touched_their_bytes(acts):
             part = Region(block.start + low, min(size * 3, block.run - low))
             access = (Access("t", part),)
             stream_id = StreamId(0, 0 if stream == "s0" else stream)
-            found |= bool(detector.add(Launch(stream_id, () if is_write else access, access if is_write else ())))
+            found.append(bool(detector.add(Launch(stream_id, () if is_write else access, access if is_write else ()))))
             graph.enqueue(stream, touches=[(is_write, "t", set(range(part.start, part.end)))])
         elif act == "order":
             before, after = fields
@@ -268,4 +225,4 @@ def test_blocks_that_are_cut_and_joined_keep_what_touched_their_bytes(acts):
         elif act == "sync":
             detector.add(DeviceSync(0))
             graph.device_sync()
-    assert found == bool(graph.racing_tensors())
+    assert found == graph.racing()

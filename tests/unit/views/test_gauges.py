@@ -6,9 +6,8 @@ import threading
 from types import SimpleNamespace
 
 import comm
-import ipywidgets
 import pytest
-from test_widget import RecordingComm
+from recording_comm import RecordingComm, open_widgets, receive
 
 import cudalens
 from cudalens import virtual
@@ -26,10 +25,14 @@ EVIL = "<script>alert(1)</script>"
 def nothing_is_left(monkeypatch):
     """No comm, no thread."""
     monkeypatch.setattr(comm, "create_comm", RecordingComm)
-    before = set(ipywidgets.widgets.widget._instances)
+    before = open_widgets()
     yield
-    assert not set(ipywidgets.widgets.widget._instances) - before
-    assert not [thread for thread in threading.enumerate() if thread.name == "cudalens-metrics"]
+    assert not open_widgets() - before
+    assert not sampling_threads()
+
+
+def sampling_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "cudalens-metrics"]
 
 
 class Machine:
@@ -153,30 +156,32 @@ def test_devices_stand_in_the_programs_order(machine, monkeypatch):
 
 def test_the_last_moments_are_kept(feed):
     for _ in range(HISTORY + 50):
-        feed._sampler._take()
+        feed.read()
     assert len(feed.history) == HISTORY
 
 
 def test_a_lost_gpu_is_told_of(feed, machine):
     machine.readings[0] = None
-    feed._sampler._take()
+    feed.read()
     assert feed.history[-1]["rows"][0] == [None] * len(COLUMNS)
     assert feed.problems == ["GPU 0 (NVIDIA A100): it is read no more: the GPU is lost"]
     assert "cuda:1: busy 87 %" in gauges_verdict(feed)
 
 
-def test_a_virtual_device_that_comes_takes_the_place(feed):
+def test_a_virtual_device_that_comes_takes_the_place(machine):
     changes = []
-    feed._on_gpus = lambda: changes.append([gpu["name"] for gpu in feed.gpus])
+    feed = GaugeFeed(0.01, on_gpus=lambda: changes.append([gpu["name"] for gpu in feed.gpus]))
+    feed.start()
     with virtual.device("t4"):
-        feed._sampler._take()
+        feed.read()
         assert feed.is_modelled
         assert len(feed.history) == 1
         assert "[simulated: t4] cuda:0: idle" in gauges_text(feed)
-    feed._sampler._take()
+    feed.read()
     assert not feed.is_modelled
     assert changes[-1] == ["NVIDIA A100", "NVIDIA A100"]
     assert ["Tesla T4"] in changes
+    feed.stop()
 
 
 def test_a_virtual_device_that_goes_may_leave_nothing_to_read(monkeypatch):
@@ -187,24 +192,23 @@ def test_a_virtual_device_that_goes_may_leave_nothing_to_read(monkeypatch):
     with virtual.device("h100"):
         feed = GaugeFeed(0.01)
         feed.start()
-    feed._sampler._take()
+    feed.read()
     assert feed.gpus == []
     assert feed.problems == ["GPUs: No metrics of a GPU: there is none."]
     assert gauges_verdict(feed).endswith("there is none.")
     with virtual.device("t4"):
-        feed._sampler._take()
+        feed.read()
         assert [gpu["name"] for gpu in feed.gpus] == ["Tesla T4"]
         assert feed.problems == []
     feed.stop()
 
 
-def test_when_nobody_looks_it_ends_by_itself_on_its_own_thread(machine):
+def test_when_nobody_looks_it_ends_by_itself_on_its_own_thread(machine, presence):
     ended = threading.Event()
-    presence = Presence()
     feed = GaugeFeed(1000, presence=presence, on_end=lambda why: ended.set())
     feed.start()
-    thread = feed._sampler._thread
-    presence._limit_s = -1.0
+    [thread] = sampling_threads()
+    presence.clock.now = SILENCE_S + 1
     assert ended.wait(20)
     thread.join(20)
     assert not thread.is_alive()
@@ -245,7 +249,7 @@ def widget(machine):
 
 
 def tell(widget, **content):
-    widget._handle_custom_msg(content, [])
+    receive(widget, content)
 
 
 def test_the_page_gets_state_and_then_each_moment(widget):
@@ -254,32 +258,35 @@ def test_the_page_gets_state_and_then_each_moment(widget):
     assert state["_moment"]["rows"][1][0] == 87.0
     assert state["_about"]["badge"] == ""
     widget.comm.sent.clear()
-    widget.feed._sampler._take()
+    widget.feed.read()
     [(_, data, _)] = [message for message in widget.comm.sent if "_moment" in message[1].get("state", {})]
     assert data["state"]["_moment"]["rows"] == [list(row) for row in widget.feed.history[-1]["rows"]]
 
 
-def test_the_page_asks_for_what_was_before(widget):
-    widget.feed._sampler._take()
+def test_the_page_asks_for_what_was_before(widget, presence):
+    widget.feed.presence = presence
+    widget.feed.read()
     tell(widget, kind="history", view="a")
     _, data, _ = widget.comm.sent[-1]
     assert data["content"]["kind"] == "history"
     assert len(data["content"]["moments"]) == 2
-    assert "a" in widget.feed.presence._views
+    presence.clock.now = FAREWELL_S + 1
+    assert not presence.is_over
     tell(widget, kind="left", view="a")
-    assert not widget.feed.presence._views
+    presence.clock.now += FAREWELL_S + 1
+    assert presence.is_over
 
 
 @pytest.mark.parametrize("content", [None, "stop", {"kind": "?"}, {}, {"kind": ["stop"]}, {"view": {}}])
 def test_nonsense_of_the_page_changes_nothing(widget, content):
-    widget._handle_custom_msg(content, [])
+    receive(widget, content)
     assert widget.is_running
 
 
 def test_the_button_ends_it_and_the_page_hears_of_it(widget):
     tell(widget, kind="stop", view="a")
     assert not widget.is_running
-    assert widget._about["ended"] == "stopped by its button"
+    assert widget.get_state()["_about"]["ended"] == "stopped by its button"
     assert "stopped by its button" in repr(widget)
 
 

@@ -4,9 +4,11 @@ import gzip
 import json
 from html.parser import HTMLParser
 
+import comm
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recording_comm import RecordingComm, ask
 from sample_graphs import (
     failed_rows,
     fan_rows,
@@ -292,12 +294,12 @@ def test_the_tree_alone_prints_and_shows():
     assert "no graph manager was looked at" in str(gpu_trace().graph_tree())
 
 
-def test_the_widget_sends_the_graphs_when_asked():
+def test_the_widget_sends_the_graphs_when_asked(monkeypatch):
     from cudalens.views.widget import TimelineWidget
 
+    monkeypatch.setattr(comm, "create_comm", RecordingComm)
     widget = TimelineWidget(graphs_trace())
-    sent = []
-    widget.send = lambda content, buffers=None: sent.append((content, buffers))
-    widget._answer(widget, {"kind": "request", "id": 1, "want": "graphs"}, [])
-    assert sent == [({"id": 1}, [graphs.pack(graphs_trace())])]
+    content, [sent] = ask(widget, "graphs")
+    assert content == {"id": "q1"}
+    assert bytes(sent) == graphs.pack(graphs_trace())
     widget.close()

@@ -4,8 +4,10 @@ import json
 import random
 import zlib
 
+import comm
 import pandas as pd
 import pytest
+from recording_comm import RecordingComm, ask
 
 from cudalens import Trace
 from cudalens.analysis import block_lifetimes, blocks_at, memory_diff, memory_peak
@@ -145,11 +147,15 @@ def test_a_payload_keeps_to_its_limit_and_counts_what_it_left_out(share):
     assert 0 < hidden < len(block_lifetimes(trace))
 
 
-def test_the_widget_hands_the_map_out(trace):
+def test_the_widget_hands_the_map_out(trace, monkeypatch):
+    monkeypatch.setattr(comm, "create_comm", RecordingComm)
     widget = TimelineWidget(trace)
-    assert widget._facts["memoryFirst"] is True
-    assert widget._facts["memoryMap"] is not None
-    assert widget._bytes("memory") == pack(trace, compress=False)
+    facts = widget.get_state()["_facts"]
+    assert facts["memoryFirst"] is True
+    assert facts["memoryMap"] is not None
+    content, [sent] = ask(widget, "memory")
+    assert "error" not in content
+    assert bytes(sent) == pack(trace, compress=False)
     widget.close()
 
 

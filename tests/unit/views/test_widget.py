@@ -1,8 +1,8 @@
 import gzip
 
 import comm
-import ipywidgets
 import pytest
+from recording_comm import RecordingComm, ask, open_widgets, receive
 from sample_races import race_trace
 from sample_traces import gpu_trace
 
@@ -11,28 +11,13 @@ from cudalens.views.races import cards as races
 from cudalens.views.timeline import payload
 
 
-class RecordingComm(comm.base_comm.BaseComm):
-    """A comm that keeps what is sent instead of sending it."""
-
-    def __init__(self, *args, **kwargs):
-        self.sent = []
-        super().__init__(*args, **kwargs)
-
-    def publish_msg(self, msg_type, data=None, metadata=None, buffers=None, **keys):
-        self.sent.append((msg_type, data, buffers))
-
-
-def instances():
-    return ipywidgets.widgets.widget._instances
-
-
 @pytest.fixture(autouse=True)
 def no_comm_is_left_open(monkeypatch):
     """Every widget that a test makes is closed again, and with it its comm."""
     monkeypatch.setattr(comm, "create_comm", RecordingComm)
-    before = set(instances())
+    before = open_widgets()
     yield
-    left = set(instances()) - before
+    left = open_widgets() - before
     assert not left, f"comms left open: {left}"
 
 
@@ -47,14 +32,6 @@ def widget(trace):
     yield widget
     widget.close()
     widget.layout.close()
-
-
-def ask(widget, want):
-    """Ask as the page does; returns the answer's content and buffers."""
-    widget._handle_custom_msg({"kind": "request", "id": "q1", "want": want}, [])
-    _, data, buffers = widget.comm.sent[-1]
-    assert data["method"] == "custom"
-    return data["content"], buffers
 
 
 def test_state_holds_no_columns(widget):
@@ -93,8 +70,8 @@ def test_an_unknown_request_is_answered_with_an_error(widget):
 
 def test_other_messages_are_not_answered(widget):
     before = len(widget.comm.sent)
-    widget._handle_custom_msg({"kind": "hello"}, [])
-    widget._handle_custom_msg("text", [])
+    receive(widget, {"kind": "hello"})
+    receive(widget, "text")
     assert len(widget.comm.sent) == before
 
 
@@ -131,8 +108,9 @@ def test_errors_of_callbacks_are_kept_for_the_page(widget):
     widget.on_select(fail)
     for name in "abcde":
         widget.set_state({"_selection": {"names": [name]}})
-    assert len(widget._errors) == 3
-    assert all("ValueError: no such thing" in error for error in widget._errors)
+    errors = widget.get_state()["_errors"]
+    assert len(errors) == 3
+    assert all("ValueError: no such thing" in error for error in errors)
 
 
 def test_a_selection_of_the_wrong_form_is_ignored(widget, trace):

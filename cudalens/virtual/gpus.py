@@ -14,7 +14,7 @@ from cudalens.device import gpu_trace
 from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
 from cudalens.virtual.capture.graph_memory import relocate
 from cudalens.virtual.dispatch.workspaces import Workspaces
-from cudalens.virtual.tensors.arenas import follow, keeps_bytes, move_in
+from cudalens.virtual.tensors.arenas import follow, has_arena, move_in
 from cudalens.virtual.tensors.residency import KEY, Residence
 from cudalens.virtual.timing.machine import Device, Machine
 from cudalens.virtual.timing.streams import CudaEvent, Stream
@@ -204,7 +204,7 @@ class Gpus:
             return there
         if block is None and storage.nbytes():
             block = self.reserve(device, storage.nbytes())
-        if block is None or not keeps_bytes(block):
+        if block is None or not has_arena(block):
             return block
         there = move_in(self, tensor, device, block)
         relocate(tensor.untyped_storage(), there)

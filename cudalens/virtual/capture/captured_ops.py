@@ -15,7 +15,7 @@ import torch
 
 from cudalens.virtual.capture.graph_generators import CapturedGenerators, StatePoint, number_of
 from cudalens.virtual.capture.graph_memory import Memory, Operand, is_pageable, memory_of
-from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
 
 #: Operators without a kernel: a replay does not change their results.
 _BLANK: Final = frozenset(
@@ -79,7 +79,7 @@ class Tape:
             kwargs: The keyword arguments for the CPU.
         """
         writes = writes_of(func)
-        with unseen():
+        with below_modes():
             kept_args, kept_kwargs = self._operand_form(args), self._operand_form(kwargs)
             self._save(writes, kept_args, kept_kwargs)
         if kwargs.get("generator") is not None:
@@ -94,14 +94,14 @@ class Tape:
 
     def record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Record a factory that does not write its result."""
-        with unseen():
+        with below_modes():
             self._record(
                 func, self._operand_form(args), self._operand_form(kwargs), out, has_effect=False, is_undefined=True
             )
 
     def record_contents(self, tensor: torch.Tensor) -> None:
         """Record a tensor with constant contents, which a replay creates again."""
-        with unseen():
+        with below_modes():
             contents, memory = tensor.clone(), memory_of(tensor, self, is_result=True)
         operand = Operand(tensor, memory)
         self.ops.append(CapturedOp(torch.ops.aten.clone.default, (contents,), {}, [((), operand)]))
@@ -109,7 +109,7 @@ class Tape:
 
     def embed(self, tape: Tape) -> None:
         """Record the replay of another graph, and run it once, as every operator of a capture."""
-        with unseen():
+        with below_modes():
             for memory in tape.written():
                 self._save_memory(memory)
         for generator in tape.generators():
@@ -141,7 +141,7 @@ class Tape:
 
     def end(self) -> None:
         """Restore memory and generators at the end of the capture."""
-        with unseen():
+        with below_modes():
             self._undo()
         self._saved, self._made = {}, []
 
@@ -156,7 +156,7 @@ class Tape:
 
     def replay(self) -> None:
         """Run all operators again."""
-        with unseen():
+        with below_modes():
             for op in self.ops:
                 if isinstance(op, Tape):
                     op.replay()

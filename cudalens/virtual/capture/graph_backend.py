@@ -18,7 +18,7 @@ from cudalens.device import graph_backend as protocol
 from cudalens.device.graph_backend import Allocation, PoolId, PoolSize, TensorPlace
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import Block, PoolState
-from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.tensors.arenas import Arena
 from cudalens.virtual.tensors.residency import KEY, ArenaResidence, Invalidated, Residence
 from cudalens.virtual.torch_cuda.stacks import python_stack
@@ -134,7 +134,7 @@ class VirtualGraphBackend:
         """
         if storage is None:
             storage = self._storage_at(place)
-        with unseen():
+        with below_modes():
             tensor = torch.empty(0, dtype=place.dtype)
             return place.flagged(tensor.set_(storage, place.storage_offset, place.size, place.stride))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.explorer.image import UNWRITTEN, Image
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
 from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
@@ -51,7 +51,7 @@ def outcome_of(
         blank: Memory to mark as unwritten before the task of that number, or at the end for the number of tasks.
     """
     outcome = Outcome()
-    with unseen():
+    with below_modes():
         image.reset(unwritten)
         for number in order:
             image.blank(blank.get(number, ()), unwritten)

@@ -131,7 +131,7 @@ def _find_drawer(func: Any) -> Any:
     return Borrower.of(func) if is_seeded(func) else None
 
 
-class Instead:
+class Replacement:
     """What computes an operator's values in its place, and has its schema."""
 
     def __init__(self, func: Any) -> None:
@@ -143,7 +143,7 @@ class Instead:
         return repr(self._func)
 
 
-class Borrower(Instead):
+class Borrower(Replacement):
     """An operator that only knows the host's default generator, made to draw from another.
 
     The host's generator lends itself for the time of the call and is put back as it was.

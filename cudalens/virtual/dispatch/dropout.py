@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from cudalens.virtual.tensors.residency import residence_of
-from cudalens.virtual.torch_cuda.rng import Borrower, Replacement
+from cudalens.virtual.torch_cuda.rng import Replacement, SwappedState
 
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
@@ -36,7 +36,7 @@ def dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
     return _dropout(input, p, train)
 
 
-class Dropout(Borrower):
+class Dropout(SwappedState):
     """Computes ``native_dropout`` with the values of the CPU's ``dropout``."""
 
     def __call__(self, *args: Any, generator: torch.Generator, **kwargs: Any) -> Any:

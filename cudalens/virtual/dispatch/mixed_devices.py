@@ -75,7 +75,7 @@ def _adopt(gpus: Gpus, tensor: torch.Tensor, device: Device) -> None:
     capture = gpus.machine.current_stream(device).capture if gpus.machine.captures else None
     if capture is not None:
         capture.adopt(tensor)
-    gpus.settle(tensor, device)
+    gpus.place_tensor(tensor, device)
 
 
 def _named_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:

@@ -136,9 +136,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if plan.has_work:
                 kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
             kernels.fetch(self._gpus, device, plan.name)
-            self._settle(out, device)
+            self._place_results(out, device)
             return out
-        self._settle(out, device)
+        self._place_results(out, device)
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
         return out
@@ -156,21 +156,21 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         log = self._machine.op_log
         return call_now if log is None else functools.partial(log.run, device)
 
-    def _settle(self, out: Any, device: Device) -> None:
+    def _place_results(self, out: Any, device: Device) -> None:
         """Allocate blocks for new storages among the results."""
         if isinstance(out, torch.Tensor):
             if KEY not in out.untyped_storage().__dict__:
-                self._gpus.settle(out, device)
+                self._gpus.place_tensor(out, device)
         elif isinstance(out, tuple | list):
             for item in out:
-                self._settle(item, device)
+                self._place_results(item, device)
 
     def _reallocate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Allocate a new block for a storage that was resized in place."""
         for tensor in (*args, *kwargs.values()):
             residence = residence_of(tensor) if isinstance(tensor, torch.Tensor) else None
             if residence is not None and residence.num_bytes != tensor.untyped_storage().nbytes():
-                self._gpus.settle(tensor, residence.device)
+                self._gpus.place_tensor(tensor, residence.device)
 
     def _make(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Device | None) -> Any:
         """Run a factory: its result is on the device of the call, else on that of its tensor argument."""
@@ -200,7 +200,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif self._machine.captures or self._machine.op_log is not None:
             self._record_blank(device, func, args, kwargs, out)
         if residence_of(out) is None:
-            self._gpus.settle(out, device, block=block)
+            self._gpus.place_tensor(out, device, block=block)
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
         return out
@@ -258,7 +258,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         out = self._copied(func, source, kwargs, own, target)
         if target is not None:
-            self._gpus.settle(out, target)
+            self._gpus.place_tensor(out, target)
         if own is target and target is not None:
             kernels.launch(self._gpus, target, _plan(func), func, args, kwargs, out)
         else:
@@ -327,7 +327,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if residence is None:
             return func(*args, **kwargs)
         packed, batch_sizes = self._caller(residence.device)(func, args, kwargs)
-        self._settle(packed, residence.device)
+        self._place_results(packed, residence.device)
         kernels.launch(self._gpus, residence.device, _plan(func), func, args, kwargs, packed)
         return packed, batch_sizes
 

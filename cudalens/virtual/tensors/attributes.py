@@ -153,7 +153,7 @@ def _new(gpus: Gpus, original: Any) -> Any:
         is_data = bool(args) and not isinstance(args[0], int | torch.Size)
         if is_data:
             return to_device(gpus, made, residence.device)
-        gpus.settle(made, residence.device)
+        gpus.place_tensor(made, residence.device)
         return made
 
     return new

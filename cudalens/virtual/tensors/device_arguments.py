@@ -82,9 +82,9 @@ class FunctionMode(TorchFunctionMode):
         place = None if index is None else self._gpus.devices[index]
         with self._target.named(place):
             out = func(*args, **{**kwargs, "device": _CPU})
-        return self._settle(out, func, place) if isinstance(out, torch.Tensor) else out
+        return self._move_result(out, func, place) if isinstance(out, torch.Tensor) else out
 
-    def _settle(self, out: torch.Tensor, func: Any, place: Device | None) -> torch.Tensor:
+    def _move_result(self, out: torch.Tensor, func: Any, place: Device | None) -> torch.Tensor:
         """Move a result that torch created on the host without an aten factory."""
         residence = residence_of(out)
         if (residence.device if residence is not None else None) is place:

@@ -196,4 +196,4 @@ def pin(tensor: torch.Tensor) -> None:
     """Mark a host tensor's storage as page-locked."""
     storage: Any = tensor.untyped_storage()
     if PINNED_KEY not in storage.__dict__:
-        storage.__dict__[PINNED_KEY] = host_memory.take(storage.nbytes())
+        storage.__dict__[PINNED_KEY] = host_memory.allocate(storage.nbytes())

@@ -177,7 +177,7 @@ def test_settings_can_change_while_it_runs(gpus):
 
 def test_caching_cannot_be_switched_off(gpus):
     torch.cuda.memory.caching_allocator_enable(True)
-    with pytest.raises(VirtualDeviceError, match="cannot be switched off"):
+    with pytest.raises(VirtualDeviceError, match="cannot be disabled"):
         torch.cuda.memory.caching_allocator_enable(False)
 
 

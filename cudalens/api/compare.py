@@ -13,8 +13,8 @@ from cudalens.frames import Ranks, Trace
 if TYPE_CHECKING:
     from cudalens.views.compare.comparison import Comparison
 
+#: A run: its name in `cudalens.runs`, a file of it, or what it left behind.
 Run = str | os.PathLike[str] | Trace | Ranks
-"""A run: its name in `cudalens.runs`, a file of it, or what it left behind."""
 
 
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:

@@ -32,8 +32,8 @@ _VIRTUAL: Final = (
 MAX_RUNS: Final = 10_000
 MAX_HOLD_NS: Final = 10_000_000_000
 
+#: For each race, by its key, the columns that the frame ``races`` has of its values.
 Columns = dict[tuple[object, ...], dict[str, Any]]
-"""For each race, by its key, the columns that the frame ``races`` has of its values."""
 
 
 def confirm(

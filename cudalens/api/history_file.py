@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from cudalens.errors import HistoryError
 
+#: Marks our files among SQLite's, as ``PRAGMA application_id``.
 _APPLICATION: Final = 0x43444C48
-"""Marks our files among SQLite's, as ``PRAGMA application_id``."""
 
+#: How long to wait for somebody else who writes.
 _VERSION: Final = 1
 _WAIT_S: Final = 2.0
-"""How long to wait for somebody else who writes."""
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from cudalens.frames.metrics import metrics_frame
 if TYPE_CHECKING:
     import pandas as pd
 
+#: NVML renews utilization some 1 to 6 times a second, power and clocks some 10 to 50 times.
 DEFAULT_HZ: Final = 20.0
-"""NVML renews utilization some 1 to 6 times a second, power and clocks some 10 to 50 times."""
 
 
 class MetricsCollector:

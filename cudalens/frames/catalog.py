@@ -6,15 +6,9 @@ unknown is missing (``<NA>``), and `Column.missing` says what missing means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Final
-
-import numpy as np
-import pandas as pd
-
-from cudalens.errors import SchemaError
 
 
 @dataclass(frozen=True)
@@ -256,9 +250,10 @@ BLOCKS: Final = _since(
     Column("extra", "category", "", "fields that cudalens does not know, as JSON text", "none"),
 )
 
+#: States of a block, by torch's names; older documentation writes active_awaiting_free for the second.
 BLOCK_STATES: Final = ("active_allocated", "active_pending_free", "inactive")
-"""States of a block, by torch's names; older documentation writes active_awaiting_free for the second."""
 
+#: What a block may be there for; missing where it cannot be told.
 BLOCK_CATEGORIES: Final = (
     "parameter",
     "gradient",
@@ -269,7 +264,6 @@ BLOCK_CATEGORIES: Final = (
     "graph pool",
     "workspace",
 )
-"""What a block may be there for; missing where it cannot be told."""
 
 STACKS: Final = (
     Column("stack", "int64", "", "id of the stack; the rows of one stack stand together"),
@@ -440,74 +434,16 @@ FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {
     "metrics": METRICS,
 }
 
+#: Version of saved files that has a frame first; 1 for the others.
 FRAMES_SINCE: Final[Mapping[str, int]] = {"races": 2, "blocks": 3, "graphs": 3, "metrics": 3, "syncs": 3}
-"""Version of saved files that has a frame first; 1 for the others."""
 
 
+#: Columns of the events that a Kineto trace carries in ``args``, and its names for them; for readers and writers.
 KINETO_ARGS: Final[Mapping[str, str]] = {
     c.name: c.source.removeprefix("args.").split(", ")[0] for c in EVENTS if c.source.startswith("args.")
 }
-"""Columns of the events that a Kineto trace carries in ``args``, and its names for them; for readers and writers."""
 
 
 def columns_of(frame: str) -> tuple[Column, ...]:
     """Columns of the frame named `frame`, in order."""
     return FRAMES[frame]
-
-
-def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray | np.ndarray:
-    """`length` missing values of `dtype` (zeros or False for dtypes that cannot be missing)."""
-    if dtype == "category":
-        return pd.Categorical.from_codes(np.full(length, -1, np.int8), dtype=_no_texts(), validate=False)
-    if dtype in ("int64", "int32", "bool"):
-        return np.zeros(length, dtype)
-    kind = pd.api.types.pandas_dtype(dtype)
-    # Zeros that nobody has looked at take no memory: most columns of most traces are missing throughout.
-    values, mask = np.zeros(length, kind.numpy_dtype), np.ones(length, bool)
-    array: pd.api.extensions.ExtensionArray = kind.construct_array_type()(values, mask)
-    return array
-
-
-@cache
-def _no_texts() -> pd.CategoricalDtype:
-    return pd.CategoricalDtype(pd.Index([], dtype="str"))
-
-
-def empty_frame(frame: str) -> pd.DataFrame:
-    """The frame named `frame` with all its columns and no row."""
-    return _empty(frame).copy(deep=False)  # no values that two could share
-
-
-@cache
-def _empty(frame: str) -> pd.DataFrame:
-    return pd.DataFrame({column.name: missing_array(column.dtype, 0) for column in columns_of(frame)})
-
-
-def check_frame(frame: str, df: pd.DataFrame) -> pd.DataFrame:
-    """`df` itself, once it has exactly the catalog's columns and dtypes.
-
-    Raises:
-        SchemaError: A column is missing, unknown, or has another dtype.
-    """
-    expected = {column.name: column.dtype for column in columns_of(frame)}
-    if faults := list(_faults(expected, df)):
-        raise SchemaError(f"frame '{frame}': {'; '.join(faults)}. The catalog is cudalens.frames.catalog.")
-    return df
-
-
-def _faults(expected: Mapping[str, str], df: pd.DataFrame) -> Iterable[str]:
-    for name in expected.keys() - set(df.columns):
-        yield f"column '{name}' is missing"
-    for name in df.columns:
-        if name not in expected:
-            yield f"column '{name}' is unknown"
-        elif str(df[name].dtype) != expected[name]:
-            yield f"column '{name}' is {df[name].dtype}, expected {expected[name]}"
-
-
-def docs_table(frame: str) -> str:
-    """The frame's columns as a Markdown table."""
-    head = "| column | dtype | unit | meaning | missing means | source |\n| --- | --- | --- | --- | --- | --- |\n"
-    return head + "".join(
-        f"| `{c.name}` | {c.dtype} | {c.unit} | {c.meaning} | {c.missing} | {c.source} |\n" for c in columns_of(frame)
-    )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from cudalens.frames.catalog import columns_of, empty_frame, missing_array
+from cudalens.frames.catalog import columns_of
+from cudalens.frames.schema import empty_frame, missing_array
 from cudalens.graphs.functions import Counts, Function
 from cudalens.graphs.node import GraphNode
 

@@ -15,12 +15,12 @@ from cudalens.errors import KernelError, MetricsError
 from cudalens.frames.ceilings import Ceilings
 from cudalens.kernels.launch import can_launch
 
+#: Far larger than any cache.
 _BUFFER_BYTES: Final = 1 << 30
-"""Far larger than any cache."""
+#: Rows and columns of the matrices: large enough that launching them costs nothing beside.
 _WARMUPS: Final = 3
 _REPEATS: Final = 15
 _SIDE: Final = {"float64": 4096, "float32": 4096, "tf32": 8192, "float16": 8192, "bfloat16": 8192, "float8": 8192}
-"""Rows and columns of the matrices: large enough that launching them costs nothing beside."""
 
 _known: dict[tuple[str, str | None], Ceilings] = {}
 

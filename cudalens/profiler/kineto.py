@@ -20,8 +20,8 @@ from cudalens.profiler.options import ProfilerOptions
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
 _SILENT: Final = "6"  # above USDT, Kineto's highest
 
+#: Held while a session starts, so that two threads cannot both find the profiler free.
 _gate: Final = threading.Lock()
-"""Held while a session starts, so that two threads cannot both find the profiler free."""
 
 
 def is_busy() -> bool:

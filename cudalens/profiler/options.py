@@ -57,6 +57,7 @@ class TorchNames(TypedDict, total=False):
     with_flops: bool
 
 
+#: What torch.profiler's options are called here.
 OUR_NAMES: Final = {
     "record_shapes": "shapes",
     "profile_memory": "memory",
@@ -64,7 +65,6 @@ OUR_NAMES: Final = {
     "with_modules": "modules",
     "with_flops": "flops",
 }
-"""What torch.profiler's options are called here."""
 
 _OTHERS: Final = {
     "activities": "the GPU is recorded where there is one; cpu_only=True leaves it alone, use_device=… asks for one",

@@ -106,5 +106,5 @@ def _shared_counts() -> Counts | None:
     return tracker if is_known else None
 
 
+#: The steps of this process.
 steps: Final = StepTracker(counts=_shared_counts())
-"""The steps of this process."""

@@ -24,8 +24,8 @@ StreamId: TypeAlias = int
 EventId: TypeAlias = int
 SeqNum: TypeAlias = int
 
+#: torch's own: who configured that one sees the same lines.
 logger = logging.getLogger("torch.cuda._sanitizer")
-"""torch's own: who configured that one sees the same lines."""
 
 _LATE = "Perhaps the sanitizer was enabled after some torch operations?"
 

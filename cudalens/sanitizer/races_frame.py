@@ -18,10 +18,10 @@ from cudalens.sanitizer.engine import HOST, Race, Region, Touch
 from cudalens.sanitizer.text import stream_name
 
 if TYPE_CHECKING:
-    from cudalens.sanitizer.fixes.search import Fix
+    from cudalens.sanitizer.fixes.candidates import Fix
 
+#: Bytes of a strided region that are looked at one by one.
 _MAX_COUNTED: Final = 1 << 20
-"""Bytes of a strided region that are looked at one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Finding:
     Attributes:
         race: The race.
         fix: What to do about it; None where nothing was found.
-        between: What happened on both streams between the two accesses, as `cudalens.sanitizer.fixes.search.between`
+        between: What happened on both streams between the two accesses, as `cudalens.sanitizer.fixes.recorded.between`
             returns it; None where the run was not recorded.
         is_suppressed: Whether a suppression fits it.
         seen_ns: When it was first seen, ns on the events' clock; None where nobody looked at the clock.

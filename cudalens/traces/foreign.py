@@ -8,6 +8,7 @@ from typing import Final
 
 from cudalens.errors import TraceFormatError
 
+#: How JSON in UTF-16 begins that has no byte order mark.
 _KINDS: Final = (
     (b"\x28\xb5\x2f\xfd", "zstd-compressed data"),
     (b"\x1f\x8b", "gzip-compressed data"),
@@ -27,7 +28,6 @@ _KINDS: Final = (
     (b"\x0a", "a Perfetto protocol buffer trace, perhaps"),
 )
 _UTF_16: Final = (b"{\0", b"[\0", b"\0{", b"\0[")
-"""How JSON in UTF-16 begins that has no byte order mark."""
 _TAR: Final = (257, b"ustar")
 _HINTS: Final = {
     "Nsight Compute": "It tells of single kernels, not of a run: record one with nsys or torch.profiler.",

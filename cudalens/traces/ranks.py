@@ -21,13 +21,13 @@ from cudalens.frames import Ranks, Trace
 from cudalens.traces.loading import load
 from cudalens.traces.problems import Problems
 
+#: Names of files that may be traces; others in the folder are passed over. What a file is, its content tells.
 SUFFIXES: Final = (".json", ".gz", ".trace", ".cudalens", ".sqlite", ".sqlite3", ".db", ".nvvp", ".prof")
-"""Names of files that may be traces; others in the folder are passed over. What a file is, its content tells."""
 
+#: Clocks of hosts in one job differ by less.
 _RANK: Final = re.compile(r"(?:rank|worker)[\W_]{0,3}(\d{1,9})", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(\d+)")
 _SLACK_NS: Final = 60 * 10**9
-"""Clocks of hosts in one job differ by less."""
 _EXPECTED: Final = "a folder that holds a trace of each rank of one job"
 
 

@@ -53,9 +53,10 @@ class Device:
         return f"GPU {self.physical_index}" if self.index is None else f"cuda:{self.index}"
 
 
+#: Facts that all devices have in common; in the frame each row repeats them.
 _SHARED: Final = ("driver", "driver_cuda", "runtime", "arch_list", "gencode_flags")
-"""Facts that all devices have in common; in the frame each row repeats them."""
 
+#: Dtype and meaning of each column of `Devices.frame`.
 COLUMNS: Final[dict[str, tuple[str, str]]] = {
     "index": ("Int32", "the number behind `cuda:`; missing where the program does not see the GPU"),
     "physical_index": ("Int32", "number in the order of NVML and nvidia-smi, before CUDA_VISIBLE_DEVICES"),
@@ -98,7 +99,6 @@ COLUMNS: Final[dict[str, tuple[str, str]]] = {
     "arch_list": ("str", "architectures that torch has code for"),
     "gencode_flags": ("str", "what nvcc was told for them"),
 }
-"""Dtype and meaning of each column of `Devices.frame`."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -40,6 +40,7 @@ _NO_NVML: Final = {
     _VERSION_MISMATCH: "the loaded NVIDIA driver and its library are of different versions, as after an update; reboot",
 }
 
+#: Bits of nvmlClocksEventReasons that hold clocks down; those that only say "idle" or "as set" are left out.
 _GRAPHICS, _SM, _MEM = 0, 1, 2
 _SLOWED: Final = {
     0x04: "power cap",
@@ -48,7 +49,6 @@ _SLOWED: Final = {
     0x40: "heat",
     0x80: "power brake",
 }
-"""Bits of nvmlClocksEventReasons that hold clocks down; those that only say "idle" or "as set" are left out."""
 
 
 def open_nvml(library: Any = None) -> NvmlSource:

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+#: What a ROCm build reads, the first one that is set; ROCR_VISIBLE_DEVICES has hidden devices from it before.
 CUDA_VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 HIP_VARIABLES: Final = ("HIP_VISIBLE_DEVICES", CUDA_VARIABLE)
-"""What a ROCm build reads, the first one that is set; ROCR_VISIBLE_DEVICES has hidden devices from it before."""
 
 _LEADING_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _LEGACY_MIG: Final = re.compile(r"MIG-(GPU-[0-9a-fA-F-]+)/(\d+)/(\d+)")

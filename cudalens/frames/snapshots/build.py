@@ -23,11 +23,11 @@ from cudalens.frames.snapshots.memory import SnapshotMemory
 from cudalens.frames.snapshots.stacks import SnapshotStacks
 from cudalens.frames.snapshots.values import Place, text
 
+#: Option of `RunInfo` that holds a snapshot's own keys, in its order, with "|" between them.
 _KNOWN: Final = ("segments", "device_traces", "external_annotations")
 SNAPSHOT_KEYS: Final = "snapshot_keys"
-"""Option of `RunInfo` that holds a snapshot's own keys, in its order, with "|" between them."""
+#: Option of `RunInfo` that says whether every action of the history has a time; ``ts`` counts actions where not.
 HAS_TIMES: Final = "snapshot_has_times"
-"""Option of `RunInfo` that says whether every action of the history has a time; ``ts`` counts actions where not."""
 EXPECTED: Final = "torch's memory snapshot: a dict with 'segments', or a list of segments"
 
 

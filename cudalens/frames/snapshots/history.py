@@ -16,6 +16,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Addresses = NDArray[np.uint64]
 
+#: What a device holds, by the names of the memory frame's columns.
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = 0, 1, 2
 SEGMENT_ADDED, SEGMENT_REMOVED, OTHER = 3, 4, 5
 _KINDS: Final = {
@@ -29,7 +30,6 @@ _KINDS: Final = {
     "segment_unmap": SEGMENT_REMOVED,
 }
 TOTALS: Final = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
-"""What a device holds, by the names of the memory frame's columns."""
 _MIN_BLOCK: Final = 512
 
 

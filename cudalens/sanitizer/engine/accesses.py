@@ -53,16 +53,15 @@ class Info(NamedTuple):
     name: str | None = None
 
 
+#: Line, clock, whether it is a write, and what is noted: an `Info` (or a plain tuple of its fields), or an `Op`.
 Entry: TypeAlias = tuple[Line, int, bool, Any]
-"""Line, clock, whether it is a write, and what is noted: an `Info` (or a plain tuple of its fields), or an `Op`."""
 
+#: One operation and all that it touched, flat, so that a collector makes one object of it.
+#:
+#: Site, time (ns; None where nobody looked at the clock) and line, then for each access cell, whether it writes, and
+#: `Info`'s fields use, shape, stride, dtype and life. (Many small objects that stay for a while are what Python's
+#: cyclic garbage collector spends its time on.)
 Op: TypeAlias = list[Any]
-"""One operation and all that it touched, flat, so that a collector makes one object of it.
-
-Site, time (ns; None where nobody looked at the clock) and line, then for each access cell, whether it writes, and
-`Info`'s fields use, shape, stride, dtype and life. (Many small objects that stay for a while are what Python's cyclic
-garbage collector spends its time on.)
-"""
 
 OP_HEAD: Final = 3
 OP_STEP: Final = 7

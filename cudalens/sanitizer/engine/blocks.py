@@ -9,16 +9,16 @@ from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line, VectorClock
 from cudalens.sanitizer.engine.regions import Region
 
+#: Ranges that one block keeps apart; beyond, the oldest are forgotten.
 MAX_CELLS: Final = 1024
-"""Ranges that one block keeps apart; beyond, the oldest are forgotten."""
 
 _FIRST_PRUNE: Final = 64
 
+#: A cell of a former block, and what it remembered then; the cell may be another's by now, its bytes are the same.
 Past: TypeAlias = tuple[Cell, list[Entry]]
-"""A cell of a former block, and what it remembered then; the cell may be another's by now, its bytes are the same."""
 
+#: The cells of a former block, empty, and its layouts.
 Spare: TypeAlias = "tuple[dict[Region, Cell], dict[Any, Cell]]"
-"""The cells of a former block, empty, and its layouts."""
 
 
 class Block:
@@ -225,5 +225,5 @@ class Block:
         self._cells[region] = cell
 
 
+#: The block of lives whose place in the shadow nobody has asked for yet, and of those that have none.
 NOWHERE: Final = Block(0, 0)
-"""The block of lives whose place in the shadow nobody has asked for yet, and of those that have none."""

@@ -14,8 +14,8 @@ from typing import Final
 
 from cudalens.sanitizer.engine.records import HOST, StreamId
 
+#: Highest clock known to be done, by `Line.index`.
 VectorClock = dict[int, int]
-"""Highest clock known to be done, by `Line.index`."""
 
 
 def join(into: VectorClock, other: VectorClock) -> None:

@@ -18,8 +18,8 @@ from cudalens.sanitizer.engine.races import Findings, Memory, Race, Touch
 from cudalens.sanitizer.engine.regions import Region
 from cudalens.sanitizer.engine.shadow import Shadow
 
+#: An access to be judged: the bytes, whether it writes, `Info` (or a plain tuple of its fields).
 Visit: TypeAlias = tuple[Cell, bool, Any]
-"""An access to be judged: the bytes, whether it writes, `Info` (or a plain tuple of its fields)."""
 
 
 class Detector:

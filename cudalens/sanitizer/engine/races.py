@@ -13,13 +13,13 @@ from cudalens.sanitizer.engine.regions import Region
 class RaceKind(Enum):
     """What can go wrong."""
 
+    #: The block was freed and handed out again while a stream that the allocator was not told of still used it.
     READ_AFTER_WRITE = "read after write"
     WRITE_AFTER_READ = "write after read"
     WRITE_AFTER_WRITE = "write after write"
     USE_AFTER_FREE = "use after free"
-    """The block was freed and handed out again while a stream that the allocator was not told of still used it."""
+    #: The host reads what a copy has not brought yet, or writes what a copy has not taken yet.
     HOST = "host access"
-    """The host reads what a copy has not brought yet, or writes what a copy has not taken yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ class StreamId(NamedTuple):
     stream: int | str
 
 
+#: The host's own line of execution, a party like any stream.
 HOST: Final = StreamId(-1, "host")
-"""The host's own line of execution, a party like any stream."""
 
+#: Where in the user's program, as the collector names it (hashable); None where it does not know.
 Place: TypeAlias = object
-"""Where in the user's program, as the collector names it (hashable); None where it does not know."""
 
 
 @dataclass(frozen=True, slots=True)

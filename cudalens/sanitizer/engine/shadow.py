@@ -13,8 +13,8 @@ from cudalens.sanitizer.engine.blocks import Block, Past, Spare
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line, VectorClock
 
+#: Cells of former blocks that one block may leave in `Block.past`.
 _MAX_PAST: Final = 16
-"""Cells of former blocks that one block may leave in `Block.past`."""
 
 _start_of: Final = attrgetter("start")
 _MAX_SPARE: Final = 4096

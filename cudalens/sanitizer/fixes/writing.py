@@ -28,9 +28,7 @@ from cudalens.sanitizer.engine import (
 )
 from cudalens.sanitizer.fixes import source_edits as edits
 from cudalens.sanitizer.fixes import source_names as names
-from cudalens.sanitizer.fixes.collectives import runs_aside, work_name
-from cudalens.sanitizer.fixes.recorded import Insertion, Occurrence, Run, accesses_of
-from cudalens.sanitizer.fixes.search import (
+from cudalens.sanitizer.fixes.candidates import (
     Candidate,
     FixKind,
     needs_record_stream,
@@ -38,6 +36,8 @@ from cudalens.sanitizer.fixes.search import (
     record_stream_insertions,
     wait,
 )
+from cudalens.sanitizer.fixes.collectives import runs_aside, work_name
+from cudalens.sanitizer.fixes.recorded import Insertion, Occurrence, Run, accesses_of
 from cudalens.sanitizer.fixes.source import Edit, Located, Sources
 
 _EVENT_NAME: Final = "done"

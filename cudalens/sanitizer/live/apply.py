@@ -31,11 +31,11 @@ from cudalens.sanitizer.live.record_operator import Look
 from cudalens.sanitizer.live.schema import Plan
 from cudalens.sanitizer.live.threads import State, Told
 
+#: Records of a wait of the host.
 HOST_WAITS: Final = (gpu_trace.StreamSynchronized, gpu_trace.DeviceSynchronized, gpu_trace.EventSynchronized)
-"""Records of a wait of the host."""
 
+#: Position of ``non_blocking`` in ``copy_`` and ``_copy_from``; ``_to_copy`` takes it by name.
 _COPY_NON_BLOCKING: Final = 2
-"""Position of ``non_blocking`` in ``copy_`` and ``_copy_from``; ``_to_copy`` takes it by name."""
 
 
 class Judging:

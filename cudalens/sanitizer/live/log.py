@@ -12,8 +12,8 @@ from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Visit
 from cudalens.sanitizer.engine.regions import Region
 
+#: Records that are kept; the oldest go first.
 MAX_RECORDS: Final = 10_000
-"""Records that are kept; the oldest go first."""
 
 
 class Log:
@@ -103,6 +103,7 @@ def _place(site: Any) -> r.Place:
     return place
 
 
+#: Kinds of entries whose fields are those of a record, with lines for streams.
 _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
     "event_record": r.EventRecord,
     "event_wait": r.EventWait,
@@ -113,4 +114,3 @@ _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
     "stream_query": r.StreamQuery,
     "device_sync": r.DeviceSync,
 }
-"""Kinds of entries whose fields are those of a record, with lines for streams."""

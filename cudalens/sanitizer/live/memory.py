@@ -23,16 +23,16 @@ from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.regions import Region
 
+#: Each shape once: shapes stay for a while, and Python's cyclic garbage collector looks at every object that does.
 SHAPES: Final[dict[torch.Size, torch.Size]] = {}
-"""Each shape once: shapes stay for a while, and Python's cyclic garbage collector looks at every object that does."""
 
 _MAX_SHAPES: Final = 10_000
 
+#: Added to host addresses: those of a virtual device may equal them.
 HOST_BASE: Final = 1 << 56
-"""Added to host addresses: those of a virtual device may equal them."""
 
+#: Bytes by which torch's caching allocator rounds up (kMinBlockSize).
 _GRANULE: Final = 512
-"""Bytes by which torch's caching allocator rounds up (kMinBlockSize)."""
 
 _MAX_LAYOUTS: Final = 512
 _MANY_CELLS: Final = 8

@@ -1,8 +1,7 @@
-"""What an operator touched, noted as it returns: the path of every operator, where a call costs more than a branch.
+"""Record which memory each operator accessed, when it returns.
 
-Between two operators of a program its caches forget us, so that a line of Python here takes several times as long as it
-does in a loop. What is done here is what cannot wait: tensors are looked at, which storages they have and which stream
-they are on.
+This runs after every operator of the program, with cold caches: a line of Python here takes several times as long as in
+a loop. So it does only what cannot be deferred: find the storages of the tensors and the stream.
 """
 
 from __future__ import annotations
@@ -25,29 +24,32 @@ from cudalens.sanitizer.live.schema import Plan
 from cudalens.sanitizer.live.threads import State
 
 _Tensor: Final = torch.Tensor
-_CALLER: Final = 3
-"""Depth of the stack frame that called an operator: beyond `note`, the dispatch mode and `call` itself."""
 
+#: Depth of the stack frame that called the operator, from a method that `OperatorRecorder.record` calls: that method,
+#: `record`, the dispatch mode and `call` itself are between.
+_CALLER: Final = 4
+
+#: Position of the first allocation in an operation.
 _LIFE_AT: Final = OP_HEAD + OP_STEP - 1
 
+#: A tensor that needs a closer look: the tensor, its use, whether it is written, its allocation if it has one.
 Look: TypeAlias = tuple[Any, Use, bool, "Life | None"]
-"""A tensor that needs a second look: itself, its use, whether it is written, its life if it has one."""
 
 LookCloser: TypeAlias = Callable[[State, Plan, tuple[Any, ...], dict[str, Any], Op, list[Look]], Sequence[Race]]
 
 
-class Noting:
-    """Notes operators.
+class OperatorRecorder:
+    """Records operators.
 
     Args:
-        key: Name of the attribute of storages that holds their life.
-        run: Marks lives of this run.
+        key: Name of the attribute of storages that holds their allocation.
+        run: Identifies allocations of this run.
         memory: The storages.
-        line_of: The line of the current stream of a GPU.
-        pending: Where operations wait to be judged.
-        limit: Entries that may wait.
-        look_closer: Judges at once an operation that is out of the ordinary: it made callbacks, or touched memory of
-            the host that something asynchronous works on.
+        line_of: Returns the timeline of a GPU's current stream.
+        pending: The operations that are not checked yet.
+        limit: Number of pending entries at which they are checked.
+        look_closer: Checks an unusual operation at once: one that caused callbacks, or that accessed host memory which
+            an asynchronous operation uses.
     """
 
     def __init__(
@@ -64,25 +66,50 @@ class Noting:
         self._pending, self._entries, self._limit = pending, pending.entries, limit
         self._look_closer = look_closer
 
-    def note(  # noqa: C901 - see above
-        self, thread: State, plan: Plan, args: tuple[Any, ...], kwargs: Any, out: Any
-    ) -> Sequence[Race]:
-        """Note an operator that has run.
+    def record(self, thread: State, plan: Plan, args: tuple[Any, ...], kwargs: Any, out: Any) -> Sequence[Race]:
+        """Record an operator that has returned.
 
         Returns:
-            Races, where it was time to judge.
+            The races found, if the pending operations were checked.
         """
-        run, key, memory = self._run, self._key, self._memory
         if plan.training is not None and flag("training", plan.training_at, args, kwargs or {}):
             plan = plan.training
-        op: Op = []
         looks: list[Look] = []
-        line: Line | None = None
-        device, is_on_host = -1, False
         if plan.has_lists or (kwargs and not plan.by_name.keys().isdisjoint(kwargs)):
             inputs: Any = pairs(plan, args, kwargs or {})
         else:
             inputs = zip(args, plan.inputs)  # noqa: B905 - trailing arguments may be left out
+        op, line, is_on_host = self._record_inputs(plan, inputs, looks)
+        if plan.outputs:
+            if line is not None and plan.is_plain and isinstance(out, _Tensor):
+                op = self._record_plain_result(plan, out, op, line, looks)
+            elif line is not None or plan.makes or (looks[-1][3] is None if looks else not is_on_host):
+                device = -1 if line is None or plan.makes or plan.is_copy else op[_LIFE_AT].device
+                op = self._record_results(plan, out, op, looks, device)
+        if looks or thread.told:
+            return self._look_closer(thread, plan, args, kwargs or {}, op, looks)
+        if len(op) > OP_HEAD:
+            self._entries.append(op)
+        return self._pending.drain() if len(self._entries) >= self._limit else ()
+
+    def _record_inputs(  # noqa: C901 - the hot path of every operator
+        self, plan: Plan, inputs: Any, looks: list[Look]
+    ) -> tuple[Op, Line | None, bool]:
+        """Record the tensor arguments.
+
+        Args:
+            plan: The operator's plan.
+            inputs: Pairs of an argument and its use.
+            looks: Receives the tensors that need a closer look.
+
+        Returns:
+            The operation (empty if no argument is on a GPU), the stream's timeline, and whether an argument is on the
+            host.
+        """
+        run, key, memory = self._run, self._key, self._memory
+        op: Op = []
+        line: Line | None = None
+        is_on_host = False
         for value, use in inputs:
             if use is None or not isinstance(value, _Tensor):
                 continue
@@ -103,8 +130,7 @@ class Noting:
                     continue
                 life = self._meet(value, storage)  # scratch that torch's C++ made on the host, which was taken in
             if line is None:
-                device = life.device
-                line = self._line(device)
+                line = self._line(life.device)
                 op = [call(_CALLER), clock.now_ns(), line]
             if life.owner is not line:
                 life.is_shared = True
@@ -116,48 +142,44 @@ class Noting:
                 op += (life.whole, use[1], use[0], life.shape, None, dtype, life)
             else:
                 memory.note(op, life, value, use[0], use[1])
-        if plan.outputs:
-            if line is not None and plan.is_plain and isinstance(out, _Tensor):
-                try:  # contextlib.suppress would cost a microsecond
-                    made: Any = out.untyped_storage()
-                except (RuntimeError, NotImplementedError):
-                    made = None
-                if made is None or key in made.__dict__:
-                    op = self._results(plan, out, op, looks, device)
-                else:
-                    life = memory.meet(made, device, op[0], line)
-                    if life.num_bytes == out.nbytes and out.is_contiguous():
-                        shape = out.shape
-                        life.shape, life.dtype = SHAPES.setdefault(shape, shape), out.dtype
-                        op += (None, True, plan.outputs[0], life.shape, None, life.dtype, life)
-                    else:
-                        memory.note(op, life, out, plan.outputs[0], True)  # type: ignore[arg-type]
-            elif line is not None or plan.makes or (looks[-1][3] is None if looks else not is_on_host):
-                op = self._results(plan, out, op, looks, -1 if plan.makes or plan.is_copy else device)
-        if looks or thread.told:
-            return self._look_closer(thread, plan, args, kwargs or {}, op, looks)
-        if len(op) > OP_HEAD:
-            self._entries.append(op)
-        return self._pending.drain() if len(self._entries) >= self._limit else ()
+        return op, line, is_on_host
+
+    def _record_plain_result(self, plan: Plan, out: torch.Tensor, op: Op, line: Line, looks: list[Look]) -> Op:
+        """Record the one tensor that an operator without aliased outputs returned, and return the operation."""
+        device = op[_LIFE_AT].device
+        try:  # contextlib.suppress would cost a microsecond
+            storage: Any = out.untyped_storage()
+        except (RuntimeError, NotImplementedError):
+            storage = None
+        if storage is None or self._key in storage.__dict__:
+            return self._record_results(plan, out, op, looks, device)
+        life = self._memory.meet(storage, device, op[0], line)
+        if life.num_bytes == out.nbytes and out.is_contiguous():
+            shape = out.shape
+            life.shape, life.dtype = SHAPES.setdefault(shape, shape), out.dtype
+            op += (None, True, plan.outputs[0], life.shape, None, life.dtype, life)
+        else:
+            self._memory.note(op, life, out, plan.outputs[0], True)  # type: ignore[arg-type]
+        return op
 
     def _meet(self, value: Any, storage: Any) -> Life:
-        """The life of an argument's storage that is new here."""
+        """The allocation of an argument's storage that is new to this run."""
         if value.is_cuda:
             return self._memory.meet(storage, value.get_device(), None, None)
         storage.__dict__[self._key] = self._memory.plain
         return self._memory.plain
 
-    def _results(  # noqa: C901 - see above
+    def _record_results(  # noqa: C901 - the hot path of operators with several results
         self, plan: Plan, out: Any, op: Op, looks: list[Look], device: int
     ) -> Op:
-        """Add what an operator returned.
+        """Record what an operator returned, and return the operation.
 
         Args:
-            plan: The operator's.
-            out: What it returned.
-            op: What is known of it so far; empty while nothing of it is on a GPU.
-            looks: Takes what needs a second look.
-            device: Where all its results are; -1 where that has to be asked.
+            plan: The operator's plan.
+            out: The returned value.
+            op: The operation so far; empty if no argument is on a GPU.
+            looks: Receives the tensors that need a closer look.
+            device: The device of all results; -1 if each must be asked for its own.
         """
         memory, run, key = self._memory, self._run, self._key
         for value, use in results(out, plan.outputs):
@@ -172,10 +194,10 @@ class Noting:
                     if plan.is_copy:
                         looks.append((value, use, True, life))
                     continue
-                op = op or [call(_CALLER + 1), clock.now_ns(), self._line(value.get_device())]
+                op = op or [call(_CALLER), clock.now_ns(), self._line(value.get_device())]
                 life = memory.meet(storage, device if device >= 0 else value.get_device(), op[0], op[2])
             elif life.device < 0 or any(touched is life for touched in op[_LIFE_AT::OP_STEP]):
-                continue  # it returns what it was given
+                continue  # it returns an argument
             if plan.is_empty:
                 if life.block is NOWHERE and life.num_bytes:
                     self._entries.append((memory.settled, life))

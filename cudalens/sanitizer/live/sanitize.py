@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import functools
 import logging
-import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from os import PathLike
 from types import TracebackType
@@ -14,16 +13,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from cudalens.device import clock, gpu_trace, launches, modes, queries, stacks
-from cudalens.device.interpose import Interposed, interposed
-from cudalens.errors import ExploreError, RaceError, SanitizerError
+from cudalens.device import clock, gpu_trace, stacks
+from cudalens.errors import RaceError, SanitizerError
 from cudalens.frames.lazy_methods import open_door
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
+from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.live import calls
+from cudalens.sanitizer.live.attachment import Attachment
 from cudalens.sanitizer.live.log import Log
-from cudalens.sanitizer.live.mode import Mode
+from cudalens.sanitizer.live.names import names_of_streams
+from cudalens.sanitizer.live.race_values import RaceValues
 from cudalens.sanitizer.live.watch import Watch
+from cudalens.sanitizer.races_frame import Finding, races_frames
 from cudalens.sanitizer.settings import OnRace, checked_depth, checked_on_race, parse_kinds
 from cudalens.sanitizer.status import Status
 from cudalens.sanitizer.suppress import Suppressions, read_suppressions
@@ -33,17 +35,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from cudalens.frames import Trace
-    from cudalens.frames.exploration import Exploration, Shown
-    from cudalens.sanitizer.races_frame import Finding
 
+#: Stack frames that a report shows of each access, by default.
 DEFAULT_STACK_DEPTH: Final = 16
-"""Stack frames that a report shows of each access, unless the user says otherwise."""
 
+#: Memory that trying other orders may take, by default.
 EXPLORE_BYTES: Final = 1 << 30
-"""Memory that trying other orders may take, unless the user says otherwise."""
-
-_HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
-"""Methods of torch.Tensor by which Python looks at host memory without an operator."""
 
 _logger = logging.getLogger(__name__)
 _running: list[Sanitizer] = []
@@ -53,7 +50,7 @@ class RaceWarning(UserWarning):
     """A race was found; given at the place of the later access."""
 
 
-class Sanitizer:
+class Sanitizer(RaceValues):
     """Finds accesses to the same memory that no stream, event or synchronisation orders.
 
     A collector: `start`, `stop`, `frames`. As a context manager it does the first two. It may be started again; the
@@ -95,9 +92,7 @@ class Sanitizer:
         explore: bool = False,
         explore_bytes: int = EXPLORE_BYTES,
     ) -> None:
-        self._explores, self._explore_bytes = explore, explore_bytes
-        self._exploring: Any = None
-        self._values: dict[tuple[object, ...], dict[str, Any]] = {}
+        super().__init__(explores=explore, max_bytes=explore_bytes)
         self._on_race = checked_on_race(on_race)
         self._kinds = parse_kinds(detect)
         self.stack_depth = checked_depth(stack_depth)
@@ -107,9 +102,7 @@ class Sanitizer:
         self._findings = Findings(accepts)
         self._num_told = 0
         self._watch: Watch | None = None
-        self._subscription: gpu_trace.Subscription | None = None
-        self._mode: Mode | None = None
-        self._interposed: list[tuple[Interposed, Callable[..., None]]] = []
+        self._attachment: Attachment | None = None
         self._unraised: list[Race] = []
         self._ended_log = Log()
         self.error: Exception | None = None
@@ -146,36 +139,21 @@ class Sanitizer:
         """
         if self._watch is not None:
             raise SanitizerError("this sanitizer is on already; stop() it first, or make another.")
-        if self._explores and self._exploring is None:
-            self._exploring = open_door("exploring", self._explore_bytes)
+        self._begin_exploring()
         self.error = None
         is_prompt = self._on_race != "collect"
         watch = Watch(self._findings, len(_running), self._on_races, self._failed, is_prompt=is_prompt)
         self._watch = watch
+        self._attachment = attachment = Attachment(watch)
         try:
-            self._subscription = gpu_trace.subscribe(
-                watch.on_record,
-                quick={gpu_trace.MemoryAllocated: watch.on_allocated, gpu_trace.MemoryFreed: watch.on_freed},
-            )
-            queries.watch()
-            launches.watch()
+            attachment.subscribe()
             _running.append(self)
-            self._interpose(watch)
-            self._mode = Mode(watch)
-            modes.enter(self._mode)
+            attachment.enter_mode()
             if self._exploring is not None:
                 self._exploring.begin(len(self._findings.races))
         except BaseException:
             self.stop()
             raise
-
-    def _interpose(self, watch: Watch) -> None:
-        starts: Callable[..., None] = functools.partial(_enter_thread, watch)
-        reads: Callable[..., None] = functools.partial(_host_reads, watch)
-        self._interposed = [(interposed(threading.Thread, "start"), starts)]
-        self._interposed += [(interposed(torch.Tensor, name), reads) for name in _HOST_READERS]
-        for method, listener in self._interposed:
-            method.add(before=listener)
 
     def stop(self) -> None:
         """End watching: no mode, no subscription and no replaced method of ours is left. Nothing where it is off."""
@@ -192,26 +170,14 @@ class Sanitizer:
             self._ended_log = watch.log
         if self in _running:
             _running.remove(self)
-            queries.unwatch()
-            launches.unwatch()
-        self._withdraw()
+        if self._attachment is not None:
+            self._attachment.detach()
+            self._attachment = None
         watch.end()
         del watch  # what it remembers holds places
         if not _running:
             calls.forget()
             stacks.forget_places()
-
-    def _withdraw(self) -> None:
-        """No mode, no subscription and no replaced method of ours is left."""
-        while self._interposed:
-            method, listener = self._interposed.pop()
-            method.remove(before=listener)
-        if self._mode is not None:
-            modes.leave(self._mode)
-            self._mode = None
-        if self._subscription is not None:
-            self._subscription.close()
-            self._subscription = None
 
     def _catch_up(self) -> None:
         """See to it that all that has happened is judged."""
@@ -304,8 +270,8 @@ class Sanitizer:
     def _failed(self, error: Exception) -> None:
         """Something of ours raised: the user's program goes on without us."""
         self.error = error
-        if self._subscription is not None:
-            self._subscription.close()
+        if self._attachment is not None:
+            self._attachment.unsubscribe()
         message = (
             f"the stream-race sanitizer is off: {type(error).__name__}: {error} in it. Your program goes on "
             "undisturbed; what was found so far is kept. Please report this"
@@ -320,9 +286,6 @@ class Sanitizer:
 
         The log is that of the current run; for races that it knows nothing of, that of the last one.
         """
-        from cudalens.sanitizer.fixes.search import findings_of
-        from cudalens.sanitizer.live.names import names_of_streams
-
         races = self.races[since:]
         log = self._watch.log if self._watch is not None else self._ended_log
         with naming(names_of_streams()):
@@ -333,120 +296,6 @@ class Sanitizer:
                 for n, finding in zip(missing, earlier, strict=True):
                     found[n] = finding
         return [replace(finding, value=self._values.get(finding.race.key)) for finding in found]
-
-    def explore(self, budget: int | None = None, *, seed: int = 0) -> Exploration:
-        """Do what the last watched block did in other orders that its synchronisations allow, and compare the values.
-
-        For that, ``explore=True`` has to be said beforehand. Nothing of the user's Python runs again: the operators
-        that the block ran on the virtual device are computed anew on memory of their own, so that what the host decided
-        (an ``if`` on a number that it read) stays decided. The program's own order comes first; then for each race
-        those that put its later access first; then random orders and those in which single tasks come late. Where there
-        are no more orders than `budget`, all of them are tried.
-
-        Args:
-            budget: Orders to try beside the program's own, by default 50.
-            seed: The first seed of the random ones.
-
-        Returns:
-            What differs, and for each race whether it shows: ``print`` it, or show it in a notebook.
-
-        Raises:
-            ExploreError: It was not said beforehand, nothing ran on a virtual device, or it cannot be done again.
-        """
-        found: Exploration
-        found, values = self._explored().explore(self, budget=budget, seed=seed)
-        self._keep(values)
-        return found
-
-    def replay_schedule(self, seed: str | int) -> Shown:
-        """Do one order of the last watched block again.
-
-        Args:
-            seed: As `explore` names it ("rush:9<4"); a number is that of a random one.
-
-        Returns:
-            The order, and what differs in it.
-
-        Raises:
-            ExploreError: As `explore`; or the seed is none of this block.
-        """
-        found: Shown = self._explored().replay(seed)
-        return found
-
-    def confirm(
-        self,
-        program: Callable[[], Any],
-        *,
-        runs: int | None = None,
-        hold_ns: int | None = None,
-        limit_s: float | None = None,
-        races: Sequence[Race] | None = None,
-        on_virtual: bool = False,
-    ) -> Exploration:
-        """Run a program again on a real GPU, steered toward the orders that its races allow, and compare the values.
-
-        The stream of a race's first access is held just before it, until the second access has overtaken it. The
-        program runs twice in its own order, each operator waiting for the last, up to `runs` times for each race, and
-        once more in its own order where values differ, **with all that it does besides**: files are written again, and
-        what it does to Python objects stays, but for lists, dictionaries and sets of the caller's variables. Tensors
-        that it found and writes are copied, and are as before each run and afterwards, as are random numbers. What
-        differs between runs in the program's own order is not compared.
-
-        Compared are tensors and numbers that it returns, and the tensors that it writes of those that the caller's
-        variables hold. A race becomes confirmed, with the schedule that shows it, or benign so far. `trace` says so of
-        each race from then on. A sanitizer that is on is off meanwhile.
-
-        Args:
-            program: A function that takes nothing, whose races this sanitizer has found.
-            runs: Steered runs for each race, at most; by default 20.
-            hold_ns: How long a stream is held at most, ns; by default some times what the host needed from one access
-                to the other, 20 ms at least, and longer where that was not enough.
-            limit_s: After so long no further run is begun, s; by default 600.
-            races: Those of `races` that are tried; by default all.
-            on_virtual: Also on a virtual device: there the order shows in times alone, since values are computed in the
-                program's order; `explore` is for that.
-
-        Returns:
-            What came of it.
-
-        Raises:
-            ExploreError: There is no GPU or no race, or the program raises when it runs again.
-        """
-        found: Exploration
-        options: dict[str, Any] = {"runs": runs, "hold_ns": hold_ns, "limit_s": limit_s}
-        options |= {"races": races, "on_virtual": on_virtual}
-        found, values = open_door("confirm", self, program, **options)
-        self._keep(values)
-        return found
-
-    def _keep(self, values: Mapping[tuple[object, ...], dict[str, Any]]) -> None:
-        """Verdicts on races by value; one that was confirmed stays so, whatever further orders show."""
-        for key, columns in values.items():
-            before = self._values.get(key)
-            if before is None or before["value_verdict"] != "confirmed" or columns["value_verdict"] == "confirmed":
-                self._values[key] = columns
-
-    def end_block(self, names: Mapping[str, object]) -> None:
-        """What is watched from now on is another block to `explore`; nothing where that was not asked for.
-
-        Args:
-            names: The variables whose values are compared.
-        """
-        if self._exploring is not None:
-            self._catch_up()
-            self._exploring.end(len(self._findings.races), names)
-            if self._watch is not None:
-                self._exploring.begin(len(self._findings.races))
-
-    def _explored(self) -> Any:
-        if self._exploring is None:
-            raise ExploreError(
-                "this sanitizer did not note what it watched. Say beforehand that other orders are to be tried: "
-                "cudalens.sanitize(explore=True), in a notebook `%cudasan on --explore` or `%%cudasan --explore`."
-            )
-        if self._watch is not None:
-            self.end_block(self._exploring.callers_names())
-        return self._exploring
 
     def trace(self, name: str = "races") -> Trace:
         """The races as a Trace, which prints as a report, shows in a notebook, and is written with ``to_html``.
@@ -463,9 +312,6 @@ class Sanitizer:
 
     def frames_of(self, findings: Sequence[Finding]) -> dict[str, pd.DataFrame]:
         """The frames ``races`` and ``stacks`` of some of its findings, streams called as the user's program does."""
-        from cudalens.sanitizer.live.names import names_of_streams
-        from cudalens.sanitizer.races_frame import races_frames
-
         with naming(names_of_streams()):
             return races_frames(findings, stack_depth=self.stack_depth)
 
@@ -540,30 +386,6 @@ def _tensors(values: Any, name: str) -> list[torch.Tensor]:
         if not isinstance(value, torch.Tensor):
             raise TypeError(f"access({name}=…) holds {type(value).__name__}; expected tensors.")
     return found
-
-
-def _enter_thread(watch: Watch, thread: threading.Thread, *args: Any, **kwargs: Any) -> None:
-    """A thread is about to start: it gets a mode of its own, since torch keeps modes per thread."""
-    before = vars(thread).get("run")
-    inner = thread.run
-
-    def run() -> None:
-        if before is None:
-            vars(thread).pop("run", None)
-        mode = Mode(watch)
-        if watch.is_on:
-            modes.enter(mode)
-        try:
-            inner()
-        finally:
-            modes.leave(mode)
-
-    vars(thread)["run"] = run
-
-
-def _host_reads(watch: Watch, tensor: Any, *args: Any, **kwargs: Any) -> None:
-    if isinstance(tensor, torch.Tensor):
-        watch.host_reads(tensor)
 
 
 def _is_asked_for(kinds: frozenset[RaceKind], suppressions: Suppressions, race: Race) -> bool:

@@ -21,12 +21,12 @@ from cudalens.sanitizer.live.calls import Call, call
 from cudalens.sanitizer.live.log import Log
 from cudalens.sanitizer.live.memory import Memory
 from cudalens.sanitizer.live.pending import MAX_WAITING, Pending
-from cudalens.sanitizer.live.record_operator import Noting
+from cudalens.sanitizer.live.record_operator import OperatorRecorder
 from cudalens.sanitizer.live.schema import Plan
 from cudalens.sanitizer.live.threads import State, Threads, Told
 
+#: Records that order something, and have to be put before or behind the launch of the operator that caused them.
 _ORDERS: Final = frozenset((*HOST_WAITS, gpu_trace.EventRecorded, gpu_trace.EventWaited))
-"""Records that order something, and have to be put before or behind the launch of the operator that caused them."""
 
 
 class Watch:
@@ -47,7 +47,7 @@ class Watch:
         threads: What each thread is about.
         guessed: Names of kernels of which nobody could tell what they write.
         on_races: As given.
-        note: Takes an operator that has run: `Noting.note`.
+        note: Records an operator that has returned: `OperatorRecorder.record`.
         life_of: What is known of a tensor's storage; None for a plain one of the host.
     """
 
@@ -74,7 +74,7 @@ class Watch:
         self._judging = Judging(key, run, self.detector, self.memory, self.log, self._callbacks, self.site)
         self._pending = Pending(self._judging.judge, self.memory.given_back, lock)
         self.life_of: Final = self._judging.life_of
-        self._noting = Noting(
+        self._recorder = OperatorRecorder(
             key,
             run,
             self.memory,
@@ -83,7 +83,7 @@ class Watch:
             1 if is_prompt else MAX_WAITING,
             lambda *operator: self._pending.now(self._judging.look_closer, *operator),
         )
-        self.note: Final = self._noting.note
+        self.note: Final = self._recorder.record
 
     def end(self) -> None:
         """Judge nothing more, and let go of all that is remembered."""

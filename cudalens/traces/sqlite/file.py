@@ -23,18 +23,18 @@ from cudalens.errors import TraceFormatError
 from cudalens.traces.chrome.records import MISSING, Ints, text_of
 from cudalens.traces.problems import Problems
 
+#: Stands for a value of another type than was asked for, until it has been counted.
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _WAL: Final = 2  # bytes 18 and 19 of the header, in the mode that keeps a write-ahead log
 _JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
 _WRONG: Final = MISSING + 1
-"""Stands for a value of another type than was asked for, until it has been counted."""
+#: No row of a table takes less: a cell pointer of two bytes, a length, a row id.
 _EXACT_FLOAT: Final = float(1 << 53)
 _CHUNK: Final = 1 << 15
 _MIN_ROW_BYTES: Final = 4
-"""No row of a table takes less: a cell pointer of two bytes, a length, a row id."""
+#: What sqlite3 raises of a damaged file: its messages quote the file, and may themselves be no text.
 _MAX_CELL_BYTES: Final = 1 << 28
 _ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises of a damaged file: its messages quote the file, and may themselves be no text."""
 _EXPECTED: Final = "a whole SQLite export that no program is writing"
 
 

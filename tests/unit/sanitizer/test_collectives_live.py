@@ -7,7 +7,7 @@ import torch
 
 import cudalens
 from cudalens.sanitizer import RaceKind
-from cudalens.sanitizer.fixes.search import FixKind
+from cudalens.sanitizer.fixes.candidates import FixKind
 
 dist = pytest.importorskip("torch.distributed")
 if not dist.is_available() or not dist.is_gloo_available():

@@ -9,7 +9,8 @@ import pytest
 
 import cudalens
 import cudalens.virtual
-from cudalens.sanitizer.fixes.search import FixKind, findings_of
+from cudalens.sanitizer.fixes.candidates import FixKind
+from cudalens.sanitizer.fixes.search import findings_of
 from cudalens.sanitizer.fixes.source import Edit, Located, Source, Sources, Spot
 from cudalens.sanitizer.fixes.source_edits import after, before, tensor_expression, without_keyword
 from cudalens.sanitizer.fixes.source_names import binder, is_bound_before

@@ -18,8 +18,9 @@ from cudalens.sanitizer.engine import (
     Region,
     StreamId,
 )
+from cudalens.sanitizer.fixes.candidates import FixKind, plain_candidates
 from cudalens.sanitizer.fixes.recorded import MAX_BETWEEN, Insertion, Run, between, inserted, judge
-from cudalens.sanitizer.fixes.search import FixKind, findings_of, plain_candidates, suggest
+from cudalens.sanitizer.fixes.search import findings_of, suggest
 from cudalens.sanitizer.replay import records_of
 
 CASES = Path(__file__).parents[4] / "shared" / "races" / "cases.jsonl"

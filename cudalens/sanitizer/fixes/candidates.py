@@ -1,0 +1,214 @@
+"""Candidate fixes of a race: what each would insert into the recorded run, and its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from cudalens.sanitizer.engine import (
+    HOST,
+    EventRecord,
+    EventSync,
+    EventWait,
+    Launch,
+    Race,
+    RaceKind,
+    RecordStream,
+    Region,
+    StreamId,
+    StreamSync,
+    Touch,
+)
+from cudalens.sanitizer.fixes.collectives import is_collective
+from cudalens.sanitizer.fixes.recorded import Insertion, Key, Occurrence, Run
+from cudalens.sanitizer.fixes.source import Edit, Source
+from cudalens.sanitizer.text import stream_name
+
+
+class FixKind(Enum):
+    """What a fix does."""
+
+    RECORD_STREAM = "record_stream"
+    WAIT_STREAM = "wait_stream"
+    WAIT_EVENT = "wait_event"
+    WAIT_WORK = "work.wait"
+    SYNC_STREAM = "stream.synchronize"
+    SYNC_EVENT = "event.synchronize"
+    BLOCKING_COPY = "blocking copy"
+
+
+#: Lower is cheaper: 0 blocks nothing, 1 blocks a stream. A kind that is not listed blocks the host.
+_RANK: Final = {FixKind.RECORD_STREAM: 0, FixKind.WAIT_STREAM: 1, FixKind.WAIT_EVENT: 1, FixKind.WAIT_WORK: 1}
+
+#: The rank of fixes that block the host.
+HOST_RANK: Final = 2
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A fix that removes a race from the recorded run and adds none.
+
+    Attributes:
+        kind: Kind of the fix.
+        words: The fix in one sentence.
+        insertions: The fix as records that are inserted into the run.
+        diff: The fix as a unified diff of the user's source; empty if it cannot be written as one with certainty.
+        removes: Keys (`Race.key`) of the races that it removes, the given race included.
+    """
+
+    kind: FixKind
+    words: str
+    insertions: tuple[Insertion, ...]
+    diff: str = ""
+    removes: frozenset[Key] = frozenset()
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """Sort key: what the fix blocks, then whether it has no diff."""
+        return _RANK.get(self.kind, HOST_RANK), not self.diff
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A fix that has not been tried on the recorded run yet.
+
+    Attributes:
+        kind: Kind of the fix.
+        words: The fix in one sentence.
+        insertions: The fix as records.
+        edits: The fix as edits of one source; empty if it exists only in words.
+        source: That source.
+        label: Name of the source.
+        num_needless: Number of launches that wait, or are waited for, without need.
+    """
+
+    kind: FixKind
+    words: str
+    insertions: tuple[Insertion, ...]
+    edits: tuple[Edit, ...] = ()
+    source: Source | None = None
+    label: str = ""
+    num_needless: int = 0
+    diff: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        if self.source is not None and self.edits:
+            object.__setattr__(self, "diff", self.source.diff(list(self.edits), self.label))
+
+    @property
+    def rank(self) -> tuple[int, bool]:
+        """Sort key: what the fix blocks, then whether it has no diff."""
+        return _RANK.get(self.kind, HOST_RANK), not self.diff
+
+
+def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) -> Iterator[Candidate]:
+    """Fixes without a diff: records at the two accesses that race, described in words."""
+    if race.kind is RaceKind.HOST:
+        yield from _host_candidates(run, occurrences, race)
+        return
+    if race.kind is RaceKind.USE_AFTER_FREE and all(needs_record_stream(seen.race.first) for seen in occurrences):
+        yield Candidate(
+            FixKind.RECORD_STREAM,
+            f"call record_stream on {race.first.tensor} with {stream_name(race.first.stream)}, before it is freed: "
+            f"{describe_access(race.first)} may still run when its memory is handed out again",
+            record_stream_insertions(occurrences),
+        )
+    first, second = describe_access(race.first), describe_access(race.second)
+    if is_collective(race.first):
+        yield Candidate(
+            FixKind.WAIT_WORK,
+            f"before {second}, call wait() on the work that {first} returned",
+            _event_insertions(occurrences, is_host=False),
+        )
+        return
+    who, whom = stream_name(race.second.stream), stream_name(race.first.stream)
+    yield Candidate(
+        FixKind.WAIT_STREAM,
+        f"before {second}, let {who} wait for {whom} (wait_stream)",
+        tuple(i for seen in occurrences for i in wait(seen.second, seen.race.first.stream, seen.race.second.stream)),
+        num_needless=num_needless(run, occurrences),
+    )
+    yield Candidate(
+        FixKind.WAIT_EVENT,
+        f"record an event on {whom} after {first}, and let {who} wait for it before {second}",
+        _event_insertions(occurrences, is_host=False),
+    )
+
+
+def _host_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) -> Iterator[Candidate]:
+    if any(seen.race.first.stream == HOST for seen in occurrences):
+        return
+    stream = stream_name(race.first.stream)
+    first, second = describe_access(race.first), describe_access(race.second)
+    yield Candidate(
+        FixKind.SYNC_STREAM,
+        f"synchronize {stream} before {second}",
+        tuple(Insertion(seen.second, StreamSync(seen.race.first.stream)) for seen in occurrences),
+        num_needless=num_needless(run, occurrences),
+    )
+    yield Candidate(
+        FixKind.SYNC_EVENT,
+        f"record an event on {stream} after {first}, and synchronize it before {second}",
+        _event_insertions(occurrences, is_host=True),
+    )
+
+
+def describe_access(touch: Touch) -> str:
+    """Describe an access, for the middle of a sentence."""
+    what = f"{touch.op or 'the access'} of {touch.tensor}"
+    return what if touch.place is None else f"{what} at {touch.place}"
+
+
+def needs_record_stream(touch: Touch) -> bool:
+    """Whether ``record_stream`` has an effect: the stream is not the one whose pool the memory came from."""
+    return touch.memory is not None and touch.memory.stream not in (None, HOST, touch.stream)
+
+
+def record_stream_insertions(occurrences: Sequence[Occurrence]) -> tuple[Insertion, ...]:
+    """``record_stream`` of the earlier tensors on the streams of the earlier accesses."""
+    memories = [(seen, seen.race.first.memory) for seen in occurrences]
+    return tuple(
+        Insertion(seen.first, RecordStream(Region(memory.start, max(memory.num_bytes, 1)), seen.race.first.stream))
+        for seen, memory in memories
+        if memory is not None
+    )
+
+
+def wait(position: int, whom: StreamId, who: StreamId) -> tuple[Insertion, ...]:
+    """``who.wait_stream(whom)`` before the record at `position`."""
+    event = ("fix", position, whom, who)
+    return Insertion(position, EventRecord(event, whom)), Insertion(position, EventWait(event, who))
+
+
+def _event_insertions(occurrences: Sequence[Occurrence], *, is_host: bool) -> tuple[Insertion, ...]:
+    found: list[Insertion] = []
+    for seen in occurrences:
+        event = ("fix", seen.first)
+        waiting = EventSync(event) if is_host else EventWait(event, seen.race.second.stream)
+        found += [
+            Insertion(seen.first + 1, EventRecord(event, seen.race.first.stream)),
+            Insertion(seen.second, waiting),
+        ]
+    return tuple(found)
+
+
+def num_needless(run: Run, occurrences: Sequence[Occurrence], waits: Iterable[int] | None = None) -> int:
+    """Number of launches that a wait of the later access's stream for the earlier one's affects without need.
+
+    These are launches on the earlier stream after the access, and launches on the later stream before its access.
+
+    Args:
+        run: The recorded run.
+        occurrences: Occurrences of the race.
+        waits: Positions of the waits; by default directly before the later accesses.
+    """
+    found, positions = 0, None if waits is None else sorted(waits)
+    for seen in occurrences:
+        here = [p for p in positions if seen.first < p <= seen.second] if positions is not None else []
+        at = here[0] if here else seen.second
+        first, second = seen.race.first.stream, seen.race.second.stream
+        found += sum(isinstance(r, Launch) and r.stream == first for r in run.records[seen.first + 1 : at])
+        found += sum(isinstance(r, Launch) and r.stream == second for r in run.records[at : seen.second])
+    return found

@@ -83,8 +83,8 @@ class CudaGenerator(_Base):  # type: ignore[misc]
         """
         if isinstance(new_state, torch.Tensor) and new_state.numel() != self.get_state().numel():
             raise VirtualDeviceError(
-                f"expected a generator state of {self.get_state().numel()} bytes, got {new_state.numel()}. The state of "
-                "a real GPU's generator (16 bytes) is not supported on a virtual device: seed with "
+                f"expected a generator state of {self.get_state().numel()} bytes, got {new_state.numel()}. The state "
+                "of a real GPU's generator (16 bytes) is not supported on a virtual device: seed with "
                 "torch.cuda.manual_seed(seed) instead."
             )
         capture = capture_on(self._device)

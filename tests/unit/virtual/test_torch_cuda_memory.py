@@ -220,7 +220,7 @@ def test_pinned_blocks_are_reused_by_their_rounded_size(steps):
                 cached.remove(size)
             else:
                 num_taken += 1
-            held.append(memory.take(step))
+            held.append(memory.allocate(step))
             assert held[-1].num_bytes == size
         stats = memory.stats()
         sizes = [block.num_bytes for block in held]

@@ -6,7 +6,7 @@ import inspect
 import pickle
 
 import pytest
-from allocator_world import MIB, OutOfMemory, actions, make
+from fake_host import MIB, OutOfMemory, actions, make
 
 from cudalens.virtual.allocator import combine
 

@@ -8,7 +8,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 
 
-class World:
+class FakeHost:
     """A host whose streams complete their events when the test says so; logs calls to the device."""
 
     def __init__(self):
@@ -20,7 +20,7 @@ class World:
 
     def fence(self, stream):
         self.recorded[stream] = self.recorded.get(stream, 0) + 1
-        return WorldFence(self, stream, self.recorded[stream])
+        return FakeFence(self, stream, self.recorded[stream])
 
     def finish(self, stream, num_events=None):
         self.passed[stream] = self.recorded.get(stream, 0) if num_events is None else num_events
@@ -44,27 +44,27 @@ class World:
         return [entry[2] for entry in self.log if entry[0] == action]
 
 
-class WorldFence:
-    def __init__(self, world, stream, number):
-        self.world, self.stream, self.number = world, stream, number
+class FakeFence:
+    def __init__(self, host, stream, number):
+        self.host, self.stream, self.number = host, stream, number
 
     def is_done(self):
-        return self.world.passed.get(self.stream, 0) >= self.number
+        return self.host.passed.get(self.stream, 0) >= self.number
 
     def wait(self):
-        self.world.log.append(("wait", self.stream))
-        self.world.passed[self.stream] = max(self.number, self.world.passed.get(self.stream, 0))
+        self.host.log.append(("wait", self.stream))
+        self.host.passed[self.stream] = max(self.number, self.host.passed.get(self.stream, 0))
 
 
 class OutOfMemory(Exception):  # noqa: N818 - named as torch names it
     """In the place of torch.OutOfMemoryError."""
 
 
-def make(total=GIB, conf="", world=None, **options):
-    """(allocator, world) with a device of that many bytes."""
-    world = world or World()
-    allocator = CachingAllocator(0, total, world, conf=parse_conf(conf), out_of_memory=OutOfMemory, **options)
-    return allocator, world
+def make(total=GIB, conf="", host=None, **options):
+    """(allocator, host) with a device of that many bytes."""
+    host = host or FakeHost()
+    allocator = CachingAllocator(0, total, host, conf=parse_conf(conf), out_of_memory=OutOfMemory, **options)
+    return allocator, host
 
 
 def current(allocator, name, kind="all"):

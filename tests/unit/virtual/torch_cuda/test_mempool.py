@@ -7,7 +7,7 @@ import threading
 
 import pytest
 import torch
-from graph_words import capture
+from graph_helpers import capture
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import device

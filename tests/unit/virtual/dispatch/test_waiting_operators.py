@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from graph_words import Log
+from graph_helpers import Log
 
 
 def test_reading_a_number_is_a_copy_and_no_kernel(h100):

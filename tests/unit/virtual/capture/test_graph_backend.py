@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import torch
-from graph_words import capture
+from graph_helpers import capture
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from cudalens.device.graph_backend import GraphBackend, PoolSize, TensorPlace, provided

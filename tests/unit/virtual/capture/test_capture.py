@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.utils.checkpoint
-from graph_words import UNSUPPORTED, Capturing, capture
+from graph_helpers import UNSUPPORTED, Capturing, capture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 import torch
-from graph_words import Log, capture, fork, spin
+from graph_helpers import Log, capture, fork, spin
 
 from cudalens.virtual import device
 from cudalens.virtual.torch_cuda.graph_handles import state_of

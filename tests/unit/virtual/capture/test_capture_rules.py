@@ -6,7 +6,7 @@ import threading
 
 import pytest
 import torch
-from graph_words import UNSUPPORTED, Capturing, assert_cuda_error, capture
+from graph_helpers import UNSUPPORTED, Capturing, assert_cuda_error, capture
 
 ACTS = {
     "device": lambda x, s, e: torch.cuda.synchronize(),

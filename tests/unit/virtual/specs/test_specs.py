@@ -16,7 +16,7 @@ from cudalens import VirtualDeviceError
 from cudalens.virtual.specs import registry as specs
 from cudalens.virtual.specs.registry import MAX_DEVICES, PEAK_KEYS, SPECS, DeviceSpec, parse_device, register
 
-RECORDED = Path(__file__).parents[4] / "shared" / "recorded"
+RECORDED = Path(__file__).parents[5] / "shared" / "recorded"
 EVERY = pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.key)
 FLOAT32_CORES = {(7, 0): 64, (7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (12, 0): 128}
 """CUDA C++ programming guide, arithmetic instructions: float32 results per clock and SM."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from graph_words import capture
+from graph_helpers import capture
 
 
 def network():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from graph_words import capture
+from graph_helpers import capture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 import torch
-from graph_words import capture
+from graph_helpers import capture
 
 from cudalens.errors import VirtualDeviceError
 

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 import torch
-from graph_words import Capturing, assert_cuda_error, capture, fork
+from graph_helpers import Capturing, assert_cuda_error, capture, fork
 
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual import device

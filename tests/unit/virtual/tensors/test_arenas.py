@@ -6,7 +6,7 @@ import gc
 
 import pytest
 import torch
-from graph_words import capture
+from graph_helpers import capture
 
 from cudalens.device.graph_backend import TensorPlace, provided
 from cudalens.errors import VirtualDeviceError

@@ -1,4 +1,4 @@
-"""The words of graph tests: capture a function, begin and end by hand, keep what happened."""
+"""Helpers for graph tests: capture a function, start and end a capture by hand, record device work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ UNSUPPORTED = "operation not permitted when stream is capturing"
 
 
 class Log:
-    """A recorder that keeps what streams did."""
+    """A recorder that stores the work of streams."""
 
     def __init__(self):
         self.work, self.calls, self.waits = [], [], []
@@ -38,7 +38,7 @@ def capture(program, **options):
 
 
 class Capturing:
-    """A capture that is begun and ended by hand, on a stream of its own."""
+    """A capture that is started and ended by hand, on its own stream."""
 
     def __init__(self, mode="global", stream=None):
         self.graph, self.mode = torch.cuda.CUDAGraph(), mode

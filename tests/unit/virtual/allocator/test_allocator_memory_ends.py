@@ -71,7 +71,7 @@ def test_the_allocator_works_after_an_out_of_memory_error():
     allocator, _ = make(total=100 * MIB)
     kept = allocator.malloc(60 * MIB, 0)
     seen = []
-    allocator.out_of_memory_observers.append(lambda *told: seen.append((*told, len(allocator.live_blocks()))))
+    allocator.out_of_memory_observers.append(lambda *arguments: seen.append((*arguments, len(allocator.live_blocks()))))
     allocator.record_history("all", None)
     with pytest.raises(OutOfMemory):
         allocator.malloc(50 * MIB + 5, 0)

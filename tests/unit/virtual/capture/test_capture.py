@@ -1,4 +1,4 @@
-"""CUDA graphs on a virtual device: what a capture leaves behind, and what a replay computes."""
+"""CUDA graphs on a virtual device: the state after a capture, and the values of a replay."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_results_that_resize_their_target_are_captured(h100):
     graph.replay()
     assert out.tolist() == [[1, 1]] * 3
     del out
-    graph.replay()  # in memory of its own now
+    graph.replay()  # now in its own memory
 
 
 def test_running_statistics_are_written_by_replays_alone(h100):
@@ -177,7 +177,7 @@ def test_replays_equal_eager_runs_bit_for_bit(names, seed):
                 assert torch.equal(ours.cpu(), theirs)
 
 
-def test_replays_draw_anew_what_eager_operators_would_draw(h100):
+def test_replays_draw_the_numbers_that_eager_operators_would_draw(h100):
     x = torch.ones(16, device="cuda")
 
     def program():
@@ -227,7 +227,7 @@ def test_copies_of_pinned_memory_are_part_of_the_graph(h100):
         assert target.tolist() == [2 * value] * 3
 
 
-def test_states_asked_for_in_a_capture_can_be_set_in_it(h100):
+def test_states_read_in_a_capture_can_be_set_in_it(h100):
     """Checkpointing computes the forward twice and draws the same numbers both times."""
 
     def program(x):
@@ -279,6 +279,6 @@ def test_pageable_copies_are_refused_before_they_are_made(h100, act):
             act(x)
         if "pinned" in str(info.value):
             x.add_(1)
-            running.end()  # torch found out before CUDA did: the capture goes on
+            running.end()  # torch's check raises before CUDA's: the capture is still valid
             running.graph.replay()
             assert x.tolist() == [1, 1, 1]

@@ -1,4 +1,4 @@
-"""What CUDA forbids while a stream is captured, and what it says."""
+"""What CUDA forbids while a stream is captured, and its errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACTS = {
 
 
 @pytest.mark.parametrize("act", list(ACTS))
-def test_waiting_is_forbidden_and_spoils_the_capture(graph_gpus, act):
+def test_waiting_is_forbidden_and_invalidates_the_capture(graph_gpus, act):
     x, event = torch.ones(3, device="cuda"), torch.cuda.Event()
     event.record()
     with Capturing() as running:
@@ -44,13 +44,13 @@ def test_waiting_is_forbidden_and_spoils_the_capture(graph_gpus, act):
         assert x.tolist() == [2, 2, 2]
 
 
-def test_events_of_a_capture_cannot_be_asked_or_waited_for(graph_gpus):
+def test_events_of_a_capture_cannot_be_queried_or_waited_for(graph_gpus):
     event = torch.cuda.Event()
-    for ask in (event.query, event.synchronize):
+    for query in (event.query, event.synchronize):
         with Capturing() as running:
             event.record()
             with pytest.raises(RuntimeError) as info:
-                ask()
+                query()
             assert_cuda_error(info, 907, "operation not permitted on an event last recorded in a capturing stream")
             with pytest.raises(RuntimeError, match="previous error during capture"):
                 running.end()
@@ -58,7 +58,7 @@ def test_events_of_a_capture_cannot_be_asked_or_waited_for(graph_gpus):
     event.synchronize()
 
 
-def test_the_context_manager_ends_a_spoilt_capture_with_its_own_error(graph_gpus):
+def test_the_context_manager_ends_an_invalidated_capture_with_its_own_error(graph_gpus):
     x = torch.ones(3, device="cuda")
     with pytest.raises(RuntimeError, match="previous error during capture") as info:
         capture(lambda: x.sum().item())
@@ -133,7 +133,7 @@ def test_work_on_other_streams_goes_on_beside_a_capture(h100):
     assert y.tolist() == [2, 2, 2]
 
 
-def test_a_blocking_stream_in_capture_bars_the_legacy_stream(h100):
+def test_a_captured_blocking_stream_forbids_the_legacy_stream(h100):
     x = torch.ones(3, device="cuda")
     blocking = torch.cuda.ExternalStream(0x1234500)
     with Capturing(stream=blocking), torch.cuda.stream(torch.cuda.default_stream()):
@@ -158,15 +158,15 @@ def in_thread(act):
     return errors[0] if errors else None
 
 
-@pytest.mark.parametrize(("mode", "spoils"), [("global", True), ("thread_local", False), ("relaxed", False)])
-def test_the_mode_decides_what_other_threads_may_do(h100, mode, spoils):
+@pytest.mark.parametrize(("mode", "invalidates"), [("global", True), ("thread_local", False), ("relaxed", False)])
+def test_the_mode_decides_what_other_threads_may_do(h100, mode, invalidates):
     x, event = torch.ones(3, device="cuda"), torch.cuda.Event()
     event.record()
     with Capturing(mode=mode) as running:
         x.add_(1)
         error = in_thread(event.synchronize)
-        assert (error is not None and UNSUPPORTED in str(error)) == spoils
-        if spoils:
+        assert (error is not None and UNSUPPORTED in str(error)) == invalidates
+        if invalidates:
             with pytest.raises(RuntimeError, match="previous error during capture"):
                 running.end()
         else:
@@ -184,7 +184,7 @@ def test_the_mode_decides_what_the_thread_itself_may_do(h100, mode, may):
             with pytest.raises(RuntimeError, match=UNSUPPORTED):
                 event.synchronize()
         with pytest.raises(RuntimeError, match=UNSUPPORTED):
-            torch.cuda.synchronize()  # holds the capture itself: no mode allows it
+            torch.cuda.synchronize()  # the device has a captured stream: no mode allows it
 
 
 def test_another_device_is_only_as_forbidden_as_the_mode_says(h100):

@@ -1,4 +1,4 @@
-"""The virtual device's backend for graph managers: books of pools, places in them, and who owns what."""
+"""The virtual device's backend for graph managers: state of pools, tensors at addresses, ownership of blocks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MIB = 1 << 20
 
 @pytest.fixture
 def backend(h100):
-    """The backend of the devices at hand."""
+    """The backend of the devices."""
     return provided(0)
 
 
 @pytest.fixture
 def pool(backend):
-    """A pool that a capture has used, as a manager makes one."""
+    """A pool that a capture has used, as created by a manager."""
     handle = torch.cuda.graph_pool_handle()
     graph, held = capture(lambda: torch.ones(1, device="cuda"), pool=handle)
     del held
@@ -48,7 +48,7 @@ def _address(tensor):
     return tensor.untyped_storage().data_ptr()
 
 
-def test_it_is_there_as_long_as_the_device_and_one_for_all_of_its_gpus():
+def test_one_backend_for_all_gpus_exists_as_long_as_the_device():
     assert provided(0) is None
     with device("h100x2"):
         backend: GraphBackend = provided(0)
@@ -79,7 +79,7 @@ def test_memory_comes_from_the_pool_on_this_thread_and_this_device_alone(backend
     assert backend.live_allocations(pool, 0)[0].num_bytes == 4 * KIB
 
 
-def test_the_pool_is_let_go_also_after_an_error(backend, h100):
+def test_the_pool_is_released_also_after_an_error(backend, h100):
     handle = torch.cuda.graph_pool_handle()
     graph, _ = capture(lambda: torch.ones(1, device="cuda"), pool=handle)
     with pytest.raises(KeyError), backend.allocate_to(handle, 0):
@@ -109,12 +109,12 @@ def test_stacks_of_live_allocations_come_from_memory_history(backend, pool):
     assert backend.live_allocations(pool, 0)[0].stack == ()
     torch.cuda.memory._record_memory_history(context="state")
     try:
-        told = _filled(backend, pool, 2)
+        made = _filled(backend, pool, 2)
         by_address = {one.address: one.stack for one in backend.live_allocations(pool, 0)}
     finally:
         torch.cuda.memory._record_memory_history(enabled=None)
     assert by_address[_address(kept)] == ()
-    names = [name for file, line, name in by_address[_address(told)] if file == __file__ and line > 0]
+    names = [name for file, line, name in by_address[_address(made)] if file == __file__ and line > 0]
     assert names[:2] == ["_filled", "test_stacks_of_live_allocations_come_from_memory_history"]
 
 
@@ -139,7 +139,7 @@ def test_tensors_at_a_place_are_new_own_nothing_and_answer_as_cuda(backend, pool
     one.record_stream(torch.cuda.Stream())  # it owns no block that could wait
     del made
     assert _live(backend, pool) == set()
-    assert one.tolist() == [[0x0303] * 2] * 3, "the memory is the pool's, whoever owns it"
+    assert one.tolist() == [[0x0303] * 2] * 3, "the memory belongs to the pool"
 
 
 def test_an_empty_tensor_has_a_place_too(backend, pool):
@@ -198,7 +198,7 @@ def test_a_tree_is_recorded_on_replays(backend, pool):
 
 
 def test_branches_take_the_memory_of_the_largest_not_of_all(backend, pool):
-    """What the pool reserves and has handed out at most, by the allocator's statistics."""
+    """The reserved bytes of the pool and its peak of allocated bytes, from the allocator's statistics."""
     x = torch.zeros(MIB, device="cuda")
     root, a = capture(lambda: x + 1, pool=pool)
     state, place = backend.checkpoint(pool, 0), TensorPlace.of(a)
@@ -223,7 +223,7 @@ def test_branches_take_the_memory_of_the_largest_not_of_all(backend, pool):
     assert backend.pool_size(pool, 0).allocated_bytes == 0
 
 
-def test_dead_outputs_are_free_and_live_ones_freed_by_their_last_holder(backend, pool):
+def test_unused_outputs_are_freed_and_live_ones_by_their_last_holder(backend, pool):
     x = torch.ones(1000, device="cuda")
     graph, outs = capture(lambda: [x + 1, x + 2, x + 3], pool=pool)
     places = [TensorPlace.of(out) for out in outs]
@@ -302,7 +302,7 @@ USES = {
 }
 
 
-def test_who_touches_a_spoilt_tensor_gets_the_message(backend, pool):
+def test_using_an_invalidated_tensor_raises_the_message(backend, pool):
     with backend.allocate_to(pool, 0):
         tensor = torch.ones(8, device="cuda")
     view, same = tensor[2:5], tensor.detach()
@@ -314,7 +314,7 @@ def test_who_touches_a_spoilt_tensor_gets_the_message(backend, pool):
             assert (name, str(info.value)) == (name, MESSAGE)
 
 
-def test_questions_to_a_spoilt_tensor_are_answered_and_its_end_is_harmless(backend, pool):
+def test_an_invalidated_tensor_has_attributes_and_can_be_deleted(backend, pool):
     tensor = _filled(backend, pool, 1)
     view, address = tensor[1:], _address(tensor)
     backend.invalidate(None, view.untyped_storage(), MESSAGE)
@@ -328,7 +328,7 @@ def test_questions_to_a_spoilt_tensor_are_answered_and_its_end_is_harmless(backe
     assert _live(backend, pool) == {address}
 
 
-def test_a_graph_replays_over_what_was_spoilt(backend, pool):
+def test_a_graph_replays_over_invalidated_tensors(backend, pool):
     x = torch.ones(4, device="cuda")
     graph, out = capture(lambda: x + 1, pool=pool)
     place = TensorPlace.of(out)
@@ -353,7 +353,7 @@ def test_workspaces_do_not_outlive_a_warmup_in_the_pool(backend, pool):
     assert backend.has_live(pool, 0, {y.data_ptr()})
 
 
-def test_a_released_pool_gives_its_memory_back_once_nobody_holds_it(backend, h100):
+def test_a_released_pool_frees_its_memory_without_holders(backend, h100):
     graph, out = capture(lambda: torch.ones(4, device="cuda"))
     handle, reserved = graph.pool(), torch.cuda.memory_reserved()
     backend.release(handle, 0)
@@ -378,11 +378,11 @@ def test_what_the_device_had_is_harmless_after_its_end():
         graph, out = capture(lambda: torch.ones(4, device="cuda"))
         state = backend.checkpoint(graph.pool(), 0)
         graph.replay()
-        spoilt = backend.tensor_at(TensorPlace.of(out))
-        backend.invalidate(spoilt, spoilt.untyped_storage(), MESSAGE)
+        invalidated = backend.tensor_at(TensorPlace.of(out))
+        backend.invalidate(invalidated, invalidated.untyped_storage(), MESSAGE)
         pool = graph.pool()
     assert out.tolist() == [1] * 4
-    assert spoilt.device.type == "cpu"
+    assert invalidated.device.type == "cpu"
     backend.disown(out.untyped_storage())
     backend.release(pool, 0)
     backend.clear_workspaces()
@@ -396,7 +396,7 @@ def _counts(tensor):
 
 
 def _programs(where):
-    """How many refer to what ordinary programs make, in their order."""
+    """The reference counts of the tensors of ordinary programs, in order."""
     torch.manual_seed(0)
     weight = torch.ones(4, 4, device=where, requires_grad=True)
     x = torch.ones(4, 4, device=where)
@@ -423,7 +423,7 @@ def _programs(where):
         yield _counts(x * 2)
 
 
-def test_nobody_but_the_program_refers_to_its_tensors(backend, pool):
+def test_only_the_program_refers_to_its_tensors(backend, pool):
     plain = list(_programs("cpu"))
     assert list(_programs("cuda")) == plain
     with backend.allocate_to(pool, 0):

@@ -1,4 +1,4 @@
-"""The memory of CUDA graphs: kept, shared, reused, and given back."""
+"""The memory of CUDA graphs: kept, shared, reused and freed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from graph_helpers import capture
 
 from cudalens.errors import VirtualDeviceError
 
+#: The random seed and offset of a graph, which torch keeps on the device.
 SEED_BYTES = 1024
-"""The random seed and offset of a graph, which torch keeps on the device."""
 
 
 def test_memory_of_a_capture_is_kept_with_the_graph_and_given_back_after_it(graph_gpus):
@@ -110,7 +110,7 @@ def test_a_graph_whose_input_was_freed_says_so(h100):
     assert out.tolist() == [2] * 4
 
 
-def test_pools_are_told_apart_by_who_asked_for_them(graph_gpus):
+def test_pool_ids_differ_for_graphs_and_users(graph_gpus):
     x = torch.ones(4, device="cuda")
     own, _ = capture(lambda: x + 1)
     assert own.pool()[0] > 0

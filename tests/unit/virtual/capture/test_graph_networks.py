@@ -1,4 +1,4 @@
-"""Whole networks as CUDA graphs: what they compute is what eager execution computes."""
+"""Whole networks as CUDA graphs compute the values of eager execution."""
 
 from __future__ import annotations
 

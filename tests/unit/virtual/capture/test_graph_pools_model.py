@@ -1,4 +1,4 @@
-"""Random lives of a graph's memory pool against a model that is nothing but bytes."""
+"""Random operations on a graph's memory pool, compared with a model made of bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEVICE = "cuda"
 
 
 class Oracle:
-    """The bytes of the pool by address, and which addresses are handed out."""
+    """The bytes of the pool by address, and the allocated addresses."""
 
     PAGE = 1 << 20
 
@@ -150,7 +150,7 @@ class World:
         self.states.append((self.backend.checkpoint(self.pool, 0), dict(self.oracle.live)))
 
     def restore(self, size, pick):
-        """Owners let go of their blocks; some places of the state get new owners, the others are dead."""
+        """Owners release their blocks; some addresses of the state get new owners, the others are unused."""
         if not self.states:
             return
         state, live = self.states[pick % len(self.states)]

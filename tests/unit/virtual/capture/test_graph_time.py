@@ -46,7 +46,7 @@ def test_nothing_runs_on_the_device_during_capture(h100):
     assert len(log.work) >= 2
 
 
-def test_replay_tells_the_recorder_its_launch_its_graph_and_its_nodes(h100):
+def test_a_replay_records_its_launch_its_graph_and_its_nodes(h100):
     x = torch.ones(1 << 16, device="cuda")
     graph, _ = capture(lambda: torch.relu(x * 2).sum())
     h100.machine.recorder = log = Log()
@@ -134,7 +134,7 @@ def test_a_graph_runs_on_the_stream_that_launches_it(h100):
     assert busy.query()
 
 
-def test_external_events_are_nodes_that_tell_times_within_the_graph(h100):
+def test_external_events_are_nodes_that_measure_times_within_the_graph(h100):
     begin = torch.cuda.Event(enable_timing=True, external=True)
     end = torch.cuda.Event(enable_timing=True, external=True)
     x = torch.ones(256, device="cuda")

@@ -1,4 +1,4 @@
-"""Autocast for CUDA on a virtual device: the dtypes that CUDA gives, and nothing else touched."""
+"""Autocast for CUDA on a virtual device: the dtypes of CUDA, without effect on other tensors."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_operators_of_several_take_the_widest(op: Callable[[torch.Tensor, torch.
         assert op(low, low).dtype is torch.float16
 
 
-def test_unexpected_mixtures_are_refused_in_torchs_words() -> None:
+def test_unexpected_mixtures_are_refused_with_torchs_message() -> None:
     with torch.autocast("cuda"), pytest.raises(RuntimeError, match="Unexpected floating ScalarType"):
         torch.addcmul(_low(torch.float16), _low(torch.bfloat16), _low(torch.float16))
 
@@ -139,7 +139,7 @@ def test_binary_cross_entropy_is_refused_on_the_device_alone() -> None:
         assert functional.binary_cross_entropy(host, host).dtype is torch.float32
 
 
-def test_the_caller_may_ask_for_another_dtype() -> None:
+def test_the_caller_may_request_another_dtype() -> None:
     low = _low(torch.float16)
     with torch.autocast("cuda"):
         assert low.sum(dtype=torch.float64).dtype is torch.float64
@@ -210,7 +210,7 @@ def test_gradients_reach_the_weights_in_their_dtype() -> None:
 
 
 def _count_casts(region: Callable[[], None], device: cudalens.virtual.device) -> int:
-    """How many kernels `region` launches."""
+    """The number of kernels that `region` launches."""
     assert device.gpus is not None
     stream = device.gpus.machine.current_stream()
     launched: list[object] = []
@@ -237,7 +237,7 @@ def test_a_weight_is_cast_once_in_a_region(device: cudalens.virtual.device) -> N
     assert _count_casts(uncached, device) == _count_casts(cached, device) + 1
 
 
-def test_a_weight_that_changed_is_cast_anew_in_the_next_region() -> None:
+def test_a_changed_weight_is_cast_again_in_the_next_region() -> None:
     layer, x = torch.nn.Linear(4, 4, bias=False, device="cuda"), _single()
     with torch.autocast("cuda"):
         layer(x)
@@ -325,7 +325,7 @@ def test_the_table_names_every_operator_that_torch_casts() -> None:
     assert cast - set(autocast_ops.POLICIES) - set(autocast_ops.RECURRENT) == set()
 
 
-def test_torch_casts_as_before_once_the_device_is_gone(device: cudalens.virtual.device) -> None:
+def test_torch_casts_as_before_after_the_device(device: cudalens.virtual.device) -> None:
     single = _single()
     with torch.autocast("cuda"), torch.autocast("cpu"):
         _ = single @ single

@@ -1,4 +1,4 @@
-"""A backward pass runs where its forward ran, and waits where it crosses streams."""
+"""A backward pass runs on the streams of its forward pass, and waits where it crosses streams."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cudalens.virtual.torch_cuda.gpu_trace import GpuTraceSignals
 
 @dataclass
 class Log:
-    """What streams were given, in order: launches by operator, and event edges."""
+    """The work of streams in order: launches by operator, and event edges."""
 
     launches: list[tuple[str, int]] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Log:
 
 
 class _Signals(GpuTraceSignals):
-    """Notes which stream waited for an event of which."""
+    """Records which stream waited for an event of which stream."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -90,7 +90,7 @@ def test_nodes_run_on_the_streams_of_their_forward(device: cudalens.virtual.devi
     assert log.streams_of("mm") == [side.cuda_stream]
 
 
-def test_events_stand_where_gradients_cross_and_at_the_end(device: cudalens.virtual.device) -> None:
+def test_events_are_recorded_where_gradients_cross_and_at_the_end(device: cudalens.virtual.device) -> None:
     side, weight = torch.cuda.Stream(), _weight()
     with torch.cuda.stream(side):
         hidden = torch.mm(weight, weight.detach())
@@ -304,7 +304,7 @@ def test_prefetching_on_a_side_stream_leaves_no_history(device: cudalens.virtual
 
 
 class _Named:
-    """A stream as far as a history looks at it."""
+    """The attributes of a stream that a history reads."""
 
     def __init__(self, handle: int) -> None:
         self.handle = handle

@@ -56,11 +56,11 @@ def test_other_dtypes_too(dtype):
 def test_it_keeps_a_byte_an_element_and_no_more(device):
     x = torch.ones(1 << 20, device="cuda", requires_grad=True)
     before = torch.cuda.memory_allocated()
-    told = []
+    fired = []
     torch.cuda.reset_peak_memory_stats()
-    with gpu_trace.subscribe(told.append):
+    with gpu_trace.subscribe(fired.append):
         y = functional.dropout(x, 0.1)
-    assert [type(r) for r in told] == [gpu_trace.MemoryAllocated] * 2
+    assert [type(r) for r in fired] == [gpu_trace.MemoryAllocated] * 2
     assert torch.cuda.memory_allocated() == torch.cuda.max_memory_allocated() == before + (4 + 1) * (1 << 20)
     assert type(y.grad_fn).__name__ == "NativeDropoutBackward0"
 
@@ -83,7 +83,7 @@ def test_it_is_one_kernel_each_way(device):
     assert ops == ["aten::native_dropout", "aten::native_dropout_backward"]
 
 
-def test_a_graph_draws_anew_at_every_replay(device):
+def test_a_graph_draws_new_numbers_at_every_replay(device):
     x = torch.ones(1000, device="cuda")
     functional.dropout(x, 0.5)
     graph = torch.cuda.CUDAGraph()
@@ -97,7 +97,7 @@ def test_a_graph_draws_anew_at_every_replay(device):
     assert not torch.equal(*results)
 
 
-def test_what_is_led_elsewhere_is_led_back():
+def test_replaced_functions_are_restored():
     before = torch.dropout, torch._VF.dropout
     with cudalens.virtual.device("h100"):
         assert torch.dropout is not before[0]

@@ -1,4 +1,4 @@
-"""What a virtual device cannot do is refused in words that help, and what has a CPU way works."""
+"""What a virtual device cannot do raises a helpful error; what has a CPU implementation works."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_compiling_is_refused_at_the_call(x: torch.Tensor, backend: str) -> None
         compiled(x)
 
 
-def test_what_was_compiled_outside_runs_eagerly_where_it_is_told_to() -> None:
+def test_a_function_compiled_outside_runs_eagerly_with_force_eager() -> None:
     compiled = torch.compile(lambda value: value * 2, backend="eager")
     with cudalens.virtual.device("h100"):
         value = torch.ones(2, device="cuda")
@@ -179,7 +179,7 @@ def test_cuda_sources_are_not_built(device: cudalens.virtual.device) -> None:
 def test_triton_launches_with_tensors_of_the_device_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A package that looks as Triton's launcher does, imported after the device came."""
+    """A package that resembles Triton's launcher, imported after the device was enabled."""
     if "triton" in sys.modules:
         pytest.skip("Triton itself is loaded")
     package = tmp_path / "triton" / "runtime"

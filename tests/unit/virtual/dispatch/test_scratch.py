@@ -1,4 +1,4 @@
-"""Memory and kernels that CUDA implementations need on the side."""
+"""Additional memory and kernels of CUDA implementations."""
 
 import pytest
 import torch
@@ -8,23 +8,23 @@ from cudalens.device import gpu_trace
 
 
 @pytest.fixture
-def told():
-    told = []
-    with cudalens.virtual.device("h100"), gpu_trace.subscribe(told.append):
-        yield told
+def fired():
+    fired = []
+    with cudalens.virtual.device("h100"), gpu_trace.subscribe(fired.append):
+        yield fired
 
 
-def test_softmax_backward_multiplies_first_into_memory_of_its_own(told):
+def test_softmax_backward_multiplies_first_into_memory_of_its_own(fired):
     x = torch.randn(4, 1024, device="cuda", requires_grad=True)
     y = torch.softmax(x, dim=1)
     grad = torch.ones_like(y)
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
-    told.clear()
+    fired.clear()
     (result,) = torch.autograd.grad(y, x, grad)
     at = result.data_ptr()
-    (aside,) = {r.address for r in told if isinstance(r, gpu_trace.MemoryAllocated)} - {at}
-    assert [r for r in told if isinstance(r, gpu_trace.MemoryAllocated | gpu_trace.MemoryFreed)][:3] == [
+    (aside,) = {r.address for r in fired if isinstance(r, gpu_trace.MemoryAllocated)} - {at}
+    assert [r for r in fired if isinstance(r, gpu_trace.MemoryAllocated | gpu_trace.MemoryFreed)][:3] == [
         gpu_trace.MemoryAllocated(at),
         gpu_trace.MemoryAllocated(aside),
         gpu_trace.MemoryFreed(aside),
@@ -34,7 +34,7 @@ def test_softmax_backward_multiplies_first_into_memory_of_its_own(told):
     assert torch.cuda.max_memory_allocated() == before + 2 * size
 
 
-def test_its_values_are_the_cpus(told):
+def test_its_values_are_the_cpus(fired):
     values = torch.randn(8, 33)
     grads = []
     for where in ("cpu", "cuda"):
@@ -44,10 +44,10 @@ def test_its_values_are_the_cpus(told):
     assert torch.equal(*grads)
 
 
-def test_log_softmax_needs_none(told):
+def test_log_softmax_needs_none(fired):
     x = torch.randn(4, 1024, device="cuda", requires_grad=True)
     y = torch.log_softmax(x, dim=1)
     grad = torch.ones_like(y)
-    told.clear()
+    fired.clear()
     torch.autograd.grad(y, x, grad)
-    assert sum(isinstance(r, gpu_trace.MemoryAllocated) for r in told) == 1
+    assert sum(isinstance(r, gpu_trace.MemoryAllocated) for r in fired) == 1

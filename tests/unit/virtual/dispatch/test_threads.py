@@ -1,4 +1,4 @@
-"""Threads that begin while a virtual device is active are on it, as threads are on a GPU."""
+"""Threads that start while a virtual device is active use it, as threads use a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cuBLAS's scratch memory: how much, for whom, and when it goes."""
+"""cuBLAS workspaces: sizes, owners, and when they are freed."""
 
 import threading
 
@@ -51,7 +51,7 @@ def matrix(where="cuda"):
 
 
 def held(device=0):
-    """Bytes that no tensor accounts for, where no tensor is alive."""
+    """Allocated bytes while no tensor is alive."""
     return torch.cuda.memory_allocated(device)
 
 
@@ -87,12 +87,12 @@ def test_the_environment_says_how_much():
 
 
 def test_the_first_product_takes_one_and_the_second_none(h100):
-    told = []
-    with gpu_trace.subscribe(told.append):
+    fired = []
+    with gpu_trace.subscribe(fired.append):
         out = matrix() @ matrix()
-    *_, out_at, scratch_at = (r.address for r in told if isinstance(r, gpu_trace.MemoryAllocated))
+    *_, out_at, scratch_at = (r.address for r in fired if isinstance(r, gpu_trace.MemoryAllocated))
     assert (
-        len([r for r in told if isinstance(r, gpu_trace.MemoryAllocated)]) == 4
+        len([r for r in fired if isinstance(r, gpu_trace.MemoryAllocated)]) == 4
     )  # matrices, the result, the workspace
     assert out_at == out.data_ptr() != scratch_at
     del out
@@ -245,21 +245,21 @@ def test_since_2_12_the_environment_may_part_them_again(version, monkeypatch):
         assert held() == SMALL_BYTES + LT_BYTES
 
 
-@pytest.mark.skipif(not hasattr(torch.backends.cuda, "cublas_workspace_size"), reason="this torch cannot be asked")
-def test_the_size_can_be_asked_for_and_changed(h100):
+@pytest.mark.skipif(not hasattr(torch.backends.cuda, "cublas_workspace_size"), reason="this torch has no such setting")
+def test_the_size_can_be_read_and_changed(h100):
     sizes = torch.backends.cuda
     assert sizes.cublas_workspace_size() == LARGE_BYTES
     assert sizes.cublaslt_workspace_size() == LT_BYTES
     matrix() @ matrix()
     assert sizes.cublas_workspace_size(4 * LT_BYTES) == 4 * LT_BYTES
     matrix() @ matrix()
-    assert held() == LARGE_BYTES  # what is large enough stays
+    assert held() == LARGE_BYTES  # a large enough one is kept
     torch._C._cuda_clearCublasWorkspaces()
     matrix() @ matrix()
     assert held() == 4 * LT_BYTES
     sizes.cublas_workspace_size(2 * LARGE_BYTES)
     matrix() @ matrix()
-    assert held() == 2 * LARGE_BYTES  # and what is not is replaced
+    assert held() == 2 * LARGE_BYTES  # a smaller one is replaced
     torch._C._cuda_resetCublasWorkspaceSize()
     assert sizes.cublas_workspace_size() == LARGE_BYTES
     assert sizes.cublaslt_workspace_size(2 * LARGE_BYTES) == LARGE_BYTES
@@ -284,7 +284,7 @@ def test_a_capture_takes_it_from_the_graphs_pool(h100):
 
 
 @pytest.mark.parametrize(("torch_version", "left"), [((2, 11), 1), ((2, 12), 0)])
-def test_since_2_12_a_graph_takes_those_of_its_stream_with_it(version, torch_version, left):
+def test_since_2_12_the_end_of_a_graph_frees_those_of_its_stream(version, torch_version, left):
     version(*torch_version)
     with cudalens.virtual.device("h100"):
         x, graph = matrix(), torch.cuda.CUDAGraph()

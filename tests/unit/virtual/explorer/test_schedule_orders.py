@@ -1,4 +1,4 @@
-"""Which orders a program allows, against a simulation of the host and the device; and which of them are chosen."""
+"""The orders that a program allows, compared with a simulation of host and device, and the chosen schedules."""
 
 import itertools
 
@@ -89,11 +89,11 @@ def simulated(acts):
 
 
 def follow(stack, act, state):
-    """The host does its next act, where nothing that it waits for is left."""
+    """The host runs its next act if it waits for nothing."""
     position, order, passed, queues, marks, num_tasks = state
     kind, *arguments = act
 
-    def behind(name):  # the legacy stream and blocking ones wait for each other
+    def behind(name):  # the legacy stream and blocking streams wait for each other
         peers = {"legacy": ["blocking"], "blocking": ["legacy"]}.get(name, [])
         return frozenset(item[1] for peer in peers for item in queues[peer] if item[0] != "wait")
 
@@ -190,7 +190,7 @@ WRONG = ["", "race", "rush:1", "rush:9<1", "stall:0>1", "delay:", "random:x", "l
 
 
 @pytest.mark.parametrize("seed", WRONG)
-def test_what_is_no_seed_is_said_to_be_none(seed):
+def test_an_invalid_seed_is_refused(seed):
     program = built([("add", "a"), ("add", "a")])
     with pytest.raises(ExploreError, match=r"seed|report"):
         schedule_of(program, seed)

@@ -1,4 +1,4 @@
-"""A profile on the virtual device: the program's true call tree, on the virtual clock, with what the device did."""
+"""A profile on the virtual device: the program's call tree at virtual times, with the device's work."""
 
 import threading
 from collections import Counter
@@ -46,7 +46,7 @@ class Training:
 
 
 def traced_step(place, **options):
-    """The Trace of a second step; the first one warms up what both devices have to (lazily made state, caches)."""
+    """The Trace of a second step; the first step warms up lazily created state and caches."""
     training = Training(place)
     training.step()
     with cudalens.profile("step", keep=False, **options) as run:
@@ -66,7 +66,7 @@ def of(trace, *categories):
 
 
 def of_the_program(trace):
-    """Rows but for those of other Python threads of this process, whose functions torch's stack tracer tells of too."""
+    """Rows without those of other Python threads of this process, which torch's stack tracer also records."""
     events = trace.events
     thread = events.loc[events["cat"] == "cpu_op", "tid"].iloc[0]
     return events[events["device"].notna() | (events["tid"] == thread)]
@@ -174,7 +174,7 @@ class TestTheDevicesRows:
         assert set(kernels["stream"]) == {7}
         assert set(kernels["device"]) == {0}
 
-    def test_copies_tell_bytes_and_direction_and_the_host_waits_for_them(self):
+    def test_copies_record_bytes_and_direction_and_the_host_waits_for_them(self):
         with device("h100"):
             x = torch.arange(1000.0)
             with cudalens.profile(keep=False) as run:
@@ -278,7 +278,7 @@ class TestDeterminism:
         pd.testing.assert_frame_equal(events, again)
         pd.testing.assert_frame_equal(memory, memory_again)
 
-    def test_the_clock_does_not_tell_whether_somebody_looks(self):
+    def test_virtual_times_do_not_depend_on_a_recorder(self):
         def once(profiles):
             with device("h100") as virtual:
                 training = Training("cuda")
@@ -401,7 +401,7 @@ class TestMemory:
 
 
 class TestWhenAndWhere:
-    def test_the_run_info_tells_what_was_modelled(self, step):
+    def test_the_run_info_names_what_was_modelled(self, step):
         info = step.info
         assert info.source == "virtual:h100"
         assert info.is_simulated
@@ -410,7 +410,7 @@ class TestWhenAndWhere:
         assert "H100" in gpu.name
         assert info.problems == ()
 
-    def test_several_devices_are_told_apart(self):
+    def test_several_devices_have_distinct_rows(self):
         with device("h100x2"), cudalens.profile(keep=False) as run:
             x = torch.ones(1000, device="cuda:0")
             x.to("cuda:1") + 1
@@ -507,7 +507,7 @@ class TestWhenAndWhere:
 
 
 def _copied_number():
-    """Operators by which the CPU's kernel of ``mul`` makes a tensor of a number."""
+    """Operators with which the CPU's ``mul`` converts a number to a tensor."""
     with cudalens.profile(keep=False) as run:
         torch.ones(3).mul(2)
     names = of(run.trace, "cpu_op")["name"].astype(str).tolist()

@@ -1,4 +1,4 @@
-"""What the recorder keeps, and how places become virtual times."""
+"""The recorder's records, and the virtual times computed from places."""
 
 from itertools import count, pairwise
 
@@ -66,7 +66,7 @@ def test_what_happens_in_a_handler_bears_its_mark_and_what_does_not_has_its_own(
     assert marks["cudaEventQuery"] not in (outer, inside)
 
 
-def test_waits_tell_whom_they_concern(gpus, recorder):
+def test_waits_name_the_waiting_stream(gpus, recorder):
     gpu, machine = gpus.devices[0], gpus.machine
     side = gpu.pool_stream()
     gpu.default_stream.launch(kernel())
@@ -91,7 +91,7 @@ def test_the_allocators_actions_come_with_the_sizes_of_blocks_and_freeing_is_one
     block = gpus.reserve(gpus.devices[1], 1000)
     gpus.release(gpus.devices[1], block)
     recorder.close()
-    gpus.release(gpus.devices[1], gpus.reserve(gpus.devices[1], 1000))  # nobody listens any more
+    gpus.release(gpus.devices[1], gpus.reserve(gpus.devices[1], 1000))  # there is no listener any more
     acts = [act for act in recorder.acts if act.__class__.__name__ == "MemoryAct"]
     assert [(act.kind, act.device, act.num_bytes, act.block_bytes) for act in acts] == [
         ("segment_alloc", 1, 2 << 20, 2 << 20),
@@ -176,7 +176,7 @@ def rows(*events, tids=None):
 
 
 class TestTree:
-    def test_a_row_stands_before_what_it_encloses(self):
+    def test_a_row_precedes_the_rows_that_it_encloses(self):
         tree = read_tree(rows(("b", 2, 4), ("a", 0, 10), (f"{MARK}7", 5, 6), ("c", 2, 3)))
         assert tree.row.tolist() == [1, 0, 3, 2]
         assert tree.parent.tolist() == [-1, 0, 1, 0]
@@ -185,7 +185,7 @@ class TestTree:
         assert tree.end.tolist() == [7, 4, 3, 6]
         assert tree.place_of == {7: 3}
 
-    def test_threads_stand_one_after_the_other(self):
+    def test_threads_follow_each_other(self):
         tree = read_tree(rows(("a", 0, 10), ("b", 1, 2), ("c", 3, 4), tids=[5, 6, 5]))
         assert tree.lane.tolist() == [0, 0, 1]
         assert tree.tid.tolist() == [5, 6]

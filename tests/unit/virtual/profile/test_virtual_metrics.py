@@ -1,4 +1,4 @@
-"""Readings of virtual GPUs: busy time, memory, power and clocks, from the model and nothing else."""
+"""Readings of virtual GPUs: busy time, memory, power and clocks, computed only from the model."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def test_devices_one_after_another_share_a_clock():
     assert not p.trace.info.problems
 
 
-def test_nobody_listens_without_being_asked():
+def test_there_is_no_listener_without_a_request():
     with device("h100") as on, cudalens.profile(keep=False) as p:
         assert on.gpus.devices[0].allocator.listeners == []
         torch.ones(2, device="cuda")
     assert p.trace.metrics.empty
 
 
-def test_listeners_are_gone_afterwards():
+def test_listeners_are_removed_afterwards():
     with device("h100") as on:
         with cudalens.profile(metrics=True, keep=False):
             assert len(on.gpus.devices[0].allocator.listeners) == 1
@@ -117,14 +117,14 @@ def test_a_reading_is_of_the_time_since_the_one_before():
         torch.cuda._sleep(10 * CYCLES_PER_MS)
         torch.cuda.synchronize()
         assert source.read(0).gpu_busy_pct == pytest.approx(100, abs=1)
-        assert source.read(0).gpu_busy_pct == pytest.approx(100, abs=1)  # the virtual clock stands still
+        assert source.read(0).gpu_busy_pct == pytest.approx(100, abs=1)  # virtual time does not advance
         seconds[0] = HOLD_S
         assert source.read(0).gpu_busy_pct == 0
         on.gpus.machine.now_ns += 5_000_000
         assert source.read(0).power_watts == SPEC.idle_watts
 
 
-def test_the_place_of_the_source_is_given_back():
+def test_the_source_is_restored_afterwards():
     before = sources.open_source
     with device("h100x2"):
         assert sources.virtual_label() == "h100x2"

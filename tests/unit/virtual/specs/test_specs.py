@@ -1,4 +1,4 @@
-"""The devices that can be named: their numbers, against each other and against recorded ones, and their names."""
+"""The device specs: their numbers, compared with each other and with recorded ones, and their names."""
 
 import gzip
 import json
@@ -18,19 +18,32 @@ from cudalens.virtual.specs.registry import MAX_DEVICES, PEAK_KEYS, SPECS, Devic
 
 RECORDED = Path(__file__).parents[5] / "shared" / "recorded"
 EVERY = pytest.mark.parametrize("spec", SPECS.values(), ids=lambda spec: spec.key)
+#: CUDA C++ programming guide, arithmetic instructions: float32 results per clock and SM.
 FLOAT32_CORES = {(7, 0): 64, (7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (12, 0): 128}
-"""CUDA C++ programming guide, arithmetic instructions: float32 results per clock and SM."""
 
 
 def test_the_issued_models_are_there():
-    asked = {"v100", "t4", "a10", "a100", "a100-80gb", "l4", "l40s", "rtx3090", "rtx4090", "h100", "h100-pcie", "h200"}
-    assert asked | {"b200"} <= set(SPECS)
+    required = {
+        "v100",
+        "t4",
+        "a10",
+        "a100",
+        "a100-80gb",
+        "l4",
+        "l40s",
+        "rtx3090",
+        "rtx4090",
+        "h100",
+        "h100-pcie",
+        "h200",
+    }
+    assert required | {"b200"} <= set(SPECS)
     assert all(key == spec.key for key, spec in SPECS.items())
 
 
 @EVERY
 def test_bandwidth_is_what_clock_and_bus_give(spec):
-    """Twice a clock (double data rate), as deviceQuery's own formula has it."""
+    """Twice per clock (double data rate), as in deviceQuery's formula."""
     computed = 2 * spec.memory_clock_mhz * 1e6 * spec.memory_bus_bits / 8 / 1e9
     assert spec.memory_bandwidth_gbps == pytest.approx(computed, rel=0.03)
 

@@ -1,4 +1,4 @@
-"""Memory in the pools of graphs is its segment's bytes: whoever knows an address sees what lies there."""
+"""Memory in the pools of graphs is shared by address."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _at(tensor, num_bytes=None, offset=0, dtype=torch.uint8):
 
 
 def test_a_replay_overwrites_what_lies_there_at_any_offset(h100):
-    """The first graph's one result lies where the second has two, of other sizes and another dtype."""
+    """The result of the first graph is at the address of two results of the second, of other sizes and dtypes."""
     x = torch.arange(1000.0, device="cuda")
     first, wide = capture(lambda: x + 1)
     start = wide.data_ptr()
@@ -65,7 +65,7 @@ def test_views_and_several_results_of_one_operator_stay_together(pool):
 
 
 @pytest.mark.parametrize("inference", [False, True])
-def test_results_know_nothing_of_their_move(pool, inference):
+def test_a_move_is_invisible_in_results(pool, inference):
     with torch.inference_mode(inference), provided(0).allocate_to(pool, 0):
         made = torch.ones(3, 4, device="cuda").t() * 2
         flipped = torch.ones(4, dtype=torch.complex64, device="cuda").conj() * 1j
@@ -117,8 +117,8 @@ def test_a_capture_leaves_other_memory_of_its_pool_as_it_was(pool):
     assert out.tolist() == [1, 11, 21, 31]
 
 
-def test_a_graph_finds_its_pools_memory_by_address_whoever_has_it(pool):
-    """An input in the pool may be freed: its address is the graph's to read, as on a GPU."""
+def test_a_graph_reads_its_pools_memory_by_address(pool):
+    """An input in the pool may be freed: the graph reads its address, as on a GPU."""
     with provided(0).allocate_to(pool, 0):
         inputs = [torch.ones(4, device="cuda")]
     place = TensorPlace.of(inputs[0])
@@ -129,7 +129,7 @@ def test_a_graph_finds_its_pools_memory_by_address_whoever_has_it(pool):
     assert out.tolist() == [42] * 4
 
 
-def test_memory_that_went_back_to_the_device_is_gone(h100):
+def test_memory_that_was_freed_to_the_device_cannot_be_used(h100):
     first, out = capture(lambda: torch.ones(4, device="cuda"))
     made = [out]
     second, _ = capture(lambda: made[0] + 1)

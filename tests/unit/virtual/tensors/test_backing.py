@@ -1,4 +1,4 @@
-"""Host memory behind large virtual tensors: none, before somebody writes."""
+"""Large virtual tensors use no host memory before they are written."""
 
 from __future__ import annotations
 

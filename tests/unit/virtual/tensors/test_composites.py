@@ -1,4 +1,4 @@
-"""Functions that are made of others: in inference mode, and where torch's C++ makes tensors of its own on the way."""
+"""Composite functions: in inference mode, and where torch's C++ creates internal tensors."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_one_hot_with_a_number_of_classes_does_not_wait():
         (False, lambda x: x.repeat_interleave(x.long(), output_size=3)),
     ],
 )
-def test_what_the_host_has_to_know_makes_it_wait(waits, act):
+def test_the_host_waits_for_results_that_it_needs(waits, act):
     x = torch.ones(3, device="cuda")
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -174,7 +174,7 @@ def test_operators_for_nvidias_tools_are_refused():
         pass
 
 
-def test_subclasses_may_ask_the_dispatcher_for_their_device():
+def test_subclasses_may_call_the_dispatcher_for_their_device():
     x = torch.ones(3, device="cuda")
     with FakeTensorMode() as mode:
         assert mode.from_tensor(x).device.type == "cuda"

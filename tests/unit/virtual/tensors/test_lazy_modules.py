@@ -1,4 +1,4 @@
-"""Lazy modules: their parameters have a device before they have a shape, and get their memory there."""
+"""Lazy modules: their parameters have a device before they have a shape, and their memory is allocated on it."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""What code sees of tensors on a virtual device: every spelling, every answer, torch's own words in errors."""
+"""The interface of tensors on a virtual device: all forms of calls, attributes, and torch's error messages."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def test_results_that_torch_makes_inside_are_on_the_device() -> None:
     assert [result.device for result in results] == [CUDA0] * len(results)
 
 
-def test_a_tensor_larger_than_the_hosts_memory_may_be_asked_for(device: cudalens.virtual.device) -> None:
+def test_a_tensor_may_be_larger_than_the_hosts_memory(device: cudalens.virtual.device) -> None:
     large = torch.empty(10_000_000_000, device="cuda")
     assert large.nbytes == 40_000_000_000
     assert torch.cuda.memory_allocated() >= 40_000_000_000

@@ -1,4 +1,4 @@
-"""What operators cost: operations and bytes against counts by hand and torch's own counter, times against the model."""
+"""The cost of operators: operations and bytes against counts by hand and torch's counter, times against the model."""
 
 import itertools
 from math import prod
@@ -32,7 +32,7 @@ H100, T4 = SPECS["h100"], SPECS["t4"]
 
 
 def cost(func, *args, **kwargs):
-    """What one call costs."""
+    """The cost of one call."""
     return op_cost(func, args, kwargs, func(*args, **kwargs))
 
 
@@ -287,7 +287,7 @@ def test_lists_are_moved_whole():
 
 
 def addresses(tensor):
-    """The slow count: where each element lies."""
+    """The slow count: the address of each element."""
     steps = [[i * stride for i in range(size)] for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
     return {sum(place) for place in itertools.product(*steps)}
 
@@ -346,7 +346,7 @@ def test_elementwise_work_has_no_tensor_cores():
 
 @pytest.fixture
 def precision():
-    """The settings of TF32, put back afterwards."""
+    """The settings of TF32, restored afterwards."""
     before = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     yield
     torch.set_float32_matmul_precision(before[0])

@@ -1,4 +1,4 @@
-"""An engine places work first come, first served, as early as its room allows: against slow scans."""
+"""An engine schedules work first come, first served, as early as possible: compared with slow scans."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_full_size_work_starts_at_the_earliest_gap(program):
 
 
 def earliest_by_ends(spans, ready, duration, room):
-    """What overlaps with the work counts together; it starts when it is ready, or when something ends."""
+    """All overlapping work counts; work starts when it is ready, or when other work ends."""
     for start in [ready, *sorted(end for _, end, _ in spans if end > ready)]:
         overlapping = sum(taken for begin, end, taken in spans if begin < start + duration and end > start)
         if overlapping + room <= 1:
@@ -73,7 +73,7 @@ def test_small_kernels_run_side_by_side_and_large_ones_do_not():
     assert engine.place(0, 10, 1.0, 0) == 20
 
 
-def test_plans_that_have_ended_are_forgotten():
+def test_ended_spans_are_dropped():
     engine = Engine()
     for number in range(10_000):
         engine.place(20 * number, 10, 1.0, now_ns=20 * number)
@@ -85,5 +85,5 @@ def test_endless_plans_ahead_of_the_host_stay_bounded():
     for number in range(20_000):
         engine.place(20 * number, 10, 1.0, now_ns=0)
     assert len(engine._ends) <= 5_000
-    # What was forgotten still stands in the way.
+    # Dropped spans still block earlier starts.
     assert engine.place(0, 10, 1.0, now_ns=0) > 20

@@ -1,4 +1,4 @@
-"""The model of time in the words of CUDA: streams, events, the legacy default stream, and who waits for whom."""
+"""The timing model: streams, events, the legacy default stream, and synchronisation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPEC = SPECS["h100"]
 
 
 class Told:
-    """Writes down which callbacks fired."""
+    """Records which callbacks fired."""
 
     def __init__(self):
         self.calls = []
@@ -27,7 +27,7 @@ class Told:
 
 
 class Log:
-    """A recorder that keeps what the streams did."""
+    """A recorder that stores the work of streams."""
 
     def __init__(self):
         self.work, self.calls, self.waits = [], [], []
@@ -148,17 +148,17 @@ def test_synchronisation_moves_the_host_to_the_end_of_what_it_waits_for(machine)
 
 
 def test_events_come_into_being_at_their_first_record(machine):
-    told, stream = machine.signals, machine.current_stream()
+    signals, stream = machine.signals, machine.current_stream()
     event = CudaEvent(machine)
     stream.wait(event)
     event.synchronize()
-    assert told.calls == []
+    assert signals.calls == []
     stream.record(event)
     stream.record(event)
     event.delete()
-    handle = told.calls[0][1]
-    assert [call[0] for call in told.calls] == ["event_created", "event_recorded", "event_recorded", "event_deleted"]
-    assert all(call[1] == handle for call in told.calls)
+    handle = signals.calls[0][1]
+    assert [call[0] for call in signals.calls] == ["event_created", "event_recorded", "event_recorded", "event_deleted"]
+    assert all(call[1] == handle for call in signals.calls)
 
 
 def test_streams_are_handed_out_in_turn_with_torchs_numbers(machine):

@@ -1,4 +1,4 @@
-"""Collectives on a virtual device: whose stream they run on, what waits for them, and what is left of it afterwards."""
+"""Collectives on a virtual device: their streams, their waits, and the restored classes."""
 
 import itertools
 
@@ -59,7 +59,7 @@ COLLECTIVES = {
 
 
 @pytest.mark.parametrize("start", COLLECTIVES.values(), ids=COLLECTIVES)
-def test_what_it_writes_is_its_own_until_it_is_waited_for(x, start):
+def test_results_must_not_be_used_before_the_wait(x, start):
     y = torch.zeros(N, device="cuda")
     with cudalens.sanitize() as san:
         work, written = start(x, y)
@@ -71,7 +71,7 @@ def test_what_it_writes_is_its_own_until_it_is_waited_for(x, start):
     assert [(kind, second) for kind, _, second in kinds(san)] == [(RaceKind.READ_AFTER_WRITE, "aten::sum")]
 
 
-def test_what_it_reads_may_be_read_meanwhile_and_not_written(x):
+def test_inputs_may_be_read_but_not_written_before_the_wait(x):
     y = torch.zeros(N, device="cuda")
     with cudalens.sanitize() as san:
         work = gather_into(y, x)
@@ -114,7 +114,7 @@ def test_a_blocking_one_runs_on_the_current_stream(x):
     assert x.tolist() == [2] * N
 
 
-def test_a_tensor_that_is_dropped_meanwhile_stays_until_the_wait(group):
+def test_a_dropped_tensor_is_kept_until_the_wait(group):
     x = torch.ones(N, device="cuda")
     with cudalens.sanitize() as san:
         work = dist.all_reduce(x, async_op=True)

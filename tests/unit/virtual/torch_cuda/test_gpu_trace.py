@@ -30,34 +30,34 @@ POOL_STREAMS = 128
 
 
 @pytest.fixture
-def told():
-    """What torch's registries told since the device began (or since ``clear``): ("allocated", pointer), ..."""
-    told = []
-    hooks.subscribe(print).close()  # its callbacks stay for good, below the line
+def fired():
+    """The callbacks fired since the device started (or since ``clear``): ("allocated", pointer), ..."""
+    fired = []
+    hooks.subscribe(print).close()  # torch never removes its callbacks
     registries = [getattr(gpu_trace, name) for name in hooks.REGISTRIES]
     line = [len(registry.callback_list) for registry in registries]
     for what, register in REGISTER.items():
-        register(lambda *pointers, what=what: told.append((what, *pointers)))
+        register(lambda *pointers, what=what: fired.append((what, *pointers)))
     with cudalens.virtual.device("h100x2"):
-        yield told
+        yield fired
     for registry, length in zip(registries, line, strict=True):
         del registry.callback_list[length:]
 
 
-def only(told, *kinds):
-    return [act for act in told if act[0] in kinds]
+def only(fired, *kinds):
+    return [act for act in fired if act[0] in kinds]
 
 
 def default():
     return torch.cuda.default_stream().cuda_stream
 
 
-def test_an_event_comes_into_being_at_its_first_record(told):
+def test_an_event_comes_into_being_at_its_first_record(fired):
     event = torch.cuda.Event()
-    assert told == []
+    assert fired == []
     event.record()
     event.record()
-    assert told == [
+    assert fired == [
         ("event created", event.cuda_event),
         ("event recorded", event.cuda_event, default()),
         ("event recorded", event.cuda_event, default()),
@@ -65,35 +65,35 @@ def test_an_event_comes_into_being_at_its_first_record(told):
     assert event.cuda_event == event._as_parameter_.value != 0
 
 
-def test_an_event_that_was_recorded_is_told_when_it_dies(told):
+def test_deleting_a_recorded_event_fires_a_callback(fired):
     event = torch.cuda.Event()
     event.record()
     pointer = event.cuda_event
-    told.clear()
+    fired.clear()
     del event
-    assert told == [("event deleted", pointer)]
+    assert fired == [("event deleted", pointer)]
 
 
-def test_an_event_without_a_record_never_existed(told):
+def test_an_event_without_a_record_never_existed(fired):
     event = torch.cuda.Event()
     event.wait()
     event.synchronize()
     assert event.query()
     del event
-    assert told == []
+    assert fired == []
 
 
-def test_events_have_pointers_of_their_own(told):
+def test_events_have_pointers_of_their_own(fired):
     events = [torch.cuda.Event() for _ in range(3)]
     for event in events:
         event.record()
     assert len({event.cuda_event for event in events}) == 3
 
 
-def test_records_and_waits_name_the_stream(told):
+def test_records_and_waits_name_the_stream(fired):
     first, second = torch.cuda.Stream(), torch.cuda.Stream()
     event = torch.cuda.Event()
-    told.clear()
+    fired.clear()
     event.record(first)
     second.wait_event(event)
     event.wait(first)
@@ -101,7 +101,7 @@ def test_records_and_waits_name_the_stream(told):
         event.record()
         event.wait()
     pointer = event.cuda_event
-    assert told == [
+    assert fired == [
         ("event created", pointer),
         ("event recorded", pointer, first.cuda_stream),
         ("event waited", pointer, second.cuda_stream),
@@ -111,18 +111,18 @@ def test_records_and_waits_name_the_stream(told):
     ]
 
 
-def test_a_wait_on_the_default_stream(told):
+def test_a_wait_on_the_default_stream(fired):
     event = torch.cuda.Event()
     event.record()
     event.wait()
-    assert only(told, "event waited") == [("event waited", event.cuda_event, default())]
+    assert only(fired, "event waited") == [("event waited", event.cuda_event, default())]
 
 
-def test_waiting_for_a_stream_is_an_event_that_lives_for_a_moment(told):
+def test_waiting_for_a_stream_is_an_event_that_lives_for_a_moment(fired):
     side = torch.cuda.Stream()
-    told.clear()
+    fired.clear()
     side.wait_stream(torch.cuda.current_stream())
-    created, recorded, waited, deleted = told
+    created, recorded, waited, deleted = fired
     pointer = created[1]
     assert created == ("event created", pointer)
     assert recorded == ("event recorded", pointer, default())
@@ -130,81 +130,81 @@ def test_waiting_for_a_stream_is_an_event_that_lives_for_a_moment(told):
     assert deleted == ("event deleted", pointer)
 
 
-def test_memory_is_told_by_the_tensors_pointer(told):
+def test_memory_is_identified_by_the_tensors_pointer(fired):
     tensor = torch.empty(10, 4, device="cuda")
-    assert told == [("allocated", tensor.data_ptr())]
+    assert fired == [("allocated", tensor.data_ptr())]
     view = tensor[2:]
     assert view.data_ptr() == tensor.data_ptr() + 2 * 4 * 4
     address = tensor.data_ptr()
     del tensor
-    assert len(told) == 1  # the view keeps it
+    assert len(fired) == 1  # the view keeps it
     del view
-    assert told[1:] == [("freed", address)]
+    assert fired[1:] == [("freed", address)]
 
 
-def test_results_and_temporaries_are_told_in_order(told):
+def test_results_and_temporaries_fire_callbacks_in_order(fired):
     x = torch.ones(64, device="cuda")
-    told.clear()
+    fired.clear()
     y = (x + 1) * 2
-    (_, temporary), (_, result), freed = told
+    (_, temporary), (_, result), freed = fired
     assert result == y.data_ptr()
     assert freed == ("freed", temporary)
     x.add_(1)
-    assert len(told) == 3  # in place
+    assert len(fired) == 3  # in place
 
 
-def test_nothing_is_allocated_for_no_elements(told):
+def test_nothing_is_allocated_for_no_elements(fired):
     torch.empty(0, device="cuda")
-    assert told == []
+    assert fired == []
 
 
-def test_the_host_takes_no_device_memory(told):
+def test_the_host_takes_no_device_memory(fired):
     torch.ones(100).add(1).pin_memory()
-    assert told == []
+    assert fired == []
 
 
-def test_every_stream_of_the_pools_is_told_with_the_first(told):
+def test_the_first_stream_fires_callbacks_for_all_streams_of_the_pools(fired):
     stream = torch.cuda.Stream()
-    created = only(told, "stream created")
-    assert told == created
+    created = only(fired, "stream created")
+    assert fired == created
     assert len(created) == len(set(created)) == POOL_STREAMS
     assert ("stream created", stream.cuda_stream) in created
     torch.cuda.Stream()
     torch.cuda.Stream(priority=-1)
-    assert only(told, "stream created") == created
+    assert only(fired, "stream created") == created
     torch.cuda.Stream(device=1)
-    assert len(set(only(told, "stream created"))) == 2 * POOL_STREAMS
+    assert len(set(only(fired, "stream created"))) == 2 * POOL_STREAMS
 
 
-def test_synchronising_a_device(told):
+def test_synchronising_a_device(fired):
     torch.cuda.synchronize()
     torch.cuda.synchronize(1)
-    assert told == [("device synchronised",)] * 2
+    assert fired == [("device synchronised",)] * 2
 
 
-def test_synchronising_a_stream(told):
+def test_synchronising_a_stream(fired):
     stream = torch.cuda.Stream()
-    told.clear()
+    fired.clear()
     stream.synchronize()
     torch.cuda.current_stream().synchronize()
-    assert told == [("stream synchronised", stream.cuda_stream), ("stream synchronised", default())]
+    assert fired == [("stream synchronised", stream.cuda_stream), ("stream synchronised", default())]
 
 
-def test_synchronising_an_event(told):
+def test_synchronising_an_event(fired):
     event = torch.cuda.Event()
     event.record()
-    told.clear()
+    fired.clear()
     event.synchronize()
-    assert told == [("event synchronised", event.cuda_event)]
+    assert fired == [("event synchronised", event.cuda_event)]
 
 
-def test_asking_is_no_synchronisation(told):
+def test_asking_is_no_synchronisation(fired):
     event = torch.cuda.Event(enable_timing=True)
     event.record()
-    told.clear()
+    fired.clear()
     event.query()
     torch.cuda.current_stream().query()
-    assert told == []
+    assert fired == []
 
 
 SYNCHRONISING = {
@@ -228,17 +228,17 @@ SYNCHRONISING = {
 
 
 @pytest.mark.parametrize("name", SYNCHRONISING)
-def test_what_the_host_has_to_wait_for_synchronises_the_current_stream_once(told, name):
+def test_what_the_host_has_to_wait_for_synchronises_the_current_stream_once(fired, name):
     x = torch.ones(5, device="cuda")
     side = torch.cuda.Stream()
-    told.clear()
+    fired.clear()
     SYNCHRONISING[name](x)
-    assert only(told, "stream synchronised") == [("stream synchronised", default())]
+    assert only(fired, "stream synchronised") == [("stream synchronised", default())]
     torch.cuda.synchronize()
-    told.clear()
+    fired.clear()
     with torch.cuda.stream(side):
         SYNCHRONISING[name](x)
-    assert only(told, "stream synchronised") == [("stream synchronised", side.cuda_stream)]
+    assert only(fired, "stream synchronised") == [("stream synchronised", side.cuda_stream)]
 
 
 @pytest.mark.parametrize(
@@ -254,23 +254,23 @@ def test_what_the_host_has_to_wait_for_synchronises_the_current_stream_once(told
         lambda x: x.clone().requires_grad_().square().sum().backward(),
     ],
 )
-def test_what_the_host_need_not_wait_for_does_not(told, act):
+def test_what_the_host_need_not_wait_for_does_not(fired, act):
     x = torch.ones(5, device="cuda")
-    told.clear()
+    fired.clear()
     act(x)
-    assert only(told, "stream synchronised", "device synchronised", "event synchronised") == []
+    assert only(fired, "stream synchronised", "device synchronised", "event synchronised") == []
 
 
-def test_a_result_whose_size_the_host_waits_for_is_allocated_after_the_wait(told):
+def test_a_result_whose_size_the_host_waits_for_is_allocated_after_the_wait(fired):
     x = torch.ones(5, device="cuda")
-    told.clear()
+    fired.clear()
     found = x.nonzero()
-    kinds = [act[0] for act in told]
-    assert told[-1] == ("allocated", found.data_ptr())
+    kinds = [act[0] for act in fired]
+    assert fired[-1] == ("allocated", found.data_ptr())
     assert kinds.index("stream synchronised") < len(kinds) - 1
 
 
-def test_all_callbacks_of_a_kind_are_called_and_one_that_raises_breaks_nobody(told, caplog):
+def test_all_callbacks_of_a_kind_are_called_also_if_one_raises(fired, caplog):
     def broken(pointer):
         raise ValueError("broken")
 
@@ -278,12 +278,12 @@ def test_all_callbacks_of_a_kind_are_called_and_one_that_raises_breaks_nobody(to
     gpu_trace.register_callback_for_memory_allocation(broken)
     gpu_trace.register_callback_for_memory_allocation(other.append)
     tensor = torch.empty(10, 4, device="cuda")
-    assert told == [("allocated", tensor.data_ptr())]
+    assert fired == [("allocated", tensor.data_ptr())]
     assert other == [tensor.data_ptr()]
     assert "broken" in caplog.text
 
 
-def test_the_one_subscription_sees_the_same(told):
+def test_the_one_subscription_sees_the_same(fired):
     records = []
     with hooks.subscribe(records.append):
         side = torch.cuda.Stream()
@@ -297,11 +297,11 @@ def test_the_one_subscription_sees_the_same(told):
         torch.cuda.synchronize()
     names = dict(zip(hooks.REGISTRIES.values(), REGISTER, strict=True))
     fields = [tuple(getattr(r, name) for name in r.__dataclass_fields__) for r in records]
-    assert [(names[type(r)], *values) for r, values in zip(records, fields, strict=True)] == told
-    assert {act[0] for act in told} == set(REGISTER)
+    assert [(names[type(r)], *values) for r, values in zip(records, fields, strict=True)] == fired
+    assert {act[0] for act in fired} == set(REGISTER)
 
 
-def test_a_block_that_another_stream_uses_is_told_by_our_own_record(told):
+def test_record_stream_emits_a_record_of_gpu_trace(fired):
     records = []
     side = torch.cuda.Stream()
     x = torch.ones(5, device="cuda")
@@ -310,7 +310,7 @@ def test_a_block_that_another_stream_uses_is_told_by_our_own_record(told):
     assert records == [hooks.BlockRecordedOnStream(address=x.data_ptr(), stream=side.cuda_stream)]
 
 
-def test_graphs_are_told_by_our_own_records(told):
+def test_graphs_emit_records_of_gpu_trace(fired):
     records = []
     x = torch.ones(5, device="cuda")
     with hooks.subscribe(records.append):
@@ -334,9 +334,9 @@ def test_graphs_are_told_by_our_own_records(told):
 
 
 def test_nothing_fires_after_the_device_has_ended():
-    told = []
-    gpu_trace.register_callback_for_memory_deallocation(told.append)
-    gpu_trace.register_callback_for_event_deletion(told.append)
+    fired = []
+    gpu_trace.register_callback_for_memory_deallocation(fired.append)
+    gpu_trace.register_callback_for_event_deletion(fired.append)
     try:
         with cudalens.virtual.device("h100"):
             x, event = torch.ones(3, device="cuda"), torch.cuda.Event()
@@ -346,10 +346,10 @@ def test_nothing_fires_after_the_device_has_ended():
     finally:
         gpu_trace.MemoryDeallocationCallbacks.callback_list.pop()
         gpu_trace.EventDeletionCallbacks.callback_list.pop()
-    assert told == []
+    assert fired == []
 
 
-# torch's own sanitizer, in a process of its own: its callbacks cannot be taken back.
+# torch's sanitizer, in a separate process: its callbacks cannot be removed.
 
 RACES = {
     "a kernel on a side stream writes what the default stream just made": (
@@ -473,7 +473,7 @@ print(json.dumps([judge(program) for program in json.load(sys.stdin)]))
 
 @pytest.fixture(scope="module")
 def sanitizer():
-    """Verdicts of torch's own sanitizer: the number of races by program, and its report."""
+    """Results of torch's sanitizer: the number of races by program, and its report."""
     repaired = {f"{name}, repaired": program.format(repair) for name, (program, repair) in RACES.items()}
     programs = (
         {name: program.format("pass") for name, (program, _) in RACES.items()} | repaired | {"training": TRAINING}
@@ -490,7 +490,7 @@ def sanitizer():
 
 
 @pytest.mark.parametrize("name", RACES)
-def test_torchs_own_sanitizer_finds_the_race_and_believes_the_repair(sanitizer, name):
+def test_torchs_sanitizer_finds_the_race_and_accepts_the_fix(sanitizer, name):
     num_races, report = sanitizer[name]
     assert num_races == 1
     assert "CSAN detected a possible data race on tensor with data pointer" in report
@@ -498,5 +498,5 @@ def test_torchs_own_sanitizer_finds_the_race_and_believes_the_repair(sanitizer, 
     assert sanitizer[f"{name}, repaired"] == (0, "")
 
 
-def test_torchs_own_sanitizer_is_silent_on_a_training_loop_with_two_streams(sanitizer):
+def test_torchs_sanitizer_finds_nothing_in_a_training_loop_with_two_streams(sanitizer):
     assert sanitizer["training"] == (0, "")

@@ -1,4 +1,4 @@
-"""Random numbers: each virtual device has a generator of its own, and the host's is left alone."""
+"""Random numbers: each virtual device has its own generator, and the host's is not used."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_seed_from_before_the_device_holds() -> None:
 
 
 @pytest.mark.parametrize("spelling", ["cuda", "cuda:0", 0, torch.device("cuda"), torch.device("cuda", 0)])
-def test_generators_know_their_device(spelling: object) -> None:
+def test_generators_have_a_device(spelling: object) -> None:
     generator = torch.Generator(device=spelling)  # type: ignore[arg-type]
     assert generator.device == torch.device("cuda", 0)
     assert isinstance(generator, torch.Generator)

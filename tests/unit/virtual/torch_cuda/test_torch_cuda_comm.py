@@ -1,4 +1,4 @@
-"""Tensors over several virtual devices: torch.cuda.comm and the module nn.parallel.comm beneath it."""
+"""Tensors on several virtual devices: torch.cuda.comm and nn.parallel.comm."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_reduce_add_sums_on_one_device():
     assert total.tolist() == [3.0] * 4
 
 
-def test_nccl_says_that_it_is_not_there():
+def test_nccl_is_not_available():
     with pytest.raises(VirtualDeviceError, match=r"torch\.cuda\.nccl\.unique_id needs NCCL"):
         torch.cuda.nccl.unique_id()
 

@@ -31,7 +31,7 @@ def h100s():
 # -- which devices there are -------------------------------------------------------------------------------------------
 
 
-def test_cuda_is_there_only_inside():
+def test_cuda_is_available_only_inside():
     assert not torch.cuda.is_available()
     with device("h100"):
         assert torch.cuda.is_available()
@@ -107,7 +107,7 @@ def test_visible_devices_agree_with_torchs_reading(entries, num_devices):
         numbers = torch.cuda._parse_visible_devices()
     kept = next((i for i, number in enumerate(numbers) if number >= num_devices), len(numbers))
     ours = visible_ordinals("h100", num_devices, {"CUDA_VISIBLE_DEVICES": text})
-    # torch looks at repetitions before it knows how many devices there are; the driver stops at what it does not know.
+    # torch checks for duplicates before the number of devices; the driver stops at unknown entries.
     assert ours == numbers[:kept] or len(set(entries)) < len(entries)
 
 
@@ -146,13 +146,13 @@ def test_device_of_a_tensor(h100s):
         lambda: torch.ones(1, device="cuda:9"),
     ],
 )
-def test_a_device_that_is_not_there(h100s, act):
+def test_a_missing_device(h100s, act):
     with pytest.raises(getattr(torch, "AcceleratorError", RuntimeError), match="CUDA error: invalid device ordinal"):
         act()
     assert torch.cuda.current_device() == 0
 
 
-def test_a_device_that_is_not_there_in_the_words_of_each_function(h100s):
+def test_a_missing_device_raises_the_message_of_each_function(h100s):
     with pytest.raises(AssertionError, match="Invalid device id"):
         torch.cuda.get_device_properties(9)
     with pytest.raises(RuntimeError, match=r"Device index value 9 is out of index range \[0, 4\)"):
@@ -239,7 +239,7 @@ def in_a_fork(question):
     if not child:
         try:
             answer = str(question())
-        except BaseException as error:  # the child must not come back to the test
+        except BaseException as error:  # the child process must not return to the test
             answer = f"{type(error).__name__}: {error}"
         os.write(write, answer.encode())
         os._exit(0)
@@ -298,14 +298,14 @@ def test_the_sync_debug_mode(h100s):
 
 def test_the_sync_debug_mode_points_to_each_of_the_users_lines(h100s):
     tensor = torch.ones(3, device="cuda")
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         torch.cuda.set_sync_debug_mode("warn")
         for _ in range(2):
             tensor.nonzero()
             bool(tensor.sum() > 1)
         torch.cuda.set_sync_debug_mode("default")
-    places = [(w.filename, w.lineno) for w in told if str(w.message).startswith("called a synchronizing")]
+    places = [(w.filename, w.lineno) for w in caught if str(w.message).startswith("called a synchronizing")]
     assert [filename for filename, _ in places] == [__file__, __file__]
     assert places[1][1] == places[0][1] + 1
 
@@ -345,7 +345,7 @@ def test_the_runtime_module(h100s):
         torch.cuda.check_error(2)
 
 
-def test_what_needs_a_gpu_says_so(h100s):
+def test_functions_that_need_a_gpu_raise(h100s):
     square = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x) { return x * x; }")
     with pytest.raises(VirtualDeviceError, match="jiterator"):
         square(torch.ones(2, device="cuda"))
@@ -361,7 +361,7 @@ def test_ipc_has_nothing_to_collect(h100s):
 
 
 class Notes:
-    """A recorder that wants annotations: what began and ended when."""
+    """A recorder of annotations: starts and ends with times."""
 
     def __init__(self, machine):
         self.machine, self.annotations = machine, []
@@ -407,7 +407,7 @@ def test_ranges_and_marks_reach_the_recorder(h100s):
     assert notes.annotations == [("here", 0), ("inner", 20), ("outer", 120), ("3 steps", 1), ("across", 8)]
 
 
-def test_a_range_that_outlives_its_recorder_is_nobodys(h100s):
+def test_a_range_that_outlives_its_recorder_is_not_recorded(h100s):
     h100s.machine.recorder = first = Notes(h100s.machine)
     torch.cuda.nvtx.range_push("cut off")
     h100s.machine.recorder = second = Notes(h100s.machine)

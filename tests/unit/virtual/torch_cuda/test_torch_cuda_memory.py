@@ -88,15 +88,15 @@ def test_a_fraction_of_the_memory_is_a_limit(gpus):
         torch.cuda.set_per_process_memory_fraction(1.5)
 
 
-def test_an_observer_hears_of_out_of_memory(gpus):
-    heard = []
-    torch._C._cuda_attach_out_of_memory_observer(lambda *numbers: heard.append(numbers))
+def test_an_observer_is_called_on_out_of_memory(gpus):
+    received = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *numbers: received.append(numbers))
     with pytest.raises(torch.OutOfMemoryError):
         torch.empty(SPECS["h100"].total_memory_bytes + 1, dtype=torch.uint8, device="cuda:1")
-    assert [numbers[0] for numbers in heard] == [1]
+    assert [numbers[0] for numbers in received] == [1]
 
 
-def test_memory_for_somebody_who_is_no_tensor(gpus):
+def test_memory_without_a_tensor(gpus):
     stream = torch.cuda.Stream(device=1)
     address = torch.cuda.caching_allocator_alloc(5000, device=1, stream=stream)
     assert torch.cuda.memory_allocated(1) == 5120
@@ -135,7 +135,7 @@ def test_a_snapshot_with_history_has_actions_with_stack_frames(gpus, tmp_path):
     assert torch.cuda.memory._snapshot()["device_traces"] == [[], []]
 
 
-def test_history_in_the_words_of_torch_2_0(gpus):
+def test_history_with_the_arguments_of_torch_2_0(gpus):
     torch.cuda.memory._record_memory_history(True, trace_alloc_max_entries=10, trace_alloc_record_context=True)
     tensor = torch.empty(700, device="cuda")
     assert torch.cuda.memory._snapshot()["device_traces"][0][-1]["frames"]
@@ -175,7 +175,7 @@ def test_settings_can_change_while_it_runs(gpus):
     assert torch.cuda.get_allocator_backend() == "native"
 
 
-def test_caching_cannot_be_switched_off(gpus):
+def test_caching_cannot_be_disabled(gpus):
     torch.cuda.memory.caching_allocator_enable(True)
     with pytest.raises(VirtualDeviceError, match="cannot be disabled"):
         torch.cuda.memory.caching_allocator_enable(False)

@@ -1,4 +1,4 @@
-"""Utilization, temperature, power and clocks of a virtual device, as torch.cuda and pynvml tell them."""
+"""Utilization, temperature, power and clocks of a virtual device, as read by torch.cuda and pynvml."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_memory_in_use(machine):
     assert tensor.is_cuda
 
 
-def test_pynvml_is_there_for_who_imports_it(machine):
+def test_pynvml_can_be_imported(machine):
     import pynvml
 
     pynvml.nvmlInit()
@@ -85,7 +85,7 @@ def test_pynvml_is_there_for_who_imports_it(machine):
     pynvml.nvmlShutdown()
 
 
-def test_pynvml_is_gone_afterwards():
+def test_pynvml_is_removed_afterwards():
     before = sys.modules.get("pynvml")
     with device("h100"):
         assert sys.modules["pynvml"] is not before
@@ -103,8 +103,8 @@ def test_ordinals_are_those_of_the_machine(monkeypatch):
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 80)), min_size=1, max_size=300), st.booleans())
-def test_an_engine_knows_how_long_it_was_busy(steps, looks_back):
-    """Against a list of every nanosecond; exact over everything, within the size of one sum at an edge."""
+def test_the_busy_time_of_an_engine(steps, looks_back):
+    """Compared with a list of every nanosecond; exact in total, within one sum at an edge."""
     engine, ready, busy = Engine(), 0, set()
     for gap, duration in steps:
         ready += gap

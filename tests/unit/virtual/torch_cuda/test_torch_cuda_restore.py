@@ -1,4 +1,4 @@
-"""A virtual device leaves torch as it found it."""
+"""A virtual device restores torch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def state():
 
 
 def changes(before, after):
-    """What differs, by name."""
+    """The differences by name."""
     missing = object()
     return sorted(
         f"{owner}.{name}"
@@ -51,7 +51,7 @@ def changes(before, after):
 
 
 def use():
-    """A bit of everything that torch.cuda keeps state of."""
+    """Use every part of torch.cuda that has state."""
     torch.cuda.manual_seed(3)
     torch.manual_seed(4)
     torch.cuda.set_device(1)
@@ -84,7 +84,7 @@ def way(request, monkeypatch):
     monkeypatch.setattr(handles, "install", lambda p, g: install(p, g, in_place=request.param == "in place"))
 
 
-def test_every_attribute_is_put_back(way):
+def test_every_attribute_is_restored(way):
     torch.manual_seed(1)
     before = state()
     with device("h100x2"):
@@ -107,7 +107,7 @@ def test_also_after_an_interrupt_within_a_stream(way):
     assert changes(before, state()) == []
 
 
-def test_one_device_after_another_begins_anew():
+def test_each_device_starts_with_a_new_state():
     for _ in range(2):
         with device("h100x2") as virtual:
             assert torch.cuda.current_device() == 0

@@ -28,7 +28,7 @@ WAYS = ["in place", "new classes"] if IS_CPU_BUILD else ["new classes"]
 
 @pytest.fixture(params=WAYS)
 def gpus(request, monkeypatch):
-    """Two H100, through the way of CPU builds of torch and through that of CUDA builds."""
+    """Two H100, with the patches for CPU builds of torch and with those for CUDA builds."""
     install = handles.install
     monkeypatch.setattr(handles, "install", lambda p, g: install(p, g, in_place=request.param == "in place"))
     with device("h100x2") as virtual:
@@ -56,7 +56,7 @@ def timed():
 # -- streams -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_stream_tells_what_it_is(gpus):
+def test_attributes_of_a_stream(gpus):
     stream = torch.cuda.Stream()
     assert stream.device == torch.device("cuda:0")
     assert (stream.device_index, stream.device_type) == (0, 1)
@@ -128,19 +128,19 @@ def test_the_default_stream_is_current_at_first(gpus):
 
 
 def test_the_pointer_of_the_current_stream_is_each_threads_and_each_devices(gpus):
-    ask, stream, elsewhere = torch._C._cuda_getCurrentRawStream, torch.cuda.Stream(device=1), []
+    raw_stream, stream, elsewhere = torch._C._cuda_getCurrentRawStream, torch.cuda.Stream(device=1), []
     with torch.cuda.stream(stream):
-        thread = threading.Thread(target=lambda: elsewhere.extend([ask(0), ask(1)]))
+        thread = threading.Thread(target=lambda: elsewhere.extend([raw_stream(0), raw_stream(1)]))
         thread.start()
         thread.join()
-        assert [ask(0), ask(1), ask(-1)] == [0, stream.cuda_stream, stream.cuda_stream]
+        assert [raw_stream(0), raw_stream(1), raw_stream(-1)] == [0, stream.cuda_stream, stream.cuda_stream]
     assert elsewhere == [0, 0]
-    assert [ask(0), ask(1), ask(-1)] == [0, 0, 0]
+    assert [raw_stream(0), raw_stream(1), raw_stream(-1)] == [0, 0, 0]
     with pytest.raises(RuntimeError, match="Device index value 2 is out of index range"):
-        ask(2)
+        raw_stream(2)
 
 
-def test_a_stream_context_sets_and_puts_back(gpus):
+def test_a_stream_context_sets_and_restores(gpus):
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         assert torch.cuda.current_stream() == stream
@@ -234,7 +234,7 @@ Choice = st.one_of(
 
 
 @given(st.lists(Choice, max_size=12))
-def test_nested_contexts_put_back_what_was(choices):
+def test_nested_contexts_restore_the_previous_state(choices):
     with device("h100x2"):
         streams = [torch.cuda.Stream(device=index % 2) for index in range(4)]
         streams += [torch.cuda.default_stream(0), torch.cuda.default_stream(1)]
@@ -242,7 +242,7 @@ def test_nested_contexts_put_back_what_was(choices):
 
 
 def enter(choices, streams):
-    """Enter the contexts one in another; each must leave the thread as it found it."""
+    """Enter the contexts nested; each must restore the thread's state."""
     before = state()
     if choices:
         (kind, number), rest = choices[0], choices[1:]
@@ -269,7 +269,7 @@ def state():
 # -- events ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_event_tells_what_it_is(gpus):
+def test_attributes_of_an_event(gpus):
     event = torch.cuda.Event()
     assert event.cuda_event == 0
     assert event.device is None
@@ -397,7 +397,7 @@ def test_only_streams_and_events_will_do(gpus):
         event.elapsed_time("later")
 
 
-def test_what_outlives_its_device_can_be_printed_and_says_so_when_used():
+def test_objects_of_an_ended_device_can_be_printed_and_raise_when_used():
     with device("h100"):
         stream, event = torch.cuda.Stream(), timed()
         texts = repr(stream), repr(event)
@@ -486,7 +486,7 @@ def test_install_alone_needs_no_modes():
     assert hasattr(torch._C, "_cuda_sleep") is not IS_CPU_BUILD
 
 
-def test_threads_that_ask_for_the_first_stream_at_once_share_the_pools():
+def test_threads_that_create_the_first_stream_at_once_share_the_pools():
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

@@ -1,4 +1,4 @@
-"""torch's own profilers inside a virtual device: quiet, and right about the host."""
+"""torch's profilers inside a virtual device: no warnings, and correct host rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def x():
         yield torch.ones(8, device="cuda")
 
 
-def test_torch_profiler_asked_for_cuda_counts_the_operators_quietly(x, capfd):
+def test_torch_profiler_with_cuda_records_the_operators_without_warnings(x, capfd):
     kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=kinds) as run:
         (x * 2).sum()
@@ -23,7 +23,7 @@ def test_torch_profiler_asked_for_cuda_counts_the_operators_quietly(x, capfd):
     assert "CUDA event" not in capfd.readouterr().err
 
 
-def test_the_autograd_profiler_asked_for_cuda_does_too(x, capfd):
+def test_the_autograd_profiler_with_cuda_does_too(x, capfd):
     with torch.autograd.profiler.profile(use_device="cuda") as run:
         (x * 2).sum()
     assert {"aten::mul", "aten::sum"} <= {event.key for event in run.key_averages()}

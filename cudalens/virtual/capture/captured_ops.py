@@ -16,6 +16,7 @@ import torch
 from cudalens.virtual.capture.graph_generators import CapturedGenerators, StatePoint, number_of
 from cudalens.virtual.capture.graph_memory import Memory, Operand, is_pageable, memory_of
 from cudalens.virtual.dispatch.dispatch_utils import below_modes
+from cudalens.virtual.tensors.nested import item_at, tensors_in
 
 #: Operators without a kernel: a replay does not change their results.
 _BLANK: Final = frozenset(
@@ -53,7 +54,7 @@ class CapturedOp:
         with torch.set_grad_enabled(self.has_grad) if self.has_grad != torch.is_grad_enabled() else _NOTHING:
             out = self.func(*_tensor_form(self.args), **_tensor_form(self.kwargs))
         for path, operand in self.makes:
-            result = _at(out, path)
+            result = item_at(out, path)
             if self.is_blank:
                 operand.blank(result)
             else:
@@ -186,7 +187,7 @@ class Tape:
     ) -> None:
         known = {id(operand.memory) for operand in _operands((args, tuple(kwargs.values())))}
         makes = []
-        for path, tensor in _tensors(out, ()):
+        for path, tensor in tensors_in(out):
             memory = memory_of(tensor, self, is_result=True)
             if id(memory) not in known:
                 makes.append((path, Operand(tensor, memory)))
@@ -255,20 +256,6 @@ def _operands(value: Any) -> Iterator[Operand]:
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _operands(item)
-
-
-def _tensors(value: Any, path: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    if isinstance(value, torch.Tensor):
-        yield path, value
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from _tensors(item, (*path, index))
-
-
-def _at(value: Any, path: tuple[int, ...]) -> Any:
-    for index in path:
-        value = value[index]
-    return value
 
 
 def _tensor_form(value: Any) -> Any:

@@ -25,9 +25,10 @@ from cudalens.virtual.dispatch.plans import make_plan
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
 from cudalens.virtual.explorer.memory import TrackedMemory
 from cudalens.virtual.explorer.orders import HOST, Program
-from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
+from cudalens.virtual.explorer.places import Place, Span
 from cudalens.virtual.explorer.replays import replay
 from cudalens.virtual.explorer.waits import Waits
+from cudalens.virtual.tensors.nested import item_at, tensors_in
 from cudalens.virtual.tensors.residency import residence_of
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ class OpLog:
         """Store the results of a host operator that draws random numbers."""
         op.func = None
         kept = [(place, storage) for place, storage in pending.storages if place in op.writes]
-        kept += [(place, at(out, path).untyped_storage()) for path, place in op.makes]
+        kept += [(place, item_at(out, path).untyped_storage()) for path, place in op.makes]
         op.contents = [(place.storage, self.memory.contents(storage)) for place, storage in kept]
 
     def _log_moves(self, pending: _Pending) -> None:

@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-browser test-gpu check check-js fix js bench lock docs news build clean
+.PHONY: help setup demo lab test test-thorough test-browser test-gpu check check-js fix js bench lock docs news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -40,6 +40,9 @@ lab: setup ## open JupyterLab on the notebooks
 test: setup ## run the tests (browser and GPU tests skip, and say why, where there is none)
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal $(PYTEST_ARGS)
 
+test-thorough: setup ## as test, with 25 times as many examples in the property tests (hours)
+	@CUDALENS_HYPOTHESIS=thorough $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal $(PYTEST_ARGS)
+
 test-browser: setup ## install Chromium if need be, then run the tests that need it
 	@sh tools/chromium.sh
 	@$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
@@ -61,6 +64,7 @@ check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScri
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/frame_docs.py --check
+	@$(BIN)/python tools/benchmark_docs.py --check
 	@sh tools/lint_project.sh $(BIN)
 
 check-js: ## the bundles of the JavaScript; skips with a reason without Node
@@ -73,6 +77,7 @@ fix: setup ## let ruff repair what it can, and write the generated docs anew
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@$(BIN)/python tools/frame_docs.py
+	@$(BIN)/python tools/benchmark_docs.py
 
 bench: setup ## run the benchmarks against the peers, results into benchmarks/results
 	@$(BIN)/python benchmarks/run_all.py

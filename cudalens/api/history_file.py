@@ -169,7 +169,7 @@ class HistoryFile:
 def _reason(error: Exception) -> str:
     text = str(error)
     if "locked" in text:
-        return "somebody else is writing to it; the run was not added. Try again, or use a file of your own."
+        return "another process is writing to it; the run was not added. Try again, or use another file."
     if "not a database" in text or "malformed" in text:
         return f"no history, or a damaged one ({text}); move it away, and a new one will be made."
     return f"it cannot be used ({text})."

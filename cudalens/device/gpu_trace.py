@@ -294,7 +294,7 @@ def _warn(subscription: Subscription, record: Record, error: Exception) -> None:
     name = getattr(listener, "__qualname__", None) or type(listener).__qualname__
     message = (
         f"the listener {getattr(listener, '__module__', '?')}.{name} raised {type(error).__name__}: {error}; it was "
-        f"told of {record} and is told of nothing more. The program goes on undisturbed, what it collects ends here"
+        f"called with {record} and will not be called again. The program continues unchanged"
     )
     try:
         warnings.warn(message, RuntimeWarning, stacklevel=2)

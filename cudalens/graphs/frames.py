@@ -122,7 +122,7 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
         "node": node.id,
         "parent": None if parent is None else parent.id,
         "depth": node.depth,
-        "mode": variant.mode,
+        "mode": node.mode,
         "state": state,
         "count": num_replays,
         "pool_bytes": node.pool_bytes,

@@ -1,6 +1,8 @@
 """The container of the binary payload: named integer columns as deflated byte planes, text lists, one JSON header.
 
-Layout (little-endian)::
+Layout (little-endian):
+
+.. code-block:: text
 
     4 bytes  magic "CLP1"
     4 bytes  codec of every blob: 0 as it is, 1 zlib

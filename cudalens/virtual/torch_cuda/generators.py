@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.patching import refusal
 
 _CGenerator: Final[Any] = torch._C.Generator
 #: torch's stubs declare ``device`` as a writable attribute; it is a property here, as in C.
@@ -20,6 +21,12 @@ _Base: Any = torch._C.Generator
 
 #: Generators by the pointer to torch's C++ object: an operator gets another Python wrapper of it.
 _known: Final[WeakValueDictionary[int, CudaGenerator]] = WeakValueDictionary()
+
+
+_NO_PHILOX: Final = (
+    "Generator.{name}() needs a GPU's Philox engine; a virtual device uses the CPU's Mersenne Twister. Use get_state() "
+    "and set_state()."
+)
 
 
 def capture_on(torch_device: torch.device) -> Any:
@@ -92,47 +99,13 @@ class CudaGenerator(_Base):  # type: ignore[misc]
             super().set_state(new_state)
         return self
 
-    def get_offset(self) -> int:
-        """Refuse: there is no Philox offset.
-
-        Raises:
-            VirtualDeviceError: Always.
-        """
-        raise _no_philox("get_offset()")
-
-    def set_offset(self, offset: int) -> CudaGenerator:
-        """Refuse: there is no Philox offset.
-
-        Raises:
-            VirtualDeviceError: Always.
-        """
-        raise _no_philox("set_offset()")
-
-    def graphsafe_get_state(self) -> CudaGenerator:
-        """Refuse: states cannot be shared between generators.
-
-        Raises:
-            VirtualDeviceError: Always.
-        """
-        raise _no_philox("graphsafe_get_state()")
-
-    def graphsafe_set_state(self, state: Any) -> CudaGenerator:
-        """Refuse: states cannot be shared between generators.
-
-        Raises:
-            VirtualDeviceError: Always.
-        """
-        raise _no_philox("graphsafe_set_state()")
+    get_offset = refusal(_NO_PHILOX.format(name="get_offset"))
+    set_offset = refusal(_NO_PHILOX.format(name="set_offset"))
+    graphsafe_get_state = refusal(_NO_PHILOX.format(name="graphsafe_get_state"))
+    graphsafe_set_state = refusal(_NO_PHILOX.format(name="graphsafe_set_state"))
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, torch.Tensor]]:
         return _rebuild, (str(self._device), self.get_state())
-
-
-def _no_philox(what: str) -> VirtualDeviceError:
-    return VirtualDeviceError(
-        f"Generator.{what} needs a GPU's Philox engine; a virtual device uses the CPU's Mersenne Twister. "
-        "Use get_state() and set_state()."
-    )
 
 
 def _rebuild(device: str, state: torch.Tensor) -> Any:

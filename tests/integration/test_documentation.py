@@ -94,3 +94,11 @@ def test_it_finds_the_blocks():
 
 def test_it_finds_the_examples_of_docstrings():
     assert {"__init__.py", "pytest_plugin.py"} <= {path.name for path in MODULES}
+
+
+def test_the_files_that_the_architecture_page_names_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = {path for path in re.findall(r"`([\w/]+/(?:\w+\.py)?)`", page) if not path.startswith("tools")}
+    folders = [ROOT / "cudalens", *(path for path in (ROOT / "cudalens").iterdir() if path.is_dir())]
+    assert len(named) > 50
+    assert not [path for path in named if not any((folder / path).exists() for folder in folders)]

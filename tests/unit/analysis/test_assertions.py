@@ -123,8 +123,8 @@ REFUSED = [
     ('finding("nothing") < 3 ms', 0, "one of the rules launch_bound"),
     ('wall("x") < 3 ms', 0, "takes nothing in brackets"),
     ("__import__('os').system == 0", 0, "there is no figure '__import__'"),
-    ("not " * 60 + "idle < 1%", 4 * 50, "stand in one another"),
-    ("(" * 60 + "idle < 1%" + ")" * 60, 50, "stand in one another"),
+    ("not " * 60 + "idle < 1%", 4 * 50, "are nested"),
+    ("(" * 60 + "idle < 1%" + ")" * 60, 50, "are nested"),
     ("x" * 3000, 2000, "at most 2,000 characters"),
     ('kernel("unclosed) < 3', 7, "has no meaning here"),
 ]

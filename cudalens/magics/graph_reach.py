@@ -131,6 +131,7 @@ _CONSTANTS: Final = (range, slice, type(...))
 _STORES: Final = frozenset(
     {"STORE_ATTR", "DELETE_ATTR", "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"}
 )
+_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _MAX_OBJECTS: Final = 10_000
 
 
@@ -153,7 +154,11 @@ def state_reached(namespace: Mapping[str, Any], names: Iterable[str]) -> str:
     """
     search = _StateSearch()
     for name in sorted(names):
-        if name in namespace and (why := search.reason(namespace[name])):
+        try:
+            why = search.reason(namespace[name]) if name in namespace else ""
+        except Exception:  # an object that raises when it is looked at
+            why = "which cannot be searched for state"
+        if why:
             return f"it uses {name!r}, {why}"
     return ""
 
@@ -199,7 +204,7 @@ class _StateSearch:
     def _first_of_modules(self, module: Any) -> str:
         """Why an nn.Module or a part of it may keep state besides its parameters and buffers."""
         for part in module.modules():
-            if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks:
+            if any(getattr(part, name, None) for name in _HOOKS):
                 return f"which has a module with hooks ({type(part).__name__})"
             for kind in type(part).__mro__:
                 if not is_pure_package(kind.__module__):

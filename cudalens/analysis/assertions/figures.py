@@ -120,7 +120,9 @@ def _host_syncs(trace: Trace) -> Measures:
 
 def _races(trace: Trace) -> Measures:
     if trace.info.judged is None and not len(trace.races):
-        raise NotRecordedError("the sanitizer was off; switch it on with %cudasan on (cudalens.sanitize())")
+        raise NotRecordedError(
+            "races were not looked for; switch the sanitizer on with %cudasan on (cudalens.sanitize())"
+        )
     return {COUNT: float((~trace.races["is_suppressed"]).sum())}
 
 

@@ -83,7 +83,7 @@ def test_what_fails_says_what_was_found(trace, text, found):
     assert isinstance(failed.value, CudalensError)
 
 
-def test_races_that_nobody_looked_for_are_no_proof(trace):
+def test_races_that_were_not_looked_for_are_no_proof(trace):
     unwatched = trace.replace(info=trace.info.replace(judged=None))
     with pytest.raises(AssertionFailed, match="switch the sanitizer on with %cudasan on"):
         unwatched.check("races == 0")
@@ -91,7 +91,7 @@ def test_races_that_nobody_looked_for_are_no_proof(trace):
 
 def test_a_run_without_a_device_has_no_idle_gpu():
     cpu = World().op("aten::add", US).trace(source="cpu")
-    with pytest.raises(AssertionFailed, match="no device was at work"):
+    with pytest.raises(AssertionFailed, match="no device was used"):
         cpu.check("idle < 20%")
 
 

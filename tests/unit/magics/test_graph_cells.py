@@ -295,6 +295,12 @@ class Counting(torch.nn.Module):
         self.n = 1
         return v
 
+class Broken:
+    named_parameters = None
+    def modules(self):
+        raise RuntimeError
+
+broken = Broken()
 block, counting = Block(), Counting()
 hooked = torch.nn.Linear(3, 3)
 hooked.register_forward_hook(lambda *args: None)
@@ -329,6 +335,7 @@ def test_what_keeps_no_state_may_be_used_again(user_names, name):
         ("counter", "which may keep state"),
         ("counting", "'n' is assigned"),
         ("hooked", "a module with hooks"),
+        ("broken", "which cannot be searched for state"),
         ("Trainer", "a class that may have effects"),
     ],
 )

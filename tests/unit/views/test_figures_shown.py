@@ -46,7 +46,7 @@ def test_foreign_names_stay_text(bundles):
     assert "&lt;script&gt;" in bundles[0]["text/html"]
 
 
-def test_values_stand_in_the_row_of_their_bar(bundles):
+def test_values_are_in_the_row_of_their_bar(bundles):
     ranks = Ranks({0: gpu_trace(), 1: gpu_trace(steps=6)}, name="job")
     ranks.figure("idle_causes")._ipython_display_()
     rows = bundles[0]["text/html"].partition("<tbody>")[2].split("</tr>")[:2]

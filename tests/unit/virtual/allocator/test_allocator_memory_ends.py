@@ -160,3 +160,20 @@ def test_no_garbage_collection_without_a_limit():
     for size in (100, 200, 300):
         allocator.free(allocator.malloc(size * MIB, 0))
     assert host.segments("segment_free") == []
+
+
+def test_oversize_blocks_that_suffice_exactly_spare_the_rest_of_the_cache():
+    allocator, world = make(total=80 * MIB, conf="max_split_size_mb:32")
+    for block in [allocator.malloc(32 * MIB, 0) for _ in range(2)]:
+        allocator.free(block)
+    allocator.malloc(64 * MIB, 0)
+    assert world.segments("segment_free") == [32 * MIB, 32 * MIB]
+    assert allocator.stats()["num_alloc_retries"] == 0
+
+
+@pytest.mark.parametrize(("num_mib", "segments"), [(25, [46, 26]), (26, [46])])
+def test_an_oversize_block_serves_what_is_less_than_the_rounding_below_it(num_mib, segments):
+    allocator, world = make(conf="max_split_size_mb:24,max_non_split_rounding_mb:21")
+    allocator.free(allocator.malloc(46 * MIB, 0))
+    allocator.malloc(num_mib * MIB, 0)
+    assert world.segments("segment_alloc") == [size * MIB for size in segments]

@@ -82,6 +82,21 @@ class Reason(Enum):
         "keeps a tensor that it makes in every call: {}",
         "return it, or write into a tensor that was made before (copy_).",
     )
+    OUTSIDE_VALUE = _Words(
+        "skip",
+        "reads what may change without notice: {}; a graph would keep the value of the recording",
+        "read it before the call, and pass it as an argument.",
+    )
+    SIDE_EFFECT = _Words(
+        "skip",
+        "changes Python state in every call: {}; a replay runs no Python code",
+        "do that outside of the function, or keep the state in a tensor that is written in place.",
+    )
+    UNGUARDED = _Words(
+        "skip",
+        "reads more Python values than can be compared in every call: {}",
+        "graph a smaller function, or pass what it needs as arguments.",
+    )
     NEW_GRADIENT = _Words(
         "skip",
         "makes a new gradient in every call: {}",
@@ -100,8 +115,8 @@ class Reason(Enum):
     )
     UNNAMED_INPUT = _Words(
         "skip",
-        "differentiates a tensor that it takes from a place that was not found: {}",
-        "pass it as an argument.",
+        "takes a tensor from a place that was not found: {}; another one there would not be noticed",
+        "pass it as an argument, or hold it in a variable, a container or an attribute that the function reads.",
     )
     CPU_OUTPUT = _Words("skip", "returns a CPU tensor: {}", "return device tensors, and copy after the call.")
     NO_DEVICE_WORK = _Words("skip", "does nothing on a device", "nothing is lost: there is nothing to replay.")

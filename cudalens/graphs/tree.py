@@ -24,6 +24,8 @@ from cudalens.graphs.backend import backend_for
 from cudalens.graphs.captured import find_names
 from cudalens.graphs.differentiable import attach, backward_variant, second_derivative_fails
 from cudalens.graphs.functions import Variant, inside
+from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.outside_calls import OutsideCalls
 from cudalens.graphs.inputs import move
 from cudalens.graphs.kept import Kept, kept_tensors
 from cudalens.graphs.log import Log
@@ -33,12 +35,15 @@ from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, rescue_gradients
-from cudalens.graphs.variants import learn, overwritten
+from cudalens.graphs.variants import learn, learn_values, overwritten
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 from cudalens.graphs.watching import Watch, is_watched
 
 RERECORD_LIMIT: Final = 64
 """Recordings of one function, beyond its first, that addresses, liveness, sizes and values may bring about."""
+
+CHECK_EVERY: Final = 32
+"""With ``check=True``, the first and then every so many replays of a recording are compared with a call without it."""
 
 _capture_lock: Final = threading.RLock()
 """Warmups and captures are states of the whole process, so one happens at a time, whatever the manager."""
@@ -307,19 +312,21 @@ class GraphTree:
     def _warm_up(self, variant: Variant, leaves: list[Any]) -> Any:
         recorder = self._made_recorder()
         watch = Watch([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], self.device)
-        with _capture_lock, torch.cuda.device(self.device), self._tidied():
+        if variant.mode != "backward":
+            variant.guards = GuardSet(roots_of(variant))
+        outside = OutsideCalls(variant.guards.values() if variant.guards is not None else ())
+        with _capture_lock, torch.cuda.device(self.device), self._tidied(), outside.watched():
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch)
         spec, is_backward = variant.program.result_spec, variant.mode == "backward"
         learn(variant, leaves, outputs, watch, self.backend)
-        variant.note_reads(
-            {key: external.tensor for key, external in watch.externals.items()},
-            find_names(roots_of(variant), set(watch.externals)),
-        )
+        names = find_names(roots_of(variant), set(watch.externals))
+        variant.note_reads({key: external.tensor for key, external in watch.externals.items()}, names)
         variant.function.counts.warmups += 1
         self._steps.ran(variant.function, variant.mode)
         if variant.mode == "forward":
             on_backward(outputs, functools.partial(self._eager_backward_ran, variant))
         kept = kept_tensors(variant, watch, left)
+        learn_values(variant, outside, [one for key, one in watch.externals.items() if key not in names])
         if kept:
             self._note_kept(variant, kept)
             self._renew_pool()
@@ -418,7 +425,7 @@ class GraphTree:
 
     def _replay(self, node: GraphNode, leaves: list[Any]) -> list[Any]:
         self._follow_stream()
-        checks = node.variant.function.check and not node.is_checked
+        checks = node.variant.function.check and node.num_replays % CHECK_EVERY == 0
         expected = checking.run_eagerly(node, leaves) if checks else None
         self._addresses.update([item.ref.address for item in self._stale])  # a warmup's outputs lie in the pool, too
         held = checking.held_outputs(self._current, node, leaves) if checks else ()

@@ -19,7 +19,8 @@ from cudalens.graphs.reasons import Finding, Reason
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
-    from cudalens.graphs.watching import Watch
+    from cudalens.graphs.guards.outside_calls import OutsideCalls
+    from cudalens.graphs.watching import External, Watch
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -92,6 +93,12 @@ def why_new(function: Function, key: Any, labels: Sequence[str]) -> Finding:
     return Finding(reason, what, function.place)
 
 
+def other_values(variant: Variant) -> Finding:
+    """Why a variant does not serve a call: a Python value that it reads is another."""
+    what = variant.guards.difference() if variant.guards is not None else None
+    return Finding(Reason.NEW_VALUE, what or "a value that it reads", variant.function.place)
+
+
 def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch: Watch, backend: GraphBackend) -> None:
     """Take over from a warmup what a recording has to know, and whether there can be one."""
     variant.written = {_leaf_of(leaves, n): found for n, found in watch.written.items()}
@@ -112,6 +119,36 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
         variant.program = Training(variant.function.call, variant.spec, variant.function.name, alias)
         variant.program.opaque = opaque
     variant.skip = _why_not(variant, leaves, results, watch)
+
+
+def learn_values(variant: Variant, outside: OutsideCalls, unnamed: Sequence[External]) -> None:
+    """Take over from a warmup whether the Python values that were read can be guarded.
+
+    A first call may fill a cache; a function whose second warmup changes what it reads changes it in every call.
+
+    Args:
+        variant: That was warmed up.
+        outside: Calls that read or write what is no value of the program.
+        unnamed: Tensors from outside whose place in the program was not found.
+    """
+    if variant.skip is not None or variant.mode == "backward" or variant.guards is None:
+        return
+    if outside.findings:
+        variant.skip = outside.findings[0]
+    elif unnamed:
+        variant.skip = Finding(Reason.UNNAMED_INPUT, describe_tensor(unnamed[0].tensor), unnamed[0].place)
+    elif not variant.guards.is_complete:
+        variant.skip = Finding(Reason.UNGUARDED, f"{len(variant.guards)} and more", variant.function.place)
+    elif (changed := variant.guards.difference()) is not None:
+        variant.num_changes += 1
+        variant.is_warm = False
+        if variant.num_changes > 1:
+            variant.skip = Finding(Reason.SIDE_EFFECT, changed, variant.function.place)
+
+
+def describe_tensor(tensor: torch.Tensor) -> str:
+    """Dtype and size: ``float32[8, 16]``."""
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
 def _is_differentiable(output: torch.Tensor) -> bool:

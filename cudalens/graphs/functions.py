@@ -133,10 +133,9 @@ class Variant:
         written_outside: Where it overwrites tensors from outside, by the address of their storage.
         is_warm: Whether it has run in the pool once.
         num_kept: Warmups that left a tensor somewhere.
-        num_changes: Warmups that changed Python values that the function reads.
         reads: Where the tensors are that it takes from outside: container and key.
         requires_grad: Whether those required gradients in the warmup.
-        guards: The Python values that it reads, as they were at the latest warmup; None before the first.
+        guards: The Python values that it reads, as they were after its code last ran; None before that.
         alternatives: All variants for the same arguments, with other Python values; this one is among them.
         skip: Why it does not run as a graph; None where it does.
         num_kernels: Operators of its latest recording that launch work.
@@ -159,7 +158,6 @@ class Variant:
     written_outside: dict[int, Place] = field(default_factory=dict)
     is_warm: bool = False
     num_kept: int = 0
-    num_changes: int = 0
     reads: list[tuple[Any, Any]] = field(default_factory=list)
     requires_grad: list[bool] = field(default_factory=list)
     guards: GuardSet | None = None

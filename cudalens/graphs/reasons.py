@@ -82,21 +82,6 @@ class Reason(Enum):
         "keeps a tensor that it makes in every call: {}",
         "return it, or write into a tensor that was made before (copy_).",
     )
-    OUTSIDE_VALUE = _Words(
-        "skip",
-        "reads what may change without notice: {}; a graph would keep the value of the recording",
-        "read it before the call, and pass it as an argument.",
-    )
-    SIDE_EFFECT = _Words(
-        "skip",
-        "changes Python state in every call: {}; a replay runs no Python code",
-        "do that outside of the function, or keep the state in a tensor that is written in place.",
-    )
-    UNGUARDED = _Words(
-        "skip",
-        "reads more Python values than can be compared in every call: {}",
-        "graph a smaller function, or pass what it needs as arguments.",
-    )
     NEW_GRADIENT = _Words(
         "skip",
         "makes a new gradient in every call: {}",

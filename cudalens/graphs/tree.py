@@ -25,7 +25,6 @@ from cudalens.graphs.captured import find_names
 from cudalens.graphs.differentiable import attach, backward_variant, second_derivative_fails
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.guards.guard_set import GuardSet
-from cudalens.graphs.guards.outside_calls import OutsideCalls
 from cudalens.graphs.inputs import move
 from cudalens.graphs.kept import Kept, kept_tensors
 from cudalens.graphs.log import Log
@@ -35,7 +34,7 @@ from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, rescue_gradients
-from cudalens.graphs.variants import learn, learn_values, overwritten
+from cudalens.graphs.variants import learn, overwritten
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 from cudalens.graphs.watching import Watch, is_watched
 
@@ -312,10 +311,7 @@ class GraphTree:
     def _warm_up(self, variant: Variant, leaves: list[Any]) -> Any:
         recorder = self._made_recorder()
         watch = Watch([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], self.device)
-        if variant.mode != "backward":
-            variant.guards = GuardSet(roots_of(variant))
-        outside = OutsideCalls(variant.guards.values() if variant.guards is not None else ())
-        with _capture_lock, torch.cuda.device(self.device), self._tidied(), outside.watched():
+        with _capture_lock, torch.cuda.device(self.device), self._tidied():
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch)
         spec, is_backward = variant.program.result_spec, variant.mode == "backward"
         learn(variant, leaves, outputs, watch, self.backend)
@@ -326,7 +322,7 @@ class GraphTree:
         if variant.mode == "forward":
             on_backward(outputs, functools.partial(self._eager_backward_ran, variant))
         kept = kept_tensors(variant, watch, left)
-        learn_values(variant, outside, [one for key, one in watch.externals.items() if key not in names])
+        self._guard(variant)
         if kept:
             self._note_kept(variant, kept)
             self._renew_pool()
@@ -335,6 +331,12 @@ class GraphTree:
             if self._debug:
                 self.check_memory_pool()
         return outputs if is_backward else together(outputs, spec)
+
+    @staticmethod
+    def _guard(variant: Variant) -> None:
+        """Take over the Python values that are read, after its code ran: what it changes itself is no change."""
+        if variant.mode != "backward":
+            variant.guards = GuardSet(roots_of(variant))
 
     def _note_kept(self, variant: Variant, kept: Sequence[Kept]) -> None:
         """A warmup left tensors somewhere: the next call is one again, and if that does so too, there is no graph."""
@@ -376,6 +378,7 @@ class GraphTree:
         self._current, self.state = node, State.RECORDING
         self._addresses |= {ref.address for ref in node.refs if ref is not None}
         variant.function.counts.recordings += 1
+        self._guard(variant)
         self._steps.ran(variant.function, variant.mode)
         if self._debug:
             self.check_memory_pool()

@@ -19,8 +19,7 @@ from cudalens.graphs.reasons import Finding, Reason
 
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
-    from cudalens.graphs.guards.outside_calls import OutsideCalls
-    from cudalens.graphs.watching import External, Watch
+    from cudalens.graphs.watching import Watch
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -119,31 +118,6 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
         variant.program = Training(variant.function.call, variant.spec, variant.function.name, alias)
         variant.program.opaque = opaque
     variant.skip = _why_not(variant, leaves, results, watch)
-
-
-def learn_values(variant: Variant, outside: OutsideCalls, unnamed: Sequence[External]) -> None:
-    """Take over from a warmup whether the Python values that were read can be guarded.
-
-    A first call may fill a cache; a function whose second warmup changes what it reads changes it in every call.
-
-    Args:
-        variant: That was warmed up.
-        outside: Calls that read or write what is no value of the program.
-        unnamed: Tensors from outside whose place in the program was not found.
-    """
-    if variant.skip is not None or variant.mode == "backward" or variant.guards is None:
-        return
-    if outside.findings:
-        variant.skip = outside.findings[0]
-    elif unnamed:
-        variant.skip = Finding(Reason.UNNAMED_INPUT, describe_tensor(unnamed[0].tensor), unnamed[0].place)
-    elif not variant.guards.is_complete:
-        variant.skip = Finding(Reason.UNGUARDED, f"{len(variant.guards)} and more", variant.function.place)
-    elif (changed := variant.guards.difference()) is not None:
-        variant.num_changes += 1
-        variant.is_warm = False
-        if variant.num_changes > 1:
-            variant.skip = Finding(Reason.SIDE_EFFECT, changed, variant.function.place)
 
 
 def describe_tensor(tensor: torch.Tensor) -> str:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
-import random
-import time
 import types
 from collections import deque
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -370,76 +364,6 @@ def a_value_that_is_new_in_every_call_ends_without_graphs(m: GraphManager) -> No
         held["rate"] = 1.0 + n
         same(step(values()), values() * (1.0 + n))
     assert "held['rate']" in reason_row(m, "TOO_MANY_RECORDINGS")["detail"]
-
-
-VARIABLE: ContextVar[float] = ContextVar("factor", default=1.0)
-
-
-@functools.lru_cache
-def cached_table(size: int) -> torch.Tensor:
-    return torch.ones(size, device="cuda")
-
-
-@scenario
-def what_no_guard_can_compare_runs_without_a_graph(m: GraphManager) -> None:
-    generator = np.random.default_rng(0)
-    functions: dict[str, Callable[..., Any]] = {
-        "time.perf_counter": lambda x: x + 0 * time.perf_counter(),
-        "random.random": lambda x: x + 0 * random.random(),
-        "NumPy": lambda x: x + 0 * float(np.random.rand()),
-        "os.environ": lambda x: x * float(os.environ.get("CUDALENS_TEST_FACTOR", "1")),
-        "file": lambda x: x * (os.path.getsize(__file__) > 0 and len(Path(__file__).read_text()) > 0),
-        "'factor'": lambda x: x * VARIABLE.get(),
-        "numpy.random": lambda x: x + 0 * float(generator.random()),
-    }
-    for what, function in functions.items():
-        step = m.wrap(function, name=what)
-        for n in range(3):
-            same(step(values() + n), values() + n)
-        assert counts(step)[1:3] == (0, 0), what
-    rows = m.frame().query("reason == 'OUTSIDE_VALUE' and kind == 'skip'")
-    assert len(rows) == len(functions)
-    assert all("python_values" in place for place in rows["place"])
-
-
-@scenario
-def a_tensor_that_is_not_found_is_refused(m: GraphManager) -> None:
-    cached_table.cache_clear()
-    step = m.wrap(lambda x: x * cached_table(6))
-    for n in range(4):
-        same(step(values() + n), values() + n)
-    row = reason_row(m, "UNNAMED_INPUT")
-    assert "float32[6]" in row["detail"]
-    assert "argument" in row["advice"]
-    cached_table.cache_clear()
-
-
-@scenario
-def python_code_that_changes_what_it_reads_runs_once_per_call(m: GraphManager) -> None:
-    held = {"calls": 0}
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        held["calls"] += 1
-        return x * 2
-
-    step = m.wrap(function)
-    for n in range(6):
-        same(step(values() + n), (values() + n) * 2)
-        assert held["calls"] == n + 1
-    assert "held['calls']" in reason_row(m, "SIDE_EFFECT")["detail"]
-
-
-@scenario
-def a_function_that_prints_does_so_in_every_call(m: GraphManager) -> None:
-    def function(x: torch.Tensor) -> torch.Tensor:
-        print(end="")
-        return x * 2
-
-    step = m.wrap(function)
-    for n in range(4):
-        same(step(values() + n), (values() + n) * 2)
-    assert counts(step)[1:3] == (0, 0)
-    assert "prints" in reason_row(m, "SIDE_EFFECT")["detail"]
 
 
 @scenario(check=True)

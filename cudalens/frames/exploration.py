@@ -75,7 +75,7 @@ class Difference:
     def __str__(self) -> str:
         if self.error is not None:
             return f"`{self.name}` raises {self.error}"
-        found = "memory that nobody wrote" if self.is_unwritten else number(self.found)
+        found = "memory that was never written" if self.is_unwritten else number(self.found)
         values = f"{found} instead of {number(self.expected)}"
         if not self.shape:
             return f"`{self.name}` differs: {values}"

@@ -58,7 +58,7 @@ def _index(device: torch.device | int | str | None) -> int:
         return torch.cuda.current_device()
     chosen = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if chosen.type != "cuda":
-        raise KernelError(f"ceilings: {chosen} is no CUDA device.")
+        raise KernelError(f"ceilings: {chosen} is not a CUDA device.")
     return torch.cuda.current_device() if chosen.index is None else chosen.index
 
 

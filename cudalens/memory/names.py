@@ -35,7 +35,8 @@ MAX_NAMES: Final = 8
 _MAX_ALIASES: Final = 4
 _MAX_KEY: Final = 40
 _ATOMS: Final = frozenset({int, float, str, bytes, bool, complex, type(None), range, slice, bytearray})
-_SHELLS: Final = ("IPython", "ipykernel", "traitlets", "zmq", "tornado", "jupyter_client", "cudalens")
+#: Packages whose objects are not searched: shells and test runners refer to everything in the process.
+_SHELLS: Final = ("IPython", "ipykernel", "traitlets", "zmq", "tornado", "jupyter_client", "_pytest", "cudalens")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*\Z")
 
 

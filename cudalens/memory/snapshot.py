@@ -17,13 +17,10 @@ MAX_ENTRIES: Final = 1_000_000
 
 #: Device index, and address of a storage.
 _NO_DEVICE: Final = (
-    "there is no CUDA device whose memory could be looked at. On a machine without one, `%cudadevice virtual h100` or "
-    "cudalens.virtual.device('h100') puts a modelled one in its place."
+    "there is no CUDA device whose memory could be examined. On a machine without one, `%cudadevice virtual h100` or "
+    "cudalens.virtual.device('h100') provides a virtual one."
 )
-_ENDED: Final = (
-    "the virtual device ended before its memory could be looked at, and its memory with it. Switch it off in a cell of "
-    "its own."
-)
+_ENDED: Final = "the virtual device ended before its memory could be examined. Switch it off in a separate cell."
 Marks = tuple[tuple[Any, ...] | None, ...]
 Address = tuple[int, int]
 

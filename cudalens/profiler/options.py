@@ -67,11 +67,11 @@ OUR_NAMES: Final = {
 }
 
 _OTHERS: Final = {
-    "activities": "the GPU is recorded where there is one; cpu_only=True leaves it alone, use_device=… asks for one",
+    "activities": "the GPU is recorded if there is one; cpu_only=True excludes it, use_device=… requires one",
     "on_trace_ready": "on_trace=… is called with each Trace, not with the profiler",
-    "execution_trace_observer": "run torch.profiler.ExecutionTraceObserver beside the profile",
+    "execution_trace_observer": "run torch.profiler.ExecutionTraceObserver in addition to the profile",
     "acc_events": "each cycle of a schedule is a Trace of its own; cudalens.compare takes several",
-    "use_cuda": 'use_device="cuda" asks for it; without, the GPU is recorded where there is one',
+    "use_cuda": 'use_device="cuda" requires it; by default the GPU is recorded if there is one',
     "use_kineto": "Kineto always records",
     "use_cpu": "the host is always recorded",
 }

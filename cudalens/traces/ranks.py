@@ -106,7 +106,7 @@ def _read(path: Path, load: Callable[[Path], Trace], problems: Problems) -> _Fou
         problems.add("file that cannot be read", f"'{path.name}': {error.found}"[:300])
         return None
     if not len(trace) and len(trace.blocks):
-        problems.add("file that is no trace of a rank", f"'{path.name}': a memory snapshot")
+        problems.add("file that is not a trace of a rank", f"'{path.name}': a memory snapshot")
         return None
     return _Found(path, trace, trace.info.rank)
 

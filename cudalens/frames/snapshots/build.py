@@ -38,7 +38,7 @@ class SnapshotFrames:
     Attributes:
         frames: The frames ``blocks``, ``memory``, ``stacks`` and ``events`` by name, as the catalog defines them.
         options: For `RunInfo.options`: `SNAPSHOT_KEYS` and `HAS_TIMES`.
-        extra: For `RunInfo.extra`: ``allocator_settings``, and fields that cudalens does not know, as JSON text.
+        extra: For `RunInfo.extra`: ``allocator_settings``, and fields unknown to cudalens, as JSON text.
         problems: Damage that was survived.
     """
 
@@ -109,7 +109,7 @@ def _check_size(segments: list[Any], traces: list[list[Any]], place: Place, max_
             place.name,
             found=f"lists that unfold to {num_rows:,} blocks and actions",
             expected=f"at most {max_rows:,}, given its size",
-            hint="It is no snapshot that torch wrote, or made to exhaust the memory of what reads it.",
+            hint="It is not a snapshot written by torch, or it was made to exhaust the reader's memory.",
         )
 
 

@@ -133,7 +133,7 @@ def replay(kind: Ints, addr: Addresses, size: Ints, end: AtEnd, settings: Any = 
     Args:
         kind: What each action does, by this module's numbers, in the order in which it happened; shape (n,).
         addr: Its address, shape (n,).
-        size: Its size as recorded: of blocks what the program asked for, shape (n,).
+        size: Its size as recorded: of blocks size that the program requested, shape (n,).
         end: What the device held at the end.
         settings: The snapshot's ``allocator_settings``, which say how sizes are rounded.
     """

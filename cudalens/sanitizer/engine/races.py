@@ -32,7 +32,7 @@ class Memory:
         num_bytes: Its size.
         stream: Stream whose pool it came from; HOST for host memory; None where it was there before.
         place: Where it was allocated; None where that was not seen.
-        freed_place: Where its last reference went; None while it lives, or where that was not seen.
+        freed_place: Where its last reference went; None while it allocations, or where that was not seen.
         freed_stack: The call stack there, as the collector took it.
         stack: The call stack of the allocation, as the collector took it.
     """

@@ -221,7 +221,7 @@ class Confirmer:
         if error is not None:
             raise ExploreError(
                 f"run again, in its own order, the program raises {type(error).__name__}: {_line(error)} "
-                "It has to come to its end again and again; give it what it needs, or what it used up."
+                "It must be able to run repeatedly; recreate inside it what it consumes."
             ) from error
         values = {name: copied(value) for name, value in self._outputs(result).items()}
         prints = fingerprints(values)
@@ -383,8 +383,8 @@ def _ours(failure: Exception) -> ExploreError:
     """What went wrong in watching the program, and not in it."""
     if isinstance(failure, torch.OutOfMemoryError):
         told = ExploreError(
-            f"there is no memory to keep what the program writes, so that it can run again: {_line(failure)} "
-            "Confirm it on a smaller input."
+            "there is not enough memory to keep the tensors that the program writes, which a repeated run needs: "
+            f"{_line(failure)} Confirm it on a smaller input."
         )
     else:
         told = ExploreError(

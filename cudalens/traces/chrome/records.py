@@ -154,7 +154,7 @@ class RecordDecoder:
         try:
             return _LENIENT_ONE.decode(entry)
         except msgspec.ValidationError:
-            self._problems.add("entry that is no event", where)
+            self._problems.add("entry that is not an event", where)
         except RecursionError:
             self._problems.add("event nested too deeply", where)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -172,7 +172,7 @@ class RecordDecoder:
             self._problems.add("event that is not JSON", where)
             return None
         if not isinstance(value, dict):
-            self._problems.add("entry that is no event", where)
+            self._problems.add("entry that is not an event", where)
             return None
         self._problems.add("invalid UTF-8" if "\ufffd" in text else "event that is not strict JSON", where)
         args = json.dumps(plain.get("args"), ensure_ascii=False).encode("utf-8", "replace")

@@ -146,7 +146,7 @@ class _Scan:
                 byte=at,
                 found=f"{_NAMES[opcode]} of {length:,} bytes where {left:,} are left",
                 expected="lengths that lie in the file",
-                hint="It is no snapshot, or made to exhaust the memory of what reads it.",
+                hint="It is not a snapshot, or it was made to exhaust the reader's memory.",
             )
         if opcode == _FRAME:
             return begin
@@ -207,5 +207,5 @@ def _cut_off(path: str | os.PathLike[str], at: int) -> TraceFormatError:
 
 
 def _refuse_limit(path: str | os.PathLike[str], found: str, expected: str) -> NoReturn:
-    hint = "It is no snapshot, or made to exhaust the memory of what reads it."
+    hint = "It is not a snapshot, or it was made to exhaust the reader's memory."
     raise UnsafeSnapshotError(path, found=found, expected=expected, hint=hint)

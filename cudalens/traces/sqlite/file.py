@@ -152,7 +152,7 @@ class Database:
             wrong = column == _WRONG
             if num_wrong := int(wrong.sum()):
                 first = f"row {int(np.argmax(wrong)) + 1}"
-                self._problems.add(f"'{name}' of {table} that is no whole number", first, num_wrong)
+                self._problems.add(f"'{name}' of {table} that is not an integer", first, num_wrong)
                 column[wrong] = MISSING
         return column
 
@@ -287,7 +287,7 @@ def _refuse_journal(path: Path) -> None:
     if is_hot:
         raise TraceFormatError(
             path,
-            found=f"a half-written file: '{journal.name}' beside it would undo its last change",
+            found=f"a half-written file: '{journal.name}' next to it would undo its last change",
             expected=_EXPECTED,
             hint="Wait for its writer to finish, or export it again (nsys export --type sqlite).",
         )
@@ -302,7 +302,7 @@ def _refuse_log(path: Path) -> None:
     if is_used:
         raise TraceFormatError(
             path,
-            found=f"a half-written file: changes still stand in '{log.name}' beside it",
+            found=f"an incomplete file: changes are still in '{log.name}' next to it",
             expected=_EXPECTED,
             hint="Close the program that has it open, or run: sqlite3 FILE 'PRAGMA wal_checkpoint(TRUNCATE)'.",
         )

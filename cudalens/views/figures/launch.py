@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from cudalens.analysis import units
 from cudalens.analysis.time.launch import launch_statistics
 from cudalens.frames import Ranks, Trace
-from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, group_color, label, nothing
+from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, group_color, label, nothing, points
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
@@ -43,22 +43,15 @@ def _points(drawn: go.Figure, rows: pd.DataFrame, name: str, color: str) -> None
             *(rows[k] for k in ("work_name", "call", "call_ns", "work_ns", "delay_ns", "queue_length")), strict=True
         )
     ]
-    drawn.add_scatter(
-        x=np.maximum(rows["call_ns"], 100) / 1e3,
-        y=np.maximum(rows["work_ns"], 100) / 1e3,
-        mode="markers",
-        name=name,
-        marker={"color": color, "size": 6, "opacity": 0.6},
-        customdata=hover,
-        hovertemplate="%{customdata}<extra></extra>",
-    )
+    call, work = (np.maximum(rows[column], 100) / 1e3 for column in ("call_ns", "work_ns"))
+    points(drawn, call, work, name, hover, color=color, size=6, opacity=0.6)
 
 
 def _title(frame: pd.DataFrame) -> str:
     short = 100 * frame["is_short"].mean()
     free = frame["latency_ns"].dropna()
-    told = [f"{units.percent(short)} of {units.plural(len(frame), 'launch')} took longer than their work"]
-    told += [f"latency {units.duration(float(free.median()))} (median)"] if len(free) else []
+    facts = [f"{units.percent(short)} of {units.plural(len(frame), 'launch')} took longer than their work"]
+    facts += [f"latency {units.duration(float(free.median()))} (median)"] if len(free) else []
     blocked = int(frame["is_blocked"].sum())
-    told += [f"{units.count(blocked)} blocked on a full queue"] if blocked else []
-    return "; ".join(told)
+    facts += [f"{units.count(blocked)} blocked on a full queue"] if blocked else []
+    return "; ".join(facts)

@@ -11,13 +11,11 @@ from cudalens.analysis import units
 from cudalens.analysis.time.launch import FULL_QUEUE
 from cudalens.analysis.time.launch_queue import queue_lengths
 from cudalens.frames import Ranks, Trace
-from cudalens.views.figures.style import MAX_POINTS, Mode, finished, group_color, lanes, nothing
-
-_GROUPS = ("kernel", "comm", "op", "range", "runtime", "sync")
+from cudalens.views.figures.style import MAX_POINTS, Mode, finished, lanes, nothing, series_color
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A line per stream of `queue_lengths`; of long ones the largest length in each of 1,500 stretches of time."""
+    """A line per stream of `queue_lengths`; of long ones the largest length in each of 1,500 intervals."""
     frame = queue_lengths(trace, **options)
     if not len(frame):
         return nothing("No device work was recorded", trace, mode)
@@ -29,7 +27,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.F
             x=(ts - zero) / 1e6,
             y=length,
             mode="lines",
-            line={"shape": "hv", "width": 1.5, "color": group_color(_GROUPS[i % len(_GROUPS)])},
+            line={"shape": "hv", "width": 1.5, "color": series_color(i)},
             name=name,
             hovertemplate="%{y} in the queue at %{x:.3f} ms<extra>" + name + "</extra>",
         )
@@ -39,7 +37,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.F
 
 
 def _thinned(ts: Any, length: Any) -> tuple[Any, Any]:
-    """The highest and the last length of each stretch of time, so that no peak is lost."""
+    """The highest and the last length of each interval, so that no peak is lost."""
     if len(ts) <= MAX_POINTS:
         return ts, length
     bucket = (ts - ts[0]) // max((int(ts[-1]) - int(ts[0])) // (MAX_POINTS // 2), 1)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import ALONE, KINDS, NCCL, host, launch, trace_of, work
@@ -18,7 +19,7 @@ from cudalens.analysis import (
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(ALONE, max_size=14))
 def test_kernels_by_name_and_stream(rows):
     trace = trace_of(rows)
@@ -41,7 +42,7 @@ def test_kernels_of_a_step_and_bad_groups():
     assert kernel_breakdown(trace_of(rows), step=4)["total_ns"].tolist() == [7]
     assert kernel_breakdown(trace_of(rows), ["step"])["step"].tolist() == [pd.NA, 4]
     for by in ((), "name", ("color",)):
-        with pytest.raises(ValueError, match="is no way to group; it takes a list of some of: name, kind, device"):
+        with pytest.raises(ValueError, match="expected a list of one or more of name, kind, device"):
             kernel_breakdown(trace_of(rows), by)
 
 
@@ -50,7 +51,7 @@ CALLS = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(CALLS)
 def test_operators_and_what_they_launched(program):
     rows, wanted, at = [], {}, 0
@@ -87,7 +88,7 @@ def test_operators_and_what_they_launched(program):
     assert (nobody["gpu_self_ns"], nobody["gpu_ns"], nobody["count"], nobody["num_work"]) == (5, 5, 0, 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(ALONE, max_size=14))
 def test_each_collective_beside_computation(rows):
     trace = trace_of(rows)
@@ -106,6 +107,50 @@ def test_each_collective_beside_computation(rows):
     for row in per_device.to_dict("records"):
         assert row["overlap_ns"] == parts["overlap_ns"][row["device"]]
         assert row["exposed_ns"] == row["comm_ns"] - row["overlap_ns"]
+
+
+@pytest.mark.parametrize(
+    ("collective", "overlap"),
+    [
+        ((0, 10), 0),
+        ((0, 25), 5),
+        ((20, 10), 10),
+        ((25, 10), 5),
+        ((25, 30), 15),
+        ((30, 10), 0),
+        ((90, 5), 0),
+        ((0, 90), 20),
+    ],
+)
+def test_a_collective_before_within_between_and_after_computation(collective, overlap):
+    """Computation from 20 to 30 and from 45 to 55 on device 0; on device 1 all the time."""
+    compute = [work(20, 10, "gemm", stream=1), work(45, 10, "gemm", stream=1), work(0, 100, "gemm", device=1)]
+    together = [*compute, work(20, 35, NCCL, stream=3)]
+    for others, num in ((compute, 1), (together, 2)):
+        frame = collectives(trace_of([*others, work(*collective, NCCL, stream=2)]))
+        assert len(frame) == num
+        assert frame[frame["stream"] == 2]["overlap_ns"].tolist() == [overlap]
+
+
+def test_devices_that_only_compute_have_no_row_of_communication():
+    per_device = communication_overlap(trace_of([work(0, 10, NCCL), work(0, 40, "gemm", device=1)]))
+    assert per_device["device"].tolist() == [0]
+    assert per_device["num_collectives"].tolist() == [1]
+
+
+def test_exposed_communication_is_a_share_of_the_devices_span():
+    per_device = communication_overlap(trace_of([work(0, 10, NCCL, stream=1), work(5, 35, "gemm", stream=2)]))
+    found = per_device.iloc[0]
+    assert (found["comm_ns"], found["overlap_ns"], found["exposed_ns"]) == (10, 5, 5)
+    assert (found["overlap_pct"], found["exposed_pct"]) == (50.0, 12.5)
+
+
+def test_types_are_known_by_their_names_in_c10_too_and_one_rank_alone_sends_nothing():
+    told = {"in_elements": 8, "out_elements": 2, "message_dtype": "c10::Float8_e4m3fn", "collective": "allreduce"}
+    rows = [work(0, 10, NCCL, group_size=1, **told), work(20, 10, NCCL, **told | {"message_dtype": "c10::Half"})]
+    frame = collectives(trace_of(rows))
+    assert frame["num_bytes"].tolist() == [8, 16]
+    assert frame["bus_bytes_per_s"].tolist() == [0.0, pd.NA]
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_a_mig_instance(machine):
 
 def test_a_broken_gpu_hides_no_other(machine):
     found = machine(torch_with(RuntimeError("CUDA error: device not ready\nmore"), properties()))
-    assert found[0].warning == "it cannot be asked: CUDA error: device not ready"
+    assert found[0].warning == "it cannot be queried: CUDA error: device not ready"
     assert found[1].num_sms == 108
     assert "cannot run on cuda:0" in found.verdict
 

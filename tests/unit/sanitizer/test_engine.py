@@ -1,6 +1,7 @@
 """The engine against an obvious oracle: reachability in the explicit happens-before graph, byte by byte."""
 
 import pytest
+from budget import examples
 from happens_before import BLOCKING, SIZE, Graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,7 +114,7 @@ PROLOGUE = [
 ]
 
 
-@settings(deadline=None, max_examples=5 * settings().max_examples)
+@settings(deadline=None, max_examples=examples(500))
 @given(programs)
 def test_the_engine_agrees_with_the_happens_before_graph(ops):
     program, detector = PROLOGUE + ops, Detector()
@@ -139,7 +140,7 @@ def bytes_of(region):
     }
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(regions, regions)
 def test_overlap_and_cover_agree_with_the_sets_of_bytes(one, two):
     assert one.overlaps(two) == bool(bytes_of(one) & bytes_of(two))
@@ -171,8 +172,26 @@ def test_memory_does_not_grow_with_steps_that_reuse_a_block():
 
 
 def test_what_is_no_record_is_refused():
-    with pytest.raises(TypeError, match="no record of the sanitizer"):
+    with pytest.raises(TypeError, match="is not a record of the sanitizer"):
         Detector().add("launch")
+
+
+def test_an_access_beyond_its_allocation_is_refused():
+    detector = Detector()
+    detector.add(Alloc("t", Region(512, 64), StreamId(0, 0)))
+    with pytest.raises(ValueError, match="'t': bytes 0x220 to 0x260 lie in no allocation"):
+        detector.add(Launch(StreamId(0, 0), (Access("t", Region(544, 64)),), ()))
+
+
+@pytest.mark.parametrize(("taken", "left"), [((512, 32), (544, 32)), ((544, 32), (512, 32)), ((528, 16), (544, 32))])
+def test_the_rest_of_a_block_that_was_taken_in_part_keeps_what_touched_it(taken, left):
+    """A block of 64 bytes gives a part of its bytes to a new one; a third one takes the rest."""
+    detector, late, early = Detector(), StreamId(0, 1), StreamId(0, 2)
+    detector.add(Alloc("whole", Region(512, 64), StreamId(0, 0)))
+    detector.add(Launch(early, (), (Access("whole", Region(512, 64)),)))
+    for name, bounds in (("taken", taken), ("left", left)):
+        detector.add(Alloc(name, Region(*bounds), StreamId(0, 0)))
+    assert detector.add(Launch(late, (), (Access("left", Region(*left)),)))
 
 
 def test_repeated_races_are_one_finding_with_a_count():
@@ -193,22 +212,22 @@ allocator_acts = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=3 * settings().max_examples)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(allocator_acts, max_size=14))
 def test_blocks_that_are_cut_and_joined_keep_what_touched_their_bytes(acts):
     """Allocations at any addresses, each in the place of those it overlaps: races are those of the bytes themselves."""
-    detector, graph, lives, unit = Detector(), Graph([]), [], 8
+    detector, graph, allocations, unit = Detector(), Graph([]), [], 8
     detector.add(StreamCreate(StreamId(0, BLOCKING), is_blocking=True))
     found = []
     for act, *fields in acts:
         if act == "alloc":
             start, size = fields
             region = Region(512 + unit * start, unit * size)
-            lives = [r for r in lives if r.end <= region.start or region.end <= r.start] + [region]
+            allocations = [r for r in allocations if r.end <= region.start or region.end <= r.start] + [region]
             detector.add(Alloc("t", region, StreamId(0, 0)))
-        elif act == "touch" and lives:
+        elif act == "touch" and allocations:
             which, stream, low, size, is_write = fields
-            block = lives[which % len(lives)]
+            block = allocations[which % len(allocations)]
             low = min(low * 4, block.run - 1)
             part = Region(block.start + low, min(size * 3, block.run - low))
             access = (Access("t", part),)

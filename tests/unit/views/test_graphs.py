@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import comm
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording_comm import RecordingComm, ask
@@ -63,7 +64,7 @@ def test_without_a_current_path_the_most_travelled_goes_straight_down():
 parents = st.lists(st.tuples(st.integers(-1, 30), st.integers(0, 1000), st.booleans()), max_size=30)
 
 
-@settings(max_examples=40)  # each makes a frame of all columns
+@settings(max_examples=examples(40))  # each makes a frame of all columns
 @given(parents)
 def test_every_recording_stands_once_below_the_one_that_it_follows(given_rows):
     """Parents may be missing, later, or form circles, as in a file that lies."""
@@ -95,7 +96,7 @@ def test_every_recording_stands_once_below_the_one_that_it_follows(given_rows):
             assert at is not None
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.integers(1, 400), st.randoms(use_true_random=False))
 def test_nesting_stays_logarithmic(num, random):
     rows = [recording(n, "f", None if n == 0 else random.randrange(n), replays=random.randrange(9)) for n in range(num)]

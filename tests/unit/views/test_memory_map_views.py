@@ -90,7 +90,7 @@ def test_holders_at_the_peak_are_the_blocks_that_were_alive(trace):
     assert len(alive) == len(blocks_at(trace, row=int(memory_peak(trace)["row"]))) == 5
     assert memory_map_words.holders(trace, alive, "category") == [
         ("activation", 2 * MIB, 2),
-        ("cannot be told", 2 * MIB, 2),
+        ("unknown", 2 * MIB, 2),
         ("input", MIB, 1),
     ]
     by_stack = memory_map_words.holders(trace, alive, "stack")

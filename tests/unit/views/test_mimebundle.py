@@ -64,7 +64,7 @@ def test_without_a_kernel_display_falls_back_to_the_bundle():
         gpu_trace()._ipython_display_()
 
 
-def test_html_stands_alone_and_leads_with_the_answer():
+def test_html_needs_nothing_else_and_begins_with_the_answer():
     html = module.static_html(gpu_trace())
     assert html.index("<strong>3.00 ms, GPU busy 45 %") < html.index("<svg") < html.rindex("<table>")
     assert "ampere_sgemm_128x64_tn" in html
@@ -98,7 +98,7 @@ def test_html_is_the_same_each_time():
 
 
 def test_html_holds_the_picture():
-    assert svg.timeline_svg(cpu_trace()) in module.static_html(cpu_trace())
+    assert svg.timeline_svg(cpu_trace()).html() in module.static_html(cpu_trace())
 
 
 def test_the_picture_names_the_widget_that_hides_it():

@@ -1,8 +1,9 @@
-"""Places, what overlaps, the image of memory, and comparing by the bits: against the plain way to do each."""
+"""Places, overlaps, the memory image, and comparison by bits: each compared with a simple implementation."""
 
 import numpy as np
 import pytest
 import torch
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,7 +53,7 @@ def test_extents_hold_every_span_once(given_spans):
     assert not any(one.overlaps(other) for n, one in enumerate(extents) for other in extents[:n])
 
 
-def test_memory_that_was_handed_out_twice_is_the_same_bytes():
+def test_memory_that_was_allocated_twice_is_the_same_bytes():
     whole, part = Span(0, 1024, 2048), Span(0, 1536, 2048)
     image = Image([whole, part, Span(3, 0, 4)], [(Span(0, 1024, 1032), torch.arange(8, dtype=torch.uint8))])
     image.reset()
@@ -76,7 +77,7 @@ DTYPES = [
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.integers(1, 5), max_size=3), st.data())
 def test_differences_are_counted_bit_by_bit(dtype, shape, data):
     count = int(np.prod(shape))

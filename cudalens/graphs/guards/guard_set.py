@@ -41,7 +41,6 @@ class GuardSet:
         self._removable = [(hooks, len(hooks)) for hooks in self._hooks if hooks]
         self._last_hook = RemovableHandle.next_id
 
-
     def __len__(self) -> int:
         return len(self._holders) + len(self._containers)
 

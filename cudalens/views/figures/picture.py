@@ -16,7 +16,9 @@ from typing import Any, Final
 import plotly.graph_objects as go
 import plotly.io as pio
 
-from cudalens.views.sections.markup import Node, element
+from cudalens.views.sections.model import Column, Row, Section, Table
+from cudalens.views.sections.write_html import to_html
+from cudalens.views.sections.write_text import to_text
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 #: plotly's renderer in a kernel whose front end it does not know.
@@ -49,7 +51,7 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
     def mimebundle(self) -> dict[str, Any]:
         """The figure as data, as a table, and as its title alone."""
         drawn = pio.renderers[_RENDERER].to_mimebundle(self.to_dict())
-        return {**drawn, "text/html": self._fallback().html(), "text/plain": self._title()}
+        return {**drawn, "text/html": to_html(self._section()), "text/plain": self._title()}
 
     def _title(self) -> str:
         """The title as plain text."""
@@ -57,34 +59,21 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
 
     def _text(self) -> str:
         """The title, the values of its bars, and how to see the figure."""
-        lines = [self._title()]
-        series = [trace for trace in self.data if trace.type == "bar"]
-        if series:
-            titles, rows = self._values(series)
-            width = max((len(name) for name, _ in rows), default=0)
-            lines.append(f"  {'':<{width}}  {'  '.join(titles)}")
-            for name, texts in rows:
-                cells = (f"{text:>{len(title)}}" for title, text in zip(titles, texts, strict=True))
-                lines.append(f"  {name:<{width}}  {'  '.join(cells)}".rstrip())
-        return "\n".join([*lines, "No browser was found to draw it; figure.write_html('figure.html') writes a page."])
+        note = "No browser was found to draw it; figure.write_html('figure.html') writes a page."
+        return f"{to_text(self._section())}\n{note}"
 
-    def _fallback(self) -> Node:
+    def _section(self) -> Section:
         """The title, and the values of its bars; of other figures the title alone."""
         series = [trace for trace in self.data if trace.type == "bar"]
-        return element("div", element("p", element("strong", self._title())), self._table(series) if series else None)
+        return Section("figure", verdict=self._title(), blocks=(self._table(series),) if series else ())
 
-    def _table(self, series: list[Any]) -> Node:
-        titles, rows = self._values(series)
-        head = element("tr", element("th"), *(element("th", title) for title in titles))
-        body = [element("tr", element("th", name), *(element("td", text) for text in texts)) for name, texts in rows]
-        return element("table", element("thead", head), element("tbody", *body))
-
-    def _values(self, series: list[Any]) -> tuple[list[str], list[tuple[str, list[str]]]]:
-        """The titles of the bars' columns, and the name of each row with its values."""
+    def _table(self, series: list[Any]) -> Table:
         names = [unescape(str(name)) for name in self.layout.yaxis.ticktext or ()][:_MAX_ROWS]
-        columns = [dict(zip(bar.y, bar.x, strict=True)) for bar in series]
-        titles = [f"{bar.name or ''}, {self.layout.xaxis.title.text or ''}".strip(", ") for bar in series]
-        return titles, [(name, [_number(column.get(at)) for column in columns]) for at, name in enumerate(names)]
+        values = [dict(zip(bar.y, bar.x, strict=True)) for bar in series]
+        titles = (f"{bar.name or ''}, {self.layout.xaxis.title.text or ''}".strip(", ") for bar in series)
+        columns = (Column(""), *(Column(title, align="right") for title in titles))
+        rows = [Row((name, *(_number(value.get(k)) for value in values))) for k, name in enumerate(names)]
+        return Table(columns, rows, max_text=_MAX_ROWS)
 
 
 def _number(value: Any) -> str:

@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-browser test-gpu check check-js fix js bench lock docs news build clean
+.PHONY: help setup demo lab test test-thorough test-browser test-gpu check check-js fix js bench lock docs news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -39,6 +39,9 @@ lab: setup ## open JupyterLab on the notebooks
 
 test: setup ## run the tests (browser and GPU tests skip, and say why, where there is none)
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal $(PYTEST_ARGS)
+
+test-thorough: setup ## as test, with 25 times as many examples in the property tests (hours)
+	@CUDALENS_HYPOTHESIS=thorough $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal $(PYTEST_ARGS)
 
 test-browser: setup ## install Chromium if need be, then run the tests that need it
 	@sh tools/chromium.sh

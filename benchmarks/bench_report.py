@@ -114,7 +114,7 @@ def main() -> None:
         for what, part in (
             ("pack the columns", lambda: payload.pack(trace)),
             ("average by name", lambda: key_averages(trace)),
-            ("say the summary", lambda: text.summary(trace)),
+            ("say the summary", lambda: str(text.summary(trace))),
             ("draw the picture", lambda: timeline_svg(trace)),
         ):
             print(f"  {what:<20}{timed(part, options.runs):7.2f} s")

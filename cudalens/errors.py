@@ -17,7 +17,7 @@ One root, so that ``except cudalens.CudalensError`` catches every refusal of our
     ├── RaceError               accesses of two streams, or of a stream and the host, race (also a RuntimeError)
     ├── KernelError             a device function of ours cannot do this with what it was given (also a ValueError)
     ├── MetricsError            this machine's GPUs cannot be read: no driver, no library (also a RuntimeError)
-    ├── MemorySnapshotError     there is no allocator here whose memory could be looked at (also a RuntimeError)
+    ├── MemorySnapshotError     there is no allocator whose memory could be examined (also a RuntimeError)
     ├── GraphError              a CUDA graph manager cannot do this here (also a RuntimeError)
     ├── VirtualDeviceError      a virtual CUDA device cannot be or do this (also a RuntimeError)
     └── ProfilerError           a profile cannot start, or cannot be read (also a RuntimeError)
@@ -170,7 +170,7 @@ class MetricsError(CudalensError, RuntimeError):
 
 
 class MemorySnapshotError(CudalensError, RuntimeError):
-    """There is no allocator here whose memory could be looked at: no device, or one that keeps no list of blocks."""
+    """There is no allocator whose memory could be examined: no device, or one that keeps no list of blocks."""
 
 
 class GraphError(CudalensError, RuntimeError):

@@ -84,7 +84,7 @@ def tell(name: str, folder: Path, seconds: float) -> None:
     print(f"Executed {name} in {seconds:.0f} s.", end="")
     if name == QUICKSTART.name:
         import cudalens
-        from cudalens.views.sections import summary as text
+        from cudalens.views.sections import verdict as text
 
         print(f" Its verdict on five training steps:\n\n  {text.verdict(cudalens.load(folder / 'steps.cudalens'))}\n")
         print(f"Report    {folder / 'report.html'}   (open it in a browser; it needs no network)", end="")

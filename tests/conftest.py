@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -13,9 +14,9 @@ with suppress(ImportError):  # the tests that need a GPU run where hypothesis ma
     from hypothesis import HealthCheck, settings
 
     UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-    settings.register_profile("untimed", **UNTIMED)
-    settings.register_profile("thorough", **UNTIMED, max_examples=2_000)
-    settings.load_profile(os.environ.get("CUDALENS_HYPOTHESIS", "untimed"))
+    settings.register_profile("quick", **UNTIMED, max_examples=40)
+    settings.register_profile("thorough", **UNTIMED, max_examples=1_000)
+    settings.load_profile(os.environ.get("CUDALENS_HYPOTHESIS", "quick"))
 
 INTERPRETS = "TRITON_INTERPRET" not in os.environ
 os.environ.setdefault("TRITON_INTERPRET", "1")  # settled when Triton is imported, which a conftest beside tests may do
@@ -29,6 +30,17 @@ def pytest_configure(config):
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, here and in all child processes
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # what a shell hands to the jobs in its background
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def collections_skip_what_was_there_before():
+    """Takes all that is alive before a module's tests out of the garbage collector's work.
+
+    Hundreds of tests collect garbage, and each collection would otherwise look at every object of every module that
+    this process has imported.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

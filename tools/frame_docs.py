@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cudalens.frames.catalog import FRAMES, docs_table
+from cudalens.frames.catalog import FRAMES
+from cudalens.frames.schema import docs_table
 
 TARGET = Path(__file__).parent.parent / "docs" / "frames.md"
 HEAD = """# The frames of a Trace

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: Generations that are climbed one by one: most trees are no deeper. Deeper ones are climbed by powers of two.
 _STEPS: Final = 16
-"""Generations that are climbed one by one: most trees are no deeper. Deeper ones are climbed by powers of two."""
 
 
 def nearest(marked: Bools, parent: Ints) -> Ints:

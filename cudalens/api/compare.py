@@ -13,8 +13,8 @@ from cudalens.frames import Ranks, Trace
 if TYPE_CHECKING:
     from cudalens.views.compare.comparison import Comparison
 
+#: A run: its name in `cudalens.runs`, a file of it, or what it left behind.
 Run = str | os.PathLike[str] | Trace | Ranks
-"""A run: its name in `cudalens.runs`, a file of it, or what it left behind."""
 
 
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
@@ -60,7 +60,7 @@ def _by_name(run: str | os.PathLike[str]) -> Trace | Ranks:
     path = Path(run).expanduser()
     if not path.exists():
         known = ", ".join(map(repr, runs)) or "none"
-        raise TraceError(f"{os.fspath(run)!r} is no run and no file; runs of this session: {known}.")
+        raise TraceError(f"{os.fspath(run)!r} is neither a run nor a file; runs of this session: {known}.")
     from cudalens.api.load import load, load_ranks
 
     return load_ranks(path) if path.is_dir() else load(path)

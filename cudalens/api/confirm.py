@@ -32,8 +32,8 @@ _VIRTUAL: Final = (
 MAX_RUNS: Final = 10_000
 MAX_HOLD_NS: Final = 10_000_000_000
 
+#: For each race, by its key, the columns that the frame ``races`` has of its values.
 Columns = dict[tuple[object, ...], dict[str, Any]]
-"""For each race, by its key, the columns that the frame ``races`` has of its values."""
 
 
 def confirm(
@@ -67,7 +67,9 @@ def confirm(
     limit_s = _checked_limit(DEFAULT_LIMIT_S if limit_s is None else limit_s)
     races = sanitizer.races if races is None else list(races)
     if not races:
-        raise ExploreError("there is no race to confirm: the sanitizer has found none. Watch the program first.")
+        raise ExploreError(
+            "no race to confirm: the sanitizer has not found any. Run the program under the sanitizer first."
+        )
     again = program if isinstance(program, Program) else of_function(program, Exploring.callers_names())
     with _unwatched(), naming(names_of_streams(again.names)):
         suspects = [Suspect(describe(race), _spot(race.first), _spot(race.second)) for race in races]

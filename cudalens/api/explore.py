@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from cudalens.virtual.context import device
     from cudalens.virtual.explorer.logged import LoggedOp
 
+#: Orders that are tried beside the program's own, unless the user says otherwise.
 DEFAULT_BUDGET: Final = 50
-"""Orders that are tried beside the program's own, unless the user says otherwise."""
 
+#: Containers within containers that are looked into for tensors.
 _MAX_DEPTH: Final = 3
-"""Containers within containers that are looked into for tensors."""
 
 _MAX_VARIABLES: Final = 4096
 

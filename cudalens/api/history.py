@@ -31,15 +31,15 @@ __all__ = ["DEFAULT_FILE", "HistoryWarning", "clear", "off", "on", "record", "ta
 
 DEFAULT_FILE: Final = "cudalens-history.sqlite"
 
+#: Two runs have no spread to speak of.
 MAX_COMPARED: Final = 10
 MIN_COMPARED: Final = 3
-"""Two runs have no spread to speak of."""
 
+#: The band around the median is at least this wide, as a share of it: clocks and neighbours alone make as much.
 LEAST_BAND: Final = 0.05
-"""The band around the median is at least this wide, as a share of it: clocks and neighbours alone make as much."""
 
+#: Three standard deviations of a normal distribution, by its median absolute deviation.
 _WIDTH: Final = 3 * 1.4826
-"""Three standard deviations of a normal distribution, by its median absolute deviation."""
 
 _MAX_LISTED: Final = 1_000
 _AUTOMATIC: Final = re.compile(r"^(?:cell|run)-\d+$")

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from cudalens.errors import HistoryError
 
+#: Marks our files among SQLite's, as ``PRAGMA application_id``.
 _APPLICATION: Final = 0x43444C48
-"""Marks our files among SQLite's, as ``PRAGMA application_id``."""
 
+#: How long to wait for somebody else who writes.
 _VERSION: Final = 1
 _WAIT_S: Final = 2.0
-"""How long to wait for somebody else who writes."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class HistoryFile:
 def _reason(error: Exception) -> str:
     text = str(error)
     if "locked" in text:
-        return "somebody else is writing to it; the run was not added. Try again, or use a file of your own."
+        return "another process is writing to it; the run was not added. Try again, or use another file."
     if "not a database" in text or "malformed" in text:
         return f"no history, or a damaged one ({text}); move it away, and a new one will be made."
     return f"it cannot be used ({text})."

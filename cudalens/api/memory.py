@@ -48,7 +48,7 @@ def memory_snapshot(
         shell: IPython's shell, where it is not the one of this process.
 
     Raises:
-        MemorySnapshotError: There is no CUDA device.
+        MemorySnapshotError: There is not a CUDA device.
     """
     collector = MemoryCollector(
         namespace=namespace, cells=watched_cells(), graphs=_managed(), with_history=False, shell=shell
@@ -80,7 +80,7 @@ class memory_history:  # noqa: N801 - reads as what it makes
         shell: IPython's shell, where it is not the one of this process.
 
     Raises:
-        MemorySnapshotError: On entry: there is no CUDA device.
+        MemorySnapshotError: On entry: there is not a CUDA device.
     """
 
     def __init__(

@@ -24,11 +24,11 @@ from cudalens.frames.info import Overhead
 Ints = NDArray[np.int64]
 
 
+#: Of the interval of a slowdown.
 LEVEL: Final = 0.95
-"""Of the interval of a slowdown."""
 
+#: Of each kind, for medians and an interval: two have no spread to speak of.
 MIN_RUNS: Final = 3
-"""Of each kind, for medians and an interval: two have no spread to speak of."""
 
 
 class PlainRuns:

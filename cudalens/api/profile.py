@@ -73,7 +73,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             ``record_shapes``, ``with_stack``, ``with_modules`` and ``with_flops``.
 
     Raises:
-        ProfilerBusyError: On entry, or at a step of a schedule: another profiler is running; it goes on undisturbed.
+        ProfilerBusyError: On entry, or at a step of a schedule: another profiler is running; it is not affected.
         ProfilerError: On entry: torch refused, `use_device` is not there, or the object has been used already.
         ValueError: `metrics` is no rate that GPUs can be read at, or `use_device` is no kind of device.
         TypeError: `name` is no text, `schedule` or `on_trace` cannot be called, or there is no such option.

@@ -82,5 +82,5 @@ class Runs:
         return "\n".join([f"<cudalens.runs: {len(lines)}, oldest first>", *lines])
 
 
+#: The runs of this process.
 runs: Final = Runs()
-"""The runs of this process."""

@@ -113,7 +113,7 @@ def _gpu(torch: Any) -> Check:
 def _recorded(torch: Any, device: str) -> int:
     """How many operators (``cpu``) or kernels (``cuda``) of a small computation torch.profiler records."""
     if getattr(torch.autograd, "_profiler_enabled", bool)():  # a second one would end the first
-        raise RuntimeError("another profiler is running in this process; it goes on undisturbed")
+        raise RuntimeError("another profiler is running in this process; it was not affected")
     activities = [torch.profiler.ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(torch.profiler.ProfilerActivity.CUDA)

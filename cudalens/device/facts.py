@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from cudalens.frames.info import DeviceInfo
 
+#: Packages that cudalens needs.
 REQUIRED: Final = (
     "torch",
     "numpy",
@@ -30,10 +31,9 @@ REQUIRED: Final = (
     "tqdm",
     "nvidia-ml-py",
 )
-"""Packages that cudalens needs."""
 
+#: Packages that add something where they are installed.
 OPTIONAL: Final = ("jupyterlab", "notebook", "ipykernel", "nbconvert", "triton")
-"""Packages that add something where they are installed."""
 
 _DRIVER_FILE: Final = Path("/proc/driver/nvidia/version")
 

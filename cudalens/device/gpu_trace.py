@@ -74,6 +74,7 @@ __all__ = [
 
 Listener = Callable[[Record], None]
 
+#: torch.cuda._gpu_trace's registries, and the record that each becomes: the fields are the callback's arguments.
 REGISTRIES: Final[dict[str, type[Record]]] = {
     "EventCreationCallbacks": EventCreated,
     "EventDeletionCallbacks": EventDeleted,
@@ -86,7 +87,6 @@ REGISTRIES: Final[dict[str, type[Record]]] = {
     "StreamSynchronizationCallbacks": StreamSynchronized,
     "EventSynchronizationCallbacks": EventSynchronized,
 }
-"""torch.cuda._gpu_trace's registries, and the record that each becomes: the fields are the callback's arguments."""
 
 _logger = logging.getLogger(__name__)
 
@@ -120,19 +120,19 @@ class Subscription:
         self.close()
 
 
+#: Never changed in place: whoever walks it sees the row as it was when the record came.
 _subscriptions: tuple[Subscription, ...] = ()
-"""Never changed in place: whoever walks it sees the row as it was when the record came."""
 
+#: Registries that this torch lacks; None before the first subscription.
 _lock = threading.RLock()  # reentrant: garbage that is collected while a row is made anew may close a subscription
 _missing: tuple[str, ...] | None = None
-"""Registries that this torch lacks; None before the first subscription."""
 
 
+#: Ours, by registry.
 _callbacks: Final[dict[str, Callable[..., None]]] = {}
-"""Ours, by registry."""
 
+#: Where a registry keeps callbacks; where it does not, they stay, and do nothing while nobody listens.
 _LIST: Final = "callback_list"
-"""Where a registry keeps callbacks; where it does not, they stay, and do nothing while nobody listens."""
 
 
 class _Outbox:
@@ -294,7 +294,7 @@ def _warn(subscription: Subscription, record: Record, error: Exception) -> None:
     name = getattr(listener, "__qualname__", None) or type(listener).__qualname__
     message = (
         f"the listener {getattr(listener, '__module__', '?')}.{name} raised {type(error).__name__}: {error}; it was "
-        f"told of {record} and is told of nothing more. The program goes on undisturbed, what it collects ends here"
+        f"called with {record} and will not be called again. The program continues unchanged"
     )
     try:
         warnings.warn(message, RuntimeWarning, stacklevel=2)

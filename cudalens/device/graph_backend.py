@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeAlias
 
 import torch
 
+#: A memory pool, as ``torch.cuda.graph_pool_handle()`` gives it.
 PoolId: TypeAlias = tuple[int, int]
-"""A memory pool, as ``torch.cuda.graph_pool_handle()`` gives it."""
 
 
 @dataclass(frozen=True, slots=True)

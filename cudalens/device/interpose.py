@@ -11,12 +11,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, Final
 
+#: Stands for an attribute that a class does not have itself.
 ABSENT: Final = object()
-"""Stands for an attribute that a class does not have itself."""
 
 
+#: Where a wrapper of ours keeps what the class had before it.
 _BENEATH: Final = "cudalens_beneath"
-"""Where a wrapper of ours keeps what the class had before it."""
 
 
 class Interposed:

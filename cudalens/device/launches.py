@@ -27,15 +27,15 @@ from cudalens.device.imports import when_imported
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.device.streams import current_device, current_stream
 
+#: The method that launches, once Triton has been imported while somebody watched.
 _RUNNER: Final = "triton.runtime.jit"
 _lock = threading.Lock()
 _num_watchers = 0
 _stop_waiting: Callable[[], None] | None = None
 _runs: Final[list[Interposed]] = []
-"""The method that launches, once Triton has been imported while somebody watched."""
 
+#: The parameters that a compiled kernel writes; None where that cannot be told.
 _written: Final[WeakKeyDictionary[Any, frozenset[str] | None]] = WeakKeyDictionary()
-"""The parameters that a compiled kernel writes; None where that cannot be told."""
 
 
 def watch() -> None:

@@ -16,8 +16,8 @@ from cudalens.frames.metrics import metrics_frame
 if TYPE_CHECKING:
     import pandas as pd
 
+#: NVML renews utilization some 1 to 6 times a second, power and clocks some 10 to 50 times.
 DEFAULT_HZ: Final = 20.0
-"""NVML renews utilization some 1 to 6 times a second, power and clocks some 10 to 50 times."""
 
 
 class MetricsCollector:
@@ -52,8 +52,10 @@ class MetricsCollector:
     def problems(self) -> tuple[Problem, ...]:
         """What could not be read."""
         if self._reason:
-            return (Problem("metrics asked for, none to be had", 1, self._reason),)
-        return tuple(Problem("metric not told", 1, f"{what}: {why}") for what, why in self._sampler.problems.items())
+            return (Problem("metrics were requested, but none are available", 1, self._reason),)
+        return tuple(
+            Problem("metric not reported", 1, f"{what}: {why}") for what, why in self._sampler.problems.items()
+        )
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The frame ``metrics``; nothing where nothing was read."""

@@ -11,15 +11,15 @@ from typing import Any, Final
 from torch import _C
 from torch.utils import _python_dispatch as dispatch
 
+#: Where a dispatch mode keeps what torch's flags were before it; which of them there are depends on the torch.
 _FLAGS: Final = (
     "old_dispatch_mode_flags",
     "old_non_infra_dispatch_mode_flags",
     "old_without_ignore_compile_internals_dispatch_mode_flags",
 )
-"""Where a dispatch mode keeps what torch's flags were before it; which of them there are depends on the torch."""
 
+#: Attribute of a mode that only watches: modes entered with `enter` go beneath it.
 OBSERVES: Final = "cudalens_observes"
-"""Attribute of a mode that only watches: modes entered with `enter` go beneath it."""
 
 
 def enter(mode: Any) -> None:

@@ -20,12 +20,12 @@ from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading, Sourc
 from cudalens.device.own_threads import own_thread
 from cudalens.errors import MetricsError
 
+#: Beyond it NVML answers with what it said before.
 MIN_HZ: Final = 0.01
 MAX_HZ: Final = 1000.0
-"""Beyond it NVML answers with what it said before."""
 
+#: When that many are held, every second one is let go and the rate is halved.
 MAX_SAMPLES: Final = 200_000
-"""When that many are held, every second one is let go and the rate is halved."""
 
 
 class Sample(NamedTuple):

@@ -36,6 +36,7 @@ def _folder(package: str) -> tuple[str, ...]:
     return (f"{Path(spec.origin).parent}/",) if spec is not None and spec.origin is not None else ()
 
 
+#: Files whose stack frames are never the user's.
 _PASSED_BY: Final = (
     f"{_OWN}/",
     f"{_TORCH}/",
@@ -44,7 +45,6 @@ _PASSED_BY: Final = (
     functools.__file__,
     contextlib.__file__,
 )
-"""Files whose stack frames are never the user's."""
 
 
 def is_own(filename: str) -> bool:
@@ -140,11 +140,11 @@ def _head(line: str) -> str:
     return line
 
 
+#: Place of what torch does on threads of its own.
 NOWHERE: Final = Place(None, 0, "(no Python code: torch's own thread)")
-"""Place of what torch does on threads of its own."""
 
+#: By ``id`` of the code: the code, which must stay alive for that, and its places; None where it is passed by.
 _known: Final[dict[int, tuple[CodeType, dict[int, Place] | None]]] = {}
-"""By ``id`` of the code: the code, which must stay alive for that, and its places; None where it is passed by."""
 
 
 def place(depth: int = 1) -> Place:

@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
     from cudalens.device.stacks import Place
 
+#: Call stacks that are kept of one run; later waits have their place alone.
 MAX_STACKS: Final = 20_000
-"""Call stacks that are kept of one run; later waits have their place alone."""
 
+#: What the host calls after each of torch's callbacks.
 _CALLS: Final = {
     gpu_trace.StreamSynchronized: "cudaStreamSynchronize",
     gpu_trace.DeviceSynchronized: "cudaDeviceSynchronize",
     gpu_trace.EventSynchronized: "cudaEventSynchronize",
 }
-"""What the host calls after each of torch's callbacks."""
 
+#: What the host calls where the program empties the allocator's cache.
 _RELEASE: Final = "cudaFree"
-"""What the host calls where the program empties the allocator's cache."""
 
+#: torch.cuda.empty_cache() calls this function of torch._C, of which torch tells nobody.
 _EMPTY_CACHE: Final = "_cuda_emptyCache"
-"""torch.cuda.empty_cache() calls this function of torch._C, of which torch tells nobody."""
 
 _STREAM: Final = _CALLS[gpu_trace.StreamSynchronized]
 

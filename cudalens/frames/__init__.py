@@ -20,13 +20,12 @@ from cudalens.frames.catalog import (
     MEMORY,
     STACKS,
     Column,
-    check_frame,
     columns_of,
-    empty_frame,
 )
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import DeviceInfo, Judged, Overhead, Problem, RunInfo, Trust, TrustFinding
 from cudalens.frames.ranks import Ranks
+from cudalens.frames.schema import check_frame, empty_frame
 from cudalens.frames.stacks import StackTable
 from cudalens.frames.syncs.kinds import SyncKind
 from cudalens.frames.trace import Trace

@@ -15,19 +15,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import tree
-from cudalens.frames.catalog import Column, columns_of, missing_array
+from cudalens.frames.catalog import Column, columns_of
 from cudalens.frames.forward import forward_rows
+from cudalens.frames.schema import missing_array
 
 Ints = NDArray[np.int64]
 
+#: Categories whose rows stand on a device stream. Only the first three are GPU activities.
 GPU_CATEGORIES: Final = frozenset(
     {"kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "mtia_ccp_events"}
 )
-"""Categories whose rows stand on a device stream. Only the first three are GPU activities."""
 
+#: Categories of work that a GPU did; annotations, syncs and overhead are not work.
 GPU_ACTIVITIES: Final = ("kernel", "gpu_memcpy", "gpu_memset")
-"""Categories of work that a GPU did; annotations, syncs and overhead are not work."""
 
+#: Categories of the host calls that launch device work.
 RUNTIME_CATEGORIES: Final = (
     "cuda_runtime",
     "cuda_driver",
@@ -40,7 +42,6 @@ RUNTIME_CATEGORIES: Final = (
     "privateuse1_runtime",
     "privateuse1_driver",
 )
-"""Categories of the host calls that launch device work."""
 
 STEP_PREFIX: Final = "ProfilerStep#"
 

@@ -6,15 +6,9 @@ unknown is missing (``<NA>``), and `Column.missing` says what missing means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Final
-
-import numpy as np
-import pandas as pd
-
-from cudalens.errors import SchemaError
 
 
 @dataclass(frozen=True)
@@ -199,7 +193,7 @@ MEMORY: Final = (
         "num_bytes",
         "int64",
         "bytes",
-        "size of the action, never negative; in a snapshot's history what was asked for, not the block",
+        "size of the action, never negative; in a snapshot's history the requested size, not the block's",
         source="args.Bytes",
     ),
     Column("allocated_bytes", "Int64", "bytes", "allocated after it", "not recorded", "args.Total Allocated"),
@@ -219,7 +213,7 @@ MEMORY: Final = (
         Column("user_metadata", "category", "", "text that the program set for it", "none, or not recorded"),
         Column("compile_context", "category", "", "frame that torch.compile compiled", "none, or not recorded"),
         Column("stack", "Int64", "", "id of its call stack", "not recorded", names="stacks"),
-        Column("extra", "category", "", "fields that cudalens does not know, as JSON text", "none"),
+        Column("extra", "category", "", "fields unknown to cudalens, as JSON text", "none"),
     ),
 )
 
@@ -236,7 +230,7 @@ BLOCKS: Final = _since(
     Column("stream", "Int64", "", "torch.cuda.Stream.cuda_stream of its segment", "not recorded"),
     Column("addr", "UInt64", "", "address", "not recorded"),
     Column("num_bytes", "int64", "bytes", "size of the block"),
-    Column("requested_bytes", "Int64", "bytes", "what the program asked for", "inactive, or not recorded"),
+    Column("requested_bytes", "Int64", "bytes", "size that the program requested", "inactive, or not recorded"),
     Column("state", "category", "", "active_allocated, active_pending_free (waits for a stream), inactive", "unknown"),
     Column("allocated_ns", "Int64", "ns", "when it was allocated", "inactive, before history began, or no times"),
     Column("alloc", "Int64", "", "row of its allocation", "inactive, or before history began", names="memory"),
@@ -246,19 +240,20 @@ BLOCKS: Final = _since(
         "category",
         "",
         "parameter, gradient, optimizer state, activation, input, temporary, graph pool, workspace",
-        "cannot be told",
+        "unknown",
     ),
     Column("names", "category", "", "variables that hold tensors in it, as a JSON list of text", "none known"),
     Column("num_tensors", "Int64", "", "live tensors in it", "not looked for"),
     Column("graph", "category", "", "CUDA graphs whose private pool holds it", "none known"),
     Column("cell", "category", "", "notebook cell that allocated it, as In[7]", "not recorded"),
     Column("user_metadata", "category", "", "text that the program set when it was allocated", "none, or not recorded"),
-    Column("extra", "category", "", "fields that cudalens does not know, as JSON text", "none"),
+    Column("extra", "category", "", "fields unknown to cudalens, as JSON text", "none"),
 )
 
+#: States of a block, by torch's names; older documentation writes active_awaiting_free for the second.
 BLOCK_STATES: Final = ("active_allocated", "active_pending_free", "inactive")
-"""States of a block, by torch's names; older documentation writes active_awaiting_free for the second."""
 
+#: What a block may be there for; missing where it cannot be told.
 BLOCK_CATEGORIES: Final = (
     "parameter",
     "gradient",
@@ -269,19 +264,18 @@ BLOCK_CATEGORIES: Final = (
     "graph pool",
     "workspace",
 )
-"""What a block may be there for; missing where it cannot be told."""
 
 STACKS: Final = (
-    Column("stack", "int64", "", "id of the stack; the rows of one stack stand together"),
+    Column("stack", "int64", "", "id of the stack; the rows of one stack are consecutive"),
     Column("position", "int32", "", "0 is the innermost stack frame"),
     Column("file", "category", "", "source file or notebook cell"),
     Column("line", "Int32", "", "line number", "native code"),
     Column("function", "category", "", "function", "not recorded"),
-    *_since(3, Column("extra", "category", "", "what else was told of it (an FX node, say), as JSON text", "nothing")),
+    *_since(3, Column("extra", "category", "", "further fields (an FX node, for example), as JSON text", "nothing")),
 )
 
 _NO_SHAPE = "not known"
-_NO_STREAM = "the host, or a line of work that is no torch stream"
+_NO_STREAM = "the host, or a line of work that is not a torch stream"
 
 
 def _access(side: str, which: str) -> tuple[Column, ...]:
@@ -379,7 +373,7 @@ GRAPHS: Final = (
     Column("num_copied_inputs", "Int64", "", "tensors that each replay copies into its buffers", _NO_GRAPH),
     Column("copied_bytes", "Int64", "bytes", "size of those", _NO_GRAPH),
     Column("num_outputs", "Int64", "", "tensors that it returns", _NO_GRAPH),
-    Column("num_live_outputs", "Int64", "", "of those, how many somebody still holds", "not on the current path"),
+    Column("num_live_outputs", "Int64", "", "number of those that are still referenced", "not on the current path"),
     Column("record_ns", "Int64", "ns", "host time of the recording", _NO_GRAPH),
     Column("eager_ns", "Int64", "ns", "device time of a call without a graph", "not measured"),
     Column("replay_ns", "Int64", "ns", "device time of a call that replays, median", "not measured"),
@@ -390,7 +384,7 @@ GRAPHS: Final = (
 
 SYNCS: Final = (
     Column("ts", "int64", "ns", "when the host began to wait, on the events' clock"),
-    Column("dur", "Int64", "ns", "until it went on", "nobody saw the end"),
+    Column("dur", "Int64", "ns", "until it went on", "the end was not recorded"),
     Column(
         "gpu_dur", "Int64", "ns", "of it, while the GPU was at work on what had been issued", "no device work recorded"
     ),
@@ -412,7 +406,7 @@ SYNCS: Final = (
     Column("seen_by", "category", "", "who saw it: callback, warning (torch's sync debug mode), runtime"),
 )
 
-_NOT_TOLD = "the GPU, its driver or the permissions do not tell"
+_NOT_TOLD = "not reported by the GPU or its driver, or not permitted"
 METRICS: Final = (
     Column("ts", "int64", "ns", "when it was read, on the events' clock"),
     Column("device", "Int32", "", "device index", "a GPU that the program does not see"),
@@ -440,74 +434,16 @@ FRAMES: Final[Mapping[str, tuple[Column, ...]]] = {
     "metrics": METRICS,
 }
 
+#: Version of saved files that has a frame first; 1 for the others.
 FRAMES_SINCE: Final[Mapping[str, int]] = {"races": 2, "blocks": 3, "graphs": 3, "metrics": 3, "syncs": 3}
-"""Version of saved files that has a frame first; 1 for the others."""
 
 
+#: Columns of the events that a Kineto trace carries in ``args``, and its names for them; for readers and writers.
 KINETO_ARGS: Final[Mapping[str, str]] = {
     c.name: c.source.removeprefix("args.").split(", ")[0] for c in EVENTS if c.source.startswith("args.")
 }
-"""Columns of the events that a Kineto trace carries in ``args``, and its names for them; for readers and writers."""
 
 
 def columns_of(frame: str) -> tuple[Column, ...]:
     """Columns of the frame named `frame`, in order."""
     return FRAMES[frame]
-
-
-def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray | np.ndarray:
-    """`length` missing values of `dtype` (zeros or False for dtypes that cannot be missing)."""
-    if dtype == "category":
-        return pd.Categorical.from_codes(np.full(length, -1, np.int8), dtype=_no_texts(), validate=False)
-    if dtype in ("int64", "int32", "bool"):
-        return np.zeros(length, dtype)
-    kind = pd.api.types.pandas_dtype(dtype)
-    # Zeros that nobody has looked at take no memory: most columns of most traces are missing throughout.
-    values, mask = np.zeros(length, kind.numpy_dtype), np.ones(length, bool)
-    array: pd.api.extensions.ExtensionArray = kind.construct_array_type()(values, mask)
-    return array
-
-
-@cache
-def _no_texts() -> pd.CategoricalDtype:
-    return pd.CategoricalDtype(pd.Index([], dtype="str"))
-
-
-def empty_frame(frame: str) -> pd.DataFrame:
-    """The frame named `frame` with all its columns and no row."""
-    return _empty(frame).copy(deep=False)  # no values that two could share
-
-
-@cache
-def _empty(frame: str) -> pd.DataFrame:
-    return pd.DataFrame({column.name: missing_array(column.dtype, 0) for column in columns_of(frame)})
-
-
-def check_frame(frame: str, df: pd.DataFrame) -> pd.DataFrame:
-    """`df` itself, once it has exactly the catalog's columns and dtypes.
-
-    Raises:
-        SchemaError: A column is missing, unknown, or has another dtype.
-    """
-    expected = {column.name: column.dtype for column in columns_of(frame)}
-    if faults := list(_faults(expected, df)):
-        raise SchemaError(f"frame '{frame}': {'; '.join(faults)}. The catalog is cudalens.frames.catalog.")
-    return df
-
-
-def _faults(expected: Mapping[str, str], df: pd.DataFrame) -> Iterable[str]:
-    for name in expected.keys() - set(df.columns):
-        yield f"column '{name}' is missing"
-    for name in df.columns:
-        if name not in expected:
-            yield f"column '{name}' is unknown"
-        elif str(df[name].dtype) != expected[name]:
-            yield f"column '{name}' is {df[name].dtype}, expected {expected[name]}"
-
-
-def docs_table(frame: str) -> str:
-    """The frame's columns as a Markdown table."""
-    head = "| column | dtype | unit | meaning | missing means | source |\n| --- | --- | --- | --- | --- | --- |\n"
-    return head + "".join(
-        f"| `{c.name}` | {c.dtype} | {c.unit} | {c.meaning} | {c.missing} | {c.source} |\n" for c in columns_of(frame)
-    )

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
+#: Where ``trace.info.extra`` keeps them, as JSON.
 CEILINGS_KEY: Final = "ceilings"
-"""Where ``trace.info.extra`` keeps them, as JSON."""
 
 
 class Ceilings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

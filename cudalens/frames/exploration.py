@@ -12,17 +12,17 @@ from typing import Any, Final, Literal
 
 from cudalens.frames.lazy_methods import open_door
 
+#: Of a race: in some schedule values differ; in none so far; it could not be tried.
 Verdict = Literal["confirmed", "benign", "unknown"]
-"""Of a race: in some schedule values differ; in none so far; it could not be tried."""
 
+#: Differences of a race that a Trace keeps.
 MAX_DIFFERENCES: Final = 16
-"""Differences of a race that a Trace keeps."""
 
+#: Tasks of a schedule that a Trace keeps.
 MAX_TASKS: Final = 16
-"""Tasks of a schedule that a Trace keeps."""
 
+#: Tasks of an order that are named when it is printed.
 MAX_ORDER: Final = 40
-"""Tasks of an order that are named when it is printed."""
 
 WORDS: Final[dict[Verdict, str]] = {
     "confirmed": "confirmed by value",
@@ -75,7 +75,7 @@ class Difference:
     def __str__(self) -> str:
         if self.error is not None:
             return f"`{self.name}` raises {self.error}"
-        found = "memory that nobody wrote" if self.is_unwritten else number(self.found)
+        found = "memory that was never written" if self.is_unwritten else number(self.found)
         values = f"{found} instead of {number(self.expected)}"
         if not self.shape:
             return f"`{self.name}` differs: {values}"

@@ -60,8 +60,8 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: str | None = None
 
 
+#: ``note``: worth knowing, no figure suffers; ``repaired``: was wrong, is right now; ``partial``: wrong or lost.
 Severity = Literal["note", "repaired", "partial"]
-"""``note``: worth knowing, no figure suffers; ``repaired``: was wrong, is right now; ``partial``: wrong or lost."""
 
 
 class TrustFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

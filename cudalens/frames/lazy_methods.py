@@ -12,9 +12,9 @@ from typing import Any, Final
 DOORS: Final = {
     "check": ("cudalens.analysis.assertions.check", "check"),
     "confirm": ("cudalens.api.confirm", "confirm"),
-    "devices_html": ("cudalens.views.devices.cards", "devices_html"),
-    "devices_text": ("cudalens.views.devices.text", "devices_text"),
-    "devices_verdict": ("cudalens.views.devices.text", "verdict"),
+    "devices_html": ("cudalens.views.devices.inventory", "devices_html"),
+    "devices_text": ("cudalens.views.devices.inventory", "devices_text"),
+    "devices_verdict": ("cudalens.views.devices.inventory", "verdict"),
     "exploration_html": ("cudalens.views.races.values", "exploration_html"),
     "exploring": ("cudalens.api.explore", "Exploring"),
     "figure": ("cudalens.views.figures", "figure"),
@@ -33,7 +33,7 @@ DOORS: Final = {
     "to_csv": ("cudalens.traces.export.tables", "to_csv"),
     "to_hta": ("cudalens.traces.export.hta", "to_hta"),
     "to_html": ("cudalens.report", "to_html"),
-    "trust": ("cudalens.views.sections.trust_text", "trust"),
+    "trust": ("cudalens.views.sections.trust", "trust"),
     "to_parquet": ("cudalens.traces.export.tables", "to_parquet"),
     "to_speedscope": ("cudalens.traces.export.flame", "to_speedscope"),
 }

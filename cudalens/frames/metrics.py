@@ -7,7 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from cudalens.frames.catalog import columns_of, missing_array
+from cudalens.frames.catalog import columns_of
+from cudalens.frames.schema import missing_array
 
 
 def metrics_frame(readings: Mapping[str, Sequence[Any]]) -> pd.DataFrame:

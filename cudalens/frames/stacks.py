@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames.build import categorical, nullable
-from cudalens.frames.catalog import empty_frame, missing_array
+from cudalens.frames.schema import empty_frame, missing_array
 
 _ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
 

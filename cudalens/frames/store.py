@@ -22,9 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.catalog import FRAMES, FRAMES_SINCE, Column, columns_of, empty_frame, missing_array
+from cudalens.frames.catalog import FRAMES, FRAMES_SINCE, Column, columns_of
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
+from cudalens.frames.schema import empty_frame, missing_array
 
 VERSION: Final = 4
 SUFFIX: Final = ".cudalens"

@@ -8,8 +8,8 @@ import msgspec
 
 from cudalens.frames.info import RunInfo
 
+#: Key of `RunInfo.extra` under which a live run tells its `Threads`, as JSON.
 THREADS_KEY: Final = "threads"
-"""Key of `RunInfo.extra` under which a live run tells its `Threads`, as JSON."""
 
 
 class Threads(msgspec.Struct, frozen=True):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from cudalens.frames import lazy_methods, store
-from cudalens.frames.catalog import FRAMES, check_frame, empty_frame
+from cudalens.frames.catalog import FRAMES
 from cudalens.frames.info import RunInfo
+from cudalens.frames.schema import check_frame, empty_frame
 
 if TYPE_CHECKING:
     from pathlib import Path

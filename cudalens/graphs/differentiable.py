@@ -83,7 +83,7 @@ def attach(manager: GraphTree, node: GraphNode, leaves: Sequence[Any], outputs: 
     assert derivative is not None
     results = list(outputs[: node.first_saved])
     positions = [n for n, root in enumerate(derivative.roots) if root is not None and results[n] is not None]
-    inputs = [*(leaves[n] for n in derivative.leaves), *derivative.externals]
+    inputs = [*(leaves[n] for n in derivative.leaves), *derivative.inputs()]
     with torch.enable_grad():  # the function may have switched it on by itself
         found = _Replayed.apply(  # type: ignore[no-untyped-call]
             _Call(manager, node, positions, outputs, leaves), *inputs
@@ -149,7 +149,7 @@ def backward_variant(number: int, node: GraphNode, given: set[int], leaves: Sequ
     variant = Variant(
         number, function, "backward", Backward(derivative, mask, f"{function.name} backward"), None, None, labels
     )
-    variant.owners = derivative.externals
+    variant.owners = [tensor for tensor in derivative.externals if tensor.is_leaf]
     variant.static = frozenset(
         n
         for n, output in enumerate(node.outputs[node.first_saved :])

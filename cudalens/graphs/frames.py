@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from cudalens.frames.catalog import columns_of, empty_frame, missing_array
+from cudalens.frames.catalog import columns_of
+from cudalens.frames.schema import empty_frame, missing_array
 from cudalens.graphs.functions import Counts, Function
 from cudalens.graphs.node import GraphNode
 
@@ -121,7 +122,7 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
         "node": node.id,
         "parent": None if parent is None else parent.id,
         "depth": node.depth,
-        "mode": variant.mode,
+        "mode": node.mode,
         "state": state,
         "count": num_replays,
         "pool_bytes": node.pool_bytes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ import torch
 from cudalens.device.stacks import Place
 from cudalens.errors import GraphError
 from cudalens.graphs.captured import Name
-from cudalens.graphs.programs import Program
+from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding
 
 Mode = Literal["inference", "forward", "backward"]
@@ -99,6 +99,21 @@ class Guarded:
     address: int
     is_written: bool
 
+    @property
+    def at(self) -> tuple[Any, Any] | None:
+        """Container and key by which it is looked up; None for an output whose name was not found."""
+        if self.name is not None:
+            return self.name.container, self.name.key
+        return None if self.tensor is None else (self, 0)
+
+    def __getitem__(self, key: int) -> torch.Tensor | None:
+        return self.tensor
+
+    @property
+    def label(self) -> str:
+        """As a person would write it."""
+        return self.name.label if self.name is not None else "a tensor from outside"
+
 
 @dataclass(slots=True, eq=False)
 class Variant:
@@ -116,6 +131,9 @@ class Variant:
         written: Positions of leaves that the function overwrites, with the operator that does it first.
         written_outside: Where it overwrites tensors from outside, by the address of their storage.
         is_warm: Whether it has run in the pool once.
+        num_kept: Warmups that left a tensor somewhere.
+        reads: Where the tensors are that it takes from outside: container and key.
+        requires_grad: Whether those required gradients in the warmup.
         skip: Why it does not run as a graph; None where it does.
         num_kernels: Operators of its latest recording that launch work.
         generators: Random generators that it named when it was warmed up.
@@ -136,11 +154,34 @@ class Variant:
     written: dict[int, tuple[str, Place]] = field(default_factory=dict)
     written_outside: dict[int, Place] = field(default_factory=dict)
     is_warm: bool = False
+    num_kept: int = 0
+    reads: list[tuple[Any, Any]] = field(default_factory=list)
+    requires_grad: list[bool] = field(default_factory=list)
     skip: Finding | None = None
     num_kernels: int = 0
     generators: list[torch.Generator] = field(default_factory=list)
     objects: list[tuple[str, Any]] = field(default_factory=list)
     owners: list[torch.Tensor] = field(default_factory=list)
+
+    def has_new_gradients(self) -> bool:
+        """Whether a tensor from outside requires a gradient and did not in the warmup, or the reverse."""
+        try:
+            return [container[key].requires_grad for container, key in self.reads] != self.requires_grad
+        except (LookupError, AttributeError, TypeError, ValueError):
+            return True  # a name is gone, or holds no tensor any more
+
+    def note_reads(self, externals: Mapping[int, torch.Tensor], names: Mapping[int, Sequence[Name]]) -> None:
+        """Take over where the tensors from outside are, by the identity of their storage."""
+        self.reads = []
+        for key, tensor in externals.items():
+            known = [(name.container, name.key) for name in names.get(key, ())]
+            self.reads += known or [([tensor], 0)]
+        self.requires_grad = [container[key].requires_grad for container, key in self.reads]
+
+    def unlearn(self) -> None:
+        """Forget what the warmup showed: the next call is one again."""
+        self.is_warm, self.mode = False, "inference"
+        self.program = Inference(self.function.call, self.spec, self.function.name)
 
 
 class _Inside(threading.local):

@@ -97,6 +97,22 @@ def overlaps_itself(tensor: torch.Tensor) -> bool:
     return False
 
 
+def move(tensor: torch.Tensor) -> torch.Tensor:
+    """Give a tensor memory of its own with the same contents; it stays the same object, where it is no view.
+
+    Returns:
+        The tensor; of a view a copy, through which gradients flow.
+    """
+    expanded = expanded_dims(tensor)
+    if tensor._is_view() or tensor.is_inference():
+        return tensor.clone() if tensor.requires_grad else tensor.detach().clone()
+    with torch.no_grad():
+        buffer = make_buffer(tensor)
+        stored_part(buffer, expanded).copy_(stored_part(tensor, expanded))
+        tensor.data = buffer
+    return tensor
+
+
 def rebuilt(backend: GraphBackend, place: TensorPlace, expanded: Sequence[int]) -> torch.Tensor:
     """The target of a replay's copy: the copy's memory, owned by nobody."""
     return stored_part(backend.tensor_at(place), expanded)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from cudalens.frames.catalog import empty_frame
+from cudalens.frames.schema import empty_frame
 from cudalens.graphs.frames import frame_of
 
 

@@ -11,6 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from cudalens.device.stacks import Place
 from cudalens.graphs import inputs as copying
@@ -77,6 +78,7 @@ class GraphNode:
     Attributes:
         id: Number in the manager.
         variant: What was recorded.
+        mode: With gradients, without, or the backward of a recording.
         children: Recordings that came after it, by variant.
         refs: Its outputs as weak references; None for what is no tensor with memory of its own in the pool.
         outputs: What each output is.
@@ -97,6 +99,7 @@ class GraphNode:
 
     def __init__(self, number: int, variant: Variant, parent: GraphNode | None, backend: GraphBackend) -> None:
         self.id, self.variant, self._backend = number, variant, backend
+        self.mode = variant.mode
         self._parent = None if parent is None else weakref.ref(parent)
         self.children: dict[int, list[GraphNode]] = {}
         self.refs: list[OutputRef | None] = []
@@ -120,7 +123,10 @@ class GraphNode:
         self.eager_ns: int | None = None
         self._check: Check | Callable[[], Check] | None = None
         self.result_spec: Any = None
+        self.storages: list[StorageWeakRef] = []
         self._looked_up: list[tuple[Any, Any]] = []
+        self._requires_grad: list[bool] = []
+        self._labels: list[str] = []
         self._fixed_leaves: list[int] = []
         self._addresses: list[int] = []
         self._targets: list[torch.Tensor] = []
@@ -160,10 +166,15 @@ class GraphNode:
 
     def settle(self) -> None:
         """The recording is over: prepare what every replay looks at."""
-        named = [guard for guard in self.guards if guard.name is not None]
         self._fixed_leaves = [fixed.leaf for fixed in self.fixed]
-        self._looked_up = [(g.name.container, g.name.key) for g in named if g.name is not None]
-        self._addresses = [f.address for f in self.fixed] + [g.address for g in named]
+        looked_up = [guard for guard in self.guards if guard.at is not None]
+        self._looked_up = [guard.at for guard in looked_up if guard.at is not None]
+        self._labels = [guard.label for guard in looked_up]
+        self._requires_grad = [container[key].requires_grad for container, key in self._looked_up]
+        self._addresses = [f.address for f in self.fixed] + [guard.address for guard in looked_up]
+        self.storages += [StorageWeakRef(g.tensor.untyped_storage()) for g in self.guards if g.tensor is not None]  # type: ignore[no-untyped-call]
+        if self._backend.name == "cuda":  # there an address is all that a graph knows of memory
+            self.storages.clear()
         self.returned_leaves = sorted({o.leaf for o in self.outputs if isinstance(o, AliasOfLeaf)})
         self._targets = [copied.buffer for copied in self.copied]
 
@@ -201,27 +212,43 @@ class GraphNode:
         if not self._addresses:
             return True
         try:
-            found = [leaves[n] for n in self._fixed_leaves] + [held[key] for held, key in self._looked_up]
-            return self._backend.same_addresses(found, self._addresses)
+            named = [held[key] for held, key in self._looked_up]
+            if [tensor.requires_grad for tensor in named] != self._requires_grad:
+                return False
+            if self.storages and any(ref.expired() for ref in self.storages):  # type: ignore[no-untyped-call]
+                return False
+            return self._backend.same_addresses([leaves[n] for n in self._fixed_leaves] + named, self._addresses)
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError):
             return False  # a name is gone, or no tensor any more (torch's own comparison has a RuntimeError for that)
 
     def mismatch(self, leaves: Sequence[Any]) -> Finding:
         """Why `fits` says no."""
+        found = self._moved(leaves) or self._new_gradient() or self._still_alive()
+        reason, what = found or (Reason.STATIC_MOVED, "")
+        return Finding(reason, what, self.variant.function.place)
+
+    def _moved(self, leaves: Sequence[Any]) -> tuple[Reason, str] | None:
         for fixed in self.fixed:
             if leaves[fixed.leaf].data_ptr() != fixed.address:
                 reason = Reason.MANAGED_MOVED if fixed.is_managed else Reason.STATIC_MOVED
-                return Finding(reason, f"argument '{self.variant.labels[fixed.leaf]}'", self.variant.function.place)
+                return reason, f"argument '{self.variant.labels[fixed.leaf]}'"
         for guard in self.guards:
-            if guard.name is not None and _address_at(guard.name.container, guard.name.key) != guard.address:
-                reason = Reason.MANAGED_MOVED if guard.tensor is None else Reason.STATIC_MOVED
-                return Finding(reason, f"'{guard.name.label}'", self.variant.function.place)
+            if guard.at is not None and _address_at(*guard.at) != guard.address:
+                return (Reason.MANAGED_MOVED if guard.tensor is None else Reason.STATIC_MOVED), f"'{guard.label}'"
+        return None
+
+    def _new_gradient(self) -> tuple[Reason, str] | None:
+        for (container, key), before, label in zip(self._looked_up, self._requires_grad, self._labels, strict=True):
+            if container[key].requires_grad != before:
+                return Reason.NEW_MODE, f"'{label}' requires {'no' if before else 'a'} gradient now"
+        return None
+
+    def _still_alive(self) -> tuple[Reason, str] | None:
         for depth, index in self.dead_before:
             ref = self.path[depth].refs[index]
             if ref is not None and ref.is_alive():
-                name = self.path[depth].variant.function.name
-                return Finding(Reason.OUTPUT_ALIVE, f"output {index} of {name}", self.variant.function.place)
-        return Finding(Reason.STATIC_MOVED, "", self.variant.function.place)
+                return Reason.OUTPUT_ALIVE, f"output {index} of {self.path[depth].variant.function.name}"
+        return None
 
     def copy_inputs(self, leaves: Sequence[Any], pool_addresses: set[int]) -> None:
         """Copy the arguments of this call into the recording's memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import torch
@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from cudalens.errors import GraphError
 from cudalens.graphs.arguments import is_size, unflatten
+from cudalens.graphs.captured import Name
 from cudalens.graphs.links import is_new_leaf
 from cudalens.graphs.liveness import storage_id
 from cudalens.graphs.outputs import hidden_bases
@@ -28,6 +29,7 @@ class Program(Protocol):
         num_results: How many of the outputs of the latest run are results.
         first_saved: From which position on outputs are kept for a backward; between are bases of results.
         given: The leaves that the function got in the latest recording.
+        opaque: Type of a result that a replay cannot make again, seen in a warmup; None if there is none.
         result_spec: How results are put together.
     """
 
@@ -35,6 +37,7 @@ class Program(Protocol):
     num_results: int
     first_saved: int
     given: list[Any]
+    opaque: str | None
     result_spec: Any
 
     def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
@@ -54,13 +57,14 @@ class Inference:
         self.function, self._spec, self._name = function, spec, name
         self.num_results = self.first_saved = 0
         self.given: list[Any] = []
+        self.opaque: str | None = None
         self.result_spec: Any = None
 
     def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:
         """Call the function; in a recording, what several results are views of comes behind them.
 
         Raises:
-            GraphError: It returned something that is neither tensor nor constant.
+            GraphError: In a recording, it returned something that is neither tensor nor constant.
         """
         if watch is not None:
             self.given = list(leaves)
@@ -73,7 +77,9 @@ class Inference:
             outputs, self.result_spec = [result], None
         else:
             outputs, self.result_spec = pytree.tree_flatten(result, is_leaf=is_size)
-        check_outputs(outputs, self._name)
+        self.opaque = opaque_type(outputs)
+        if watch is not None and self.opaque is not None:
+            raise GraphError(f"{self._name} returned an object of type {self.opaque}: no replay can make it again.")
         self.num_results = len(outputs)
         if watch is not None:
             outputs += hidden_bases(outputs, lambda tensor: storage_id(tensor) in watch.made)
@@ -86,22 +92,10 @@ def together(outputs: Sequence[Any], spec: Any) -> Any:
     return outputs[0] if spec is None else pytree.tree_unflatten(outputs, spec)
 
 
-def check_outputs(outputs: Sequence[Any], name: str) -> None:
-    """Whether a function's results can be handed out again.
-
-    Raises:
-        GraphError: One is neither a tensor nor a constant.
-    """
-    for output in outputs:
-        if not isinstance(output, (torch.Tensor, *_CONSTANTS)):
-            raise GraphError(
-                f"{name} returned {_an(type(output).__name__)}, which a replay cannot make again. Expected tensors, "
-                "numbers, text or None, or tuples, lists and dicts of them; return the tensors that it holds."
-            )
-
-
-def _an(noun: str) -> str:
-    return f"an object of type {noun}"
+def opaque_type(outputs: Sequence[Any]) -> str | None:
+    """Type of the first result that is neither a tensor nor a constant; None if there is none."""
+    found = (type(output).__name__ for output in outputs if not isinstance(output, (torch.Tensor, *_CONSTANTS)))
+    return next(found, None)
 
 
 def check_version(tensor: torch.Tensor, version: int) -> None:
@@ -176,6 +170,7 @@ class Derivative:
         ends: Edges to differentiate to: the leaves that require gradients, then the tensors from outside.
         leaves: Positions of those leaves.
         externals: Those tensors.
+        names: Where the program holds each; None where that was not found.
     """
 
     saved: SavedTensors
@@ -183,6 +178,14 @@ class Derivative:
     ends: list[Any]
     leaves: list[int]
     externals: list[torch.Tensor]
+    names: list[Name | None] = field(default_factory=list)
+
+    def inputs(self) -> list[torch.Tensor]:
+        """The tensors from outside of this call."""
+        return [
+            tensor if name is None else name.container[name.key]
+            for tensor, name in zip(self.externals, self.names, strict=True)
+        ]
 
 
 class _Source(torch.autograd.Function):
@@ -279,6 +282,7 @@ class Backward:
         self.function: Callable[..., Any] = self.run
         self.num_results = self.first_saved = len(derivative.ends)
         self.given: list[Any] = []
+        self.opaque: str | None = None
         self.result_spec: Any = None
 
     def run(self, leaves: list[Any], watch: Watch | None = None) -> list[Any]:

@@ -82,6 +82,27 @@ class Reason(Enum):
         "keeps a tensor that it makes in every call: {}",
         "return it, or write into a tensor that was made before (copy_).",
     )
+    NEW_GRADIENT = _Words(
+        "skip",
+        "makes a new gradient in every call: {}",
+        "keep the gradients' memory between calls: zero_grad(set_to_none=False).",
+    )
+    RECOMPUTED = _Words(
+        "skip",
+        "is computed again by its backward: {}",
+        "leave torch.utils.checkpoint out of the graphed function, or pass use_reentrant=False and draw no random "
+        "numbers inside it.",
+    )
+    OPAQUE_RESULT = _Words(
+        "skip",
+        "returns what a replay cannot make again: {}",
+        "return the tensors that it holds: tensors, numbers, text or None, or tuples, lists and dicts of them.",
+    )
+    UNNAMED_INPUT = _Words(
+        "skip",
+        "differentiates a tensor that it takes from a place that was not found: {}",
+        "pass it as an argument.",
+    )
     CPU_OUTPUT = _Words("skip", "returns a CPU tensor: {}", "return device tensors, and copy after the call.")
     NO_DEVICE_WORK = _Words("skip", "does nothing on a device", "nothing is lost: there is nothing to replay.")
     SEVERAL_DEVICES = _Words("skip", "works on several devices: {}", "make one function per device.")

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from cudalens.device.graph_backend import PoolId, TensorPlace
 from cudalens.graphs import inputs as copying
@@ -256,8 +257,20 @@ class Recorder:
             for output in outputs
         ]
         node.guards = _guards(node, watch, names)
+        if node.derivative is not None:
+            node.derivative.names = [self._source_of(node, tensor, names) for tensor in node.derivative.externals]
         note_outside(node.variant, watch)
         node.variant.num_kernels = watch.num_kernels
+
+    def _source_of(self, node: GraphNode, tensor: torch.Tensor, names: Mapping[int, Sequence[Name]]) -> Name | None:
+        """Where the program holds a tensor that is differentiated: another one may be there in the next call."""
+        known = names.get(storage_id(tensor), ())
+        found = next((name for name in known if name.container[name.key] is tensor), None)
+        if found is None and not tensor.is_leaf:
+            self._abandon(node)
+            what = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+            raise NotRecordedError(Finding(Reason.UNNAMED_INPUT, what, node.variant.function.place))
+        return found
 
     def _check_results(self, node: GraphNode, outputs: list[Any], watch: Watch) -> None:
         results = [output for output in outputs if isinstance(output, torch.Tensor)]
@@ -340,6 +353,8 @@ def _fix_leaves(node: GraphNode, leaves: Sequence[Any]) -> None:
             is_managed = leaf.is_cuda and _find_on_path(node, leaf.untyped_storage().data_ptr()) is not None
             if is_managed or position in node.variant.static:
                 node.fixed.append(Fixed(position, leaf.data_ptr(), is_managed))
+                if not is_managed:
+                    node.storages.append(StorageWeakRef(leaf.untyped_storage()))  # type: ignore[no-untyped-call]
 
 
 def _find_on_path(node: GraphNode, address: int) -> tuple[int, int] | None:

@@ -18,14 +18,20 @@ from cudalens.graphs.warmup import WarmupNode
 if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend
     from cudalens.device.stacks import Place
-    from cudalens.graphs.functions import Function, Variant
+    from cudalens.graphs.functions import Function, Mode
     from cudalens.graphs.log import Log
 
 
 class _Marks:
-    """How often `mark_step_begin` was called for all managers."""
+    """How often `mark_step_begin` was called for all managers.
+
+    Attributes:
+        count: Calls.
+        seen: Those that a manager has seen; a manager that is made later begins with the others.
+    """
 
     count = 0
+    seen = 0
 
 
 def mark_step_begin() -> None:
@@ -47,7 +53,7 @@ class Steps:
     def __init__(self) -> None:
         self.generation = 0
         self.is_pending = False
-        self._own_marks, self._seen = 0, _Marks.count
+        self._own_marks, self._seen = 0, min(_Marks.seen, _Marks.count)
         self._is_marked = False
         self._ran: set[int] = set()
         self._blocked: Counter[int] = Counter()
@@ -61,6 +67,7 @@ class Steps:
         marks = _Marks.count + self._own_marks
         if marks != self._seen:
             self._seen, self._is_marked = marks, True
+            _Marks.seen = _Marks.count
             return self._begin()
         if self._is_marked or current is None or function.id not in self._ran:
             return False
@@ -71,13 +78,13 @@ class Steps:
         self._tell_pending(function, log)
         return False
 
-    def ran(self, variant: Variant) -> None:
-        """A variant was warmed up, recorded or replayed."""
-        if variant.mode == "backward":
+    def ran(self, function: Function, mode: Mode) -> None:
+        """A function was warmed up, recorded or replayed."""
+        if mode == "backward":
             self.is_pending = False
         else:
-            self._ran.add(variant.function.id)
-            self.is_pending = self.is_pending or variant.mode == "forward"
+            self._ran.add(function.id)
+            self.is_pending = self.is_pending or mode == "forward"
 
     def backward_ran(self) -> None:
         """A backward came that no graph is for."""

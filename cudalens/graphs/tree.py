@@ -21,14 +21,17 @@ import torch
 
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
+from cudalens.graphs.captured import find_names
 from cudalens.graphs.differentiable import attach, backward_variant, second_derivative_fails
 from cudalens.graphs.functions import Variant, inside
+from cudalens.graphs.inputs import move
+from cudalens.graphs.kept import Kept, kept_tensors
 from cudalens.graphs.log import Log
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.pool_check import check_pool
 from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason, State
-from cudalens.graphs.recording import NotRecordedError, Recorder
+from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, rescue_gradients
 from cudalens.graphs.variants import learn, overwritten
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
@@ -202,6 +205,9 @@ class GraphTree:
                 return self._eager(variant, leaves), None
             self._try_end_execution()
         self._prepare(leaves)
+        if variant.has_new_gradients():
+            variant.unlearn()
+            return self._warm_up(variant, leaves), None
         return self._record(variant, leaves)
 
     def _find(self, variant: Variant, leaves: Sequence[Any]) -> tuple[GraphNode | None, Finding | None]:
@@ -267,19 +273,19 @@ class GraphTree:
         for item in {item.ref.address: item for item in stale}.values():  # one owner of each piece of memory
             item.drop(self.backend)
 
-    def _clone_stale(self, leaves: list[Any], positions: Iterable[int]) -> None:
-        """Arguments that are about to lose their memory, and are needed beyond that, become copies."""
+    def _move_stale(self, leaves: list[Any], positions: Iterable[int]) -> None:
+        """Arguments that are about to lose their memory, and are needed beyond that, get memory of their own."""
         addresses = {item.ref.address for item in self._stale}
         for position in positions:
             leaf = leaves[position]
             if isinstance(leaf, torch.Tensor) and leaf.is_cuda and leaf.untyped_storage().data_ptr() in addresses:
-                leaves[position] = leaf.detach().clone().requires_grad_(leaf.requires_grad)
+                leaves[position] = move(leaf)
 
     def _prepare(self, leaves: list[Any]) -> None:
         """Before a warmup or a recording: the allocator's books are true, and no argument lies in freed memory."""
         self._follow_stream()
         if self._stale:
-            self._clone_stale(leaves, range(len(leaves)))
+            self._move_stale(leaves, range(len(leaves)))
             self._drop_stale()
         if self.state is State.EXECUTION and isinstance(self._current, GraphNode):
             self._restore(self._current)
@@ -305,19 +311,34 @@ class GraphTree:
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch)
         spec, is_backward = variant.program.result_spec, variant.mode == "backward"
         learn(variant, leaves, outputs, watch, self.backend)
+        variant.note_reads(
+            {key: external.tensor for key, external in watch.externals.items()},
+            find_names(roots_of(variant), set(watch.externals)),
+        )
         variant.function.counts.warmups += 1
-        self._steps.ran(variant)
+        self._steps.ran(variant.function, variant.mode)
         if variant.mode == "forward":
             on_backward(outputs, functools.partial(self._eager_backward_ran, variant))
-        if left:
-            what = f"of {left[0].operator}, {left[0].ref.num_bytes} bytes"
-            self.log.note(variant.function, Finding(Reason.POOL_RENEWED, what, left[0].place), variant)
+        kept = kept_tensors(variant, watch, left)
+        if kept:
+            self._note_kept(variant, kept)
             self._renew_pool()
         else:
             self._current, self.state = node, State.WARMUP
             if self._debug:
                 self.check_memory_pool()
         return outputs if is_backward else together(outputs, spec)
+
+    def _note_kept(self, variant: Variant, kept: Sequence[Kept]) -> None:
+        """A warmup left tensors somewhere: the next call is one again, and if that does so too, there is no graph."""
+        variant.num_kept += 1
+        first = kept[0]
+        self.log.note(variant.function, Finding(Reason.POOL_RENEWED, first.text, first.place), variant)
+        if variant.num_kept == 1:
+            variant.is_warm = False
+        elif variant.skip is None:
+            reason = Reason.NEW_GRADIENT if first.is_gradient else Reason.ESCAPED_TENSOR
+            variant.skip = Finding(reason, first.text, first.place)
 
     def _eager_backward_ran(self, variant: Variant) -> None:
         """Autograd itself differentiates a call of `variant`, in the caller's grad mode."""
@@ -348,7 +369,7 @@ class GraphTree:
         self._current, self.state = node, State.RECORDING
         self._addresses |= {ref.address for ref in node.refs if ref is not None}
         variant.function.counts.recordings += 1
-        self._steps.ran(variant)
+        self._steps.ran(variant.function, variant.mode)
         if self._debug:
             self.check_memory_pool()
         return self._results(node, leaves, outputs), node
@@ -403,13 +424,13 @@ class GraphTree:
         held = checking.held_outputs(self._current, node, leaves) if checks else ()
         node.copy_inputs(leaves, self._addresses)
         if self._stale:
-            self._clone_stale(leaves, node.returned_leaves)
+            self._move_stale(leaves, {*node.returned_leaves, *_gradient_leaves(leaves)})
             self._drop_stale()
         with torch.cuda.device(self.device):  # events are recorded on the current device's stream
             node.launch()
         node.copy_back(leaves)
         self._current, self.state = node, State.EXECUTION
-        self._steps.ran(node.variant)
+        self._steps.ran(node.variant.function, node.mode)
         node.variant.function.counts.replays += 1
         results = self._results(node, leaves, node.hand_out(leaves))
         if expected is not None:
@@ -457,3 +478,10 @@ class GraphTree:
         if node.graph is not None:
             self.backend.destroy(node.graph)
             node.graph = None
+
+
+def _gradient_leaves(leaves: Sequence[Any]) -> list[int]:
+    """Positions of the arguments that gradients arrive at."""
+    return [
+        n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.is_leaf
+    ]

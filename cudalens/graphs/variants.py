@@ -98,6 +98,7 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
     variant.generators = list(watch.generators)
     note_outside(variant, watch)
     variant.is_warm = True
+    opaque = variant.program.opaque
     if variant.mode == "backward":
         variant.skip = watch.findings[0] if watch.findings else None
         return
@@ -109,6 +110,7 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
             return backend.tensor_at(TensorPlace.of(tensor), tensor.untyped_storage())
 
         variant.program = Training(variant.function.call, variant.spec, variant.function.name, alias)
+        variant.program.opaque = opaque
     variant.skip = _why_not(variant, leaves, results, watch)
 
 
@@ -172,6 +174,10 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
 def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Tensor], watch: Watch) -> Finding | None:
     if watch.findings:
         return watch.findings[0]
+    if variant.program.opaque is not None:
+        return Finding(Reason.OPAQUE_RESULT, f"an object of type {variant.program.opaque}", variant.function.place)
+    if any(map(_is_reentrant, results)):
+        return Finding(Reason.RECOMPUTED, "torch.utils.checkpoint with use_reentrant=True", variant.function.place)
     if watch.num_kernels == 0:
         return Finding(Reason.NO_DEVICE_WORK, "", variant.function.place)
     if any(not result.is_cuda for result in results):
@@ -187,6 +193,19 @@ def _why_not(variant: Variant, leaves: Sequence[Any], results: Sequence[torch.Te
         ),
         None,
     )
+
+
+def _is_reentrant(result: torch.Tensor) -> bool:
+    """Whether a result's history has a checkpoint whose backward calls backward(), which a recording cannot."""
+    waiting, seen = [result.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            if node.name() == "CheckpointFunctionBackward":
+                return True
+            waiting += [function for function, _ in node.next_functions]
+    return False
 
 
 def _leaf_of(leaves: Sequence[Any], tensor: int) -> int:

@@ -6,11 +6,13 @@ besides its arguments, which it overwrites, what it makes and leaves behind, and
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
+import torch.utils.checkpoint
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
 from cudalens.device.stacks import Place, place
@@ -156,6 +158,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._check_operator(name, args, here, is_on_device=is_on_device)
         if is_on_device and on_host and name not in _COPIES:
             self._check_host_operands(name, on_host, here)
+        if torch.Tag.nondeterministic_seeded in func.tags and is_checkpointed():
+            self._find(Reason.RECOMPUTED, f"{name} inside torch.utils.checkpoint", here)
         generator = kwargs.get("generator")
         if isinstance(generator, torch.Generator) and all(generator is not known for known in self.generators):
             self.generators.append(generator)
@@ -214,6 +218,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         source = found[1] if name == "copy_" and len(found) > 1 else found[0] if found else None
         if source is None or not isinstance(out, torch.Tensor) or source.is_cuda == out.is_cuda:
             return
+        if source.numel() == 0:
+            return
         host = out if source.is_cuda else source
         is_blocking = not (kwargs.get("non_blocking") or (name == "copy_" and len(args) > 2 and args[2]))
         direction = "device to host" if source.is_cuda else "host to device"
@@ -225,6 +231,14 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _find(self, reason: Reason, what: str, here: Place) -> None:
         if all(finding.reason is not reason for finding in self.findings):
             self.findings.append(Finding(reason, what, here))
+
+
+def is_checkpointed() -> bool:
+    """Whether torch.utils.checkpoint runs the calling code: its backward will compute it again."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != torch.utils.checkpoint.__file__:
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame is not None
 
 
 def is_watched() -> bool:

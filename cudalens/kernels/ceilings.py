@@ -15,12 +15,12 @@ from cudalens.errors import KernelError, MetricsError
 from cudalens.frames.ceilings import Ceilings
 from cudalens.kernels.launch import can_launch
 
+#: Far larger than any cache.
 _BUFFER_BYTES: Final = 1 << 30
-"""Far larger than any cache."""
+#: Rows and columns of the matrices: large enough that launching them costs nothing beside.
 _WARMUPS: Final = 3
 _REPEATS: Final = 15
 _SIDE: Final = {"float64": 4096, "float32": 4096, "tf32": 8192, "float16": 8192, "bfloat16": 8192, "float8": 8192}
-"""Rows and columns of the matrices: large enough that launching them costs nothing beside."""
 
 _known: dict[tuple[str, str | None], Ceilings] = {}
 
@@ -58,7 +58,7 @@ def _index(device: torch.device | int | str | None) -> int:
         return torch.cuda.current_device()
     chosen = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
     if chosen.type != "cuda":
-        raise KernelError(f"ceilings: {chosen} is no CUDA device.")
+        raise KernelError(f"ceilings: {chosen} is not a CUDA device.")
     return torch.cuda.current_device() if chosen.index is None else chosen.index
 
 

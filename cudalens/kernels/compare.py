@@ -76,7 +76,7 @@ class Comparison:
         Raises:
             TypeError: Always.
         """
-        raise TypeError("a Comparison is neither true nor false; ask for .is_equal.")
+        raise TypeError("a Comparison has no truth value; use .is_equal.")
 
     def __str__(self) -> str:
         """``3,412 of 65,536 elements differ, first at [3, 17]: 0.0 instead of 1.7; …``; `a` stands instead of `b`."""

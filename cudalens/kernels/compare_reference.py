@@ -9,8 +9,8 @@ import torch
 from cudalens.kernels.compare import Found
 from cudalens.kernels.values import Reading, reading_of
 
+#: Elements at a time: what is computed in between stays a small part of large tensors.
 _CHUNK: Final = 1 << 22
-"""Elements at a time: what is computed in between stays a small part of large tensors."""
 
 _SIGN: Final = -(1 << 63)
 _UNSIGNED: Final = (1 << 64) - 1

@@ -10,15 +10,15 @@ import torch
 
 from cudalens.frames.exploration import Difference
 
+#: Rows and columns of a picture of a tensor, at most.
 MAX_CELLS: Final = 64
-"""Rows and columns of a picture of a tensor, at most."""
 
+#: Elements whose difference is computed at a time, unless a single cell has more.
 _MAX_AT_ONCE: Final = 1 << 24
-"""Elements whose difference is computed at a time, unless a single cell has more."""
 
+#: Stands for the difference of numbers that are equal, while their bits are not (0.0 and -0.0, two NaNs).
 _MAX_SAMPLES: Final = 6
 _TINY: Final = torch.finfo(torch.float64).tiny
-"""Stands for the difference of numbers that are equal, while their bits are not (0.0 and -0.0, two NaNs)."""
 
 
 def difference_of(name: str, expected: torch.Tensor, found: torch.Tensor) -> Difference | None:

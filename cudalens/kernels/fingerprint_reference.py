@@ -8,8 +8,8 @@ import torch
 
 from cudalens.kernels.mixing import FIRST, PLACE, SECOND, SEED, THIRD
 
+#: Words at a time.
 _CHUNK: Final = 1 << 21
-"""Words at a time."""
 
 
 def run(words: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:

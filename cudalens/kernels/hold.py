@@ -12,8 +12,8 @@ import torch
 from cudalens.errors import KernelError
 from cudalens.kernels.launch import can_launch
 
+#: The longest that a stream can be held: a minute; a display driver ends kernels that run for longer anyway.
 MAX_NS: Final = 60_000_000_000
-"""The longest that a stream can be held: a minute; a display driver ends kernels that run for longer anyway."""
 
 
 class Hold:

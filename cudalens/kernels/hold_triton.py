@@ -32,8 +32,8 @@ def _hold(flag, waited, limit, HAS_TIMER: tl.constexpr):
 
 HOLD: Final = Kernel(_hold)
 
+#: About how long a poll of host memory over PCIe takes, where there is no timer to ask.
 _POLL_NS: Final = 500
-"""About how long a poll of host memory over PCIe takes, where there is no timer to ask."""
 
 
 def run(flag: torch.Tensor, nanoseconds: int) -> torch.Tensor:

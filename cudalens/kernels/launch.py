@@ -17,8 +17,8 @@ import torch
 from cudalens.device.inventory import sources
 from cudalens.errors import KernelError
 
+#: ``auto`` takes the kernel where the tensors are on a real GPU and Triton is there, else the reference.
 Backend = Literal["auto", "triton", "reference"]
-"""``auto`` takes the kernel where the tensors are on a real GPU and Triton is there, else the reference."""
 
 _BACKENDS: Final = ("auto", "triton", "reference")
 
@@ -63,8 +63,8 @@ def _can_build(index: int) -> bool:
     return torch.version.hip is not None or torch.cuda.get_device_capability(index) >= _OLDEST
 
 
+#: The oldest compute capability that Triton compiles for.
 _OLDEST: Final = (7, 0)
-"""The oldest compute capability that Triton compiles for."""
 
 
 def _check_triton(tensor: torch.Tensor) -> None:
@@ -122,10 +122,10 @@ def is_interpreted() -> bool:
     return bool(triton.knobs.runtime.interpret)
 
 
+#: Enough warps to keep the memory of a multiprocessor busy, few enough that the last wave is short.
 _PROGRAMS_PER_SM: Final = 8
-"""Enough warps to keep the memory of a multiprocessor busy, few enough that the last wave is short."""
+#: The interpreter runs programs one after the other; more than one, so that they have to be put together.
 _INTERPRETED_PROGRAMS: Final = 3
-"""The interpreter runs programs one after the other; more than one, so that they have to be put together."""
 
 
 def num_programs(num_elements: int, block: int, device: torch.device) -> int:

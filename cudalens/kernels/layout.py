@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+#: Size of a dimension, then its stride in each tensor, in elements.
 Dim = tuple[int, ...]
-"""Size of a dimension, then its stride in each tensor, in elements."""
 
 
 def layout_table(*tensors: torch.Tensor) -> tuple[torch.Tensor, int]:

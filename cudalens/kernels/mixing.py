@@ -20,9 +20,9 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
+#: The first digits of pi after the point.
 PLACE: Final = _signed(0x9E3779B97F4A7C15)
 FIRST: Final = _signed(0xBF58476D1CE4E5B9)
 SECOND: Final = _signed(0x94D049BB133111EB)
 THIRD: Final = _signed(0xD6E8FEB86659FD93)
 SEED: Final = 0x243F6A8885A308D3
-"""The first digits of pi after the point."""

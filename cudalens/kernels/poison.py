@@ -12,9 +12,9 @@ from cudalens.kernels.compare import index_of
 from cudalens.kernels.launch import Backend, uses_triton
 from cudalens.kernels.values import Reading, loaded, reading_of
 
+#: 0xFFFD again and again: a NaN as float16, bfloat16, float32 and float64 alike; an odd -3 in integers of 16 bits.
 _BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _PATTERN: Final = {1: 0xFD, 2: -0x3, 4: -0x20003, 8: -0x2000200020003}
-"""0xFFFD again and again: a NaN as float16, bfloat16, float32 and float64 alike; an odd -3 in integers of 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ import torch
 class Reading(IntEnum):
     """How a kernel turns what it loads into a number to compare."""
 
+    #: float16, float32, float64, complex: as they are.
     FLOAT = 0
-    """float16, float32, float64, complex: as they are."""
+    #: The upper half of a float32: its bits, shifted. Older GPUs have no instruction for them.
     BFLOAT16 = 1
-    """The upper half of a float32: its bits, shifted. Older GPUs have no instruction for them."""
+    #: 8-bit floats: looked up by their bits. Few GPUs have instructions for them, and each for other formats.
     TABLE = 2
-    """8-bit floats: looked up by their bits. Few GPUs have instructions for them, and each for other formats."""
+    #: Integers and booleans: exactly, in 64 bits.
     INTEGER = 3
-    """Integers and booleans: exactly, in 64 bits."""
 
 
 _BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -97,7 +97,7 @@ class CudadeviceMagics(Magics):
 
     def _live(self, words: Any) -> str | None:
         from cudalens.magics.gauges import NotebookGauges, readings_now
-        from cudalens.views.mimebundle import is_live
+        from cudalens.views.notebook import is_live
 
         was_on = self._gauges is not None and self._gauges.widget.is_running
         self.end()

@@ -65,7 +65,8 @@ def readings_now() -> str:
         UsageError: There is nothing to read.
     """
     from cudalens.views.devices.gauges_feed import GaugeFeed
-    from cudalens.views.devices.gauges_text import gauges_text
+    from cudalens.views.devices.gauges_section import section
+    from cudalens.views.sections.write_text import to_text
 
     feed = GaugeFeed()
     try:
@@ -73,4 +74,4 @@ def readings_now() -> str:
     except MetricsError as error:
         raise UsageError(f"%cudadevice live: {error} `%cudadevice virtual h100` models a GPU.") from None
     feed.stop("read once")
-    return f"{gauges_text(feed)}\n{HINT}"
+    return f"{to_text(section(feed))}\n{HINT}"

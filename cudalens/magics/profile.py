@@ -73,11 +73,11 @@ class CudaprofileMagics(Magics):
     def _history(self, line: str) -> None:
         from cudalens.api import history
         from cudalens.errors import HistoryError
-        from cudalens.views.sections.history_text import history_text
+        from cudalens.views.sections.history import History
 
         match line.split(maxsplit=1):
             case []:
-                display(self._user_shell, history_text(history.table(), history.where()))
+                display(self._user_shell, History(history.table(), history.where()))
             case ["on", *file]:
                 try:
                     path = history.on(file[0].strip("\"'") if file else None)

@@ -68,7 +68,7 @@ class MemoryCollector:
         """Begin to keep the history.
 
         Raises:
-            MemorySnapshotError: There is no CUDA device.
+            MemorySnapshotError: There is not a CUDA device.
         """
         require_device()
         if self._history is not None:
@@ -119,8 +119,11 @@ class MemoryCollector:
         named, saved = complete
         was_cut = self._history is not None and self._history.was_cut
         told = {
-            (_CUT, "older ones make room where a history is full"): was_cut,
+            (_CUT, "a full history drops its oldest actions"): was_cut,
             ("names of tensors were not looked for to the end", "there are too many objects"): not named,
-            ("what autograd saved was not looked at", "this torch cannot tell, or there is too much"): not saved,
+            (
+                "tensors saved by autograd were not examined",
+                "this torch does not expose them, or there are too many",
+            ): not saved,
         }
         return [Problem(kind, 1, where) for (kind, where), is_so in told.items() if is_so]

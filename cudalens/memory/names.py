@@ -24,18 +24,19 @@ from cudalens.memory.roots import Roots, error_locals, is_users
 from cudalens.memory.saved import SavedWalk
 from cudalens.memory.snapshot import Address, storage_address
 
+#: The path to what holds it (or None); what to add to that: text, or the key of a dict that is a tensor; its id.
 Path = tuple[Any, "str | Address", int]
-"""The path to what holds it (or None); what to add to that: text, or the key of a dict that is a tensor; its id."""
 Children = Iterator[tuple["str | Address", Any]]
 
+#: Values that a search looks at, at most.
 MAX_STEPS: Final = 1_000_000
-"""Values that a search looks at, at most."""
+#: Names that are kept of one storage.
 MAX_NAMES: Final = 8
-"""Names that are kept of one storage."""
 _MAX_ALIASES: Final = 4
 _MAX_KEY: Final = 40
 _ATOMS: Final = frozenset({int, float, str, bytes, bool, complex, type(None), range, slice, bytearray})
-_SHELLS: Final = ("IPython", "ipykernel", "traitlets", "zmq", "tornado", "jupyter_client", "cudalens")
+#: Packages whose objects are not searched: shells and test runners refer to everything in the process.
+_SHELLS: Final = ("IPython", "ipykernel", "traitlets", "zmq", "tornado", "jupyter_client", "_pytest", "cudalens")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*\Z")
 
 

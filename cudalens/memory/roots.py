@@ -14,12 +14,12 @@ from cudalens.device.stacks import is_passed_by
 
 Named = Iterable[tuple[str, Any]]
 
+#: Begins the names of what the exception holds that is passing through.
 EXCEPTION: Final = "<exception>"
-"""Begins the names of what the exception holds that is passing through."""
+#: Begins the names of what the last exception holds: Python keeps its traceback, and with it the variables there.
 LAST_EXCEPTION: Final = "<last exception>"
-"""Begins the names of what the last exception holds: Python keeps its traceback, and with it the variables there."""
+#: Begins the names of what functions hold that are running.
 CALL: Final = "<call>"
-"""Begins the names of what functions hold that are running."""
 
 _KEPT_BY_IPYTHON: Final = re.compile(r"_+\Z|_\d+\Z")
 _HAS_PROXIES: Final = sys.version_info >= (3, 13)
@@ -192,5 +192,5 @@ def _locals(frame: types.FrameType, name: str, *, is_running: bool) -> Named:
         found.clear()
 
 
+#: To a dict that nobody but its stack frame and the caller of ``sys.getrefcount`` knows.
 _OWN_REFERENCES: Final = 3
-"""To a dict that nobody but its stack frame and the caller of ``sys.getrefcount`` knows."""

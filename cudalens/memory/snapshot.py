@@ -12,20 +12,17 @@ import torch
 
 from cudalens.errors import MemorySnapshotError
 
+#: Actions that a history keeps at most; torch writes some hundred bytes for each, and more for its call stack.
 MAX_ENTRIES: Final = 1_000_000
-"""Actions that a history keeps at most; torch writes some hundred bytes for each, and more for its call stack."""
 
+#: Device index, and address of a storage.
 _NO_DEVICE: Final = (
-    "there is no CUDA device whose memory could be looked at. On a machine without one, `%cudadevice virtual h100` or "
-    "cudalens.virtual.device('h100') puts a modelled one in its place."
+    "there is no CUDA device whose memory could be examined. On a machine without one, `%cudadevice virtual h100` or "
+    "cudalens.virtual.device('h100') provides a virtual one."
 )
-_ENDED: Final = (
-    "the virtual device ended before its memory could be looked at, and its memory with it. Switch it off in a cell of "
-    "its own."
-)
+_ENDED: Final = "the virtual device ended before its memory could be examined. Switch it off in a separate cell."
 Marks = tuple[tuple[Any, ...] | None, ...]
 Address = tuple[int, int]
-"""Device index, and address of a storage."""
 
 
 def has_device() -> bool:
@@ -196,10 +193,10 @@ def workspace_sizes() -> set[int]:
     return sizes | ({int(lt) * 1024} if lt.isdecimal() else set())
 
 
+#: What torch takes for compute capability 9 and later: 32 MiB (ATen/cuda/CublasHandlePool.cpp, torch 2.13).
 _HOPPER: Final = 4096 * 8 * 1024
-"""What torch takes for compute capability 9 and later: 32 MiB (ATen/cuda/CublasHandlePool.cpp, torch 2.13)."""
+#: What it takes for others: ``:4096:2:16:8`` in KiB.
 _USUAL: Final = (4096 * 2 + 16 * 8) * 1024
-"""What it takes for others: ``:4096:2:16:8`` in KiB."""
 
 
 def _configured(text: str) -> set[int]:

@@ -25,6 +25,7 @@ from cudalens.profiler.options import ProfilerOptions
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: What torch.profiler leaves out of its own events.
 MEMORY_NAME: Final = "[memory]"
 OOM_NAME: Final = "[OutOfMemory]"
 HIDDEN_NAMES: Final = frozenset(
@@ -37,17 +38,16 @@ HIDDEN_NAMES: Final = frozenset(
         "aten::_version",
     }
 )
-"""What torch.profiler leaves out of its own events."""
 
 
+#: Events whose getters are all read before the next are touched, so that they stay in the processor's cache.
 _CHUNK: Final = 1024
-"""Events whose getters are all read before the next are touched, so that they stay in the processor's cache."""
 
+#: 64 bits without a sign: torch gives all ones to the Python frames of threads that it did not record.
 _INTS: Final = ("start_ns", "duration_ns", "device_resource_id", "correlation_id", "sequence_nr")
 _THREADS: Final = ("start_thread_id", "end_thread_id")
 _FLAGS: Final = ("is_async", "is_hidden_event")
 _UNSIGNED: Final = frozenset({*_THREADS, "fwd_thread_id"})
-"""64 bits without a sign: torch gives all ones to the Python frames of threads that it did not record."""
 
 _OTHER_THREADS: Final = "other Python threads"
 

@@ -20,8 +20,8 @@ from cudalens.profiler.options import ProfilerOptions
 _LOG_LEVEL: Final = "KINETO_LOG_LEVEL"
 _SILENT: Final = "6"  # above USDT, Kineto's highest
 
+#: Held while a session starts, so that two threads cannot both find the profiler free.
 _gate: Final = threading.Lock()
-"""Held while a session starts, so that two threads cannot both find the profiler free."""
 
 
 def is_busy() -> bool:
@@ -90,7 +90,7 @@ class KinetoSession:
         """Turn the profiler on; when that is interrupted or fails, it is off again.
 
         Raises:
-            ProfilerBusyError: Another torch profiler is running; it goes on undisturbed.
+            ProfilerBusyError: Another torch profiler is running; it is not affected.
             ProfilerError: torch refused to start.
         """
         with _gate:
@@ -100,7 +100,7 @@ class KinetoSession:
         if is_busy():
             raise ProfilerBusyError(
                 "another torch profiler is running in this process (a torch.profiler block, emit_nvtx, or a profile on "
-                "another thread); it goes on undisturbed. Leave its block first, or profile inside it with that tool."
+                "another thread); it was not affected. Leave its block first, or profile inside it with that tool."
             )
         try:
             with _quiet_kineto():
@@ -172,7 +172,7 @@ def _device_of(options: ProfilerOptions, watches_cuda: bool) -> str | None:
     if not _is_there(wanted):
         hint = ", or put a virtual one in place with cudalens.virtual.device()" if wanted == "cuda" else ""
         raise ProfilerError(
-            f"use_device={wanted!r}: there is no such device here that this build of torch ({torch.__version__}) can "
+            f"use_device={wanted!r}: no such device is available to this build of torch ({torch.__version__}) can "
             f"profile. Leave use_device out to record what there is{hint}."
         )
     return wanted

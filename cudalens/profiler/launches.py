@@ -52,6 +52,7 @@ class _SavedTrace(msgspec.Struct):
     traceEvents: list[_SavedEvent] = []  # noqa: N815 - Chrome's word
 
 
+#: Kineto writes 0 for work outside of any graph.
 _INTS: Final = {
     "graph_id": "int64",
     "graph_node_id": "int64",
@@ -65,9 +66,8 @@ _INTS: Final = {
     "group_size": "int64",
 }
 _ZERO_IS_NONE: Final = ("graph_id", "graph_node_id")
-"""Kineto writes 0 for work outside of any graph."""
+#: It writes -1 for what it does not know.
 _NEGATIVE_IS_NONE: Final = ("wait_stream", "wait_record_id")
-"""It writes -1 for what it does not know."""
 _FLOATS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
 _TEXTS: Final = ("grid", "block_dim", "collective", "process_group", "message_dtype")
 

@@ -57,6 +57,7 @@ class TorchNames(TypedDict, total=False):
     with_flops: bool
 
 
+#: What torch.profiler's options are called here.
 OUR_NAMES: Final = {
     "record_shapes": "shapes",
     "profile_memory": "memory",
@@ -64,14 +65,13 @@ OUR_NAMES: Final = {
     "with_modules": "modules",
     "with_flops": "flops",
 }
-"""What torch.profiler's options are called here."""
 
 _OTHERS: Final = {
-    "activities": "the GPU is recorded where there is one; cpu_only=True leaves it alone, use_device=… asks for one",
+    "activities": "the GPU is recorded if there is one; cpu_only=True excludes it, use_device=… requires one",
     "on_trace_ready": "on_trace=… is called with each Trace, not with the profiler",
-    "execution_trace_observer": "run torch.profiler.ExecutionTraceObserver beside the profile",
+    "execution_trace_observer": "run torch.profiler.ExecutionTraceObserver in addition to the profile",
     "acc_events": "each cycle of a schedule is a Trace of its own; cudalens.compare takes several",
-    "use_cuda": 'use_device="cuda" asks for it; without, the GPU is recorded where there is one',
+    "use_cuda": 'use_device="cuda" requires it; by default the GPU is recorded if there is one',
     "use_kineto": "Kineto always records",
     "use_cpu": "the host is always recorded",
 }

@@ -11,8 +11,8 @@ from typing import Any, ParamSpec, TypeVar, cast
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: Makes the range of one call, or of one stretch of one.
 Open = Callable[[], AbstractContextManager[Any]]
-"""Makes the range of one call, or of one stretch of one."""
 
 
 def named(function: Callable[P, R], open_range: Open) -> Callable[P, R]:

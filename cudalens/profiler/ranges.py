@@ -23,8 +23,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
+#: What our own steps are counted as.
 REQUESTER = "cudalens"
-"""What our own steps are counted as."""
 
 
 def open_range(name: str) -> Any:
@@ -64,8 +64,8 @@ def count_step() -> None:
     steps.increment(REQUESTER)
 
 
+#: The ranges that are open here, innermost last: each thread and each asynchronous task has its own.
 _open: Final[ContextVar[tuple[tuple[record_function, Any], ...]]] = ContextVar("cudalens_open_ranges", default=())
-"""The ranges that are open here, innermost last: each thread and each asynchronous task has its own."""
 
 
 class record_function:  # noqa: N801 - reads as a verb, like torch's

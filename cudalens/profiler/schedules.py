@@ -13,18 +13,18 @@ from cudalens.errors import ProfilerError
 class Action(enum.Enum):
     """What a profiler does during a step."""
 
+    #: Nothing: the step runs at full speed.
     NONE = "none"
-    """Nothing: the step runs at full speed."""
+    #: The profiler is made ready, so that its own start is not part of what is recorded; nothing is kept.
     WARMUP = "warmup"
-    """The profiler is made ready, so that its own start is not part of what is recorded; nothing is kept."""
+    #: The step is recorded.
     RECORD = "record"
-    """The step is recorded."""
+    #: The step is recorded, and is the last of its cycle: a Trace is made when it ends.
     RECORD_AND_SAVE = "record_and_save"
-    """The step is recorded, and is the last of its cycle: a Trace is made when it ends."""
 
 
+#: From the number of a step to an `Action`, or to torch's ProfilerAction of that name.
 Schedule = Callable[[int], Any]
-"""From the number of a step to an `Action`, or to torch's ProfilerAction of that name."""
 
 
 @dataclass(frozen=True)

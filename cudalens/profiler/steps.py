@@ -81,7 +81,7 @@ class StepTracker:
         if ahead > 1:
             warnings.warn(
                 f"the profiler step jumps by {ahead}, from {counts._current_step}; counts are "
-                f"{dict(counts._step_dict)}. Has somebody set a count? Each requester should count one step at a time.",
+                f"{dict(counts._step_dict)}. Was a count set directly? Each requester should count one step at a time.",
                 stacklevel=2,
             )
         for _ in range(ahead):
@@ -106,5 +106,5 @@ def _shared_counts() -> Counts | None:
     return tracker if is_known else None
 
 
+#: The steps of this process.
 steps: Final = StepTracker(counts=_shared_counts())
-"""The steps of this process."""

@@ -1,8 +1,8 @@
-"""Writing the report: the page, the data in it, and the policy that keeps it from reaching for anything else.
+"""Write the report: the page, the data in it, and the content security policy that allows nothing else.
 
 Layout of the file: head with a content security policy, a static part (verdict, picture, largest costs) that needs no
 script, facts about the run, then data blocks that a browser does not execute, and one module script. The policy names
-that script by its hash, so that markup which slipped through the escaping still could not run.
+that script by its hash, so that markup that passed the escaping could still not run.
 """
 
 from __future__ import annotations
@@ -20,22 +20,16 @@ from cudalens.frames import Trace, atomic_write
 from cudalens.frames.files import check_target
 from cudalens.report import metadata
 from cudalens.views import assets
-from cudalens.views.graphs import text as graphs_text
 from cudalens.views.graphs import tree as graphs
 from cudalens.views.memory import map as memory_map
 from cudalens.views.races import cards as races
-from cudalens.views.sections import findings, trust_text, waits
-from cudalens.views.sections import summary as text
-from cudalens.views.sections.page_facts import facts
-from cudalens.views.sections.write_html import to_html as section_html
+from cudalens.views.sections import page, trust
+from cudalens.views.sections.verdict import what
+from cudalens.views.sections.write_html import nodes
 from cudalens.views.timeline import payload
-from cudalens.views.timeline.metrics import metrics_svg
-from cudalens.views.timeline.svg import timeline_svg
 
+#: A report of a million events stays below it: details of the events are left out before that.
 MAX_BYTES: Final = 5_000_000
-"""A report of a million events stays below it: details of the events are left out before that."""
-
-_MAX_CODE: Final = 20_000
 _EVENT_BYTES: Final = 3
 
 
@@ -51,13 +45,13 @@ def to_html(trace: Trace, path: str | os.PathLike[str], *, title: str | None = N
         `path`.
 
     Raises:
-        OutputError: The file cannot be written; what stood there is untouched.
+        OutputError: The file cannot be written; an existing file is unchanged.
     """
-    heading = f"{text.what(trace)} of {trace.info.name}" if title is None else title
+    heading = f"{what(trace)} of {trace.info.name}" if title is None else title
     target = check_target(path)  # before the work, not after it
-    page = "".join(_page(trace, heading)).encode("utf-8", errors="replace")
+    text = "".join(_page(trace, heading)).encode("utf-8", errors="replace")
     with atomic_write(target) as file:
-        file.write(page)
+        file.write(text)
     return target
 
 
@@ -116,18 +110,13 @@ def _head(title: str, script: str) -> str:
 
 
 def _static(trace: Trace, title: str) -> str:
-    verdict, table = text.summary(trace).html_parts()
-    found = [races.static_html(trace), graphs.static_html(trace)]
-    if graphs_text.has_failed(trace):
-        found.reverse()
     return (
         f'<body>\n<div class="page">\n<header><h1>{escape(title)}</h1>'
         f'<span class="what">{escape(_subtitle(trace))}</span>'
         '<button id="cudalens-theme" type="button" hidden>Light / dark</button></header>\n'
-        f'<main>\n<div id="cudalens-static">{verdict}{"".join(found)}{section_html(findings.section(trace))}'
-        f"{memory_map.static_html(trace)}{timeline_svg(trace)}{metrics_svg(trace)}{section_html(waits.section(trace))}{table}"
+        f'<main>\n<div id="cudalens-static">{page.static_parts(trace, has_style=False)}'
         "<noscript><p>Without JavaScript this page shows the picture and the largest costs only.</p></noscript></div>\n"
-        f'<div id="cudalens-app" hidden></div>\n</main>\n{_about(trace)}</div>\n'
+        f'<div id="cudalens-app" hidden></div>\n</main>\n<footer class="facts">{_about(trace)}</footer>\n</div>\n'
     )
 
 
@@ -139,19 +128,12 @@ def _subtitle(trace: Trace) -> str:
 
 
 def _about(trace: Trace) -> str:
-    facts_html = "".join(f"<dt>{escape(term)}</dt><dd>{escape(value)}</dd>" for term, value in metadata.facts_of(trace))
-    keys = "".join(f"<dt><kbd>{escape(key)}</kbd></dt><dd>{escape(what)}</dd>" for key, what in metadata.KEYS)
-    code = trace.info.code
-    cell = f"<dt>Code</dt><dd><pre>{escape(code[:_MAX_CODE])}</pre></dd>" if code else ""
-    return (
-        f'<footer class="facts"><details><summary>About this run</summary><dl>{facts_html}{cell}</dl></details>'
-        f"{trust_text.static_html(trace)}"
-        f"<details><summary>Keyboard and mouse</summary><dl>{keys}</dl></details></footer>\n"
-    )
+    sections = (metadata.section(trace), trust.section(trace), metadata.keys_section())
+    return "".join(node.html() for section in sections if section is not None for node in nodes(section))
 
 
 def _blocks(trace: Trace) -> Iterator[str]:
-    config = {"facts": facts(trace), "versions": assets.library_versions()}
+    config = {"facts": page.facts(trace), "versions": assets.library_versions()}
     yield _data("cudalens-facts", _json(config), kind="application/json")
     if races.has_races(trace):
         yield _data("cudalens-races", _base64(races.pack(trace)))

@@ -33,8 +33,8 @@ __all__ = [
     "sanitize",
 ]
 
+#: What needs torch, imported on first use.
 _LIVE: Final = frozenset({"RaceWarning", "Sanitizer", "Status", "access", "running", "sanitize"})
-"""What needs torch, imported on first use."""
 
 
 def __getattr__(name: str) -> Any:

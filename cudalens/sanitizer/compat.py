@@ -72,8 +72,8 @@ TK = TypeVar("TK")
 TVa = TypeVar("TVa")
 TVb = TypeVar("TVb")
 
+#: Factories that take a tensor for its shape alone.
 FACTORY_FUNCTION_REGEX: Final = re.compile("(new_.*|.*_like)")
-"""Factories that take a tensor for its shape alone."""
 
 
 class EventHandler:

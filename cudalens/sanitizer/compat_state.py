@@ -24,8 +24,8 @@ StreamId: TypeAlias = int
 EventId: TypeAlias = int
 SeqNum: TypeAlias = int
 
+#: torch's own: who configured that one sees the same lines.
 logger = logging.getLogger("torch.cuda._sanitizer")
-"""torch's own: who configured that one sees the same lines."""
 
 _LATE = "Perhaps the sanitizer was enabled after some torch operations?"
 
@@ -177,13 +177,13 @@ class TensorInfo:
 class _Tensor:
     """One data pointer's memory in the engine."""
 
-    __slots__ = ("cell", "life", "stack")
+    __slots__ = ("allocation", "cell", "stack")
 
     def __init__(self, data_ptr: DataPtr, stack: Any) -> None:
         # In a shadow of its own, which goes with it: what was freed is forgotten.
-        self.life = Detector().alloc(str(data_ptr), data_ptr, 1, None)
-        assert self.life.whole is not None
-        self.cell = self.life.whole
+        self.allocation = Detector().alloc(str(data_ptr), data_ptr, 1, None)
+        assert self.allocation.whole is not None
+        self.cell = self.allocation.whole
         self.stack = stack
 
 
@@ -253,7 +253,7 @@ class TensorsAccessed:
         """The access as the engine takes it."""
         tensor = self._tensors[data_ptr]
         use = Use(str(kernel.operator), ", ".join(kernel.aliases))
-        info = Info(use, Site(kernel), None, None, "", tensor.life)
+        info = Info(use, Site(kernel), None, None, "", tensor.allocation)
         return tensor.cell, kernel.type is AccessType.WRITE, info
 
 

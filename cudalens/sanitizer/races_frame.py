@@ -20,8 +20,8 @@ from cudalens.sanitizer.text import stream_name
 if TYPE_CHECKING:
     from cudalens.sanitizer.fixes.candidates import Fix
 
+#: Bytes of a strided region that are looked at one by one.
 _MAX_COUNTED: Final = 1 << 20
-"""Bytes of a strided region that are looked at one by one."""
 
 
 @dataclass(frozen=True, slots=True)

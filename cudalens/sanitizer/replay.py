@@ -116,7 +116,7 @@ class _Program:
     def access(self, text: str) -> Access:
         match = _ACCESS.fullmatch(text)
         if match is None:
-            raise ValueError(f"'{text}' is no access; expected t, t[lo:hi] or t[lo:hi:step:run]")
+            raise ValueError(f"'{text}' is not an access; expected t, t[lo:hi] or t[lo:hi:step:run]")
         whole = self.region(match["tensor"])
         numbers = [int(n) for n in match["numbers"].split(":")] if match["numbers"] else [0, whole.run]
         part = _part(whole, numbers, text)

@@ -31,7 +31,7 @@ def parse_kinds(detect: Iterable[RaceKind | str] | RaceKind | str | None) -> fro
 def _kind(name: Any) -> RaceKind:
     kind = RaceKind.__members__.get(str(name).strip().upper().replace("-", "_").replace(" ", "_"))
     if kind is None:
-        raise SanitizerError(f"there is no detector {name!r}; expected some of {_kind_names()}.")
+        raise SanitizerError(f"unknown detector {name!r}; expected some of {_kind_names()}.")
     return kind
 
 

@@ -52,10 +52,10 @@ class Status:
         if self.num_forgotten:
             lines.append(f"  {self.num_forgotten:,} ranges given up: races with them are missed")
         if self.missing:
-            lines.append(f"  this torch does not tell of: {', '.join(self.missing)}")
+            lines.append(f"  this torch reports no: {', '.join(self.missing)}")
         if self.guessed:
             lines.append(
                 f"  not known what these kernels write, so all counts as read: {', '.join(self.guessed)}; "
-                "tell with cudalens.sanitizer.access(writes=…)"
+                "annotate with cudalens.sanitizer.access(writes=…)"
             )
         return "\n".join(lines)

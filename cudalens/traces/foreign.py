@@ -8,6 +8,7 @@ from typing import Final
 
 from cudalens.errors import TraceFormatError
 
+#: How JSON in UTF-16 begins that has no byte order mark.
 _KINDS: Final = (
     (b"\x28\xb5\x2f\xfd", "zstd-compressed data"),
     (b"\x1f\x8b", "gzip-compressed data"),
@@ -27,10 +28,9 @@ _KINDS: Final = (
     (b"\x0a", "a Perfetto protocol buffer trace, perhaps"),
 )
 _UTF_16: Final = (b"{\0", b"[\0", b"\0{", b"\0[")
-"""How JSON in UTF-16 begins that has no byte order mark."""
 _TAR: Final = (257, b"ustar")
 _HINTS: Final = {
-    "Nsight Compute": "It tells of single kernels, not of a run: record one with nsys or torch.profiler.",
+    "Nsight Compute": "It describes single kernels, not a run: record a run with nsys or torch.profiler.",
     "Perfetto": "Convert it: traceconv json FILE out.json (https://perfetto.dev/docs/quickstart/traceconv).",
     "HDF5": "If nsys wrote it, export the report again: nsys export --type sqlite REPORT.",
     "Arrow": "If nsys wrote it, export the report again: nsys export --type sqlite REPORT.",
@@ -71,5 +71,5 @@ def refuse_other_archives(path: str | os.PathLike[str], expected: str) -> None:
         return
     if not names or any(name.endswith(".parquet") for name in names):
         return
-    found = f"a zip archive that is no saved Trace ({len(names)} files; the first is {names[0][:80]!r})"
+    found = f"a zip archive that is not a saved Trace ({len(names)} files; the first is {names[0][:80]!r})"
     raise TraceFormatError(path, found=found, expected=expected, hint="Unpack it, and load the trace that is in it.")

@@ -18,6 +18,7 @@ from cudalens.traces.source import GZIP_MAGIC
 from cudalens.traces.sqlite.file import SQLITE_MAGIC
 from cudalens.traces.sqlite_reader import read_sqlite
 
+#: Names of nsys's own reports, whose format is not public.
 _HEAD: Final = 4096
 _PROGRESS_FROM_BYTES: Final = 50 << 20
 _READABLE: Final = (
@@ -25,7 +26,6 @@ _READABLE: Final = (
     "(nsys export --type sqlite) or nvprof, or a memory snapshot (torch.cuda.memory._dump_snapshot)"
 )
 _REPORTS: Final = (".nsys-rep", ".qdrep", ".qdstrm")
-"""Names of nsys's own reports, whose format is not public."""
 
 
 def load(path: str | os.PathLike[str]) -> Trace:

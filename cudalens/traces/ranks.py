@@ -21,13 +21,13 @@ from cudalens.frames import Ranks, Trace
 from cudalens.traces.loading import load
 from cudalens.traces.problems import Problems
 
+#: Names of files that may be traces; others in the folder are passed over. What a file is, its content tells.
 SUFFIXES: Final = (".json", ".gz", ".trace", ".cudalens", ".sqlite", ".sqlite3", ".db", ".nvvp", ".prof")
-"""Names of files that may be traces; others in the folder are passed over. What a file is, its content tells."""
 
+#: Clocks of hosts in one job differ by less.
 _RANK: Final = re.compile(r"(?:rank|worker)[\W_]{0,3}(\d{1,9})", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(\d+)")
 _SLACK_NS: Final = 60 * 10**9
-"""Clocks of hosts in one job differ by less."""
 _EXPECTED: Final = "a folder that holds a trace of each rank of one job"
 
 
@@ -106,7 +106,7 @@ def _read(path: Path, load: Callable[[Path], Trace], problems: Problems) -> _Fou
         problems.add("file that cannot be read", f"'{path.name}': {error.found}"[:300])
         return None
     if not len(trace) and len(trace.blocks):
-        problems.add("file that is no trace of a rank", f"'{path.name}': a memory snapshot")
+        problems.add("file that is not a trace of a rank", f"'{path.name}': a memory snapshot")
         return None
     return _Found(path, trace, trace.info.rank)
 

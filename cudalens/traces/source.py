@@ -86,7 +86,7 @@ class _Inflater:
         if data.startswith(GZIP_MAGIC[: len(data)]) and data:
             self._zlib, self._pending = zlib.decompressobj(_GZIP), data
         elif data:
-            self._stop("something that is no gzip follows the gzip data")
+            self._stop("data that is not gzip follows the gzip data")
         else:
             self._pending = b""
             self._done = not (data := self._read(_SLICE))

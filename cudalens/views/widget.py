@@ -15,11 +15,11 @@ import pandas as pd
 import traitlets
 
 from cudalens.frames import Trace
-from cudalens.views import assets, mimebundle, selection
+from cudalens.views import assets, notebook, selection
 from cudalens.views.graphs import tree as graphs
 from cudalens.views.memory import map as memory_map
 from cudalens.views.races import cards as races
-from cudalens.views.sections.page_facts import facts
+from cudalens.views.sections.page import facts
 from cudalens.views.timeline import payload
 
 Callback = Callable[[pd.DataFrame], object]
@@ -73,12 +73,12 @@ class TimelineWidget(anywidget.AnyWidget):
         """Two outputs: the picture that the notebook keeps, then this view, which hides it while it shows."""
         from IPython.display import publish_display_data
 
-        if not mimebundle.is_live():
+        if not notebook.is_live():
             raise NotImplementedError
         self._picture = self.model_id
         for bundle in (
-            mimebundle.static_bundle(self.trace, self.model_id),
-            {"text/plain": "", mimebundle.WIDGET_VIEW: self.view_json()},
+            notebook.static_bundle(self.trace, self.model_id),
+            {"text/plain": "", notebook.WIDGET_VIEW: self.view_json()},
         ):
             publish_display_data(bundle)  # type: ignore[no-untyped-call]
 

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "views"))
 from sample_graphs import failed_rows, fan_rows, graphs_trace, hostile_graphs, large_rows, layers_rows
 
 from cudalens.report import to_html
-from cudalens.views import mimebundle
+from cudalens.views import notebook
 
 READY = ".cudalens[data-state=ready]"
 APP = "#cudalens-app"
@@ -129,7 +129,7 @@ def test_hostile_texts_stay_text(open_report):
 
 
 def test_the_picture_needs_no_script(offline_page):
-    offline_page.set_content(f"<body>{mimebundle.static_html(graphs_trace())}</body>")
+    offline_page.set_content(f"<body>{notebook.static_html(graphs_trace())}</body>")
     row = offline_page.locator(".cg-row > summary").nth(1)
     row.focus()
     offline_page.keyboard.press("Enter")

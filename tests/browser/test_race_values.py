@@ -11,7 +11,7 @@ from sample_races import race_trace
 from sample_values import value_exploration, value_trace
 
 from cudalens.report import to_html
-from cudalens.views import mimebundle
+from cudalens.views import notebook
 
 READY = ".cudalens[data-state=ready]"
 APP = "#cudalens-app"
@@ -141,7 +141,7 @@ def test_what_came_of_it_stands_alone(open_html, seed, scheme):
 def test_a_saved_notebook_shows_it_without_a_script(context_of, tmp_path):
     page = context_of(java_script_enabled=False).new_page()
     path = tmp_path / "saved.html"
-    path.write_text(f"<!doctype html><meta charset=utf-8>{mimebundle.static_html(value_trace())}", encoding="utf-8")
+    path.write_text(f"<!doctype html><meta charset=utf-8>{notebook.static_html(value_trace())}", encoding="utf-8")
     page.goto(path.as_uri())
     card = page.locator(".cl-race", has_text="Confirmed by value")
     assert card.locator(".cl-value-figure").first.is_visible()

@@ -12,7 +12,7 @@ from sample_traces import T0, gpu_trace
 
 from cudalens.frames import StackTable
 from cudalens.report import to_html
-from cudalens.views import mimebundle
+from cudalens.views import notebook
 
 READY = ".cudalens[data-state=ready]"
 APP = "#cudalens-app"
@@ -313,7 +313,7 @@ def test_the_saved_picture_stands_on_any_page(offline_page, tmp_path, scheme):
         "html { color-scheme: light dark } body { background: light-dark(#fff, #111); color: light-dark(#111, #eee) }"
     )
     path = tmp_path / "saved.html"
-    html = mimebundle.static_html(race_trace())
+    html = notebook.static_html(race_trace())
     path.write_text(f"<!doctype html><meta charset=utf-8><style>{style}</style><body>{html}</body>", encoding="utf-8")
     offline_page.emulate_media(color_scheme=scheme)
     offline_page.goto(path.as_uri())

@@ -19,6 +19,7 @@ from graph_scenarios import (  # noqa: E402
     play,
     relations,
     scenarios_of,
+    state,
     surroundings,
     trees,
     undisturbed,
@@ -30,7 +31,7 @@ pytestmark = [
 ]
 
 SCENARIOS = scenarios_of(
-    aliasing, backward, faults, higher_order, inputs, lifetimes, places, relations, surroundings, trees
+    aliasing, backward, faults, higher_order, inputs, lifetimes, places, relations, state, surroundings, trees
 )
 
 

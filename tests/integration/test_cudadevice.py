@@ -57,7 +57,7 @@ def test_without_a_device_it_says_why_and_what_to_do(notebook, monkeypatch):
     notebook.run("%cudadevice")
     text = notebook.shown[0][1]["text/plain"]
     assert text.startswith(f"No CUDA device; this torch ({torch.__version__}) is a CPU-only build")
-    assert "%cudadevice virtual h100 puts a modelled one in its place" in text
+    assert "%cudadevice virtual h100 simulates one" in text
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_a_cell_that_ends_the_device_is_told_why_nothing_is_shown(cuda, magic):
     assert cuda.run(f"%%cudamem\n{magic}\nz = 3").success
     assert cuda["z"] == 3
     told = cuda.capsys.readouterr()
-    assert "the virtual device ended before its memory could be looked at" in told.out + told.err
+    assert "the virtual device ended before its memory could be examined" in told.out + told.err
     cuda.shell.extension_manager.load_extension("cudalens")
     cuda.run("%cudadevice virtual h100")
     assert cuda.run("%%cudamem -v t\ny = torch.zeros(1 << 20, device='cuda')").success

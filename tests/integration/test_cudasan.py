@@ -125,7 +125,7 @@ def test_detectors_and_suppressions(cuda):
     ("line", "said"),
     [
         ("%cudasan yes", "what is 'yes'"),
-        ("%cudasan on --detect nonsense", "no detector 'nonsense'"),
+        ("%cudasan on --detect nonsense", "unknown detector 'nonsense'"),
         ("%cudasan on --on-race shout", "on_race is 'shout'"),
         ("%cudasan on --stack-depth 0", "at least 1"),
     ],

@@ -40,7 +40,7 @@ def test_files_and_variables(profiled, tmp_path):
     ("line", "reason"),
     [
         ("diff small", "expected two runs, variables or files, found 1"),
-        ("diff small nothing", "'nothing' is no run and no file"),
+        ("diff small nothing", "'nothing' is neither a run nor a file"),
         ("diff 'small large", "No closing quotation"),
     ],
 )

@@ -13,7 +13,7 @@ from cudalens import history
 from cudalens.api.history_file import HistoryFile, PastRun
 from cudalens.errors import HistoryError
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
-from cudalens.views.sections import summary as text
+from cudalens.views.sections import verdict as text
 
 MS = 1_000_000
 
@@ -182,7 +182,7 @@ def test_a_locked_file_is_a_warning(tmp_path, monkeypatch):
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     try:
-        with pytest.warns(history.HistoryWarning, match="somebody else is writing"):
+        with pytest.warns(history.HistoryWarning, match="another process is writing"):
             history.record(run(10), path)
     finally:
         other.close()

@@ -127,20 +127,22 @@ class TestCompare:
 
 class TestRefusals:
     @pytest.mark.parametrize("content", [None, b"", b"not a trace", b"{}"])
-    def test_one_line_on_stderr_and_exit_code_1(self, tmp_path, content):
+    def test_one_line_on_stderr_and_exit_code_1(self, tmp_path, capfd, content):
         path = tmp_path / "bad.json"
         if content is not None:
             path.write_bytes(content)
-        done = shell("summary", path)
+        assert main(["summary", str(path)]) == 1
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert len(err.splitlines()) == 1
+        assert err.startswith("cudalens: ")
+        assert "bad.json" in err
+
+    def test_a_folder_from_a_shell(self, tmp_path):
+        done = shell("summary", tmp_path)
         assert (done.returncode, done.stdout) == (1, "")
         assert len(done.stderr.splitlines()) == 1
         assert done.stderr.startswith("cudalens: ")
-        assert "bad.json" in done.stderr
-
-    def test_a_folder(self, tmp_path):
-        done = shell("summary", tmp_path)
-        assert done.returncode == 1
-        assert len(done.stderr.splitlines()) == 1
 
     @pytest.mark.parametrize("arguments", [[], ["bogus"], ["summary"], ["summary", "a", "b"], ["doctor", "--xml"]])
     def test_wrong_usage_is_exit_code_2(self, arguments, capsys):

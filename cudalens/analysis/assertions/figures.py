@@ -17,8 +17,8 @@ from cudalens.analysis.time.device_time import device_time
 from cudalens.analysis.time.sync_groups import summarize_syncs, syncs
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, Trace, is_category
 
+#: A figure's value by what it is measured as.
 Measures = Mapping[str, float]
-"""A figure's value by what it is measured as."""
 
 
 class NotRecordedError(Exception):
@@ -141,6 +141,7 @@ def _memory_actions(*names: str) -> Callable[[Trace], Measures]:
 _SHARE = frozenset({TIME, PERCENT})
 _TIME, _BYTES, _COUNT = frozenset({TIME}), frozenset({BYTES}), frozenset({COUNT})
 
+#: Figures that have a name alone.
 FIGURES: Final[Mapping[str, Known]] = {
     "wall": Known(_TIME, lambda trace: {TIME: float(wall_ns(trace))}, "length of the measured window"),
     "busy": Known(_SHARE, lambda t: _shared(_busy(t), t), "time in which any device was at work"),
@@ -171,8 +172,8 @@ FIGURES: Final[Mapping[str, Known]] = {
     "findings": Known(_COUNT, _count(lambda t: len(findings(t))), "findings, as cudalens.analysis.findings tells them"),
     "problems": Known(_COUNT, _count(lambda t: sum(p.count for p in t.info.problems)), "damage in the data"),
 }
-"""Figures that have a name alone."""
 
+#: Parts of the figures about events of a name: how many, their summed durations, mean, median and longest.
 PARTS: Final[Mapping[str, frozenset[str]]] = {
     "count": _COUNT,
     "time": _SHARE,
@@ -180,15 +181,14 @@ PARTS: Final[Mapping[str, frozenset[str]]] = {
     "median": _TIME,
     "max": _TIME,
 }
-"""Parts of the figures about events of a name: how many, their summed durations, mean, median and longest."""
 
+#: Figures about events whose name has a regular expression in it, with the categories that they look at.
 NAMED: Final[Mapping[str, tuple[str, ...]]] = {
     "kernel": ("kernel",),
     "op": ("cpu_op",),
     "range": ("user_annotation",),
     "device": GPU_ACTIVITIES,
 }
-"""Figures about events whose name has a regular expression in it, with the categories that they look at."""
 
 NAMES: Final = (*FIGURES, *(f'{name}("…").{"|".join(PARTS)}' for name in NAMED), 'finding("rule")')
 

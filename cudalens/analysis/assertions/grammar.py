@@ -23,9 +23,10 @@ from typing import Final, NoReturn
 
 from cudalens.errors import AssertionSyntaxError
 
+#: What a number can be.
 PERCENT, TIME, BYTES, COUNT = "per cent", "time", "bytes", "count"
-"""What a number can be."""
 
+#: Units by name: what they measure, and their size in per cent, ns or bytes. KB is 1000 bytes, KiB 1024.
 UNITS: Final[Mapping[str, tuple[str, float]]] = {
     "%": (PERCENT, 1),
     "ns": (TIME, 1),
@@ -38,7 +39,6 @@ UNITS: Final[Mapping[str, tuple[str, float]]] = {
     **{f"{prefix}B": (BYTES, 1000.0 ** (1 + "KMGT".index(prefix.upper()))) for prefix in ("K", "k", "M", "G", "T")},
     **{f"{prefix}iB": (BYTES, 1024.0 ** (1 + "KMGT".index(prefix))) for prefix in "KMGT"},
 }
-"""Units by name: what they measure, and their size in per cent, ns or bytes. KB is 1000 bytes, KiB 1024."""
 
 _UNITS_OF: Final = {
     TIME: "ns, us, ms, s or min",
@@ -107,8 +107,8 @@ class Junction:
 
 Expression = Comparison | Junction
 
+#: What a figure of a name, with an argument and a part or None, can be measured as; None where there is none such.
 Known = Callable[[str, str | None, str | None], "frozenset[str] | None"]
-"""What a figure of a name, with an argument and a part or None, can be measured as; None where there is none such."""
 
 
 @dataclass(frozen=True)

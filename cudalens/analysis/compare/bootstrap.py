@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+#: Any fixed number: the same repeats give the same interval, today and tomorrow.
 NUM_DRAWS: Final = 2000
 SEED: Final = 20_240_229
-"""Any fixed number: the same repeats give the same interval, today and tomorrow."""
 
 _ROWS: Final = 2000
 

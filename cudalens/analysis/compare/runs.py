@@ -22,15 +22,15 @@ from cudalens.frames import Ranks, Trace
 
 Floats = NDArray[np.float64]
 
+#: Of the interval of the whole.
 LEVEL: Final = 0.95
-"""Of the interval of the whole."""
+#: Of the interval of each row: there are many rows, and each may be wrong.
 ROW_LEVEL: Final = 0.99
-"""Of the interval of each row: there are many rows, and each may be wrong."""
+#: A row that changed by less than this share of itself did not change, however sure that is.
 LEAST_SHARE: Final = 0.01
-"""A row that changed by less than this share of itself did not change, however sure that is."""
 
+#: ``more`` and ``less`` are for memory; ``unknown``: it differs, and one repeat does not tell whether that is noise.
 STATUSES: Final = ("added", "removed", "faster", "slower", "more", "less", "same", "unknown")
-"""``more`` and ``less`` are for memory; ``unknown``: it differs, and one repeat does not tell whether that is noise."""
 
 Comparable = Trace | Sequence[Trace] | Ranks
 

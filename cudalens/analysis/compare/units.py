@@ -20,18 +20,18 @@ from cudalens.frames.build import STEP_PREFIX
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+#: Categories whose own time on the host is compared: operators, calls of runtime and driver, ranges of the program.
 NO_OP: Final = "(no operator)"
 NO_MODULE: Final = "(no module)"
 HOST, DEVICE = "host", "device"
 _HOST: Final = ("cpu_op", "user_annotation", *RUNTIME_CATEGORIES)
-"""Categories whose own time on the host is compared: operators, calls of runtime and driver, ranges of the program."""
+#: Of more profiler steps than this in a Trace, every second, fourth, … is compared: the tables hold a number for each
+#: row and step, and at so many steps an interval is narrow as it is.
 MOST_STEPS: Final = 2048
-"""Of more profiler steps than this in a Trace, every second, fourth, … is compared: the tables hold a number for each
-row and step, and at so many steps an interval is narrow as it is."""
 _MEMORY: Final = {"allocated_bytes": "peak allocated", "reserved_bytes": "peak reserved"}
 
+#: What each repeat spent (or how often), by key; each array of shape (repeats,).
 Costs = dict[tuple[Any, ...], Floats]
-"""What each repeat spent (or how often), by key; each array of shape (repeats,)."""
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from cudalens.frames import is_category
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: Categories about the recording itself, which have no place in a call tree.
 _NO_PLACE = ("Trace", "overhead")
-"""Categories about the recording itself, which have no place in a call tree."""
 
 
 class Moments:

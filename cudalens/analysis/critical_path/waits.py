@@ -22,11 +22,11 @@ from cudalens.frames.syncs.kinds import is_release, plain_call
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: By how much the clocks of host and device may differ in a recording.
 SKEW_NS: Final = 10_000
-"""By how much the clocks of host and device may differ in a recording."""
 
+#: What a synchronising call takes at most that finds nothing to wait for; less where a shorter one was recorded.
 CALL_NS: Final = 10_000
-"""What a synchronising call takes at most that finds nothing to wait for; less where a shorter one was recorded."""
 
 _NONE, _DEVICE, _STREAM, _EVENT, _RELEASE, _COPY, _ASYNC_COPY, _STREAM_WAIT = range(8)
 _CALL: Final = re.compile(r"^(?:cuda|cu|hip)(Device|Ctx|Thread|Stream|Event)Synchronize$")

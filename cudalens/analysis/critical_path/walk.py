@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
+#: Kinds of pieces by their number; the first three are device work.
 HOST, IDLE, LAUNCHING, GAP, WAIT, SYNC, HANDOVER, UNKNOWN = range(3, 11)
 PIECES: Final = (*KINDS, "host", "untraced host", "launch delay", "stream gap", "event wait", "sync return",
                  "handover", "unknown")  # fmt: skip
-"""Kinds of pieces by their number; the first three are device work."""
 
 
+#: Part of the path on a thread: its number, begin, end.
 _HostRun = tuple[int, int, int]
-"""Part of the path on a thread: its number, begin, end."""
+#: Part of the path on a stream: works first to last, end.
 _DeviceRun = tuple[int, int, int]
-"""Part of the path on a stream: works first to last, end."""
+#: Part of the path between those: kind, row, begin, end.
 _Edge = tuple[int, int, int, int]
-"""Part of the path between those: kind, row, begin, end."""
 
 
 def path_frame(trace: Trace, graph: Graph) -> pd.DataFrame:

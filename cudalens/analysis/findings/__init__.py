@@ -30,6 +30,7 @@ __all__ = ["CONFIDENCES", "RANK_RULES", "RULES", "WORTH_PCT", "Confidence", "Fin
 Rule = Callable[[Scene], Iterator[Finding]]
 RankRule = Callable[[dict[int, Scene]], Iterator[Finding]]
 
+#: The rules that look at one Trace.
 RULES: Final[tuple[Rule, ...]] = (
     host_rules.launching,
     host_rules.waiting,
@@ -60,16 +61,15 @@ RULES: Final[tuple[Rule, ...]] = (
     cpu_rules.between_operators,
     cpu_rules.one_thread,
 )
-"""The rules that look at one Trace."""
 
+#: The rules that look at all ranks of a job.
 RANK_RULES: Final[tuple[RankRule, ...]] = (rank_rules.uneven, rank_rules.straggling)
-"""The rules that look at all ranks of a job."""
 
+#: Share of the measured window, in per cent, below which nothing is told: repeats of a run differ by as much.
 WORTH_PCT: Final = 2.0
-"""Share of the measured window, in per cent, below which nothing is told: repeats of a run differ by as much."""
 
+#: Nothing is told of the time in a window shorter than 100 µs: it holds a few operators, no program.
 MIN_WALL_NS: Final = 100_000
-"""Nothing is told of the time in a window shorter than 100 µs: it holds a few operators, no program."""
 
 
 def findings(trace: Trace | Ranks) -> list[Finding]:

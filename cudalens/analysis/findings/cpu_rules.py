@@ -17,18 +17,18 @@ from cudalens.frames.threads import threads_of
 
 Ints = NDArray[np.int64]
 
+#: Dispatching an operator from Python takes some microseconds; what takes less is mostly that.
 _TINY_NS: Final = 5_000
-"""Dispatching an operator from Python takes some microseconds; what takes less is mostly that."""
 
 _MIN_OPS: Final = 500
 _SHARE: Final = 0.20
 _MIN_GAPS: Final = 500
 
+#: Splitting shorter operators among threads costs about as much as it brings.
 _HEAVY_NS: Final = 100_000
-"""Splitting shorter operators among threads costs about as much as it brings."""
 
+#: Two CPUs may be the two threads of one core, which torch counts as one.
 _MIN_CPUS: Final = 4
-"""Two CPUs may be the two threads of one core, which torch counts as one."""
 
 _SIDE_BY_SIDE: Final = 1.5
 

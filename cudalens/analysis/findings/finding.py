@@ -9,8 +9,8 @@ Confidence = Literal["high", "medium", "low"]
 
 CONFIDENCES: Final = ("high", "medium", "low")
 
+#: Rows of evidence that a finding names at most; the dearest ones.
 MAX_ROWS: Final = 1_000
-"""Rows of evidence that a finding names at most; the dearest ones."""
 
 
 @dataclass(frozen=True)

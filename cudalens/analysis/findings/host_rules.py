@@ -25,23 +25,23 @@ from cudalens.frames.build import innermost_event
 
 Ints = NDArray[np.int64]
 
+#: Of the devices' time from first to last work: some gaps between kernels are there in the best of programs.
 _LAUNCH_SHARE: Final = 0.10
-"""Of the devices' time from first to last work: some gaps between kernels are there in the best of programs."""
 
+#: From here launching is the bottleneck and not one of several.
 _HIGH_SHARE: Final = 0.30
-"""From here launching is the bottleneck and not one of several."""
 
+#: Where so much of the launch gaps lies in repeats, one finding says it all.
 _GRAPH_SHARE: Final = 0.05
 _SUBSUMES: Final = 0.75
-"""Where so much of the launch gaps lies in repeats, one finding says it all."""
 
+#: Fewer launches are no loop that could be bound by them.
 _MIN_LAUNCHES: Final = 20
-"""Fewer launches are no loop that could be bound by them."""
 
+#: Memory that is asked for in the first third of a run may be the warmup's.
 _OTHER_SHARE: Final = 0.05
 _MAX_PLACES: Final = 3
 _STEADY: Final = 1 / 3
-"""Memory that is asked for in the first third of a run may be the warmup's."""
 
 
 def launching(scene: Scene) -> Iterator[Finding]:
@@ -317,9 +317,9 @@ def _host_work(scene: Scene, piece: Piece, running: Ints) -> Finding:
     )  # fmt: skip
 
 
+#: How much longer than the others a first step has to be; caches and clocks alone make some tenths.
 _MIN_STEPS: Final = 4
 _WARM: Final = 1.5
-"""How much longer than the others a first step has to be; caches and clocks alone make some tenths."""
 
 
 def first_step(scene: Scene) -> Iterator[Finding]:

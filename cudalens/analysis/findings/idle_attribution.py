@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
+#: A host that launches nothing for so long is at other work: launching takes some 10 µs an operator.
 LONG_NS: Final = 1_000_000
-"""A host that launches nothing for so long is at other work: launching takes some 10 µs an operator."""
 
+#: No launch that finds an idle device takes longer to reach it (5 µs is usual), but for clocks that differ.
 MAX_LATENCY_NS: Final = 20_000
-"""No launch that finds an idle device takes longer to reach it (5 µs is usual), but for clocks that differ."""
 
+#: By how much a wait may seem to end before the work that it waited for.
 _SKEW_NS: Final = 5_000
-"""By how much a wait may seem to end before the work that it waited for."""
 
 LOADER: Final = r"^enumerate\(DataLoader\)#"
 COMPILE: Final = (

@@ -19,8 +19,8 @@ from cudalens.analysis.time.work import COMPUTE, MEMORY
 
 Ints = NDArray[np.int64]
 
+#: A kernel that ends before the host can have launched the next one: cudaLaunchKernel takes about 5 µs.
 TINY_NS: Final = 5_000
-"""A kernel that ends before the host can have launched the next one: cudaLaunchKernel takes about 5 µs."""
 
 _MIN_KERNELS: Final = 100
 _TINY_SHARE: Final = 0.5
@@ -184,11 +184,11 @@ def _dearest_name(scene: Scene, rows: Ints) -> str:
     return str(names.categories[int(np.argmax(np.bincount(names.codes, weights=(scene.end - scene.ts)[rows])))])
 
 
+#: Operators between a product and the softmax at most: scaling, masking, casting and dropout are some.
 _PRODUCT: Final = r"^aten::(?:bmm|matmul|baddbmm|mm|addmm|linear)$"
 _SOFTMAX: Final = r"^aten::(?:softmax|_softmax)$"
 _MIN_ATTENTIONS: Final = 2
 _REACH: Final = 12
-"""Operators between a product and the softmax at most: scaling, masking, casting and dropout are some."""
 
 
 def eager_attention(scene: Scene) -> Iterator[Finding]:

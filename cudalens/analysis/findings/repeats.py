@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
+#: Shorter sequences are loops over elements, not regions worth a graph.
 _MIN_PERIOD: Final = 8
-"""Shorter sequences are loops over elements, not regions worth a graph."""
 
+#: Of all kernels: less is not what the run is about.
 _MIN_TIMES: Final = 3
 _MIN_MATCH: Final = 0.5
-"""Of all kernels: less is not what the run is about."""
 
 _MAX_CANDIDATES: Final = 40
 

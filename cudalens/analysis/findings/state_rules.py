@@ -9,8 +9,8 @@ from cudalens.analysis import units
 from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.trace_arrays import Scene
 
+#: Beyond it, torch's allocator soon gives caches back and asks again, and fragmentation alone can end a run.
 _FULL: Final = 0.90
-"""Beyond it, torch's allocator soon gives caches back and asks again, and fragmentation alone can end a run."""
 
 _SLOWED: Final = 0.10
 

@@ -18,16 +18,16 @@ from cudalens.analysis.time.work import COMPUTE
 
 Ints = NDArray[np.int64]
 
+#: Of the lesser stream's time: streams that overlap more than this do run side by side.
 _SHARE: Final = 0.05
 _TOGETHER: Final = 0.10
-"""Of the lesser stream's time: streams that overlap more than this do run side by side."""
 
+#: A kernel whose blocks fill half of the multiprocessors or more leaves little room beside it.
 _FULL: Final = 0.50
-"""A kernel whose blocks fill half of the multiprocessors or more leaves little room beside it."""
 
+#: Of all launches: below it threads follow one another, as a backward pass follows its forward.
 _MIN_SWITCHES: Final = 20
 _MIN_TURNS: Final = 0.10
-"""Of all launches: below it threads follow one another, as a backward pass follows its forward."""
 
 _ADVICE: Final = (
     "launch the independent part first, wait for the other stream as late as possible (wait_stream, wait_event), and "

@@ -21,13 +21,13 @@ from cudalens.frames import Trace, is_category
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: Entries of recorded stacks that are never the user's.
 _ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d{1,9})\): ", re.DOTALL)
 _LIBRARY: Final = re.compile(
     r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\]torch[/\\]"
     r"|[/\\]cudalens[/\\](?:device|virtual|sanitizer|profiler|graphs|memory)[/\\]"
     r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
 )
-"""Entries of recorded stacks that are never the user's."""
 
 
 class Scene:

@@ -16,12 +16,12 @@ from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
 
 Ints = NDArray[np.int64]
 
+#: Operators of a step from which it is a loop over parameters; a grouped one needs about ten.
 _STEP: Final = r"^Optimizer\.step#"
 _ZERO: Final = r"^Optimizer\.zero_grad#"
 _GROUPED: Final = r"^aten::_(?:foreach|fused)_"
 _FUSED: Final = r"^aten::_fused_"
 _MANY: Final = 30
-"""Operators of a step from which it is a loop over parameters; a grouped one needs about ten."""
 
 _COMM_SHARE: Final = 0.05
 

@@ -12,6 +12,7 @@ from cudalens.frames import Trace
 from cudalens.frames.catalog import BLOCK_CATEGORIES
 from cudalens.frames.snapshots.categories import stack_marks
 
+#: Marks of a stack and what they tell of a block that was released, the strongest first.
 _OF_RELEASED: Final = (
     ("workspace", "workspace"),
     ("accumulates", "gradient"),
@@ -21,7 +22,6 @@ _OF_RELEASED: Final = (
     ("calls", "activation"),
     ("builds", "parameter"),
 )
-"""Marks of a stack and what they tell of a block that was released, the strongest first."""
 
 
 def life_categories(trace: Trace, lives: pd.DataFrame) -> pd.Series:

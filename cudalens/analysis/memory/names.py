@@ -11,9 +11,9 @@ from typing import Final
 
 import pandas as pd
 
+#: Endings that are left out of what many names share.
 _PART: Final = re.compile(r"\.<[^>]*>|<[^>]*>|\.\w+(?:\(\))?|\[(?:'[^']*'|\"[^\"]*\"|[^\]])*\]|\w+|.")
 _WEAK: Final = (".grad_fn", ".grad")
-"""Endings that are left out of what many names share."""
 
 
 @dataclass(frozen=True)

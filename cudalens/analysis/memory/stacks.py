@@ -132,8 +132,8 @@ def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> pd.DataFra
     return found.sort_values("delta_bytes", key=lambda delta: -delta.abs(), kind="stable").reset_index(drop=True)
 
 
+#: Stands for a missing key while groups are matched; equal to no text that a program writes.
 _UNKNOWN: Final = "\0"
-"""Stands for a missing key while groups are matched; equal to no text that a program writes."""
 
 
 def _by(trace: Trace, by: str) -> pd.DataFrame:

@@ -12,9 +12,9 @@ from cudalens.analysis.memory.replay import DeviceReplay, plain, replays
 from cudalens.frames import Trace
 from cudalens.frames.snapshots.build import HAS_TIMES, SNAPSHOT_KEYS
 
+#: What tells the segments of ``trace.blocks`` apart.
 _STATES: Final = ("active_allocated", "active_pending_free", "inactive")
 SEGMENT_KEYS: Final = ("device", "segment_addr")
-"""What tells the segments of ``trace.blocks`` apart."""
 
 
 def segments_of(blocks: pd.DataFrame) -> pd.DataFrame:

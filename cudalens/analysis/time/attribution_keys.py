@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: Files that are a library's, not the user's.
 MODULE_PREFIX: Final = "nn.Module: "
 _PYTHON: Final = re.compile(r"^(?P<file>.+)\((?P<line>\d{1,9})\): ", re.DOTALL)
 _LIBRARY: Final = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^(?:torch|<frozen)\b"
 )
-"""Files that are a library's, not the user's."""
 _CELL: Final = re.compile(r"(?:ipykernel_\d+[/\\]\d+\.py|<ipython-input-(?P<number>\d+)-[^>]*>)$")
 
 

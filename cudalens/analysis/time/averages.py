@@ -24,8 +24,8 @@ __all__ = ["STEP_NAME", "UNCOUNTED", "averages", "folded", "heads", "key_average
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: Categories of the program's own ranges.
 ANNOTATIONS: Final = ("user_annotation", "gpu_user_annotation")
-"""Categories of the program's own ranges."""
 
 MEMORY_COLUMNS: Final = (
     "host_memory_bytes",
@@ -34,9 +34,9 @@ MEMORY_COLUMNS: Final = (
     "self_device_memory_bytes",
 )
 
+#: Categories that are about the recording itself, mark a stretch of a stream whose kernels are counted already, or wait
+#: for a stream without work of their own; they are averaged, but take no share.
 UNCOUNTED: Final = ("Trace", "overhead", "gpu_user_annotation", "cuda_sync")
-"""Categories that are about the recording itself, mark a stretch of a stream whose kernels are counted already, or wait
-for a stream without work of their own; they are averaged, but take no share."""
 
 
 @ranked

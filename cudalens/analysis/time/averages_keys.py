@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
+#: The one name under which all steps are averaged, as torch does.
 STEP_NAME: Final = "ProfilerStep*"
-"""The one name under which all steps are averaged, as torch does."""
 
+#: Entries of a stack that can be told apart.
 MAX_STACK: Final = 64
-"""Entries of a stack that can be told apart."""
 
 _STACK: Final = re.compile(r"stack:([1-9]\d{0,5})")
 
+#: From row numbers to a column of the key's values there.
 Values = Callable[[Ints], Any]
-"""From row numbers to a column of the key's values there."""
 
 
 def check_keys(by: Sequence[str] | str) -> tuple[str, ...]:
@@ -145,6 +145,7 @@ def _from_stacks(events: pd.DataFrame) -> tuple[Ints, Values]:
     raise AssertionError("looked up in the stacks")
 
 
+#: Keys by name; besides, ``stack:N``.
 COLUMNS: Final[dict[str, Callable[[pd.DataFrame], tuple[Ints, Values]]]] = {
     "name": _by_name,
     "input_shapes": _by_shapes,
@@ -159,4 +160,3 @@ COLUMNS: Final[dict[str, Callable[[pd.DataFrame], tuple[Ints, Values]]]] = {
     "shapes": partial(_by_category, "shapes"),
     "dtypes": partial(_by_category, "dtypes"),
 }
-"""Keys by name; besides, ``stack:N``."""

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: Key of `RunInfo.extra` under which a live run tells what its notebook called the files of its cells, as JSON.
 CELLS: Final = "cells"
-"""Key of `RunInfo.extra` under which a live run tells what its notebook called the files of its cells, as JSON."""
 
+#: Entries with both texts in them are machinery, which torch.profiler leaves out (torch/autograd/profiler_util.py).
 _LEFT_OUT: Final = (
     ("autograd/__init__", "_make_grads"),
     ("autograd/__init__", "backward"),
@@ -29,7 +30,6 @@ _LEFT_OUT: Final = (
     ("_internal/common_utils", "prof_func_call"),
     ("_internal/common_utils", "prof_meth_call"),
 )
-"""Entries with both texts in them are machinery, which torch.profiler leaves out (torch/autograd/profiler_util.py)."""
 
 _NOT_USERS: Final = re.compile(
     r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\]torch[/\\]"

@@ -13,8 +13,8 @@ from cudalens.analysis.time.groups import Ints, in_step, integers, known, measur
 from cudalens.analysis.time.work import MEMORY, device_work
 from cudalens.frames import Trace, categorical
 
+#: Host to device, device to host, within a device, from device to device, on the host, a memset, anything else.
 DIRECTIONS: Final = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH", "set", "other")
-"""Host to device, device to host, within a device, from device to device, on the host, a memset, anything else."""
 
 HOST_MEMORY: Final = ("pinned", "pageable")
 

@@ -25,8 +25,8 @@ from cudalens.analysis.time.groups import (
 from cudalens.analysis.time.work import KINDS, Work, device_work
 from cudalens.frames import Trace, categorical, is_category
 
+#: What device work can be grouped by.
 KEYS: Final = ("name", "kind", "device", "stream", "step", "grid", "block_dim")
-"""What device work can be grouped by."""
 
 
 @ranked

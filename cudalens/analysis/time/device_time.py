@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from cudalens.analysis.time.intervals import Intervals, intersect, length, subtract, union, unite
 from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
 
+#: Collectives' kernels by name, of NCCL and of RCCL, which keeps NCCL's names.
 _COMM: Final = re.compile(r"^nccl.*Kernel", re.DOTALL)
-"""Collectives' kernels by name, of NCCL and of RCCL, which keeps NCCL's names."""
 
 FIELDS: Final = (
     "span_ns",

@@ -28,8 +28,8 @@ from cudalens.frames import Trace, categorical
 
 By = Literal["device", "stream"]
 
+#: Why a device is idle; of parts that are equally long the first is called the cause.
 CAUSES: Final = ("host", "sync", "launch", "dependency", "unknown")
-"""Why a device is idle; of parts that are equally long the first is called the cause."""
 
 
 class _Gaps(NamedTuple):

@@ -14,11 +14,11 @@ from cudalens.analysis.time.groups import Bools, Ints, integers
 from cudalens.frames import RUNTIME_CATEGORIES, Trace, is_category
 from cudalens.frames.build import lanes
 
+#: Python calls that are not the user's own lines.
 _NOT_USERS: Final = re.compile(
     r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\](?:site|dist)-packages[/\\]|[/\\]torch[/\\]"
     r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
 )
-"""Python calls that are not the user's own lines."""
 
 _SYNCHRONIZE: Final = re.compile(r"^(?:cuda|cu|hip)\w*Synchronize(?:_\w+)?$")
 

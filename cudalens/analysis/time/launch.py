@@ -13,15 +13,15 @@ from cudalens.analysis.time.launch_queue import Queues, lengths_at, queues
 from cudalens.analysis.time.work import KINDS, Work, device_work
 from cudalens.frames import Trace, categorical, nullable
 
+#: A call longer than this is an outlier; HolisticTraceAnalysis' ``runtime_cutoff``, 50 µs.
 CALL_CUTOFF_NS: Final = 50_000
-"""A call longer than this is an outlier; HolisticTraceAnalysis' ``runtime_cutoff``, 50 µs."""
 
+#: A delay longer than this is an outlier; HolisticTraceAnalysis' ``launch_delay_cutoff``, 100 µs.
 DELAY_CUTOFF_NS: Final = 100_000
-"""A delay longer than this is an outlier; HolisticTraceAnalysis' ``launch_delay_cutoff``, 100 µs."""
 
+#: From this length on a queue counts as full. CUDA holds 1,024 pending launches, which the programming guide does not
+#: promise; clocks of host and device differ, so that a few entries may seem to be gone already.
 FULL_QUEUE: Final = 1_000
-"""From this length on a queue counts as full. CUDA holds 1,024 pending launches, which the programming guide does not
-promise; clocks of host and device differ, so that a few entries may seem to be gone already."""
 
 
 class _Launches(NamedTuple):

@@ -17,6 +17,7 @@ from cudalens.analysis.time.temporal import temporal_breakdown
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, Work, device_work
 from cudalens.frames import Trace
 
+#: Bytes per element of torch's scalar types (c10/core/ScalarType.h), as its NCCL metadata writes them, lower case.
 _ITEM_BYTES: Final = {
     "byte": 1,
     "char": 1,
@@ -32,8 +33,8 @@ _ITEM_BYTES: Final = {
     "complexfloat": 8,
     "complexdouble": 16,
 }
-"""Bytes per element of torch's scalar types (c10/core/ScalarType.h), as its NCCL metadata writes them, lower case."""
 
+#: Bus over algorithm bandwidth for n ranks: NVIDIA/nccl-tests, doc/PERFORMANCE.md.
 _Factor = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _BUS_FACTOR: Final[dict[str, _Factor]] = {
     "allreduce": lambda n: 2 * (n - 1) / n,
@@ -45,7 +46,6 @@ _BUS_FACTOR: Final[dict[str, _Factor]] = {
     "send": np.ones_like,
     "recv": np.ones_like,
 }
-"""Bus over algorithm bandwidth for n ranks: NVIDIA/nccl-tests, doc/PERFORMANCE.md."""
 
 
 @ranked

@@ -30,8 +30,8 @@ from cudalens.analysis.time.work import COMPUTE, Work, device_work
 from cudalens.frames import Trace, categorical, is_category
 from cudalens.frames.ceilings import Ceilings
 
+#: Kernels of float32 matrix products on tensor cores, by cuBLAS', cuDNN's and CUTLASS' names.
 _TF32: Final = re.compile(r"tf32|s1688|s161616gemm_f32", re.IGNORECASE)
-"""Kernels of float32 matrix products on tensor cores, by cuBLAS', cuDNN's and CUTLASS' names."""
 
 BOUNDS: Final = ("compute", "memory")
 

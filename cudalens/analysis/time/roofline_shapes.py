@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+#: Our name of each C++ type that torch writes into ``Input type``, and its bytes.
 _DTYPES: Final = {
     "float": ("float32", 4),
     "double": ("float64", 8),
@@ -23,7 +24,6 @@ _DTYPES: Final = {
     "complex<float>": ("complex64", 8),
     "complex<double>": ("complex128", 16),
 }
-"""Our name of each C++ type that torch writes into ``Input type``, and its bytes."""
 
 _FLOATS: Final = frozenset({"float64", "float32", "float16", "bfloat16", "float8", "complex64", "complex128"})
 
@@ -91,8 +91,8 @@ def _product(name: str, shapes: list[Any]) -> tuple[int, int] | None:
     return result, 2 * result * matrices[0][-1]
 
 
+#: Matrix products, and the dimensions of their factors, which come last.
 _PRODUCTS: Final = {"aten::mm": 2, "aten::addmm": 2, "aten::bmm": 3, "aten::baddbmm": 3}
-"""Matrix products, and the dimensions of their factors, which come last."""
 
 
 def spread(values: list[Facts], field: str) -> Iterator[int]:

@@ -13,15 +13,15 @@ from cudalens.analysis.time.groups import Bools, Ints, in_step, known, numbered,
 from cudalens.analysis.time.work import MEMORY, Work, device_work
 from cudalens.frames import Trace
 
+#: Lengths that are looked at unless told.
 SHORTEST: Final = 2
 LONGEST: Final = 16
-"""Lengths that are looked at unless told."""
 
+#: How many times as many rows as asked for are looked at to find distinct ones.
 _MAX_TRIED: Final = 20
-"""How many times as many rows as asked for are looked at to find distinct ones."""
 
+#: A longer gap interrupts a sequence unless told; 1 ms: what stands further apart is no candidate for one launch.
 LONGEST_GAP_NS: Final = 1_000_000
-"""A longer gap interrupts a sequence unless told; 1 ms: what stands further apart is no candidate for one launch."""
 
 
 class _Row(NamedTuple):

@@ -13,11 +13,11 @@ from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
 
 Ints = NDArray[np.int64]
 
+#: Names of the kinds by their number.
 COMPUTE: Final = 0
 COMMUNICATION: Final = 1
 MEMORY: Final = 2
 KINDS: Final = ("compute", "communication", "memory")
-"""Names of the kinds by their number."""
 
 
 class Work(NamedTuple):

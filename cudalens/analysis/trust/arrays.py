@@ -17,15 +17,15 @@ from cudalens.frames import RUNTIME_CATEGORIES, Trace, is_category
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+#: What stands for a missing value in an array of keys.
 MISSING: Final = int(np.iinfo(np.int64).min)
-"""What stands for a missing value in an array of keys."""
 
 Severity = Literal["note", "repairable", "partial"]
 
+#: Names of the calls that wait for all work of a device.
 _US: Final = 1000
 _LAUNCH: Final = re.compile(r"^(?:cuda|cu|hip)\w*Launch\w*(?:Kernel|Graph)|^(?:cuda|cu|hip)Graph\w*Launch")
 DEVICE_WAIT: Final = re.compile(r"^(?:cuda|cu|hip)(?:Device|Ctx|Thread)Synchronize")
-"""Names of the calls that wait for all work of a device."""
 _NO_TREE: Final = ("Trace", "overhead")
 
 

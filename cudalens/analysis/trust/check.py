@@ -22,6 +22,7 @@ from cudalens.frames.info import Trust, TrustFinding
 
 Rule = Callable[[Look], list[Suspicion]]
 
+#: All rules, in the order of their weight.
 RULES: Final[tuple[Rule, ...]] = (
     trust_host.damage,
     trust_device.no_device_activity,
@@ -41,7 +42,6 @@ RULES: Final[tuple[Rule, ...]] = (
     trust_host.profiler_overhead,
     trust_host.simulated,
 )
-"""All rules, in the order of their weight."""
 
 _NUM_ROWS: Final = 8
 _WORST_FIRST: Final = ("partial", "repaired", "note")

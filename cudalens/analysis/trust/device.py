@@ -12,14 +12,14 @@ from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Bools, Ints, Lo
 from cudalens.analysis.units import duration, plural
 from cudalens.frames.build import lanes
 
+#: Launches whose kernels may begin before the one before them on the stream has ended: with attributes (programmatic
+#: dependent launch), HIP's out-of-order launches, and graphs, whose branches run side by side.
 _BEGIN_CAPTURE: Final = re.compile(r"^(?:cuda|cu|hip)StreamBeginCapture")
 _END_CAPTURE: Final = re.compile(r"^(?:cuda|cu|hip)StreamEndCapture")
 _MAY_OVERLAP: Final = re.compile(r"^(?:cuda|cu)LaunchKernelEx|^hipExt\w*Launch|Graph\w*Launch")
-"""Launches whose kernels may begin before the one before them on the stream has ended: with attributes (programmatic
-dependent launch), HIP's out-of-order launches, and graphs, whose branches run side by side."""
 
+#: Tick of the GPU's timer on many GPUs (``%globaltimer`` advances about once in a microsecond).
 _TICK_NS: Final = 1_024
-"""Tick of the GPU's timer on many GPUs (``%globaltimer`` advances about once in a microsecond)."""
 
 _DROPPED: Final = "Records were dropped; record less, or for a shorter time."
 _CUPTI_HEAD: Final = (
@@ -236,8 +236,8 @@ def all_later(look: Look) -> list[Suspicion]:
     return look.suspicion("work all later", "note", what, work.rows, todo=todo)
 
 
+#: Fewer launches take no longer than the first of them needs to reach the device.
 _MIN_LATER: Final = 20
-"""Fewer launches take no longer than the first of them needs to reach the device."""
 
 
 def _absurd(look: Look) -> list[Suspicion]:

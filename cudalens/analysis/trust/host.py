@@ -13,19 +13,20 @@ from cudalens.analysis.units import count, duration, percent, plural
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
 from cudalens.frames.build import STEP_PREFIX, lanes
 
+#: Categories of which each row is one call, so that two on a thread are nested or apart. A range of the program's own
+#: (``user_annotation``) begins in one function and ends in another, so ranges and functions may cross.
 _CALLS: Final = (("cpu_op", *RUNTIME_CATEGORIES), ("python_function",))
-"""Categories of which each row is one call, so that two on a thread are nested or apart. A range of the program's own
-(``user_annotation``) begins in one function and ends in another, so ranges and functions may cross."""
 
+#: How many Python calls torch's tracer notes that were open when it started (``python_tracer.cpp``).
 _FAR_NS: Final = 3600 * 10**9
 _PYTHON_DEPTH: Final = 128
-"""How many Python calls torch's tracer notes that were open when it started (``python_tracer.cpp``)."""
 _MUCH_OVERHEAD: Final = 0.05
 _SLACK_NS: Final = 1_000_000
 _SECOND_NS: Final = 1e9
 _KEY: Final = ("name", "cat", "thread")
 _IDS: Final = ("device", "stream", "pid", "tid", "correlation_id", "external_id", "graph_node_id")
 
+#: Damage of a file after which its events are all there.
 _HARMLESS: Final = frozenset(
     {
         "device work without a device, taken as device 0",
@@ -35,7 +36,6 @@ _HARMLESS: Final = frozenset(
         "a second list of events, ignored",
     }
 )
-"""Damage of a file after which its events are all there."""
 
 
 def torn_trees(look: Look) -> list[Suspicion]:

@@ -21,9 +21,9 @@ from cudalens.frames.catalog import columns_of
 from cudalens.frames.syncs.calls import Pending, filled
 from cudalens.frames.tree import sort_order
 
+#: Rows on a stream whose times are the host's: CUPTI notes when the host waited (in recorded traces they begin and end
+#: with the call that made them).
 _ON_HOST_CLOCK: Final = ("cuda_sync",)
-"""Rows on a stream whose times are the host's: CUPTI notes when the host waited (in recorded traces they begin and end
-with the call that made them)."""
 
 
 @dataclass(frozen=True)

@@ -53,18 +53,19 @@ class Device:
         return f"GPU {self.physical_index}" if self.index is None else f"cuda:{self.index}"
 
 
+#: Facts that all devices have in common; in the frame each row repeats them.
 _SHARED: Final = ("driver", "driver_cuda", "runtime", "arch_list", "gencode_flags")
-"""Facts that all devices have in common; in the frame each row repeats them."""
 
+#: Dtype and meaning of each column of `Devices.frame`.
 COLUMNS: Final[dict[str, tuple[str, str]]] = {
     "index": ("Int32", "the number behind `cuda:`; missing where the program does not see the GPU"),
     "physical_index": ("Int32", "number in the order of NVML and nvidia-smi, before CUDA_VISIBLE_DEVICES"),
     "name": ("str", "product name"),
-    "is_simulated": ("bool", "no such GPU is there: a virtual device stands in for it"),
+    "is_simulated": ("bool", "the GPU does not exist: a virtual device models it"),
     "capability": ("str", "compute capability"),
     "architecture": ("str", "what code for it is called: `sm_90`, `gfx942`"),
     "total_memory_bytes": ("Int64", "its memory"),
-    "used_memory_bytes": ("Int64", "memory in use by all processes when it was looked at"),
+    "used_memory_bytes": ("Int64", "memory in use by all processes at the time of the reading"),
     "num_sms": ("Int32", "multiprocessors (compute units)"),
     "max_threads_per_sm": ("Int32", "threads that one holds"),
     "warp_size": ("Int32", "threads of a warp"),
@@ -78,7 +79,7 @@ COLUMNS: Final[dict[str, tuple[str, str]]] = {
     "uuid": ("str", "as CUDA_VISIBLE_DEVICES takes it"),
     "pci": ("str", "address on the bus"),
     "mig": ("str", "`off`, `on`, or the instance that the program sees; missing where the GPU cannot be cut"),
-    "is_supported": ("boolean", "whether this torch has code for it; missing where that cannot be told"),
+    "is_supported": ("boolean", "whether this torch has code for it; missing if unknown"),
     "supported_by": ("str", "the entry of the arch list that runs on it; with `(JIT)` the driver compiles it first"),
     "warning": ("str", "what is wrong"),
     "remedy": ("str", "what to do about it"),
@@ -96,9 +97,8 @@ COLUMNS: Final[dict[str, tuple[str, str]]] = {
     "driver_cuda": ("str", "the newest CUDA that the driver runs"),
     "runtime": ("str", "what torch was built for"),
     "arch_list": ("str", "architectures that torch has code for"),
-    "gencode_flags": ("str", "what nvcc was told for them"),
+    "gencode_flags": ("str", "the nvcc options for them"),
 }
-"""Dtype and meaning of each column of `Devices.frame`."""
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -83,7 +83,7 @@ def _reason(torch: Any, visible: Visible | None) -> str:
     if sources.virtual_label():
         note = visible.note if visible is not None else "CUDA_VISIBLE_DEVICES"
         return f"{note}; the virtual device reads it when it starts"
-    return absence.no_gpu(torch, visible) or "torch sees GPUs, but can ask none of them"
+    return absence.no_gpu(torch, visible) or "torch sees GPUs, but cannot query any of them"
 
 
 def _visible(torch: Any, source: Source | None, gpus: Sequence[Gpu]) -> list[Device]:
@@ -94,7 +94,7 @@ def _visible(torch: Any, source: Source | None, gpus: Sequence[Gpu]) -> list[Dev
         try:
             properties = torch.cuda.get_device_properties(index)
         except Exception as error:  # one broken GPU hides no other
-            told = f"it cannot be asked: {str(error).strip().partition(chr(10))[0]}"
+            told = f"it cannot be queried: {str(error).strip().partition(chr(10))[0]}"
             found.append(Device(index=index, name="GPU that does not answer", warning=told, is_supported=False))
             continue
         found.append(described(torch, index, properties, gpu_of(properties, gpus), source))

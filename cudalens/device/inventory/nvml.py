@@ -28,9 +28,9 @@ _FUNCTION_NOT_FOUND: Final = 13
 _GONE: Final = {15: "the GPU is lost", 16: "the GPU must be reset", 28: "the GPU is not there any more"}
 _VERSION_MISMATCH: Final = 18
 _FINAL: Final = {
-    _NOT_SUPPORTED: "this GPU or driver does not tell",
-    _NO_PERMISSION: "not permitted here; the driver tells it to administrators alone",
-    _FUNCTION_NOT_FOUND: "the driver is too old to tell",
+    _NOT_SUPPORTED: "not reported by this GPU or driver",
+    _NO_PERMISSION: "not permitted; the driver reports it to administrators only",
+    _FUNCTION_NOT_FOUND: "the driver is too old to report it",
 }
 _NO_NVML: Final = {
     _LIBRARY_NOT_FOUND: "no NVIDIA driver is installed here (libnvidia-ml.so.1 was not found). On a machine with a GPU "
@@ -40,6 +40,7 @@ _NO_NVML: Final = {
     _VERSION_MISMATCH: "the loaded NVIDIA driver and its library are of different versions, as after an update; reboot",
 }
 
+#: Bits of nvmlClocksEventReasons that hold clocks down; those that only say "idle" or "as set" are left out.
 _GRAPHICS, _SM, _MEM = 0, 1, 2
 _SLOWED: Final = {
     0x04: "power cap",
@@ -48,7 +49,6 @@ _SLOWED: Final = {
     0x40: "heat",
     0x80: "power brake",
 }
-"""Bits of nvmlClocksEventReasons that hold clocks down; those that only say "idle" or "as set" are left out."""
 
 
 def open_nvml(library: Any = None) -> NvmlSource:

@@ -15,16 +15,17 @@ from typing import Final, Literal, TypeAlias
 Capability: TypeAlias = tuple[int, int]
 Formats: TypeAlias = dict[str, str]
 
+#: Chips of boards and cars: their code runs on them alone, and no other code on them.
 _CODE: Final = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 _SOLITARY: Final = frozenset({(5, 3), (6, 2), (7, 2), (8, 7), (10, 1)})
-"""Chips of boards and cars: their code runs on them alone, and no other code on them."""
 
+#: CUDA 13 calls the capability 10.1 of Thor 11.0; the code is the same.
 _RENAMED: Final = {(10, 1): (11, 0)}
-"""CUDA 13 calls the capability 10.1 of Thor 11.0; the code is the same."""
 
+#: Number formats that people choose between; every GPU has float32 and float64.
 FORMATS: Final = ("fp16", "bf16", "tf32", "fp8", "fp4")
-"""Number formats that people choose between; every GPU has float32 and float64."""
 
+#: Beginnings of the architectures with units for the format.
 _CUDA_SINCE: Final[Mapping[str, Capability]] = {
     "fp16": (5, 3),
     "bf16": (8, 0),
@@ -39,7 +40,6 @@ _AMD: Final[Mapping[str, tuple[str, ...]]] = {
     "fp8": ("gfx94", "gfx95", "gfx12"),
     "fp4": ("gfx95",),
 }
-"""Beginnings of the architectures with units for the format."""
 
 
 @dataclass(frozen=True, slots=True)

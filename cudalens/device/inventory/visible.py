@@ -18,9 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+#: What a ROCm build reads, the first one that is set; ROCR_VISIBLE_DEVICES has hidden devices from it before.
 CUDA_VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 HIP_VARIABLES: Final = ("HIP_VISIBLE_DEVICES", CUDA_VARIABLE)
-"""What a ROCm build reads, the first one that is set; ROCR_VISIBLE_DEVICES has hidden devices from it before."""
 
 _LEADING_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
 _LEGACY_MIG: Final = re.compile(r"MIG-(GPU-[0-9a-fA-F-]+)/(\d+)/(\d+)")
@@ -135,9 +135,7 @@ def _number(part: str, num_gpus: int) -> Entry:
     if number < 0:
         return Entry(part, problem="is negative")
     if number >= num_gpus:
-        return Entry(
-            part, problem=f"is beyond the last GPU, {num_gpus - 1}" if num_gpus else "names no GPU: there is none"
-        )
+        return Entry(part, problem=f"is beyond the last GPU, {num_gpus - 1}" if num_gpus else "names no existing GPU")
     return Entry(part, number)
 
 
@@ -207,7 +205,7 @@ def _note(
     head = " is not set" if text is None else f"={text!r}"
     if mig is not None:
         which = f"MIG instance {mig.profile or mig.uuid} of GPU {mig.gpu}"
-        return f"{head}: cuda:0 is {which}; CUDA shows a process one instance and nothing beside it{end}"
+        return f"{head}: cuda:0 is {which}; CUDA shows a process one instance and nothing else{end}"
     if text is None and not numbers:
         return " is not set, and no GPU was found"
     if not numbers:

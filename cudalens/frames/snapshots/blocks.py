@@ -9,7 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames.build import categorical, nullable
-from cudalens.frames.catalog import BLOCK_STATES, columns_of, missing_array
+from cudalens.frames.catalog import BLOCK_STATES, columns_of
+from cudalens.frames.schema import missing_array
 from cudalens.frames.snapshots.history import AtEnd
 from cudalens.frames.snapshots.stacks import SnapshotStacks
 from cudalens.frames.snapshots.values import Ints, Place, Rows, flattened

@@ -23,11 +23,11 @@ from cudalens.frames.snapshots.memory import SnapshotMemory
 from cudalens.frames.snapshots.stacks import SnapshotStacks
 from cudalens.frames.snapshots.values import Place, text
 
+#: Option of `RunInfo` that holds a snapshot's own keys, in its order, with "|" between them.
 _KNOWN: Final = ("segments", "device_traces", "external_annotations")
 SNAPSHOT_KEYS: Final = "snapshot_keys"
-"""Option of `RunInfo` that holds a snapshot's own keys, in its order, with "|" between them."""
+#: Option of `RunInfo` that says whether every action of the history has a time; ``ts`` counts actions where not.
 HAS_TIMES: Final = "snapshot_has_times"
-"""Option of `RunInfo` that says whether every action of the history has a time; ``ts`` counts actions where not."""
 EXPECTED: Final = "torch's memory snapshot: a dict with 'segments', or a list of segments"
 
 
@@ -38,7 +38,7 @@ class SnapshotFrames:
     Attributes:
         frames: The frames ``blocks``, ``memory``, ``stacks`` and ``events`` by name, as the catalog defines them.
         options: For `RunInfo.options`: `SNAPSHOT_KEYS` and `HAS_TIMES`.
-        extra: For `RunInfo.extra`: ``allocator_settings``, and fields that cudalens does not know, as JSON text.
+        extra: For `RunInfo.extra`: ``allocator_settings``, and fields unknown to cudalens, as JSON text.
         problems: Damage that was survived.
     """
 
@@ -109,7 +109,7 @@ def _check_size(segments: list[Any], traces: list[list[Any]], place: Place, max_
             place.name,
             found=f"lists that unfold to {num_rows:,} blocks and actions",
             expected=f"at most {max_rows:,}, given its size",
-            hint="It is no snapshot that torch wrote, or made to exhaust the memory of what reads it.",
+            hint="It is not a snapshot written by torch, or it was made to exhaust the reader's memory.",
         )
 
 

@@ -16,6 +16,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Addresses = NDArray[np.uint64]
 
+#: What a device holds, by the names of the memory frame's columns.
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = 0, 1, 2
 SEGMENT_ADDED, SEGMENT_REMOVED, OTHER = 3, 4, 5
 _KINDS: Final = {
@@ -29,7 +30,6 @@ _KINDS: Final = {
     "segment_unmap": SEGMENT_REMOVED,
 }
 TOTALS: Final = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
-"""What a device holds, by the names of the memory frame's columns."""
 _MIN_BLOCK: Final = 512
 
 
@@ -133,7 +133,7 @@ def replay(kind: Ints, addr: Addresses, size: Ints, end: AtEnd, settings: Any = 
     Args:
         kind: What each action does, by this module's numbers, in the order in which it happened; shape (n,).
         addr: Its address, shape (n,).
-        size: Its size as recorded: of blocks what the program asked for, shape (n,).
+        size: Its size as recorded: of blocks size that the program requested, shape (n,).
         end: What the device held at the end.
         settings: The snapshot's ``allocator_settings``, which say how sizes are rounded.
     """

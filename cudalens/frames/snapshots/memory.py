@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames.build import categorical, is_category, nullable
-from cudalens.frames.catalog import columns_of, missing_array
+from cudalens.frames.catalog import columns_of
+from cudalens.frames.schema import missing_array
 from cudalens.frames.snapshots.blocks import SnapshotBlocks
 from cudalens.frames.snapshots.history import ALLOC, FREE_COMPLETED, OTHER, TOTALS, kinds_of, replay
 from cudalens.frames.snapshots.stacks import SnapshotStacks

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames.build import categorical, nullable
-from cudalens.frames.catalog import empty_frame
+from cudalens.frames.schema import empty_frame
 from cudalens.frames.snapshots.values import Place, text
 
 Ints = NDArray[np.int64]

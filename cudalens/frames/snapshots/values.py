@@ -114,7 +114,7 @@ class Place:
             self.name,
             found=f"in {position} {what}",
             expected="plain fields",
-            hint="It is no snapshot that torch wrote, or made to exhaust the memory of what reads it.",
+            hint="It is not a snapshot written by torch, or it was made to exhaust the reader's memory.",
         )
 
 

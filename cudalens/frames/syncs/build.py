@@ -16,8 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames.build import categorical, innermost_event, is_category
-from cudalens.frames.catalog import columns_of, empty_frame
+from cudalens.frames.catalog import columns_of
 from cudalens.frames.merge import join_frames
+from cudalens.frames.schema import empty_frame
 from cudalens.frames.stacks import StackTable
 from cudalens.frames.syncs.calls import Names, Pending, Wait, filled, find_waits
 from cudalens.frames.syncs.kinds import Evidence, asked_by, asked_for, kind_of
@@ -26,19 +27,19 @@ from cudalens.frames.syncs.observed import is_release_seen, match
 Frames = dict[str, pd.DataFrame]
 Ints = NDArray[np.int64]
 
+#: Who saw a wait: torch's gpu_trace, its sync debug mode, the profiler's runtime calls.
 CALLBACK, WARNING, RUNTIME = "callback", "warning", "runtime"
-"""Who saw a wait: torch's gpu_trace, its sync debug mode, the profiler's runtime calls."""
 
+#: By how much the clocks of Python and of a GPU's recording may differ; far more than they do.
 CLOCK_SKEW_NS: Final = 100_000
-"""By how much the clocks of Python and of a GPU's recording may differ; far more than they do."""
 
+#: Entries of recorded stacks that are never the user's.
 _PROFILER: Final = re.compile(r"torch[/\\]autograd[/\\]profiler\.py\(\d+\): __(?:enter|exit)__")
 _NOT_USERS: Final = re.compile(
     r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\]torch[/\\]"
     r"|[/\\]cudalens[/\\](?:device|virtual|sanitizer|profiler|graphs|memory)[/\\]"
     r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
 )
-"""Entries of recorded stacks that are never the user's."""
 
 
 @dataclass(frozen=True)

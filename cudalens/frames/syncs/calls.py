@@ -25,8 +25,8 @@ _SYNCHRONIZE: Final = re.compile(r"^(?:cuda|cu|hip)(?:Stream|Device|Event|Ctx|Th
 _COPY: Final = re.compile(r"^(?:cuda|cu|hip)Memcpy(?!.*(?:Peer|DtoD|AtoD|DtoA|AtoA))\w*$")
 _WAY: Final = re.compile(r"HtoD|DtoH")
 
+#: By how much the clocks of host and device may differ in a recording.
 _SKEW_NS: Final = 10_000
-"""By how much the clocks of host and device may differ in a recording."""
 
 _NOTHING, _SYNC, _STREAM_SYNC, _BLOCKING_COPY, _COPY_CALL, _RELEASE, _ALLOCATION = range(7)
 

@@ -43,8 +43,8 @@ class SyncKind(StrEnum):
     OPERATOR = "operator"
 
 
+#: Kinds that the program asks for by name; all others are hidden in something else.
 EXPLICIT: Final = frozenset({SyncKind.DEVICE_SYNC, SyncKind.STREAM_SYNC, SyncKind.EVENT_SYNC})
-"""Kinds that the program asks for by name; all others are hidden in something else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class Evidence:
     prints: bool = False
 
 
+#: Operators that wait by themselves, or whose parts do (ATen's CUDA sources: each ends in memcpy_and_sync).
 _BY_OP: Final[dict[str, SyncKind]] = {
     "aten::is_nonzero": SyncKind.TRUTH,
     "aten::equal": SyncKind.EQUAL,
@@ -94,8 +95,8 @@ _BY_OP: Final[dict[str, SyncKind]] = {
     "aten::_linalg_check_errors": SyncKind.CHECK,
     "aten::_assert_tensor_metadata": SyncKind.CHECK,
 }
-"""Operators that wait by themselves, or whose parts do (ATen's CUDA sources: each ends in memcpy_and_sync)."""
 
+#: A read of a number, or of a count, is what these are made of: then they are what waited.
 _READS: Final = frozenset({"aten::item", "aten::_local_scalar_dense"})
 _COPIES: Final = frozenset({"aten::copy_", "aten::_to_copy"})
 _OUTER: Final = {
@@ -104,16 +105,15 @@ _OUTER: Final = {
     ),
     SyncKind.NONZERO: frozenset({SyncKind.BOOLEAN_INDEX, SyncKind.DATA_SIZE, SyncKind.UNIQUE}),
 }
-"""A read of a number, or of a count, is what these are made of: then they are what waited."""
 
 _TEXTS: Final = frozenset({"print", "repr", "str", "display"})
 _TESTS: Final = frozenset({"bool", "if", "while", "assert", "not", "and", "or"})
 _MOVES: Final = {"cpu": SyncKind.CPU, "tolist": SyncKind.TOLIST, "numpy": SyncKind.NUMPY}
 
+#: How such names end: most names do not, and need no look.
 _STATEMENT: Final = re.compile(r"(?:if|while|assert)\b")
 _SUFFIX: Final = re.compile(r"(?:_v\d+|_ptsz|_ptds)+$")
 _VERSIONED: Final = ("_ptsz", "_ptds", *"0123456789")
-"""How such names end: most names do not, and need no look."""
 _METHOD: Final = re.compile(r"^<built-in method (\w+) of (?:Tensor|Parameter|Buffer)\b")
 _TENSOR_TEXT: Final = ("torch/_tensor_str.py", "torch\\_tensor_str.py")
 

@@ -18,20 +18,20 @@ from cudalens.frames.syncs.kinds import is_release, plain_call
 
 Ints = NDArray[np.int64]
 
+#: How long before the call a wait may be seen: whoever else is told of it comes in between.
 _EARLY_NS: Final = 1_000_000
-"""How long before the call a wait may be seen: whoever else is told of it comes in between."""
 
+#: How long after the end of the call, by clocks that differ.
 _LATE_NS: Final = 50_000
-"""How long after the end of the call, by clocks that differ."""
 
+#: What the allocator waits for while it empties its cache: the device, or events of blocks that other streams use.
 _WITHIN_RELEASES: Final = ("memory", "device", "event")
-"""What the allocator waits for while it empties its cache: the device, or events of blocks that other streams use."""
 
+#: Pairs from which clocks that differ by more than that are believed to.
 _ENOUGH: Final = 3
-"""Pairs from which clocks that differ by more than that are believed to."""
 
+#: By how much the differences of pairs that go together one by one may differ.
 _SPREAD_NS: Final = 1_000_000
-"""By how much the differences of pairs that go together one by one may differ."""
 
 
 def match(events: pd.DataFrame, waits: Sequence[Wait], seen: pd.DataFrame) -> list[int]:

@@ -1,4 +1,4 @@
-"""What is noted of an access: by what operation, where in the program, to which allocation."""
+"""Records of memory accesses: the operation, its place in the program, and the allocation."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 class Use(NamedTuple):
-    """An operation's argument, as reports name it: what collectors make once per operator."""
+    """An operation and its argument, as reports name them. Collectors create one per operator and argument."""
 
     op: str
     argument: str = ""
 
 
 class Site(NamedTuple):
-    """Where an operation was called.
+    """The call site of an operation.
 
     Attributes:
-        place: Where in the user's program.
-        stack: The call stack, as the collector took it.
+        place: Place in the user's program.
+        stack: The call stack, as the collector recorded it.
     """
 
     place: Place = None
@@ -32,16 +32,16 @@ class Site(NamedTuple):
 
 
 class Info(NamedTuple):
-    """What is noted of an access, beside its line and clock.
+    """The description of an access, without its line and clock.
 
     Attributes:
         use: Operation and argument.
-        site: Where it was called: a `Site`, or another object with its attributes.
-        shape: Of the tensor; None where it is not known.
-        stride: In elements; None where the tensor is contiguous.
-        dtype: Anything whose text names the type.
-        life: The allocation.
-        name: Of the tensor, where the collector has one; else the allocation's.
+        site: Call site: a `Site`, or another object with its attributes.
+        shape: Shape of the tensor; None if unknown.
+        stride: Strides in elements; None for a contiguous tensor.
+        dtype: The type; any object whose text names it.
+        allocation: The allocation.
+        name: Name of the tensor; None to use the allocation's.
     """
 
     use: Use
@@ -49,65 +49,63 @@ class Info(NamedTuple):
     shape: tuple[int, ...] | None
     stride: tuple[int, ...] | None
     dtype: object
-    life: Life
+    allocation: Allocation
     name: str | None = None
 
 
+#: Line, clock, whether it is a write, and the description: an `Info` (or a plain tuple of its fields), or an `Op`.
 Entry: TypeAlias = tuple[Line, int, bool, Any]
-"""Line, clock, whether it is a write, and what is noted: an `Info` (or a plain tuple of its fields), or an `Op`."""
 
+#: One operation and all its accesses, as one flat list.
+#:
+#: Site, time (ns; None if not measured) and line, then for each access cell, whether it writes, and `Info`'s fields
+#: use, shape, stride, dtype and allocation. One object instead of many saves time in Python's cyclic garbage collector.
 Op: TypeAlias = list[Any]
-"""One operation and all that it touched, flat, so that a collector makes one object of it.
-
-Site, time (ns; None where nobody looked at the clock) and line, then for each access cell, whether it writes, and
-`Info`'s fields use, shape, stride, dtype and life. (Many small objects that stay for a while are what Python's cyclic
-garbage collector spends its time on.)
-"""
 
 OP_HEAD: Final = 3
 OP_STEP: Final = 7
 
 
 def info_in(op: Op, cell: Cell, is_write: bool) -> Info:
-    """What an operation noted of its access to a cell; the first one, where it touched it by several arguments."""
+    """The description of an operation's access to a cell; of the first one if several arguments access it."""
     for at in range(OP_HEAD, len(op), OP_STEP):
         if op[at] is cell and op[at + 1] == is_write:
-            use, shape, stride, dtype, life = op[at + 2 : at + OP_STEP]
-            return Info(use, op[0], shape, stride, dtype, life)
+            use, shape, stride, dtype, allocation = op[at + 2 : at + OP_STEP]
+            return Info(use, op[0], shape, stride, dtype, allocation)
     raise LookupError(f"the operation touched no such cell: {cell.region}")
 
 
 def visits_in(op: Op) -> list[tuple[Cell, bool, Info]]:
-    """The accesses of an operation, one by one."""
+    """The accesses of an operation as tuples of cell, whether it writes, and description."""
     return [
         (op[at], op[at + 1], Info(op[at + 2], op[0], *op[at + 3 : at + OP_STEP]))
         for at in range(OP_HEAD, len(op), OP_STEP)
     ]
 
 
-class Life:
-    """One allocation: a block between being handed out and being freed.
+class Allocation:
+    """One allocation: a block from its allocation until it is freed.
 
-    Collectors make one for every tensor: what is rarely set is a default of the class.
+    Collectors create one for every storage. Attributes that are rarely set are defaults of the class.
 
     Attributes:
         block: Its shadow.
-        name: As the collector names it.
+        name: The collector's name for it.
         start: First address.
         num_bytes: Size.
-        owner: Line whose pool it came from; None where that is not known.
-        generation: How often the block has been handed out before.
-        is_live: Whether it is handed out now.
-        run: The collector's own mark; None once it is over, so that one look tells whether it is of use.
+        owner: Line whose pool it came from; None if unknown.
+        generation: Number of earlier allocations of the block.
+        is_live: Whether it is allocated now.
+        run: The collector's identifier of its run; None once the allocation has ended.
         recorded: Lines that ``record_stream`` named; None while there are none.
-        site: Where it was allocated, as in `Info`; None where that was not seen.
-        freed_site: Where it was freed.
+        site: Call site of the allocation, as in `Info`; None if not recorded.
+        freed_site: Call site of the release.
         whole: The cell of all its bytes; None for an empty one.
-        device: Index of its GPU, -1 for the host: the collector's.
-        is_shared: Whether another line than its owner touched it, or may have, for the collector.
+        device: Index of its GPU; -1 for the host. Set by the collector.
+        is_shared: Whether a line other than its owner has accessed it, or may have. Set by the collector.
         aliases: Other views of the same allocation that the collector keeps.
-        shape: Of a contiguous tensor that fills it, for the collector: the next one is most often like the last.
-        dtype: Likewise.
+        shape: Shape of the last contiguous tensor that filled it; the next tensor usually has the same.
+        dtype: dtype of that tensor.
     """
 
     name: str = ""
@@ -120,7 +118,7 @@ class Life:
     generation: int = 0
     whole: Cell | None = None
     is_shared: bool = False
-    aliases: list[Life] | None = None
+    aliases: list[Allocation] | None = None
     shape: tuple[int, ...] | None = None
     dtype: object = None
 

@@ -1,49 +1,49 @@
-"""The shadow of one block of memory: the ranges of it that were touched, and what is left of former blocks there."""
+"""The shadow of one block of memory: its accessed ranges, and the accesses of earlier blocks at its addresses."""
 
 from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from cudalens.sanitizer.engine.accesses import Entry, Life
+from cudalens.sanitizer.engine.accesses import Allocation, Entry
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line, VectorClock
 from cudalens.sanitizer.engine.regions import Region
 
+#: Largest number of ranges of one block; beyond it, the oldest are dropped.
 MAX_CELLS: Final = 1024
-"""Ranges that one block keeps apart; beyond, the oldest are forgotten."""
 
 _FIRST_PRUNE: Final = 64
 
+#: A cell of an earlier block, and its entries at that time. Another block may own the cell now; its bytes are the same.
 Past: TypeAlias = tuple[Cell, list[Entry]]
-"""A cell of a former block, and what it remembered then; the cell may be another's by now, its bytes are the same."""
 
+#: The emptied cells of an earlier block, and its layouts.
 Spare: TypeAlias = "tuple[dict[Region, Cell], dict[Any, Cell]]"
-"""The cells of a former block, empty, and its layouts."""
 
 
 class Block:
-    """Shadow of a range of addresses that is, or was, one allocation.
+    """The shadow of a range of addresses that is, or was, one allocation.
 
     Attributes:
         start: First address.
         end: One past the last address.
-        life: Its current allocation, or the last one; None for what is left of one that another took a part of.
-        generation: Of the next allocation.
-        releases: What the allocator waits for before it hands the range out again.
-        is_current: Whether these addresses are still this block's.
-        num_forgotten: Ranges that were given up because there were too many.
-        past: Cells of former blocks and what they remembered, all of it ordered before `past_line`'s next operation;
-            of interest from address `past_from` on, which nothing in here reaches.
+        allocation: Its current or last allocation; None for the rest of a block of which a part was allocated again.
+        generation: Generation of the next allocation.
+        releases: Work that the allocator waits for before it allocates the range again.
+        is_current: Whether this block still owns its addresses.
+        num_forgotten: Number of ranges that were dropped because there were too many.
+        past: Cells of earlier blocks with their entries, all ordered before `past_line`'s next operation. They matter
+            from address `past_from` on, which no cell of this block reaches.
     """
 
     __slots__ = (
         "_cells",
         "_prune_at",
+        "allocation",
         "end",
         "generation",
         "is_current",
         "layouts",
-        "life",
         "num_forgotten",
         "past",
         "past_from",
@@ -54,7 +54,7 @@ class Block:
 
     def __init__(self, start: int, end: int) -> None:
         self.start, self.end = start, end
-        self.life: Life | None = None
+        self.allocation: Allocation | None = None
         self.generation = 0
         self.releases: VectorClock = {}
         self.is_current = True
@@ -68,7 +68,7 @@ class Block:
 
     @property
     def cells(self) -> list[Cell]:
-        """All cells, in order of their making."""
+        """All cells, in order of creation."""
         return list(self._cells.values())
 
     @property
@@ -77,7 +77,7 @@ class Block:
         return len(self._cells)
 
     def is_used_only_by(self, owner: Line | None) -> bool:
-        """Whether all that is remembered was done by one line."""
+        """Whether all recorded accesses were made by `owner`."""
         for cell in self._cells.values():
             writer, reader = cell.writer, cell.reader
             if (
@@ -89,7 +89,7 @@ class Block:
         return True
 
     def is_before(self, line: Line) -> bool:
-        """Whether all that is remembered is ordered before the next operation of a line."""
+        """Whether all recorded accesses are ordered before the next operation of a line."""
         if self.past and self.past_line is not line:
             return False
         known = line.vector.get
@@ -103,12 +103,12 @@ class Block:
                 return False
         return True
 
-    def gives_way(self, line: Line) -> bool:
-        """Whether an operation of a line may just take the place of a block that nobody has and nothing waits for."""
-        return not self.releases and (self.life is None or not self.life.is_live) and self.is_before(line)
+    def is_replaceable_by(self, line: Line) -> bool:
+        """Whether the block is free, awaits nothing, and all its accesses are ordered before the line's next one."""
+        return not self.releases and (self.allocation is None or not self.allocation.is_live) and self.is_before(line)
 
     def around(self, start: int, end: int) -> list[Past]:
-        """What is remembered of bytes outside of a range."""
+        """The recorded accesses of bytes outside of a range."""
         if start <= self.start and self.end <= end:
             return []
         return self.past + [
@@ -119,22 +119,22 @@ class Block:
         ]
 
     def set_past(self, past: list[Past], start: int, line: Line) -> None:
-        """Leave what former blocks remember of the bytes from `start` on where it is, until somebody asks for it."""
+        """Keep a reference to entries of earlier blocks from address `start` on; `recall` copies them when needed."""
         self.past = [each for each in past if each[0].region.start < self.end and start < each[0].region.end]
         self.past_from, self.past_line = start, line
 
     def recall(self, known: VectorClock) -> None:
-        """Take over what was left in `past`."""
+        """Copy the entries in `past` into cells of this block."""
         past, self.past = self.past, []
         for cell, entries in past:
             if cell.region.end > self.past_from:
                 self.cell(cell.region, known).take_in(map(cell.spelled, entries))
 
     def forget_released(self, known: VectorClock) -> None:
-        """Forget what the allocator waited for before it hands the range out again.
+        """Drop entries that the allocator waited for before it allocates the range again.
 
         Args:
-            known: What the host knows to be done.
+            known: Work that the host has observed to be complete.
         """
         if self.releases:
             self.recall(known)
@@ -143,7 +143,7 @@ class Block:
             self.releases = {}
 
     def strip(self) -> Spare:
-        """Give up all cells, emptied, for a block of the same bounds."""
+        """Remove all cells and return them, emptied, for a block of the same bounds."""
         spare = self._cells, self.layouts
         for cell in self._cells.values():
             cell.writer = cell.write = cell.reader = cell.read = cell.more = None
@@ -151,20 +151,20 @@ class Block:
         return spare
 
     def equip(self, spare: Spare) -> None:
-        """Begin with the empty cells of a former block of the same bounds."""
+        """Use the empty cells of an earlier block of the same bounds."""
         self._cells, self.layouts = spare
 
     def drop_empty(self) -> None:
-        """Give up cells that nothing is remembered of."""
+        """Remove cells without entries."""
         self._keep({cell for cell in self._cells.values() if cell.writer is not None or cell.reader is not None})
 
     @property
     def num_entries(self) -> int:
-        """Number of accesses that are remembered."""
+        """Number of recorded accesses."""
         return sum(len(cell.entries) for cell in self._cells.values()) + sum(len(entries) for _, entries in self.past)
 
     def cell(self, region: Region, known: VectorClock) -> Cell:
-        """The cell of exactly these bytes, made where it is new; `known` is what the host knows to be done."""
+        """The cell of exactly these bytes, created if new. `known`: work that the host has observed to be complete."""
         if self.past and region.end > self.past_from:
             self.recall(known)
         cell = self._cells.get(region)
@@ -176,7 +176,7 @@ class Block:
         return cell
 
     def prune(self, known: VectorClock) -> None:
-        """Give up cells that have nothing to tell: all that follows is ordered after what the host knows."""
+        """Remove cells whose entries are all complete for the host: every later operation is ordered after them."""
         for cell in self._cells.values():
             cell.forget_known(known)
         self._keep({cell for cell in self._cells.values() if cell.entries})
@@ -187,8 +187,8 @@ class Block:
         self._prune_at = min(max(2 * len(self._cells), _FIRST_PRUNE), MAX_CELLS)
 
     def _keep(self, kept: set[Cell]) -> None:
-        if self.life is not None and self.life.whole is not None:
-            kept.add(self.life.whole)
+        if self.allocation is not None and self.allocation.whole is not None:
+            kept.add(self.allocation.whole)
         if len(kept) == len(self._cells):
             return
         self.layouts.clear()
@@ -197,13 +197,13 @@ class Block:
             cell.near = [(other, covers) for other, covers in cell.near if other in kept]
 
     def inherit(self, other: Block, known: VectorClock, taken: set[Cell]) -> None:
-        """Take over what is remembered of a former block at these addresses.
+        """Take over the entries of an earlier block at these addresses.
 
         Args:
-            other: The former block, which is given up.
-            known: What the host knows to be done.
-            taken: Its cells that another block has taken; grows by those that this one takes. One that reaches into
-                both is copied.
+            other: The earlier block, which is discarded.
+            known: Work that the host has observed to be complete.
+            taken: Its cells that another block has taken. Those that this block takes are added. A cell that reaches
+                into both blocks is copied.
         """
         for cell in other._cells.values():
             region = cell.region
@@ -225,5 +225,5 @@ class Block:
         self._cells[region] = cell
 
 
+#: The block of allocations that have no place in the shadow, or none yet.
 NOWHERE: Final = Block(0, 0)
-"""The block of lives whose place in the shadow nobody has asked for yet, and of those that have none."""

@@ -1,9 +1,9 @@
-"""Which accesses to one set of bytes are still of interest: the last write and the last reads that nothing orders.
+"""The accesses to one set of bytes that matter for races: the last write, and the last reads that are not ordered.
 
-An earlier access that a later one of the same kind to the same bytes is ordered after says nothing new: whoever races
-with it races with the later one, and whoever is ordered after the later one is ordered after it too. So a cell needs
-one write and one read in almost all programs, and more only while accesses are unordered. (The insight of FastTrack:
-Flanagan and Freund, PLDI 2009.)
+If a later access of the same kind to the same bytes is ordered after an earlier one, the earlier one is redundant: an
+access that races with it also races with the later one, and an access ordered after the later one is ordered after
+both. So a cell holds one write and one read in almost all programs, and more only while accesses are unordered
+(FastTrack: Flanagan and Freund, PLDI 2009).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from cudalens.sanitizer.engine.regions import Region
 
 
 class Cell:
-    """What is remembered of one exact set of bytes.
+    """The recorded accesses of one exact set of bytes.
 
-    The last write and the last read have slots of their own; accesses that they are not ordered after are in `more`.
+    The last write and the last read have their own attributes; accesses that are not ordered before them are in `more`.
 
     Attributes:
         region: The bytes.
         near: Other cells of the block that share a byte with it, and whether this one covers them.
-        writer: Line of the last write; None where there is none.
+        writer: Line of the last write; None if there is none.
         write_clock: Its clock.
         write: Its `Info`.
-        reader: Line of the last read since; None where there is none.
+        reader: Line of the last read since; None if there is none.
         read_clock: Its clock.
         read: Its `Info`.
         more: Older accesses, one per line and kind; None while there are none.
@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def entries(self) -> list[Entry]:
-        """All that is remembered, oldest kind first."""
+        """All recorded accesses: `more` first, then the last write, then the last read."""
         found = list(self.more.values()) if self.more else []
         if self.writer is not None:
             found.append((self.writer, self.write_clock, True, self.write))
@@ -57,12 +57,12 @@ class Cell:
         return found
 
     def spelled(self, entry: Entry) -> Entry:
-        """An entry of this cell, with an `Info` that makes sense elsewhere too."""
+        """An entry of this cell with an `Info` that does not refer to the cell."""
         line, clock, is_write, info = entry
         return (line, clock, is_write, info_in(info, self, is_write)) if type(info) is list else entry
 
     def unordered(self, line: Line, is_write: bool) -> Iterator[Entry]:
-        """What an access by `line` races with, were it to touch these bytes now."""
+        """The entries that an access of these bytes by `line` would race with now."""
         if self.writer is None and self.reader is None and self.more is None:
             return
         vector = line.vector
@@ -71,9 +71,9 @@ class Cell:
                 yield entry
 
     def passes_near(self, line: Line, is_write: bool) -> bool:
-        """Whether an access is plainly ordered after all that touched overlapping bytes; a write then forgets these.
+        """Whether an access is ordered after all entries of overlapping cells; a write then clears covered cells.
 
-        False also where that takes a closer look.
+        May return False if a full check is needed.
         """
         known = line.vector.get
         for other, _ in self.near:
@@ -93,7 +93,7 @@ class Cell:
         return True
 
     def note(self, line: Line, is_write: bool, info: Any) -> None:
-        """Remember an access, and forget what it is ordered after and makes uninteresting."""
+        """Record an access and drop the entries that it makes redundant."""
         left = [
             entry
             for entry in self.entries
@@ -103,24 +103,24 @@ class Cell:
         self._set(left)
 
     def forget_known(self, vector: VectorClock) -> None:
-        """Drop what is done at `vector`."""
+        """Drop entries that are complete at `vector`."""
         if self.writer is not None or self.reader is not None:
             self._set([e for e in self.entries if vector.get(e[0].index, 0) < e[1]])
 
     def forget_ordered(self, line: Line) -> None:
-        """Drop what `line` is ordered after: a write of all these bytes has just taken its place."""
+        """Drop entries that `line` is ordered after: a write of all these bytes has replaced them."""
         if self.writer is not None or self.reader is not None:
             vector = line.vector
             self._set([e for e in self.entries if e[0] is not line and vector.get(e[0].index, 0) < e[1]])
 
     def take_in(self, entries: Iterable[Entry]) -> None:
-        """Remember accesses from elsewhere, which came before all that is here."""
+        """Record entries of another cell, all earlier than those of this one."""
         mine = self.entries
         have = {(e[0], e[2]) for e in mine}
         self._set([e for e in entries if (e[0], e[2]) not in have] + mine)
 
     def _set(self, entries: list[Entry]) -> None:
-        """Put the last write and the last read into their slots, and the others aside."""
+        """Store the last write and the last read in their attributes, and the others in `more`."""
         self.writer = self.reader = self.write = self.read = self.more = None
         more: dict[tuple[Line, bool], Entry] = {}
         for entry in reversed(entries):

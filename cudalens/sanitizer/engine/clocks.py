@@ -1,11 +1,11 @@
-"""What happens before what: a line of work for each stream and for the host, each with a vector clock.
+"""Happens-before by vector clocks: one line of work for each stream and for the host.
 
 Work of a line has an epoch, clock@line. A line's vector holds, for a point in it, the highest epoch of every line that
-is done by then: work of line s with clock c is done at that point exactly when the vector has at least c for s.
+is complete at that point: work of line s with clock c is complete exactly if the vector has at least c for s.
 
-A line's clock moves only when it goes on after somebody learned of it (FastTrack's release): until then nobody can tell
-its operations apart, and they may share an epoch. What the host knows to be done when it issues an operation is done
-before that operation: every launch takes in the host's vector, at no cost while that has not changed.
+A line's clock advances only if another line has used its vector since (FastTrack's release): until then its operations
+cannot be distinguished and share an epoch. Work that the host has observed to be complete when it issues an operation
+is complete before that operation: every launch joins the host's vector, at no cost while that has not changed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final
 
 from cudalens.sanitizer.engine.records import HOST, StreamId
 
+#: Highest clock known to be complete, by `Line.index`.
 VectorClock = dict[int, int]
-"""Highest clock known to be done, by `Line.index`."""
 
 
 def join(into: VectorClock, other: VectorClock) -> None:
-    """Raise `into` to what `other` knows as well."""
+    """Raise each clock of `into` to at least that of `other`."""
     for index, clock in other.items():
         if into.get(index, 0) < clock:
             into[index] = clock
@@ -30,11 +30,11 @@ class Line:
 
     Attributes:
         id: Which stream.
-        index: Its place in every vector.
+        index: Its key in every vector.
         clock: Epoch of its work from now on; at least 1.
-        vector: What is done before its next operation, its own past included.
-        is_published: Whether somebody took its vector over since `clock` last moved.
-        host_version: Version of the host's vector that it has taken in.
+        vector: Work that is complete before its next operation, its own included.
+        is_published: Whether its vector was used by another line since `clock` last advanced.
+        host_version: Version of the host's vector that it has joined.
         is_tied: Whether the rules of the legacy default stream order it with other lines.
     """
 
@@ -52,7 +52,7 @@ class Line:
         return f"<line {self.id.device}/{self.id.stream} at {self.clock}>"
 
     def publish(self) -> VectorClock:
-        """The vector, for somebody who takes it over now."""
+        """The vector, for use by another line."""
         self.is_published = True
         return self.vector
 
@@ -65,11 +65,11 @@ class Line:
 
 
 class Clocks:
-    """The lines of all streams and of the host, and what the events stand for.
+    """The lines of all streams and of the host, and the vectors of events.
 
     Attributes:
         host: The host's line.
-        host_version: Counts what the host learned.
+        host_version: Number of changes of the host's vector.
     """
 
     def __init__(self) -> None:
@@ -86,18 +86,18 @@ class Clocks:
         return [line for line in self._lines.values() if line is not self.host]
 
     def epochs(self) -> VectorClock:
-        """The epoch of each stream's last work, by `Line.index`; its work from now on is of a later one."""
+        """The epoch of each stream's last work, by `Line.index`; later work has a later epoch."""
         found = {line.index: line.clock for line in self.lines if line.index in line.vector}
         for line in self.lines:
             line.is_published = True
         return found
 
     def num_worked(self, since: VectorClock) -> int:
-        """Streams that were given work since `epochs` was asked for; with an empty one, ever."""
+        """Number of streams that got work since `epochs` returned `since`; with an empty one, ever."""
         return sum(line.index in line.vector and line.clock > since.get(line.index, 0) for line in self.lines)
 
     def line(self, stream: StreamId) -> Line:
-        """The line of a stream (or of the host), made where it is new."""
+        """The line of a stream or of the host, created if new."""
         line = self._lines.get(stream)
         if line is None:
             line = self._lines[stream] = Line(stream, len(self._lines))
@@ -113,7 +113,7 @@ class Clocks:
             line.is_tied = self.line(StreamId(stream.device, 0)).is_tied = True
 
     def begin(self, line: Line) -> None:
-        """Before an operation of `line`: take in what the host knows, and what the default stream's rules say."""
+        """Before an operation of `line`: join the host's vector, and apply the rules of the legacy default stream."""
         if line.host_version != self.host_version:
             join(line.vector, self.host.vector)
             line.host_version = self.host_version
@@ -131,13 +131,13 @@ class Clocks:
         return self._blocking.get(device, []) if line.id.stream == 0 else [self.line(StreamId(device, 0))]
 
     def host_step(self) -> None:
-        """One act of the host."""
+        """Advance the host's clock for one access by the host."""
         self.host.clock += 1
         self.host.vector[0] = self.host.clock
         self.host_version += 1
 
     def snapshot(self, line: Line) -> VectorClock:
-        """What is done once all that `line` holds now is done."""
+        """The work that is complete once all work of `line` up to now is complete."""
         vector = dict(line.publish())
         join(vector, self.host.vector)
         if line.is_tied:
@@ -145,11 +145,11 @@ class Clocks:
         return vector
 
     def record(self, event: object, line: Line) -> None:
-        """Let `event` stand for all that `line` holds now, and for nothing else from before."""
+        """Record `event` on `line`: it replaces what the event recorded before."""
         self._events[event] = self.snapshot(line)
 
     def wait(self, event: object, line: Line) -> None:
-        """Let `line` wait for `event`; an event never recorded orders nothing."""
+        """Make `line` wait for `event`. An event that was never recorded orders nothing."""
         vector = self._events.get(event)
         if vector is None:
             return
@@ -159,20 +159,20 @@ class Clocks:
             join(line.vector, vector)
 
     def delete(self, event: object) -> None:
-        """Forget `event`. What waited for it has waited."""
+        """Delete `event`. Earlier waits for it stay in effect."""
         self._events.pop(event, None)
 
     def host_learns(self, vector: VectorClock) -> None:
-        """The host knows that this is done."""
+        """Add `vector` to the work that the host has observed to be complete."""
         join(self.host.vector, vector)
         self.host_version += 1
 
     def host_waits_for(self, line: Line) -> None:
-        """The host goes on when `line` is done."""
+        """The host waits for all work of `line`."""
         self.host_learns(self.snapshot(line))
 
     def host_waits_for_device(self, device: int) -> None:
-        """The host goes on when all streams of `device` are done."""
+        """The host waits for all streams of `device`."""
         for line in self.lines:
             if line.id.device == device:
                 join(self.host.vector, line.publish())

@@ -1,7 +1,7 @@
-"""Records in, races out.
+"""The race detector: records in, races out.
 
-`Detector.add` takes records one by one. A live collector calls what stands behind it (`launch`, `alloc`, `free` …)
-with lines, cells and lives that it keeps, so that nothing is looked up or built while nothing is wrong.
+`Detector.add` takes records one by one. A live collector calls the methods below it (`launch`, `alloc`, `free` …) with
+lines, cells and allocations that it keeps, so that nothing is looked up or created while there is no race.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from cudalens.sanitizer.engine import records as r
-from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Entry, Info, Life, Op, Site, Use
+from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Allocation, Entry, Info, Op, Site, Use
 from cudalens.sanitizer.engine.blocks import NOWHERE, Block
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Clocks, Line, join
@@ -18,21 +18,21 @@ from cudalens.sanitizer.engine.races import Findings, Memory, Race, Touch
 from cudalens.sanitizer.engine.regions import Region
 from cudalens.sanitizer.engine.shadow import Shadow
 
+#: An access to check: the bytes, whether it writes, and its `Info` (or a plain tuple of its fields).
 Visit: TypeAlias = tuple[Cell, bool, Any]
-"""An access to be judged: the bytes, whether it writes, `Info` (or a plain tuple of its fields)."""
 
 
 class Detector:
-    """Judges one program, record by record.
+    """Checks one program, record by record.
 
     Args:
-        findings: Where races go; by default a list of its own.
+        findings: Receives the races; by default a new list.
 
     Attributes:
-        clocks: What happens before what.
-        shadow: Who touched what.
+        clocks: The happens-before relation.
+        shadow: The recorded accesses.
         findings: The races so far.
-        position: Number that the next finding gets as its `Race.position`; the caller counts.
+        position: `Race.position` of the next finding; the caller advances it.
     """
 
     def __init__(self, findings: Findings | None = None) -> None:
@@ -53,35 +53,35 @@ class Detector:
 
     @property
     def num_touches(self) -> int:
-        """Number of accesses that are remembered; bounded by live ranges times streams."""
+        """Number of recorded accesses; at most the number of live ranges times the number of streams."""
         return sum(block.num_entries for block in self.shadow.blocks)
 
     @property
     def num_forgotten(self) -> int:
-        """Ranges that were given up because one block had too many of them."""
+        """Number of ranges that were dropped because one block had too many."""
         return sum(block.num_forgotten for block in self.shadow.blocks)
 
     def add(self, record: r.Record) -> list[Race]:
-        """Take in `record`; returns the races that it makes, also those that were seen before.
+        """Check `record`; returns its races, including those seen before.
 
         Raises:
-            TypeError: It is no record.
-            ValueError: It touches memory that was never handed out.
+            TypeError: It is not a record.
+            ValueError: It accesses memory that was never allocated.
         """
         act = _ACTS.get(type(record))
         if act is None:
-            raise TypeError(f"{record!r} is no record of the sanitizer; see cudalens.sanitizer.engine.records")
+            raise TypeError(f"{record!r} is not a record of the sanitizer; see cudalens.sanitizer.engine.records")
         return act(self, record) or []
 
     def launch(self, line: Line, visits: Iterable[Visit]) -> list[Race]:
-        """Put one operation on a line, with all that it touches.
+        """Launch one operation on a line and check its accesses.
 
         Args:
-            line: Where; the host's for what the host does itself, after `Clocks.host_step`.
-            visits: What it touches. An operation does not race with itself, whatever their order.
+            line: The line; for accesses by the host, the host's line, after `Clocks.host_step`.
+            visits: The accesses. An operation does not race with itself, whatever their order.
 
         Returns:
-            The races that it makes, also those that were seen before; empty almost always.
+            Its races, including those seen before; empty in almost all cases.
         """
         clocks = self.clocks
         if line.host_version != clocks.host_version or line.is_tied or line.is_published:
@@ -105,7 +105,7 @@ class Detector:
         return races
 
     def launch_op(self, op: Op) -> Sequence[Race]:  # noqa: C901 - the rule for every operator
-        """As `launch`, for what a live collector made of an operation."""
+        """Like `launch`, for an operation as a live collector records it."""
         line: Line = op[2]
         clocks = self.clocks
         if line.host_version != clocks.host_version or line.is_tied or line.is_published:
@@ -139,7 +139,7 @@ class Detector:
         return () if races is None else races
 
     def _visit(self, line: Line, cell: Cell, is_write: bool, info: Any) -> list[Race]:
-        """The whole rule for one access, of which `launch` has the everyday part."""
+        """The full check of one access; `launch` has only the common case."""
         clashes = [(cell, entry) for entry in cell.unordered(line, is_write)]
         for other, _ in cell.near:
             clashes += [(other, entry) for entry in other.unordered(line, is_write)]
@@ -156,84 +156,84 @@ class Detector:
         found = (add(Race(_touch(other, e), second, position=position, seen_ns=seen_ns)) for other, e in clashes)
         return [race for race in found if race is not None]
 
-    def alloc(self, name: str, start: int, num_bytes: int, owner: Line | None, *, extent: int = 0) -> Life:
-        """A block was handed out.
+    def alloc(self, name: str, start: int, num_bytes: int, owner: Line | None, *, extent: int = 0) -> Allocation:
+        """Add an allocation.
 
         Args:
-            name: As the collector names it.
+            name: The collector's name for it.
             start: Its address.
             num_bytes: Its size.
-            owner: Line whose pool it came from; None where that is not known.
-            extent: Bytes that the allocator gave it, where that is more.
+            owner: Line whose pool it came from; None if unknown.
+            extent: Size of its block, if that is more than `num_bytes`.
         """
-        life = Life(NOWHERE, start, num_bytes, owner)
+        allocation = Allocation(NOWHERE, start, num_bytes, owner)
         if name:
-            life.name = name
-        self.settle(life, extent)
-        return life
+            allocation.name = name
+        self.settle(allocation, extent)
+        return allocation
 
-    def settle(self, life: Life, extent: int = 0) -> None:
-        """Give an allocation that a collector has made its place in the shadow.
+    def settle(self, allocation: Allocation, extent: int = 0) -> None:
+        """Place an allocation that a collector has created in the shadow.
 
         Args:
-            life: The allocation.
+            allocation: The allocation.
             extent: As for `alloc`.
         """
-        start, num_bytes = life.start, life.num_bytes
+        start, num_bytes = allocation.start, allocation.num_bytes
         end = start + max(num_bytes, extent)
         block = self.shadow.at(start)
         if block is None or block.end != end or block.releases:
             block = self.shadow.claim(start, end, self.clocks.host.vector)
         elif block.past:
             block.recall(self.clocks.host.vector)
-        former = block.life
-        life.block, life.generation = block, block.generation
-        block.life = life
+        former = block.allocation
+        allocation.block, allocation.generation = block, block.generation
+        block.allocation = allocation
         block.generation += 1
         if former is not None:
             if former.is_live:
                 former.is_live, former.run = False, None
             if former.num_bytes == num_bytes:
-                life.whole = former.whole
-        if num_bytes and life.whole is None:
-            life.whole = block.cell(Region(start, num_bytes), self.clocks.host.vector)
+                allocation.whole = former.whole
+        if num_bytes and allocation.whole is None:
+            allocation.whole = block.cell(Region(start, num_bytes), self.clocks.host.vector)
 
-    def free(self, life: Life) -> None:
-        """The last reference to an allocation went."""
-        if not life.is_live:
+    def free(self, allocation: Allocation) -> None:
+        """The last reference to an allocation was dropped."""
+        if not allocation.is_live:
             return
-        life.is_live, life.run = False, None
-        if life.aliases is not None:
-            for alias in life.aliases:
+        allocation.is_live, allocation.run = False, None
+        if allocation.aliases is not None:
+            for alias in allocation.aliases:
                 alias.is_live, alias.run = False, None
-        if life.recorded is not None or life.owner is self.clocks.host:
-            for line in self._awaited(life):
-                join(life.block.releases, self.clocks.snapshot(line))
+        if allocation.recorded is not None or allocation.owner is self.clocks.host:
+            for line in self._awaited(allocation):
+                join(allocation.block.releases, self.clocks.snapshot(line))
 
-    def _awaited(self, life: Life) -> set[Line]:
+    def _awaited(self, allocation: Allocation) -> set[Line]:
         """Lines that the allocator waits for before it reuses the block.
 
-        The device's allocator knows only what record_stream told it. The pinned one notes every stream that copied.
+        The device's allocator waits for streams given to record_stream. The pinned one waits for every copy's stream.
         """
         host = self.clocks.host
-        if life.owner is not host:
-            return life.recorded or set()
-        users = {entry[0] for cell in life.block.cells for entry in cell.entries}
-        return (users | (life.recorded or set())) - {host}
+        if allocation.owner is not host:
+            return allocation.recorded or set()
+        users = {entry[0] for cell in allocation.block.cells for entry in cell.entries}
+        return (users | (allocation.recorded or set())) - {host}
 
-    def cell(self, tensor: str, region: Region) -> tuple[Life, Cell]:
+    def cell(self, tensor: str, region: Region) -> tuple[Allocation, Cell]:
         """The allocation that holds a region, and the region's cell.
 
         Raises:
             ValueError: None does.
         """
         block = self._block(tensor, region)
-        assert block.life is not None
-        return block.life, block.cell(region, self.clocks.host.vector)
+        assert block.allocation is not None
+        return block.allocation, block.cell(region, self.clocks.host.vector)
 
     def _block(self, tensor: str, region: Region) -> Block:
         block = self.shadow.find(region.start, region.end)
-        if block is None or block.life is None:
+        if block is None or block.allocation is None:
             raise ValueError(
                 f"'{tensor}': bytes {region.start:#x} to {region.end:#x} lie in no allocation; "
                 "expected an Alloc record that covers them first"
@@ -253,35 +253,35 @@ class Detector:
         return self.launch(self.clocks.host, [visit])
 
     def _visit_of(self, access: r.Access, is_write: bool, op: str, place: r.Place) -> Visit:
-        life, cell = self.cell(access.tensor, access.region)
-        return cell, is_write, Info(Use(op, access.argument), Site(place), None, None, "", life, access.tensor)
+        allocation, cell = self.cell(access.tensor, access.region)
+        return cell, is_write, Info(Use(op, access.argument), Site(place), None, None, "", allocation, access.tensor)
 
     def _on_alloc(self, record: r.Alloc) -> None:
         region = record.region
-        life = self.alloc(record.tensor, region.start, region.end - region.start, self.clocks.line(record.stream))
-        life.site = Site(record.place)
+        allocation = self.alloc(record.tensor, region.start, region.end - region.start, self.clocks.line(record.stream))
+        allocation.site = Site(record.place)
 
     def _on_free(self, record: r.Free) -> None:
-        life = self._block(record.tensor, record.region).life
-        assert life is not None
-        life.freed_site = Site(record.place)
-        self.free(life)
+        allocation = self._block(record.tensor, record.region).allocation
+        assert allocation is not None
+        allocation.freed_site = Site(record.place)
+        self.free(allocation)
 
     def _on_record_stream(self, record: r.RecordStream) -> None:
-        life = self._block("record_stream", record.region).life
-        assert life is not None
-        self.record_stream(life, self.clocks.line(record.stream))
+        allocation = self._block("record_stream", record.region).allocation
+        assert allocation is not None
+        self.record_stream(allocation, self.clocks.line(record.stream))
 
-    def record_stream(self, life: Life, line: Line) -> None:
-        """The block's next owner has to wait for what `line` holds when it is freed.
+    def record_stream(self, allocation: Allocation, line: Line) -> None:
+        """Make the reuse of the block wait for the work of `line` at the time of the release.
 
-        The allocator ignores the stream whose pool the block came from: reuse is ordered there as it is.
+        The allocator ignores the stream whose pool the block came from: reuse is ordered there already.
         """
-        if line is life.owner:
+        if line is allocation.owner:
             return
-        if life.recorded is None:
-            life.recorded = set()
-        life.recorded.add(line)
+        if allocation.recorded is None:
+            allocation.recorded = set()
+        allocation.recorded.add(line)
 
     def _on_stream_create(self, record: r.StreamCreate) -> None:
         self.clocks.line(record.stream)
@@ -290,25 +290,25 @@ class Detector:
 
 
 def _touch(cell: Cell, entry: Entry) -> Touch:
-    """An access as reports show it."""
+    """The access as reports show it."""
     line, clock, is_write, fields = cell.spelled(entry)
     info = Info(*fields)
-    life, site = info.life, info.site
+    allocation, site = info.allocation, info.site
     return Touch(
         stream=line.id,
         clock=clock,
         is_write=is_write,
-        tensor=info.name or life.name or _described(info),
+        tensor=info.name or allocation.name or _described(info),
         region=cell.region,
         op=info.use.op,
         place=site.place,
-        generation=life.generation,
+        generation=allocation.generation,
         argument=info.use.argument,
         shape=None if info.shape is None else tuple(info.shape),
         stride=info.stride,
         dtype=_dtype(info),
         stack=site.stack,
-        memory=memory_of(life),
+        memory=memory_of(allocation),
     )
 
 
@@ -317,18 +317,18 @@ def _dtype(info: Info) -> str:
 
 
 def _described(info: Info) -> str:
-    """A tensor without a name, as ``float32[4, 256]``."""
+    """A description of a tensor without a name: ``float32[4, 256]``."""
     return f"{_dtype(info)}{list(info.shape or ())}"
 
 
-def memory_of(life: Life) -> Memory:
-    """An allocation as it is now."""
-    made, freed = life.site or Site(), life.freed_site or Site()
+def memory_of(allocation: Allocation) -> Memory:
+    """The current state of an allocation."""
+    made, freed = allocation.site or Site(), allocation.freed_site or Site()
     return Memory(
-        name=life.name,
-        start=life.start,
-        num_bytes=life.num_bytes,
-        stream=None if life.owner is None else life.owner.id,
+        name=allocation.name,
+        start=allocation.start,
+        num_bytes=allocation.num_bytes,
+        stream=None if allocation.owner is None else allocation.owner.id,
         place=made.place,
         stack=made.stack,
         freed_place=freed.place,

@@ -13,13 +13,13 @@ from cudalens.sanitizer.engine.regions import Region
 class RaceKind(Enum):
     """What can go wrong."""
 
+    #: The block was freed and handed out again while a stream that the allocator was not told of still used it.
     READ_AFTER_WRITE = "read after write"
     WRITE_AFTER_READ = "write after read"
     WRITE_AFTER_WRITE = "write after write"
     USE_AFTER_FREE = "use after free"
-    """The block was freed and handed out again while a stream that the allocator was not told of still used it."""
+    #: The host reads what a copy has not brought yet, or writes what a copy has not taken yet.
     HOST = "host access"
-    """The host reads what a copy has not brought yet, or writes what a copy has not taken yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Memory:
         num_bytes: Its size.
         stream: Stream whose pool it came from; HOST for host memory; None where it was there before.
         place: Where it was allocated; None where that was not seen.
-        freed_place: Where its last reference went; None while it lives, or where that was not seen.
+        freed_place: Where its last reference went; None while it allocations, or where that was not seen.
         freed_stack: The call stack there, as the collector took it.
         stack: The call stack of the allocation, as the collector took it.
     """

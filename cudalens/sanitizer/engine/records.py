@@ -1,4 +1,4 @@
-"""What can happen, in the order in which the host issues it."""
+"""Records of a program's stream operations, in the order in which the host issues them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ class StreamId(NamedTuple):
     stream: int | str
 
 
+#: The host's own line of execution, treated like a stream.
 HOST: Final = StreamId(-1, "host")
-"""The host's own line of execution, a party like any stream."""
 
+#: A place in the user's program, as the collector names it (hashable); None if unknown.
 Place: TypeAlias = object
-"""Where in the user's program, as the collector names it (hashable); None where it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Bytes of one tensor that an operation touches.
+    """Bytes of one tensor that an operation accesses.
 
     Attributes:
         tensor: Name of the tensor (or allocation) as the report shows it.
         region: The bytes.
-        argument: Name of the operation's argument; empty where it has none.
+        argument: Name of the operation's argument; empty if it has none.
     """
 
     tensor: str
@@ -39,7 +39,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """A block was handed out at `region`, from the pool of `stream` (HOST for pinned or pageable memory)."""
+    """A block was allocated at `region`, from the pool of `stream` (HOST for pinned or pageable memory)."""
 
     tensor: str
     region: Region
@@ -49,7 +49,7 @@ class Alloc:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The last reference to the block at `region` went."""
+    """The last reference to the block at `region` was dropped."""
 
     tensor: str
     region: Region
@@ -58,7 +58,7 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class RecordStream:
-    """As ``Tensor.record_stream``: the block's next owner has to wait for what `stream` holds when it is freed."""
+    """Like ``Tensor.record_stream``: reuse of the block waits for the work of `stream` at the time of its release."""
 
     region: Region
     stream: StreamId
@@ -66,7 +66,7 @@ class RecordStream:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """An operation was put on `stream`."""
+    """An operation was launched on `stream`."""
 
     stream: StreamId
     reads: tuple[Access, ...]
@@ -77,7 +77,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class HostAccess:
-    """The host itself reads or writes memory that it can see."""
+    """The host itself reads or writes host memory."""
 
     access: Access
     is_write: bool
@@ -86,7 +86,7 @@ class HostAccess:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """`event` now stands for all that `stream` holds."""
+    """`event` was recorded on `stream`."""
 
     event: object
     stream: StreamId
@@ -94,7 +94,7 @@ class EventRecord:
 
 @dataclass(frozen=True, slots=True)
 class EventWait:
-    """`stream` goes on only when `event` is done; nothing at all where it was never recorded."""
+    """`stream` waits for `event`; without effect if it was never recorded."""
 
     event: object
     stream: StreamId
@@ -102,28 +102,28 @@ class EventWait:
 
 @dataclass(frozen=True, slots=True)
 class EventSync:
-    """The host waits for `event`; nothing at all where it was never recorded."""
+    """The host waits for `event`; without effect if it was never recorded."""
 
     event: object
 
 
 @dataclass(frozen=True, slots=True)
 class EventQuery:
-    """The host asked whether `event` is done, and was told so."""
+    """The host queried `event`, and it was complete."""
 
     event: object
 
 
 @dataclass(frozen=True, slots=True)
 class EventDelete:
-    """`event` is gone; a later event may have its name."""
+    """`event` was deleted; a later event may have its name."""
 
     event: object
 
 
 @dataclass(frozen=True, slots=True)
 class StreamCreate:
-    """`stream` exists; a blocking one is ordered with the legacy default stream of its device."""
+    """`stream` was created; a blocking one is ordered with the legacy default stream of its device."""
 
     stream: StreamId
     is_blocking: bool = False
@@ -131,14 +131,14 @@ class StreamCreate:
 
 @dataclass(frozen=True, slots=True)
 class StreamSync:
-    """The host waits for all that `stream` holds."""
+    """The host waits for all work of `stream`."""
 
     stream: StreamId
 
 
 @dataclass(frozen=True, slots=True)
 class StreamQuery:
-    """The host asked whether `stream` is done, and was told so."""
+    """The host queried `stream`, and it was complete."""
 
     stream: StreamId
 

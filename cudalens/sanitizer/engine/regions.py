@@ -1,4 +1,4 @@
-"""Which bytes an access touches: a start address, sizes and strides, decided exactly."""
+"""The bytes of an access: a start address, sizes and strides; overlap is decided exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Region:
     """A set of bytes: `run` bytes at ``start + i0*strides[0] + i1*strides[1] …`` for every index below `shape`.
 
     Attributes:
-        start: First byte's address, in an address space that only the sanitizer knows.
+        start: First byte's address, in an address space of the sanitizer.
         run: Contiguous bytes at each place, at least 1.
         shape: Number of places along each dimension, each at least 1; empty for one place.
         strides: Bytes from one place to the next along each dimension, not negative.
@@ -19,7 +19,7 @@ class Region:
     """
 
     def __init__(self, start: int, run: int, shape: tuple[int, ...] = (), strides: tuple[int, ...] = ()) -> None:
-        # A data class that is frozen takes several times as long, and many are made while memory is cut and joined.
+        # A frozen dataclass is several times slower, and many are created while blocks are split and merged.
         self.start, self.run, self.shape, self.strides = start, run, shape, strides
         self.end = start + run
         if shape:
@@ -43,7 +43,7 @@ class Region:
 
     @cached_property
     def is_contiguous(self) -> bool:
-        """Whether every byte from `start` to `end` is touched; False also where that is not plain to see."""
+        """Whether every byte from `start` to `end` is included. May be False for layouts that are not analysed."""
         if not self.shape:
             return True
         filled = self.run
@@ -66,7 +66,7 @@ class Region:
         return np.asarray(type("Places", (), {"__array_interface__": layout})())
 
     def overlaps(self, other: Region) -> bool:
-        """Whether any byte is touched by both, exactly (a bounded Diophantine problem where both are strided)."""
+        """Whether the two share a byte, exactly (a bounded Diophantine problem if both are strided)."""
         if self.end <= other.start or other.end <= self.start:
             return False
         if not self.shape and not other.shape:
@@ -76,7 +76,7 @@ class Region:
         return bool(np.shares_memory(self._places, other._places))
 
     def covers(self, other: Region) -> bool:
-        """Whether every byte of `other` is touched; False also where that is not plain to see."""
+        """Whether every byte of `other` is included. May be False for layouts that are not analysed."""
         if self.start <= other.start and other.end <= self.end:
             return not self.shape or self == other or self.is_contiguous
         return False

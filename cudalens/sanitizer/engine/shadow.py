@@ -1,6 +1,6 @@
-"""Who touched what: all blocks by address, and how one takes the place of another.
+"""The shadow memory: all blocks by address, and the replacement of one block by another.
 
-Memory is O(live ranges x streams), however often a tensor is touched: see `cells`.
+Memory is O(live ranges x streams), however often a tensor is accessed: see `cells`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from cudalens.sanitizer.engine.blocks import Block, Past, Spare
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line, VectorClock
 
+#: Largest number of cells of earlier blocks in `Block.past`.
 _MAX_PAST: Final = 16
-"""Cells of former blocks that one block may leave in `Block.past`."""
 
 _start_of: Final = attrgetter("start")
 _MAX_SPARE: Final = 4096
@@ -31,7 +31,7 @@ class Shadow:
 
     @property
     def by_start(self) -> dict[int, Block]:
-        """The blocks by their first address; one dictionary for good, for looking only."""
+        """The blocks by their first address: always the same dictionary, read-only."""
         return self._blocks
 
     @property
@@ -40,11 +40,11 @@ class Shadow:
         return [self._blocks[start] for start in self._starts]
 
     def at(self, start: int) -> Block | None:
-        """The block that begins at an address."""
+        """The block that starts at an address, or None."""
         return self._blocks.get(start)
 
     def find(self, start: int, end: int) -> Block | None:
-        """The block that holds all these addresses, or None."""
+        """The block that contains all these addresses, or None."""
         at = bisect_left(self._starts, start + 1) - 1
         if at < 0:
             return None
@@ -63,7 +63,7 @@ class Shadow:
         return found
 
     def clear(self) -> None:
-        """Let go of all blocks, and of what their cells remember: an operation and a cell hold each other."""
+        """Drop all blocks and the entries of their cells: operations and cells form reference cycles."""
         for block in self._blocks.values():
             block.strip()
         self._starts.clear()
@@ -73,14 +73,14 @@ class Shadow:
     def supersede(  # noqa: C901 - the path of every other result of a program whose tensors come and go
         self, start: int, end: int, written_to: int, line: Line
     ) -> Block | None:
-        """As `claim`, where `line` is just about to write all bytes from `start` to `written_to`.
+        """Like `claim`, when `line` is about to write all bytes from `start` to `written_to`.
 
-        What is ordered before that write says nothing new about these bytes, and is forgotten; what the former blocks
-        remember of others is left in `Block.past`. That is the everyday life of a pool that one stream uses, where
-        blocks are cut and joined all the time.
+        Entries that are ordered before that write are redundant for these bytes and are dropped. Entries of earlier
+        blocks for other bytes stay in `Block.past`. This is the common case of a pool that one stream uses, whose
+        blocks are split and merged all the time.
 
         Returns:
-            The block; None where `claim` has to take a closer look.
+            The block; None if `claim` is needed.
         """
         starts, blocks = self._starts, self._blocks
         first = at = bisect_right(starts, start)
@@ -91,7 +91,7 @@ class Shadow:
         past: list[Past] = []
         while at < len(starts) and starts[at] < end:
             former = blocks[starts[at]]
-            if not former.gives_way(line):
+            if not former.is_replaceable_by(line):
                 return None
             if former.start < start or former.end > written_to:
                 past += former.around(start, written_to)
@@ -123,7 +123,7 @@ class Shadow:
         return block
 
     def _rests(self, former: Block, block: Block, past: list[Past], line: Line) -> list[Block]:
-        """What is left of a former block in front of the one that takes its place, and behind: nobody's blocks."""
+        """The rests of an earlier block before and after the one that replaces it: blocks without an allocation."""
         rests = []
         for start, end in ((former.start, block.start), (block.end, former.end)):
             if start < end:
@@ -135,20 +135,16 @@ class Shadow:
         return rests
 
     def claim(self, start: int, end: int, known: VectorClock) -> Block:
-        """A block for exactly these addresses, which knows what its predecessors were used for.
+        """A block for exactly these addresses, with the entries of its predecessors.
 
-        What the allocator has seen done before it handed the addresses out again is forgotten. That says nothing of
-        other memory: had those streams been slower, the allocator would have taken another block.
-
-        What it leaves over of them stays, as blocks that belong to nobody.
+        Entries that the allocator waited for before it allocated the addresses again are dropped. This does not apply
+        to other memory: with slower streams, the allocator would have taken another block. The rests of the
+        predecessors stay as blocks without an allocation.
 
         Args:
             start: First address.
             end: One past the last.
-            known: What the host knows to be done.
-
-        Returns:
-            The block.
+            known: Work that the host has observed to be complete.
         """
         block = self._blocks.get(start)
         if block is not None and block.end == end:
@@ -170,7 +166,7 @@ class Shadow:
         return block
 
     def _leave(self, former: Block, start: int, end: int, known: VectorClock, taken: set[Cell]) -> None:
-        """What is left of a former block, in front or behind, belongs to nobody."""
+        """Keep the rest of an earlier block as a block without an allocation."""
         rest = Block(start, end)
         rest.generation = former.generation
         rest.inherit(former, known, taken)
@@ -188,5 +184,5 @@ class Shadow:
     def _drop(self, block: Block) -> None:
         del self._blocks[block.start]
         block.is_current = False
-        if block.life is not None:
-            block.life.is_live, block.life.run = False, None
+        if block.allocation is not None:
+            block.allocation.is_live, block.allocation.run = False, None

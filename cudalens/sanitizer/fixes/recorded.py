@@ -28,11 +28,11 @@ from cudalens.sanitizer.engine import (
 )
 from cudalens.sanitizer.text import stream_name
 
+#: `Race.key`.
 Key: TypeAlias = tuple[object, ...]
-"""`Race.key`."""
 
+#: Entries of `between`; of longer stories the middle is left out.
 MAX_BETWEEN: Final = 64
-"""Entries of `between`; of longer stories the middle is left out."""
 
 
 @dataclass(frozen=True, slots=True)

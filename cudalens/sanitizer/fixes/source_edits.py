@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from cudalens.sanitizer.fixes.source import COMPREHENSIONS, LOOPS, Edit, Located, Source, dotted
 
+#: Methods that are ``_to_copy`` below.
 _SIMPLE: Final = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert, ast.Delete)
 _OPERATORS: Final[dict[type, tuple[str, ...]]] = {
     ast.Add: ("add",),
@@ -22,7 +23,6 @@ _OPERATORS: Final[dict[type, tuple[str, ...]]] = {
     ast.Pow: ("pow",),
 }
 _CONVERSIONS: Final = frozenset({"to", "cpu", "cuda", "float", "double", "half", "bfloat16", "int", "long", "type_as"})
-"""Methods that are ``_to_copy`` below."""
 
 
 def before(source: Source, statement: ast.stmt, code: str) -> Edit | None:

@@ -8,11 +8,11 @@ from typing import Any, Final, cast
 
 from cudalens.sanitizer.fixes.source import COMPREHENSIONS, FUNCTIONS, LOOPS, Scope, Source, dotted, last_name
 
+#: Context managers that hold back no exception.
 _TRANSPARENT: Final = frozenset(
     {"StreamContext", "autocast", "device", "enable_grad", "inference_mode", "no_grad", "profile", "range"}
     | {"record_function", "sanitize", "set_grad_enabled", "stream"}
 )
-"""Context managers that hold back no exception."""
 
 
 def binder(source: Source, name: str, at: ast.AST) -> Scope | None:

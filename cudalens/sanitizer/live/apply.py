@@ -18,7 +18,7 @@ import torch
 
 from cudalens.device import clock, gpu_trace
 from cudalens.device.streams import pointer_of
-from cudalens.sanitizer.engine.accesses import OP_HEAD, Life, Op, Use
+from cudalens.sanitizer.engine.accesses import OP_HEAD, Allocation, Op, Use
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Race
@@ -31,19 +31,19 @@ from cudalens.sanitizer.live.record_operator import Look
 from cudalens.sanitizer.live.schema import Plan
 from cudalens.sanitizer.live.threads import State, Told
 
+#: Records of a wait of the host.
 HOST_WAITS: Final = (gpu_trace.StreamSynchronized, gpu_trace.DeviceSynchronized, gpu_trace.EventSynchronized)
-"""Records of a wait of the host."""
 
+#: Position of ``non_blocking`` in ``copy_`` and ``_copy_from``; ``_to_copy`` takes it by name.
 _COPY_NON_BLOCKING: Final = 2
-"""Position of ``non_blocking`` in ``copy_`` and ``_copy_from``; ``_to_copy`` takes it by name."""
 
 
 class Judging:
     """Brings operations to the engine. Called by one thread at a time, when all that came before is judged.
 
     Args:
-        key: Name of the attribute of storages that holds their life.
-        run: Marks lives of this run.
+        key: Name of the attribute of storages that holds their allocation.
+        run: Marks allocations of this run.
         detector: The engine.
         memory: The storages.
         log: The last records.
@@ -132,14 +132,14 @@ class Judging:
             return op
         head = op[:2] or [self._site_of(), clock.now_ns()]
         on_host: list[Look] = []
-        for tensor, use, is_write, life in looks:
+        for tensor, use, is_write, allocation in looks:
             # A virtual device takes in scratch that torch's C++ made on the host; pieces of a sparse tensor are new.
-            if (life is None or life is plain) and tensor.is_cuda:
+            if (allocation is None or allocation is plain) and tensor.is_cuda:
                 met = self.met(tensor)
                 op = op or [*head, self._streams.of_operator(met.device)]
                 self._memory.note(op, met, tensor, use, is_write)
             else:
-                on_host.append((tensor, use, is_write, life))
+                on_host.append((tensor, use, is_write, allocation))
         touched: Op = [*head, self._detector.clocks.host]
         for look in on_host:
             if plan.is_copy and op:
@@ -155,12 +155,12 @@ class Judging:
         A copy from pageable memory has taken its values when the call returns: the driver stages them, which is the
         host's own reading. All others are work of the stream; the host has to wait unless the call did.
         """
-        tensor, use, is_write, life = look
+        tensor, use, is_write, allocation = look
         is_async = is_write or tensor.is_pinned()
         if non_blocking and is_async:
-            life = self._memory.track_host(tensor)
-        if life is not None and life is not self._memory.plain:
-            self._memory.note(op if is_async else touched, life, tensor, use, is_write)
+            allocation = self._memory.track_host(tensor)
+        if allocation is not None and allocation is not self._memory.plain:
+            self._memory.note(op if is_async else touched, allocation, tensor, use, is_write)
 
     def _launch_among(self, thread: State, plan: Plan, op: Op) -> Sequence[Race]:
         """Put the operator among the records that it caused."""
@@ -192,7 +192,9 @@ class Judging:
                 return line, n, not plan.fetches
         return line, waits[0][0] + 1 if waits else 0, False
 
-    def special(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], old: Life | None) -> Sequence[Race]:
+    def special(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], old: Allocation | None
+    ) -> Sequence[Race]:
         """Judge ``record_stream`` or ``resize_``, which has run; `old` is what the first argument was before."""
         tensor = args[0]
         if plan.records_stream and tensor.is_cuda:
@@ -203,7 +205,7 @@ class Judging:
             return self._resize(plan, old, tensor)
         return ()
 
-    def _resize(self, plan: Plan, old: Life, tensor: torch.Tensor) -> Sequence[Race]:
+    def _resize(self, plan: Plan, old: Allocation, tensor: torch.Tensor) -> Sequence[Race]:
         """A tensor that got other memory: what it held was copied over."""
         storage: Any = tensor.untyped_storage()
         if old.device < 0:
@@ -217,13 +219,19 @@ class Judging:
         self._memory.note(op, self._memory.meet(storage, old.device, site, line), tensor, use, True)
         return self._launch_elsewhere(op)
 
-    def life_of(self, tensor: Any) -> Life | None:
+    def life_of(self, tensor: Any) -> Allocation | None:
         """What is known of a tensor's storage; None for a plain one of the host."""
         storage = storage_of(tensor)
-        life: Life | None = None if storage is None else storage.__dict__.get(self._key)
-        return life if life is not None and life.run is self._run and life is not self._memory.plain else None
+        allocation: Allocation | None = None if storage is None else storage.__dict__.get(self._key)
+        return (
+            allocation
+            if allocation is not None and allocation.run is self._run and allocation is not self._memory.plain
+            else None
+        )
 
-    def met(self, tensor: torch.Tensor) -> Life:
-        """The life of a GPU's tensor, with its place in the shadow."""
-        life = self.life_of(tensor) or self._memory.meet(tensor.untyped_storage(), tensor.get_device(), None, None)
-        return self._memory.settled(life)
+    def met(self, tensor: torch.Tensor) -> Allocation:
+        """The allocation of a GPU's tensor, with its place in the shadow."""
+        allocation = self.life_of(tensor) or self._memory.meet(
+            tensor.untyped_storage(), tensor.get_device(), None, None
+        )
+        return self._memory.settled(allocation)

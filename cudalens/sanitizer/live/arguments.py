@@ -56,6 +56,7 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
+#: The dense tensors that a sparse one is made of, by layout.
 _PIECES: Final = (
     (torch.sparse_coo, ("_indices", "_values")),
     (torch.sparse_csr, ("crow_indices", "col_indices", "values")),
@@ -63,7 +64,6 @@ _PIECES: Final = (
     (torch.sparse_csc, ("ccol_indices", "row_indices", "values")),
     (torch.sparse_bsc, ("ccol_indices", "row_indices", "values")),
 )
-"""The dense tensors that a sparse one is made of, by layout."""
 
 
 def storage_of(tensor: Any) -> Any:

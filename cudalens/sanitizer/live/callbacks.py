@@ -158,7 +158,7 @@ class Callbacks:
         visits = recording.visits(self._detector.shadow, self._clocks.host.vector)
         line = self._line(record.stream)
         for _, _, fields in visits:
-            Info(*fields).life.is_shared |= Info(*fields).life.owner is not line
+            Info(*fields).allocation.is_shared |= Info(*fields).allocation.owner is not line
         return self._replay(line, visits)
 
     def _on_graph_gone(self, record: Any) -> None:

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from cudalens.device.stacks import NOWHERE, Place, is_own, line_of, place_of
 
+#: Calls that are kept; beyond, all are found anew (a recursion may have any number of ways).
 MAX_CALLS: Final = 100_000
-"""Calls that are kept; beyond, all are found anew (a recursion may have any number of ways)."""
 
 _getframe: Final = sys._getframe
 _RESUMED: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -86,12 +86,12 @@ class _Mark:
             stack_frame.f_trace = None
 
 
+#: The code of this package by its ``id``: calls from it are left out.
 _root: Final = Call(None, 0, None, NOWHERE)
 _own: Final[dict[int, CodeType]] = {}
-"""The code of this package by its ``id``: calls from it are left out."""
 
+#: All other code that was met.
 _others: Final[dict[int, CodeType]] = {}
-"""All other code that was met."""
 
 _num_calls = 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cudalens.sanitizer.engine.accesses import Info, Life
+from cudalens.sanitizer.engine.accesses import Allocation, Info
 from cudalens.sanitizer.engine.blocks import Block
 from cudalens.sanitizer.engine.cells import Cell
 from cudalens.sanitizer.engine.clocks import Line
@@ -48,7 +48,7 @@ class Recording:
         known = self._inner.clocks.host.vector
         for cell, is_write, info in visits:
             self._visits[cell, is_write] = (cell, is_write, info)
-        inner = [(self._block(Info(*info).life.block).cell(c.region, known), w, info) for c, w, info in visits]
+        inner = [(self._block(Info(*info).allocation.block).cell(c.region, known), w, info) for c, w, info in visits]
         return self._inner.launch(self._inner.clocks.line(line.id), inner)
 
     def _block(self, block: Block) -> Block:
@@ -90,15 +90,15 @@ class Recording:
         """
         current: dict[tuple[Cell, bool], Visit] = {}
         for cell, is_write, info in sorted(self._visits.values(), key=lambda visit: visit[1]):
-            found = _current(shadow, cell, Info(*info).life, known)
+            found = _current(shadow, cell, Info(*info).allocation, known)
             current[found, is_write] = (found, is_write, info)
         self._visits = current
         return list(current.values())
 
 
-def _current(shadow: Shadow, cell: Cell, life: Life, known: dict[int, int]) -> Cell:
+def _current(shadow: Shadow, cell: Cell, allocation: Allocation, known: dict[int, int]) -> Cell:
     """The cell that stands for a cell's bytes now: its block may have been taken apart since."""
-    if life.block.is_current:
+    if allocation.block.is_current:
         return cell
     region = cell.region
     block = shadow.find(region.start, region.end)

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from cudalens.sanitizer.engine import records as r
-from cudalens.sanitizer.engine.accesses import Info, Life, visits_in
+from cudalens.sanitizer.engine.accesses import Allocation, Info, visits_in
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Visit
 from cudalens.sanitizer.engine.regions import Region
 
+#: Records that are kept; the oldest go first.
 MAX_RECORDS: Final = 10_000
-"""Records that are kept; the oldest go first."""
 
 
 class Log:
@@ -51,10 +51,10 @@ class Log:
 
 
 class _Naming:
-    """Gives lives names as they come up."""
+    """Gives allocations names as they come up."""
 
     def __init__(self) -> None:
-        self._names: dict[Life, str] = {}
+        self._names: dict[Allocation, str] = {}
 
     def records(self, entries: list[Sequence[Any]]) -> Iterator[r.Record]:
         for entry in entries:
@@ -72,20 +72,26 @@ class _Naming:
             else:
                 yield _SYNCS[kind](*(part.id if isinstance(part, Line) else part for part in entry[1:]))
 
-    def _alloc(self, life: Life) -> Iterator[r.Record]:
-        if life in self._names:
+    def _alloc(self, allocation: Allocation) -> Iterator[r.Record]:
+        if allocation in self._names:
             return
-        self._names[life] = life.name or f"t{len(self._names)}"
-        owner = r.HOST if life.owner is None and life.device < 0 else life.owner.id if life.owner else r.StreamId(0, 0)
-        yield r.Alloc(self._names[life], _extent(life), owner, _place(life.site))
+        self._names[allocation] = allocation.name or f"t{len(self._names)}"
+        owner = (
+            r.HOST
+            if allocation.owner is None and allocation.device < 0
+            else allocation.owner.id
+            if allocation.owner
+            else r.StreamId(0, 0)
+        )
+        yield r.Alloc(self._names[allocation], _extent(allocation), owner, _place(allocation.site))
 
     def _launch(self, line: Line, visits: Sequence[Visit]) -> Iterator[r.Record]:
         accesses: tuple[list[r.Access], list[r.Access]] = ([], [])
         op, place = "", None
         for cell, is_write, fields in visits:
             info = Info(*fields)
-            yield from self._alloc(info.life)
-            accesses[is_write].append(r.Access(self._names[info.life], cell.region, info.use.argument))
+            yield from self._alloc(info.allocation)
+            accesses[is_write].append(r.Access(self._names[info.allocation], cell.region, info.use.argument))
             op, place = info.use.op, _place(info.site)
         if line.id != r.HOST:
             yield r.Launch(line.id, tuple(accesses[0]), tuple(accesses[1]), op, place)
@@ -94,8 +100,8 @@ class _Naming:
             yield from (r.HostAccess(access, is_write, place) for access in accesses[is_write])
 
 
-def _extent(life: Life) -> Region:
-    return Region(life.start, life.num_bytes)
+def _extent(allocation: Allocation) -> Region:
+    return Region(allocation.start, allocation.num_bytes)
 
 
 def _place(site: Any) -> r.Place:
@@ -103,6 +109,7 @@ def _place(site: Any) -> r.Place:
     return place
 
 
+#: Kinds of entries whose fields are those of a record, with lines for streams.
 _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
     "event_record": r.EventRecord,
     "event_wait": r.EventWait,
@@ -113,4 +120,3 @@ _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
     "stream_query": r.StreamQuery,
     "device_sync": r.DeviceSync,
 }
-"""Kinds of entries whose fields are those of a record, with lines for streams."""

@@ -12,12 +12,12 @@ from cudalens.sanitizer.live.arguments import has_own_dispatch
 from cudalens.sanitizer.live.schema import Plan, make_plan
 from cudalens.sanitizer.live.watch import Watch
 
+#: What is asked of tensors here is no call of the user's: with a function mode on (a default device is one), each look
+#: at a shape would go through it, which costs microseconds.
 _Quiet: Final[Any] = torch._C.DisableTorchFunction
-"""What is asked of tensors here is no call of the user's: with a function mode on (a default device is one), each look
-at a shape would go through it, which costs microseconds."""
 
+#: By ``id`` of the operator, which is kept with it: an operator's hash is a call of Python. Last, see `_plain`.
 _plans: Final[dict[int, tuple[Plan, Any, Callable[..., Any]]]] = {}
-"""By ``id`` of the operator, which is kept with it: an operator's hash is a call of Python. Last, see `_plain`."""
 
 _NUMBERS: Final = (bool, int, float, complex)
 

@@ -16,11 +16,11 @@ from typing import Any, Final, TypeAlias
 from cudalens.sanitizer.engine.accesses import Op
 from cudalens.sanitizer.engine.races import Race
 
+#: Entries that wait while nobody asks.
 MAX_WAITING: Final = 512
-"""Entries that wait while nobody asks."""
 
+#: An operation, the address of a block that went back to the allocator, or what to call and its argument.
 Entry: TypeAlias = Op | int | tuple[Callable[[Any], Any], Any]
-"""An operation, the address of a block that went back to the allocator, or what to call and its argument."""
 
 
 class Pending:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from cudalens.device import clock
-from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Life, Op, Use
+from cudalens.sanitizer.engine.accesses import OP_HEAD, OP_STEP, Allocation, Op, Use
 from cudalens.sanitizer.engine.blocks import NOWHERE
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.races import Race
@@ -30,10 +30,10 @@ _Tensor: Final = torch.Tensor
 _CALLER: Final = 4
 
 #: Position of the first allocation in an operation.
-_LIFE_AT: Final = OP_HEAD + OP_STEP - 1
+_ALLOCATION_AT: Final = OP_HEAD + OP_STEP - 1
 
 #: A tensor that needs a closer look: the tensor, its use, whether it is written, its allocation if it has one.
-Look: TypeAlias = tuple[Any, Use, bool, "Life | None"]
+Look: TypeAlias = tuple[Any, Use, bool, "Allocation | None"]
 
 LookCloser: TypeAlias = Callable[[State, Plan, tuple[Any, ...], dict[str, Any], Op, list[Look]], Sequence[Race]]
 
@@ -84,7 +84,7 @@ class OperatorRecorder:
             if line is not None and plan.is_plain and isinstance(out, _Tensor):
                 op = self._record_plain_result(plan, out, op, line, looks)
             elif line is not None or plan.makes or (looks[-1][3] is None if looks else not is_on_host):
-                device = -1 if line is None or plan.makes or plan.is_copy else op[_LIFE_AT].device
+                device = -1 if line is None or plan.makes or plan.is_copy else op[_ALLOCATION_AT].device
                 op = self._record_results(plan, out, op, looks, device)
         if looks or thread.told:
             return self._look_closer(thread, plan, args, kwargs or {}, op, looks)
@@ -118,51 +118,51 @@ class OperatorRecorder:
             except (RuntimeError, NotImplementedError):  # it has none
                 looks += [(piece, use[0], use[1], None) for piece in pieces(value)]
                 continue
-            life = storage.__dict__.get(key)
-            if life is None or life.run is not run:
-                life = self._meet(value, storage)
-            if life.device < 0:
-                if life is not memory.plain or plan.is_copy:
-                    looks.append((value, use[0], use[1], life))
+            allocation = storage.__dict__.get(key)
+            if allocation is None or allocation.run is not run:
+                allocation = self._meet(value, storage)
+            if allocation.device < 0:
+                if allocation is not memory.plain or plan.is_copy:
+                    looks.append((value, use[0], use[1], allocation))
                     continue
                 if not value.is_cuda:
                     is_on_host = True
                     continue
-                life = self._meet(value, storage)  # scratch that torch's C++ made on the host, which was taken in
+                allocation = self._meet(value, storage)  # scratch that torch's C++ made on the host, which was taken in
             if line is None:
-                line = self._line(life.device)
+                line = self._line(allocation.device)
                 op = [call(_CALLER), clock.now_ns(), line]
-            if life.owner is not line:
-                life.is_shared = True
+            if allocation.owner is not line:
+                allocation.is_shared = True
             shape, dtype = value.shape, value.dtype
-            if shape == life.shape and dtype is life.dtype and value.is_contiguous():
-                op += (life.whole, use[1], use[0], life.shape, None, dtype, life)
-            elif life.num_bytes == value.nbytes and value.is_contiguous():
-                life.shape, life.dtype = SHAPES.setdefault(shape, shape), dtype
-                op += (life.whole, use[1], use[0], life.shape, None, dtype, life)
+            if shape == allocation.shape and dtype is allocation.dtype and value.is_contiguous():
+                op += (allocation.whole, use[1], use[0], allocation.shape, None, dtype, allocation)
+            elif allocation.num_bytes == value.nbytes and value.is_contiguous():
+                allocation.shape, allocation.dtype = SHAPES.setdefault(shape, shape), dtype
+                op += (allocation.whole, use[1], use[0], allocation.shape, None, dtype, allocation)
             else:
-                memory.note(op, life, value, use[0], use[1])
+                memory.note(op, allocation, value, use[0], use[1])
         return op, line, is_on_host
 
     def _record_plain_result(self, plan: Plan, out: torch.Tensor, op: Op, line: Line, looks: list[Look]) -> Op:
         """Record the one tensor that an operator without aliased outputs returned, and return the operation."""
-        device = op[_LIFE_AT].device
+        device = op[_ALLOCATION_AT].device
         try:  # contextlib.suppress would cost a microsecond
             storage: Any = out.untyped_storage()
         except (RuntimeError, NotImplementedError):
             storage = None
         if storage is None or self._key in storage.__dict__:
             return self._record_results(plan, out, op, looks, device)
-        life = self._memory.meet(storage, device, op[0], line)
-        if life.num_bytes == out.nbytes and out.is_contiguous():
+        allocation = self._memory.meet(storage, device, op[0], line)
+        if allocation.num_bytes == out.nbytes and out.is_contiguous():
             shape = out.shape
-            life.shape, life.dtype = SHAPES.setdefault(shape, shape), out.dtype
-            op += (None, True, plan.outputs[0], life.shape, None, life.dtype, life)
+            allocation.shape, allocation.dtype = SHAPES.setdefault(shape, shape), out.dtype
+            op += (None, True, plan.outputs[0], allocation.shape, None, allocation.dtype, allocation)
         else:
-            self._memory.note(op, life, out, plan.outputs[0], True)  # type: ignore[arg-type]
+            self._memory.note(op, allocation, out, plan.outputs[0], True)  # type: ignore[arg-type]
         return op
 
-    def _meet(self, value: Any, storage: Any) -> Life:
+    def _meet(self, value: Any, storage: Any) -> Allocation:
         """The allocation of an argument's storage that is new to this run."""
         if value.is_cuda:
             return self._memory.meet(storage, value.get_device(), None, None)
@@ -187,20 +187,20 @@ class OperatorRecorder:
             if storage is None:
                 looks += [(piece, use, True, None) for piece in pieces(value)]
                 continue
-            life = storage.__dict__.get(key)
-            if life is None or life.run is not run:
+            allocation = storage.__dict__.get(key)
+            if allocation is None or allocation.run is not run:
                 if device < 0 and not value.is_cuda:
-                    life = self._meet(value, storage)
+                    allocation = self._meet(value, storage)
                     if plan.is_copy:
-                        looks.append((value, use, True, life))
+                        looks.append((value, use, True, allocation))
                     continue
                 op = op or [call(_CALLER), clock.now_ns(), self._line(value.get_device())]
-                life = memory.meet(storage, device if device >= 0 else value.get_device(), op[0], op[2])
-            elif life.device < 0 or any(touched is life for touched in op[_LIFE_AT::OP_STEP]):
+                allocation = memory.meet(storage, device if device >= 0 else value.get_device(), op[0], op[2])
+            elif allocation.device < 0 or any(touched is allocation for touched in op[_ALLOCATION_AT::OP_STEP]):
                 continue  # it returns an argument
             if plan.is_empty:
-                if life.block is NOWHERE and life.num_bytes:
-                    self._entries.append((memory.settled, life))
+                if allocation.block is NOWHERE and allocation.num_bytes:
+                    self._entries.append((memory.settled, allocation))
                 continue
-            memory.note(op, life, value, use, True)
+            memory.note(op, allocation, value, use, True)
         return op

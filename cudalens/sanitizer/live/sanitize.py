@@ -205,7 +205,7 @@ class Sanitizer(RaceValues):
         self._num_told = 0
 
     def name_memory(self, tensor: torch.Tensor, name: str) -> None:
-        """Call a tensor's memory by a name in reports, as long as it lives. Nothing where the sanitizer is off."""
+        """Call a tensor's memory by a name in reports, while it is alive. Nothing where the sanitizer is off."""
         if self._watch is not None:
             self._watch.name_memory(tensor, name)
 
@@ -273,8 +273,8 @@ class Sanitizer(RaceValues):
         if self._attachment is not None:
             self._attachment.unsubscribe()
         message = (
-            f"the stream-race sanitizer is off: {type(error).__name__}: {error} in it. Your program goes on "
-            "undisturbed; what was found so far is kept. Please report this"
+            f"the stream-race sanitizer is off: {type(error).__name__}: {error} in it. Your program continues "
+            "unchanged; the races found so far are kept. Please report this"
         )
         try:
             warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -10,6 +10,7 @@ import torch
 
 from cudalens.sanitizer.engine.accesses import Use
 
+#: Operators that look at shapes, or change nothing but the shape, whatever their schema says.
 _METADATA: Final = frozenset(
     {
         "_coalesced_",
@@ -60,13 +61,13 @@ _METADATA: Final = frozenset(
         "unsqueeze_",
     }
 )
-"""Operators that look at shapes, or change nothing but the shape, whatever their schema says."""
 
+#: Arguments that an operator writes while training, which its schema keeps to itself.
 _TRAINING_WRITES: Final[Mapping[str, frozenset[str]]] = dict.fromkeys(
     ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), frozenset({"running_mean", "running_var"})
 )
-"""Arguments that an operator writes while training, which its schema keeps to itself."""
 
+#: c10d's operators say nothing of what they write: the arguments, from torch/csrc/distributed/c10d/Ops.cpp.
 _COLLECTIVE_WRITES: Final[Mapping[str, frozenset[str]]] = {
     "allreduce_": frozenset({"tensors"}),
     "allreduce_coalesced_": frozenset({"tensors"}),
@@ -86,12 +87,11 @@ _COLLECTIVE_WRITES: Final[Mapping[str, frozenset[str]]] = {
     "alltoall_": frozenset({"output_tensors"}),
     "alltoall_base_": frozenset({"output"}),
 }
-"""c10d's operators say nothing of what they write: the arguments, from torch/csrc/distributed/c10d/Ops.cpp."""
 
 _COPIES: Final = frozenset({"copy_", "_to_copy", "_copy_from", "_copy_from_and_resize"})
 
+#: Operators whose wait for the stream is the last thing they do.
 _FETCHES: Final = frozenset({"_local_scalar_dense", "equal", "is_nonzero", "_linalg_check_errors", *_COPIES})
-"""Operators whose wait for the stream is the last thing they do."""
 
 
 @dataclass(frozen=True, slots=True)

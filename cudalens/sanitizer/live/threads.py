@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from cudalens.device.gpu_trace_records import Record
 
+#: A record, and the GPU that was current when it came.
 Told: TypeAlias = tuple[Record, int]
-"""A record, and the GPU that was current when it came."""
 
 
 class State:

@@ -10,7 +10,7 @@ import torch
 
 from cudalens.device import clock, gpu_trace
 from cudalens.device.streams import current_device
-from cudalens.sanitizer.engine.accesses import Life, Op, Use
+from cudalens.sanitizer.engine.accesses import Allocation, Op, Use
 from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
@@ -25,8 +25,8 @@ from cudalens.sanitizer.live.record_operator import OperatorRecorder
 from cudalens.sanitizer.live.schema import Plan
 from cudalens.sanitizer.live.threads import State, Threads, Told
 
+#: Records that order something, and have to be put before or behind the launch of the operator that caused them.
 _ORDERS: Final = frozenset((*HOST_WAITS, gpu_trace.EventRecorded, gpu_trace.EventWaited))
-"""Records that order something, and have to be put before or behind the launch of the operator that caused them."""
 
 
 class Watch:
@@ -111,7 +111,7 @@ class Watch:
         self._report(races)
 
     def note_special(
-        self, thread: State, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], old: Life | None
+        self, thread: State, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], old: Allocation | None
     ) -> Sequence[Race]:
         """Judge ``record_stream`` or ``resize_``, which has run.
 
@@ -146,12 +146,12 @@ class Watch:
         """Likewise, for `gpu_trace.MemoryFreed`. What depends on it waits; what hangs on a storage is void at once."""
         if not self.is_on:
             return
-        life = self.memory.live.pop(address, None)
-        if life is None:
+        allocation = self.memory.live.pop(address, None)
+        if allocation is None:
             self._pending.entries.append(address)
             return
-        life.run = None
-        self._pending.entries.append((self._free_shared, (address, call())) if life.is_shared else address)
+        allocation.run = None
+        self._pending.entries.append((self._free_shared, (address, call())) if allocation.is_shared else address)
 
     def _free_shared(self, freed: tuple[int, Call]) -> None:
         self.memory.given_back(*freed)
@@ -187,10 +187,10 @@ class Watch:
 
     def host_reads(self, tensor: torch.Tensor) -> None:
         """The host is about to look at a tensor's memory without an operator."""
-        life = self.life_of(tensor) if self.is_on else None
-        if life is not None and life.device < 0:
+        allocation = self.life_of(tensor) if self.is_on else None
+        if allocation is not None and allocation.device < 0:
             op: Op = [self.site(), clock.now_ns(), self.detector.clocks.host]
-            self.memory.note(op, life, tensor, Use("host read", "self"), False)
+            self.memory.note(op, allocation, tensor, Use("host read", "self"), False)
             self._submit(lambda found: self._report(self._judging.host_touches(found)), op)
 
     def _annotate(
@@ -202,12 +202,14 @@ class Watch:
         op: Op = [*head, line]
         for argument, tensor, is_write in touched:
             for piece in dense(tensor):
-                life = self._met_anywhere(piece)
-                op[2] = self._streams.of_operator(life.device) if op[2] is host and life.device >= 0 else op[2]
-                self.memory.note(op, life, piece, Use(name, argument), is_write)
+                allocation = self._met_anywhere(piece)
+                op[2] = (
+                    self._streams.of_operator(allocation.device) if op[2] is host and allocation.device >= 0 else op[2]
+                )
+                self.memory.note(op, allocation, piece, Use(name, argument), is_write)
         self._report(self._judging.host_touches(op) if op[2] is host else self._judging.judge(op))
 
-    def _met_anywhere(self, tensor: torch.Tensor) -> Life:
+    def _met_anywhere(self, tensor: torch.Tensor) -> Allocation:
         return self._judging.met(tensor) if tensor.is_cuda else self.memory.track_host(tensor)
 
     def _take(self, told: Told) -> None:
@@ -217,14 +219,14 @@ class Watch:
         if races:
             self.on_races(races, False)
 
-    def _host_ended(self, life: Life) -> None:
+    def _host_ended(self, allocation: Allocation) -> None:
         if self.is_on:
-            self._submit(self._host_free, life)
+            self._submit(self._host_free, allocation)
 
-    def _host_free(self, life: Life) -> None:
-        if life.is_live:
-            self.detector.free(life)
-            self.log.append(("free", life))
+    def _host_free(self, allocation: Allocation) -> None:
+        if allocation.is_live:
+            self.detector.free(allocation)
+            self.log.append(("free", allocation))
 
     def _submit(self, act: Callable[[Any], Any], argument: Any) -> None:
         """Do something when all that waits is judged, which is now unless that is going on already."""

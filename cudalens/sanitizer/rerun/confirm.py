@@ -18,29 +18,29 @@ from cudalens.sanitizer.rerun.program import Program, State
 from cudalens.sanitizer.rerun.tasks import Spot, Task, telling
 from cudalens.sanitizer.rerun.values import copied, difference, fingerprints
 
+#: Steered runs for each race, unless the user says otherwise.
 DEFAULT_RUNS: Final = 20
-"""Steered runs for each race, unless the user says otherwise."""
 
+#: Races that are tried, from the first.
 MAX_RACES: Final = 16
-"""Races that are tried, from the first."""
 
+#: Pairs of tasks of one race that are tried in turn; a loop makes many.
 _MAX_PAIRS: Final = 4
-"""Pairs of tasks of one race that are tried in turn; a loop makes many."""
 
+#: Runs in which a pair keeps its order, after which it is given up.
 _MAX_MISSES: Final = 3
-"""Runs in which a pair keeps its order, after which it is given up."""
 
+#: A hold may last this many times as long as the host took from one access to the other.
 _MAX_OTHERS: Final = 8
 _LEAST_HOLD_NS: Final = 20_000_000
 _MOST_HOLD_NS: Final = 2_000_000_000
 _SLACK: Final = 4
-"""A hold may last this many times as long as the host took from one access to the other."""
 
+#: A hold that was over too early lasts this many times as long the next time.
 _LONGER: Final = 5
-"""A hold that was over too early lasts this many times as long the next time."""
 
+#: After so long no further run is begun, unless the user says otherwise, s.
 DEFAULT_LIMIT_S: Final = 600.0
-"""After so long no further run is begun, unless the user says otherwise, s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class Confirmer:
         if error is not None:
             raise ExploreError(
                 f"run again, in its own order, the program raises {type(error).__name__}: {_line(error)} "
-                "It has to come to its end again and again; give it what it needs, or what it used up."
+                "It must be able to run repeatedly; recreate inside it what it consumes."
             ) from error
         values = {name: copied(value) for name, value in self._outputs(result).items()}
         prints = fingerprints(values)
@@ -383,8 +383,8 @@ def _ours(failure: Exception) -> ExploreError:
     """What went wrong in watching the program, and not in it."""
     if isinstance(failure, torch.OutOfMemoryError):
         told = ExploreError(
-            f"there is no memory to keep what the program writes, so that it can run again: {_line(failure)} "
-            "Confirm it on a smaller input."
+            "there is not enough memory to keep the tensors that the program writes, which a repeated run needs: "
+            f"{_line(failure)} Confirm it on a smaller input."
         )
     else:
         told = ExploreError(

@@ -16,8 +16,8 @@ from cudalens.sanitizer.rerun.program import State
 from cudalens.sanitizer.rerun.stream_dependencies import Behind
 from cudalens.sanitizer.rerun.tasks import Task
 
+#: Tasks before and after the two accesses whose times are taken.
 WINDOW: Final = 100
-"""Tasks before and after the two accesses whose times are taken."""
 
 
 class InOrder:

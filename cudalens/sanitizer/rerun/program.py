@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import torch
 
+#: Containers within containers whose contents are kept.
 _MAX_DEPTH: Final = 3
-"""Containers within containers whose contents are kept."""
 
+#: Items of containers that are kept in all; what is larger stays as the program leaves it.
 _MAX_ITEMS: Final = 1_000_000
-"""Items of containers that are kept in all; what is larger stays as the program leaves it."""
 
 
 _ABSENT: Final = object()

@@ -21,17 +21,17 @@ from cudalens.device.interpose import interposed
 from cudalens.device.launches import bound, name_of, tensors_in
 from cudalens.device.stacks import Place, place
 
+#: Methods of torch.Tensor by which Python looks at host memory without an operator.
 _HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
-"""Methods of torch.Tensor by which Python looks at host memory without an operator."""
 
+#: Operators that give a device nothing to do.
 _IDLE: Final = frozenset(
     {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias"}
     | {"set_", "resize_", "record_stream", "lift_fresh", "is_pinned", "set_data", "requires_grad_"}
 )
-"""Operators that give a device nothing to do."""
 
+#: Operators that write arguments which their schemas do not name as written.
 _UNSAID: Final = frozenset({"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"})
-"""Operators that write arguments which their schemas do not name as written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from cudalens.traces.chrome.categories import Kind
 from cudalens.traces.chrome.records import MISSING, SYNTAX_ERRORS, Ints, text_of
 from cudalens.traces.problems import Problems
 
+#: Kineto's names for the fields of the structs below; those called old are of earlier layouts.
 _Int = int | None
 _Float = float | None
 _NAN: Final = float("nan")
@@ -28,7 +29,6 @@ _NAMES: Final = {
     "old_flops": "flops",
     "old_occupancy_pct": "theoretical occupancy %",
 }
-"""Kineto's names for the fields of the structs below; those called old are of earlier layouts."""
 
 
 class _CallArgs(msgspec.Struct, gc=False, rename=_NAMES):
@@ -162,6 +162,7 @@ def decode_args(
         return [_decode_one(bytes(one), spec, problems, where) for one in raw], present
 
 
+#: Fields that share one search.
 _NEEDLES: Final = {
     "flops": b'lops"',
     "old_flops": b'lops"',
@@ -174,7 +175,6 @@ _NEEDLES: Final = {
     "process_group": b"Group ",
     "group_size": b"Group ",
 }
-"""Fields that share one search."""
 
 
 @cache

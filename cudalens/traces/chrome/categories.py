@@ -7,6 +7,7 @@ from typing import Final
 
 from cudalens.frames import GPU_CATEGORIES
 
+#: Category names of 2021's traces, and what the same events are called since.
 TODAY: Final = {
     "Operator": "cpu_op",
     "Kernel": "kernel",
@@ -19,10 +20,9 @@ TODAY: Final = {
     "Python": "python_function",
     "Overhead": "overhead",
 }
-"""Category names of 2021's traces, and what the same events are called since."""
 
+#: Category of an event whose file names none.
 UNKNOWN: Final = "unknown"
-"""Category of an event whose file names none."""
 
 
 class Kind(Enum):

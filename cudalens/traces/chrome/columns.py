@@ -16,6 +16,7 @@ from cudalens.traces.chrome.categories import TODAY, UNKNOWN, Kind, kind_of
 from cudalens.traces.chrome.records import MISSING, Ints, Record, text_of
 from cudalens.traces.problems import Problems
 
+#: Where Kineto writes -1 for what it does not know.
 _NAME: Final = attrgetter("name")
 _TRACK: Final = attrgetter("cat", "pid", "tid")
 _OLDER: Final = {
@@ -48,7 +49,6 @@ _JSON: Final = ("shapes", "dtypes", "grid", "block_dim")
 _TEXTS: Final = ("module", "collective", "process_group", "message_dtype")
 _INT32: Final = frozenset({"registers"})
 _NEVER_NEGATIVE: Final = frozenset({"wait_stream", "wait_record_id"})
-"""Where Kineto writes -1 for what it does not know."""
 
 
 class Codes(dict[Any, int]):

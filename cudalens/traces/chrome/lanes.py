@@ -16,11 +16,11 @@ from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.records import MISSING, Ints, Record, text_of
 from cudalens.traces.problems import Problems
 
+#: Categories of rows that may be device work, as their lane tells.
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
 _DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)
 _STREAM_LABEL: Final = re.compile(r"\bstream\W{0,2}(\d{1,18})", re.IGNORECASE)
 _UNTOLD: Final = (UNKNOWN, "cuda")
-"""Categories of rows that may be device work, as their lane tells."""
 _MAX_DEVICE: Final = 1 << 31
 
 Key = tuple[int | str | None, int | str | None]

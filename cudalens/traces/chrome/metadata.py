@@ -15,6 +15,7 @@ from cudalens.traces.problems import Problems
 if TYPE_CHECKING:
     from cudalens.traces.chrome.stream import EventStream
 
+#: Kineto's key for each of the versions that we know.
 _FLAGS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
 _VERSIONS: Final = {
     "cuda_runtime_version": "cuda_runtime",
@@ -28,11 +29,10 @@ _VERSIONS: Final = {
     "pytorch_version": "torch",
 }
 VERSION_KEYS: Final = {name: key for key, name in reversed(_VERSIONS.items())}
-"""Kineto's key for each of the versions that we know."""
+#: Our key for the spec of the virtual device that the times are of.
 SIMULATED_KEY: Final = "simulated"
-"""Our key for the spec of the virtual device that the times are of."""
+#: Our key of a device that was not there.
 MODELLED_KEY: Final = "isModelled"
-"""Our key of a device that was not there."""
 _KINETO_KEYS: Final = frozenset({"schemaVersion", "deviceProperties", "computeProperties", "baseTimeNanoseconds"})
 _KINETO_CATEGORIES: Final = frozenset({"cpu_op", "cuda_runtime", "cuda_driver", "python_function"})
 _MAX_JOB: Final = 1 << 18

@@ -10,11 +10,11 @@ from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.records import Record
 from cudalens.traces.problems import Problems
 
+#: The phases that `Pairs` takes; T and p are steps within an asynchronous range, which tell no interval.
 _SYNC: Final = frozenset("BE")
 _OPENS: Final = frozenset("BbS")
 _LEGACY: Final = frozenset("SF")
 PHASES: Final = frozenset("BEbeSFTp")
-"""The phases that `Pairs` takes; T and p are steps within an asynchronous range, which tell no interval."""
 
 
 class Pairs:

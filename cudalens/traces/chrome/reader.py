@@ -30,8 +30,8 @@ from cudalens.traces.chrome.tracks import MARK
 from cudalens.traces.problems import Problems
 from cudalens.traces.source import Source
 
+#: Counters, object life cycles, memory dumps and marks of Chrome's own: known, and no events of ours.
 _IGNORED: Final = frozenset("CNODPvVRc(),")
-"""Counters, object life cycles, memory dumps and marks of Chrome's own: known, and no events of ours."""
 _INSTANTS: Final = frozenset("iIn")
 
 

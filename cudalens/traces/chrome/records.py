@@ -22,19 +22,19 @@ from cudalens.traces.problems import Problems
 
 Ints = NDArray[np.int64]
 
+#: Stands for a missing integer inside the readers; it becomes <NA> in a frame.
 MISSING: Final = -(1 << 63)
-"""Stands for a missing integer inside the readers; it becomes <NA> in a frame."""
 
+#: Below it a double holds a microsecond count with three decimals closely enough to tell nanoseconds apart.
 MAX_NS: Final = 1 << 62
 _EXACT_US: Final = float(1 << 43)
-"""Below it a double holds a microsecond count with three decimals closely enough to tell nanoseconds apart."""
+#: A string (group 1), or a number that JSON has no word for, as Python or C++ prints it.
 _MAX_US: Final = float(MAX_NS // 1000)
 _DECIMAL_TS: Final = re.compile(rb'"ts"\s{0,64}:\s{0,64}-?\d+[.eE]')
 _DECIMAL_DUR: Final = re.compile(rb'"dur"\s{0,64}:\s{0,64}-?\d+[.eE]')
 NOT_FINITE: Final = re.compile(
     rb'("[^"\\]*(?:\\.[^"\\]*)*")|-?\bInfinity\b|\bNaN\b|-?\bnan\b(?:\(ind\))?|-?\binf\b', re.DOTALL
 )
-"""A string (group 1), or a number that JSON has no word for, as Python or C++ prints it."""
 _NAN: Final = math.nan
 _NO_ARGS: Final = msgspec.Raw(b"{}")
 
@@ -114,8 +114,8 @@ _LENIENT_ONE: Final = msgspec.json.Decoder(_AnyRecord, float_hook=exact_ns)
 _TS, _DUR = attrgetter("ts"), attrgetter("dur")
 _SKIPPED: Final = frozenset({"X", "s", "t", "f"})
 
+#: What decoding a slice raises where it is cut wrongly, or is not JSON throughout.
 SYNTAX_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding a slice raises where it is cut wrongly, or is not JSON throughout."""
 
 
 class RecordDecoder:
@@ -154,7 +154,7 @@ class RecordDecoder:
         try:
             return _LENIENT_ONE.decode(entry)
         except msgspec.ValidationError:
-            self._problems.add("entry that is no event", where)
+            self._problems.add("entry that is not an event", where)
         except RecursionError:
             self._problems.add("event nested too deeply", where)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -172,7 +172,7 @@ class RecordDecoder:
             self._problems.add("event that is not JSON", where)
             return None
         if not isinstance(value, dict):
-            self._problems.add("entry that is no event", where)
+            self._problems.add("entry that is not an event", where)
             return None
         self._problems.add("invalid UTF-8" if "\ufffd" in text else "event that is not strict JSON", where)
         args = json.dumps(plain.get("args"), ensure_ascii=False).encode("utf-8", "replace")

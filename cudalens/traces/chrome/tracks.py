@@ -19,8 +19,8 @@ from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
 Ints = NDArray[np.int64]
 Micros = Callable[[Ints], list[Any]]
 
+#: Category of what is there to be looked at, and is no event.
 MARK: Final = "cudalens_mark"
-"""Category of what is there to be looked at, and is no event."""
 
 RACES: Final = "races"
 _ROWS: Final = 20_000

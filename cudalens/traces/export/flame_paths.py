@@ -19,8 +19,8 @@ Ints = NDArray[np.int64]
 
 ROOT: Final = -1
 
+#: The one label of all profiler steps, as torch averages them.
 STEPS: Final = "ProfilerStep*"
-"""The one label of all profiler steps, as torch averages them."""
 
 
 class Paths:

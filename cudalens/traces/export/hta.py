@@ -24,8 +24,8 @@ from cudalens.traces.export.chrome import to_chrome
 
 Ints = NDArray[np.int64]
 
+#: HTA's code for a value that an event does not have.
 ABSENT: Final = -1
-"""HTA's code for a value that an event does not have."""
 
 _TEXTS: Final = {"input_dims": "shapes", "input_type": "dtypes"}
 _INTEGERS: Final = {"correlation": "correlation_id", "bytes": "num_bytes", "external_id": "external_id"}

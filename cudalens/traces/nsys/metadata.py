@@ -16,13 +16,13 @@ from cudalens.traces.problems import Problems
 from cudalens.traces.sqlite.activities import Texts
 from cudalens.traces.sqlite.file import Database, Rows
 
+#: 2001 in nanoseconds: a clock that reads more counts from the epoch already.
 _EPOCH_SINCE: Final = 1_000_000_000_000_000_000
-"""2001 in nanoseconds: a clock that reads more counts from the epoch already."""
+#: ENUM_DIAGNOSTIC_SEVERITY_LEVEL: warnings and errors.
 _WARNINGS: Final = (2, 3)
-"""ENUM_DIAGNOSTIC_SEVERITY_LEVEL: warnings and errors."""
+#: Today's table of GPUs, and the one before 2021.5.
 _MAX_DIAGNOSTICS: Final = 100
 _GPU_TABLES: Final = ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU")
-"""Today's table of GPUs, and the one before 2021.5."""
 _VERSIONS: Final = {"CudaDriverVersion": "cuda_driver", "NvDriverVersion": "nvidia_driver"}
 
 

@@ -37,8 +37,8 @@ RANGES: Final = "NVTX_EVENTS"
 MEMORY: Final = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 TABLES: Final = (KERNELS, COPIES, SETS, GRAPHS, WAITS, *CALLS, *LIBRARIES, *OVERHEADS, RANGES, MEMORY, "StringIds")
 
+#: nsys counts CUPTI's kinds from 0 (ENUM_CUDA_MEM_KIND).
 _MEMORY_KINDS: Final = {i: cupti.MEMORY_KINDS[i + 1] for i in range(7)}
-"""nsys counts CUPTI's kinds from 0 (ENUM_CUDA_MEM_KIND)."""
 _HOST_KINDS: Final = (0, 1)
 _PLACE: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "globalPid")
 _GRAPH: Final = ("graphId", "graphNodeId")

@@ -34,6 +34,7 @@ MARKERS: Final = f"{_KIND}MARKER"
 STRINGS: Final = "StringTable"
 TABLES: Final = (*KERNELS, *COPIES, SETS, WAITS, *CALLS, OVERHEAD, MARKERS, STRINGS)
 
+#: CUpti_ActivityOverheadKind, in Kineto's words.
 _PLACE: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "graphId", "graphNodeId")
 _SHAPE: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _LAUNCH: Final = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
@@ -46,7 +47,6 @@ _OVERHEADS: Final = {
     5 << 16: "Lazy Function Loading",
     6 << 16: "Command Buffer Full",
 }
-"""CUpti_ActivityOverheadKind, in Kineto's words."""
 
 
 def read_nvprof(database: Database, problems: Problems) -> Trace:

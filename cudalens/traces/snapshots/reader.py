@@ -15,9 +15,9 @@ from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.frames.snapshots.values import text
 from cudalens.traces.snapshots.scan import check_size, scan
 
+#: A block or an action takes more bytes than this in any pickle that torch writes.
 PICKLE_MAGIC: Final = b"\x80"
 _BYTES_PER_ROW: Final = 16
-"""A block or an action takes more bytes than this in any pickle that torch writes."""
 _NUM_FREE_ROWS: Final = 1024
 
 

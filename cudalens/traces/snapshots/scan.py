@@ -26,13 +26,14 @@ from typing import Final, NoReturn
 
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
 
+#: Larger files are refused.
 MAX_BYTES: Final = 4 << 30
-"""Larger files are refused."""
 _MAX_INTEGER_BYTES: Final = 9  # an address in the upper half of 64 bits, and its sign
 _MAX_CUT_BYTES: Final = 64 << 20  # less than this is missing from files that were cut off; more is an attack
 _NUM_FREE_CONTAINERS: Final = 1 << 16
 _BYTES_PER_CONTAINER: Final = 6
 
+#: Eats instructions up to one that must be looked at. Short texts (SHORT_BINUNICODE) are among what it eats.
 _LONG1: Final = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in (6, 7, 8, 5, 4, 3, 2, 1, 0, 9))
 _INT: Final = rb"(?:K.|M..|J.{4})"  # BININT1 BININT2 BININT
 _SHORT: Final = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in (3, 0, 1, 2, 4, 5, 6, 7, 8))
@@ -46,9 +47,9 @@ _INSTRUCTIONS: Final = (
     rb"|G.{8}"  # BINFLOAT
 )
 _RUN: Final = re.compile(rb"(?:" + _INSTRUCTIONS + rb"|\x8c(?:" + _SHORT + rb"))*+", re.DOTALL)
-"""Eats instructions up to one that must be looked at. Short texts (SHORT_BINUNICODE) are among what it eats."""
+#: The same, but stops at every text: what a refused instruction asks for is the texts before it.
 _RUN_TO_TEXT: Final = re.compile(rb"(?:" + _INSTRUCTIONS + rb")*+", re.DOTALL)
-"""The same, but stops at every text: what a refused instruction asks for is the texts before it."""
+#: Instructions with a length, and how many bytes it takes.
 _NAMES: Final = {
     value[0]: name
     for name, value in vars(pickle).items()
@@ -57,7 +58,6 @@ _NAMES: Final = {
 _PROTO, _FRAME, _STOP = pickle.PROTO[0], pickle.FRAME[0], pickle.STOP[0]
 _SHORT_TEXT, _TEXT, _LONG_PUT = pickle.SHORT_BINUNICODE[0], pickle.BINUNICODE[0], pickle.LONG_BINPUT[0]
 _LENGTHS: Final = {_SHORT_TEXT: 1, _TEXT: 4, _FRAME: 8}
-"""Instructions with a length, and how many bytes it takes."""
 
 _PROTOCOLS: Final = range(2, 6)
 _GLOBALS: Final = frozenset({"GLOBAL", "STACK_GLOBAL", "INST", "EXT1", "EXT2", "EXT4"})
@@ -146,7 +146,7 @@ class _Scan:
                 byte=at,
                 found=f"{_NAMES[opcode]} of {length:,} bytes where {left:,} are left",
                 expected="lengths that lie in the file",
-                hint="It is no snapshot, or made to exhaust the memory of what reads it.",
+                hint="It is not a snapshot, or it was made to exhaust the reader's memory.",
             )
         if opcode == _FRAME:
             return begin
@@ -207,5 +207,5 @@ def _cut_off(path: str | os.PathLike[str], at: int) -> TraceFormatError:
 
 
 def _refuse_limit(path: str | os.PathLike[str], found: str, expected: str) -> NoReturn:
-    hint = "It is no snapshot, or made to exhaust the memory of what reads it."
+    hint = "It is not a snapshot, or it was made to exhaust the reader's memory."
     raise UnsafeSnapshotError(path, found=found, expected=expected, hint=hint)

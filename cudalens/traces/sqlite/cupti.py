@@ -14,6 +14,7 @@ from typing import Final
 from cudalens.traces.chrome.records import MISSING, Ints
 from cudalens.traces.sqlite.activities import Texts
 
+#: Kinds of copies; those of unified memory are nsys's own numbers.
 COPY_KINDS: Final = {
     1: "HtoD",
     2: "DtoH",
@@ -29,8 +30,8 @@ COPY_KINDS: Final = {
     12: "DtoH (Unified)",
     13: "DtoD (Unified)",
 }
-"""Kinds of copies; those of unified memory are nsys's own numbers."""
 
+#: CUPTI's number for no stream, no context, no event; nvprof writes it as -1.
 MEMORY_KINDS: Final = {
     1: "Pageable",
     2: "Pinned",
@@ -42,7 +43,6 @@ MEMORY_KINDS: Final = {
 }
 SYNC_KINDS: Final = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 NO_ID: Final = 0xFFFFFFFF
-"""CUPTI's number for no stream, no context, no event; nvprof writes it as -1."""
 
 _VERSION: Final = re.compile(r"_v\d{4,}\Z")
 _DRIVER: Final = re.compile(r"cu[A-Z0-9]")

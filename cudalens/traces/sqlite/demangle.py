@@ -1,8 +1,9 @@
-"""C++ names of kernels from their mangled form, by the Itanium C++ ABI's grammar.
+"""Demangle C++ names of kernels, by the Itanium C++ ABI's grammar.
 
-https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling; written as GNU's ``c++filt`` and torch write them. The
-common demanglers are libraries in C that a crafted name can make use up all memory; here depth and length are bounded,
-and a name that is not understood to its end stays as it is.
+https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling; in the notation of GNU's ``c++filt`` and torch. The C
+libraries for this cannot be bounded: a crafted name makes them use all memory. Here depth, steps and length are
+bounded,
+and a name that cannot be parsed to its end is returned unchanged.
 """
 
 from __future__ import annotations
@@ -10,38 +11,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from cudalens.traces.sqlite.cpp_types import CppType, UnknownNameError
 from cudalens.traces.sqlite.demangle_tables import BUILTINS, EXTENDED, LITERALS, OPERATORS, QUALIFIERS, STANDARD
 
 _MAX_MANGLED: Final = 1 << 14
-_MAX_TEXT: Final = 1 << 15
 _MAX_DEPTH: Final = 150
 _MAX_STEPS: Final = 1 << 16
 
 
-class _UnknownError(Exception):
-    """The name is not mangled, or holds what is not known here."""
-
-
-class _Type:
-    """A type in two halves, between which a declarator stands: ``void (`` and ``)(int)``."""
-
-    __slots__ = ("is_function", "left", "pack", "param", "right")
-
-    def __init__(
-        self, left: str, right: str = "", *, is_function: bool = False, pack: list[_Type] | None = None
-    ) -> None:
-        if len(left) + len(right) > _MAX_TEXT:
-            raise _UnknownError
-        self.left, self.right, self.is_function, self.pack = left, right, is_function, pack
-        self.param: int | None = None  # the template parameter that it was named by
-
-    def __str__(self) -> str:
-        return self.left + self.right
-
-
 @lru_cache(maxsize=1 << 12)
 def demangled(name: str) -> str:
-    """`name` as C++ writes it, where it is a mangled name; else as it is."""
+    """The demangled form of `name`; `name` itself if it is not a mangled name."""
     if not name.startswith("_Z") or len(name) > _MAX_MANGLED:
         return name
     try:
@@ -49,7 +29,7 @@ def demangled(name: str) -> str:
         parser.at = 2
         text = parser.encoding(is_whole=True)
         return text if parser.at == len(name) else name
-    except (_UnknownError, IndexError, ValueError):
+    except (UnknownNameError, IndexError, ValueError):
         return name
 
 
@@ -58,8 +38,8 @@ class _Parser:
 
     def __init__(self, name: str) -> None:
         self.name, self.at = name, 0
-        self._seen: list[_Type] = []
-        self._args: list[_Type] = []
+        self._seen: list[CppType] = []
+        self._args: list[CppType] = []
         self._depth = self._steps = 0
         self._pack_at: int | None = None
         self._pack_size: int | None = None
@@ -69,7 +49,7 @@ class _Parser:
         """A function with its parameters, or a variable; with its result type where it is the whole name."""
         self._enter()
         if self._peek() in "TG":
-            raise _UnknownError  # tables and thunks: no kernel has such a name
+            raise UnknownNameError  # tables and thunks: no kernel has such a name
         name, suffix, has_args, is_plain = self._name()
         if self.at >= len(self.name) or self._peek() in "E.":
             text = name
@@ -78,13 +58,13 @@ class _Parser:
             text = f"{name}({self._parameters()}){suffix}"
             text = text if result is None or not is_whole else f"{_spaced(result.left)}{text}{result.right}"
         self._depth -= 1
-        return str(_Type(text))
+        return str(CppType(text))
 
     def _enter(self) -> None:
         self._depth += 1
         self._steps += 1
         if self._depth > _MAX_DEPTH or self._steps > _MAX_STEPS:
-            raise _UnknownError
+            raise UnknownNameError
 
     def _peek(self) -> str:
         return self.name[self.at]
@@ -97,7 +77,7 @@ class _Parser:
 
     def _expect(self, text: str) -> None:
         if not self._take(text):
-            raise _UnknownError
+            raise UnknownNameError
 
     def _number(self) -> int:
         start = self.at
@@ -113,7 +93,7 @@ class _Parser:
         text = self.name[start : self.at]
         self.at += 1
         if len(text) > 6:
-            raise _UnknownError
+            raise UnknownNameError
         return int(text, base) + 1 if text else 0
 
     def _name(self) -> tuple[str, str, bool, bool]:
@@ -137,7 +117,7 @@ class _Parser:
             part, is_plain = self._unqualified("")
             text = prefix + part
             if self.at < len(self.name) and self._peek() == "I":
-                self._seen.append(_Type(text))
+                self._seen.append(CppType(text))
         has_args = self.at < len(self.name) and self._peek() == "I"
         if has_args:
             text += self._template_args()
@@ -184,7 +164,7 @@ class _Parser:
                 text = f"{text}::{part}" if text else part
                 last, has_args = part, False
             if self._peek() != "E":
-                self._seen.append(_Type(text))
+                self._seen.append(CppType(text))
         return text, suffix, has_args, is_plain
 
     def _function_qualifiers(self) -> str:
@@ -220,7 +200,7 @@ class _Parser:
             return f'operator"" {self._source_name()}', True
         sign = OPERATORS.get(self.name[self.at : self.at + 2])
         if sign is None:
-            raise _UnknownError
+            raise UnknownNameError
         self.at += 2
         return self._tagged(f"operator{' ' if sign[0].isalpha() else ''}{sign}"), True
 
@@ -228,7 +208,7 @@ class _Parser:
         length = self._number()
         text = self.name[self.at : self.at + length]
         if not 0 < length == len(text):
-            raise _UnknownError
+            raise UnknownNameError
         self.at += length
         return "(anonymous namespace)" if text.startswith(("_GLOBAL__N", "_GLOBAL_.N", "_GLOBAL_$N")) else text
 
@@ -237,64 +217,64 @@ class _Parser:
             text += f"[abi:{self._source_name()}]"
         return text
 
-    def _substitution(self) -> _Type:
+    def _substitution(self) -> CppType:
         self._expect("S")
         if (known := STANDARD.get(self._peek())) is not None:
             self.at += 1
-            return _Type(self._tagged(known))
+            return CppType(self._tagged(known))
         found = self._seen[self._sequence(36)]
         # What stands for a parameter stands, of another template, for that one's.
         return found if found.param is None else self._argument(found.param)
 
-    def _template_param(self) -> _Type:
+    def _template_param(self) -> CppType:
         self._expect("T")
         return self._argument(self._sequence(10))
 
-    def _argument(self, index: int) -> _Type:
+    def _argument(self, index: int) -> CppType:
         """The argument of the innermost template, as a type of its own."""
         if self._lambdas:
-            return _Type(f"auto:{index + 1}")
+            return CppType(f"auto:{index + 1}")
         if index >= len(self._args):
-            raise _UnknownError
+            raise UnknownNameError
         picked = self._picked(self._args[index])
-        found = _Type(picked.left, picked.right, is_function=picked.is_function, pack=picked.pack)
+        found = CppType(picked.left, picked.right, is_function=picked.is_function, pack=picked.pack)
         found.param = index
         return found
 
-    def _picked(self, found: _Type) -> _Type:
+    def _picked(self, found: CppType) -> CppType:
         """The element of a pack that is being expanded."""
         if found.pack is None or self._pack_at is None:
             return found
         self._pack_size = len(found.pack)
-        return found.pack[self._pack_at] if self._pack_at < len(found.pack) else _Type("")
+        return found.pack[self._pack_at] if self._pack_at < len(found.pack) else CppType("")
 
     def _template_args(self) -> str:
         self._enter()
         self._expect("I")
-        args: list[_Type] = []
+        args: list[CppType] = []
         while not self._take("E"):
             args.append(self._template_arg())
         self._depth -= 1
         self._args = args
         text = ", ".join(_flat(args))
-        return str(_Type(f"<{text} >" if text.endswith(">") else f"<{text}>"))
+        return str(CppType(f"<{text} >" if text.endswith(">") else f"<{text}>"))
 
-    def _template_arg(self) -> _Type:
+    def _template_arg(self) -> CppType:
         outer = self._args
         if self._take("J"):
-            pack: list[_Type] = []
+            pack: list[CppType] = []
             while not self._take("E"):
                 pack.append(self._template_arg())
-            found = _Type(", ".join(_flat(pack)), pack=pack)
+            found = CppType(", ".join(_flat(pack)), pack=pack)
         elif self._peek() == "L":
-            found = _Type(self._literal())
+            found = CppType(self._literal())
         elif self.name.startswith("XadL_Z", self.at):
             self.at += 3
             text = self._literal()
             self._expect("E")
-            found = _Type(f"&({text})" if "(" in text else f"&{text}")
+            found = CppType(f"&({text})" if "(" in text else f"&{text}")
         elif self._take("X"):
-            raise _UnknownError  # an expression
+            raise UnknownNameError  # an expression
         else:
             found = self._type()
         self._args = outer
@@ -321,35 +301,35 @@ class _Parser:
 
     def _parameters(self, until: str = "") -> str:
         """Types up to the end of the name, or a letter; a sole ``void`` is none."""
-        found: list[_Type] = []
+        found: list[CppType] = []
         while self.at < len(self.name) and self._peek() not in ("E", ".", *until):
             if self._peek() in "RO" and self.name[self.at + 1 : self.at + 2] == "E":
                 break
             found.append(self._type())
         texts = _flat(found)
-        return "" if texts == ["void"] else str(_Type(", ".join(texts)))
+        return "" if texts == ["void"] else str(CppType(", ".join(texts)))
 
-    def _type(self) -> _Type:
+    def _type(self) -> CppType:
         self._enter()
         found = self._any_type()
         self._depth -= 1
         return found
 
-    def _any_type(self) -> _Type:
+    def _any_type(self) -> CppType:
         letter = self._peek()
         if letter in BUILTINS:
             self.at += 1
-            return _Type(BUILTINS[letter])
+            return CppType(BUILTINS[letter])
         if letter == "D" and (known := EXTENDED.get(self.name[self.at : self.at + 2])) is not None:
             self.at += 2
-            return _Type(known)
+            return CppType(known)
         if self._take("Dp"):
             return self._expanded()
         if letter == "S" and self.name[self.at + 1] != "t":
             return self._with_args(self._substitution())
         if letter == "u":
             self.at += 1
-            found = _Type(self._source_name())
+            found = CppType(self._source_name())
         elif letter == "T":
             found = self._template_param()
             self._seen.append(found)
@@ -359,16 +339,16 @@ class _Parser:
         self._seen.append(found)
         return found
 
-    def _with_args(self, found: _Type) -> _Type:
+    def _with_args(self, found: CppType) -> CppType:
         """A template by a substitution or a parameter, with its arguments where they follow."""
         if self.at < len(self.name) and self._peek() == "I":
             outer = self._args
-            found = _Type(str(found) + self._template_args())
+            found = CppType(str(found) + self._template_args())
             self._args = outer
             self._seen.append(found)
         return found
 
-    def _compound(self, letter: str) -> _Type:
+    def _compound(self, letter: str) -> CppType:
         if letter in "PRO":
             self.at += 1
             return _pointer(self._type(), {"P": "*", "R": "&", "O": "&&"}[letter])
@@ -383,42 +363,42 @@ class _Parser:
             owner, member = self._type(), self._type()
             return _pointer(member, f"{'' if member.is_function else ' '}{owner}::*")
         if letter == "D" or letter in "GUC":
-            raise _UnknownError  # decltype, vectors, noexcept functions, vendors' qualifiers
+            raise UnknownNameError  # decltype, vectors, noexcept functions, vendors' qualifiers
         outer = self._args
-        found = _Type(self._name()[0])
+        found = CppType(self._name()[0])
         self._args = outer
         return found
 
-    def _qualified(self) -> _Type:
+    def _qualified(self) -> CppType:
         words = ""
         while self._peek() in "rVK":
             words = f" {QUALIFIERS[self._peek()]}" + words
             self.at += 1
         inner = self._type()
         if inner.is_function:
-            return _Type(inner.left, inner.right + words, is_function=True)
-        return _Type(inner.left if inner.left.endswith(words) else inner.left + words, inner.right)
+            return CppType(inner.left, inner.right + words, is_function=True)
+        return CppType(inner.left if inner.left.endswith(words) else inner.left + words, inner.right)
 
-    def _function(self) -> _Type:
+    def _function(self) -> CppType:
         self._expect("F")
         self._take("Y")
         result = self._type()
         parameters = self._parameters()
         suffix = " &" if self._take("R") else " &&" if self._take("O") else ""
         self._expect("E")
-        return _Type(_spaced(result.left), f"({parameters}){suffix}{result.right}", is_function=True)
+        return CppType(_spaced(result.left), f"({parameters}){suffix}{result.right}", is_function=True)
 
-    def _array(self) -> _Type:
+    def _array(self) -> CppType:
         self._expect("A")
         size = str(self._number()) if self._peek().isdigit() else ""
         self._expect("_")
         inner = self._type()
-        return _Type(inner.left, f" [{size}]{inner.right.removeprefix(' ')}")
+        return CppType(inner.left, f" [{size}]{inner.right.removeprefix(' ')}")
 
-    def _expanded(self) -> _Type:
+    def _expanded(self) -> CppType:
         """A pattern over a pack: once for each of its elements."""
         start, seen, before = self.at, len(self._seen), self._pack_at
-        found: list[_Type] = []
+        found: list[CppType] = []
         self._pack_at, self._pack_size = 0, None
         first = self._type()
         size = self._pack_size
@@ -430,12 +410,12 @@ class _Parser:
         self._seen[seen:] = kept
         self._pack_at, self.at = before, end
         pack = found if size is not None else [first]
-        packed = _Type(", ".join(_flat(pack)), pack=pack)
+        packed = CppType(", ".join(_flat(pack)), pack=pack)
         self._seen.append(packed)
         return packed
 
 
-def _flat(args: list[_Type]) -> list[str]:
+def _flat(args: list[CppType]) -> list[str]:
     """Texts of arguments, those of packs one by one."""
     return [text for arg in args for text in ([str(arg)] if arg.pack is None else _flat(arg.pack))]
 
@@ -444,13 +424,13 @@ def _spaced(left: str) -> str:
     return left if left.endswith(("(", "(*", "(&")) else f"{left} "
 
 
-def _pointer(inner: _Type, sign: str) -> _Type:
+def _pointer(inner: CppType, sign: str) -> CppType:
     if inner.is_function:
-        return _Type(f"{inner.left}({sign}", f"){inner.right}")
+        return CppType(f"{inner.left}({sign}", f"){inner.right}")
     if inner.right.startswith(" ["):
-        return _Type(f"{inner.left} ({sign}", f"){inner.right}")
+        return CppType(f"{inner.left} ({sign}", f"){inner.right}")
     if sign in ("&", "&&") and inner.left.endswith("&"):  # references collapse
-        return _Type(
+        return CppType(
             inner.left.rstrip("&") + ("&&" if sign == "&&" and inner.left.endswith("&&") else "&"), inner.right
         )
-    return _Type(inner.left + sign, inner.right)
+    return CppType(inner.left + sign, inner.right)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+#: Types whose literals end in letters that name them.
 BUILTINS: Final = {
     "v": "void",
     "w": "wchar_t",
@@ -44,7 +45,6 @@ LITERALS: Final = {
     "long long": "ll",
     "unsigned long long": "ull",
 }
-"""Types whose literals end in letters that name them."""
 QUALIFIERS: Final = {"r": "restrict", "V": "volatile", "K": "const"}
 STANDARD: Final = {
     "a": "std::allocator",

@@ -23,18 +23,18 @@ from cudalens.errors import TraceFormatError
 from cudalens.traces.chrome.records import MISSING, Ints, text_of
 from cudalens.traces.problems import Problems
 
+#: Stands for a value of another type than was asked for, until it has been counted.
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _WAL: Final = 2  # bytes 18 and 19 of the header, in the mode that keeps a write-ahead log
 _JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
 _WRONG: Final = MISSING + 1
-"""Stands for a value of another type than was asked for, until it has been counted."""
+#: No row of a table takes less: a cell pointer of two bytes, a length, a row id.
 _EXACT_FLOAT: Final = float(1 << 53)
 _CHUNK: Final = 1 << 15
 _MIN_ROW_BYTES: Final = 4
-"""No row of a table takes less: a cell pointer of two bytes, a length, a row id."""
+#: What sqlite3 raises of a damaged file: its messages quote the file, and may themselves be no text.
 _MAX_CELL_BYTES: Final = 1 << 28
 _ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises of a damaged file: its messages quote the file, and may themselves be no text."""
 _EXPECTED: Final = "a whole SQLite export that no program is writing"
 
 
@@ -152,7 +152,7 @@ class Database:
             wrong = column == _WRONG
             if num_wrong := int(wrong.sum()):
                 first = f"row {int(np.argmax(wrong)) + 1}"
-                self._problems.add(f"'{name}' of {table} that is no whole number", first, num_wrong)
+                self._problems.add(f"'{name}' of {table} that is not an integer", first, num_wrong)
                 column[wrong] = MISSING
         return column
 
@@ -287,7 +287,7 @@ def _refuse_journal(path: Path) -> None:
     if is_hot:
         raise TraceFormatError(
             path,
-            found=f"a half-written file: '{journal.name}' beside it would undo its last change",
+            found=f"a half-written file: '{journal.name}' next to it would undo its last change",
             expected=_EXPECTED,
             hint="Wait for its writer to finish, or export it again (nsys export --type sqlite).",
         )
@@ -302,7 +302,7 @@ def _refuse_log(path: Path) -> None:
     if is_used:
         raise TraceFormatError(
             path,
-            found=f"a half-written file: changes still stand in '{log.name}' beside it",
+            found=f"an incomplete file: changes are still in '{log.name}' next to it",
             expected=_EXPECTED,
             hint="Close the program that has it open, or run: sqlite3 FILE 'PRAGMA wal_checkpoint(TRUNCATE)'.",
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+#: Ranges that torch itself opens with `record_function`: no operators, whatever they look like.
 _TAIL: Final = re.compile(
     r"^(?P<name>.+?)"
     r"(?:, stashed seq ?= ?(?P<stashed>\d{1,18}))?"
@@ -22,7 +23,6 @@ _TAIL: Final = re.compile(
 _MAX_LENGTH: Final = 1 << 16
 _OPERATOR: Final = re.compile(r"[A-Za-z_]\w*(?:::\w+)+(?:\.\w+)?(?:: [\w:]+)?\Z")
 _RANGES: Final = ("FSDP::", "FSDP2::", "nccl:", "c10d::", "gloo:", "ProfilerStep#", "Optimizer.", "DataParallel")
-"""Ranges that torch itself opens with `record_function`: no operators, whatever they look like."""
 
 
 class OpText(NamedTuple):

@@ -12,7 +12,7 @@ from cudalens.analysis import units
 from cudalens.analysis.compare.runs import Differences
 from cudalens.analysis.compare.units import Side, step_rows
 from cudalens.frames import Trace
-from cudalens.views.compare.text import names
+from cudalens.views.compare.verdict import names
 from cudalens.views.sections.markup import Node, element
 from cudalens.views.sections.markup import svg as picture
 from cudalens.views.timeline import svg

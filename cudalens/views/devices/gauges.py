@@ -13,9 +13,11 @@ from typing import Any, Final
 import anywidget
 import traitlets
 
-from cudalens.views import assets, mimebundle
+from cudalens.views import assets, notebook
+from cudalens.views.devices import gauges_section
 from cudalens.views.devices.gauges_feed import DEFAULT_HZ, GaugeFeed, Moment
-from cudalens.views.devices.gauges_text import gauges_about, gauges_html, gauges_text, latest, mark
+from cudalens.views.sections.write_html import to_html
+from cudalens.views.sections.write_text import to_text
 from cudalens.views.timeline.metrics_text import GAUGES
 
 _GAUGES: Final = [{"column": gauge.column, "title": gauge.title, "unit": gauge.unit} for gauge in GAUGES]
@@ -53,7 +55,9 @@ class GaugesWidget(anywidget.AnyWidget):
         self._is_open = self._is_shown = False
         self.feed = GaugeFeed(rate_hz, on_moment=self._tell, on_gpus=self._describe, on_end=self._ended)
         self.feed.start()
-        super().__init__(_gpus=self.feed.gpus, _about=self._facts(), _moment=dict(latest(self.feed)))
+        super().__init__(
+            _gpus=self.feed.gpus, _about=self._facts(), _moment=dict(self.feed.history[-1] if self.feed.history else {})
+        )
         self._is_open = True
         self.on_msg(self._answer)
         if self.comm is not None and hasattr(self.comm, "on_close"):
@@ -91,27 +95,33 @@ class GaugesWidget(anywidget.AnyWidget):
         """Two outputs: the picture that the notebook keeps, then this view, which hides it while it shows."""
         from IPython.display import publish_display_data
 
-        if not mimebundle.is_live():
+        if not notebook.is_live():
             raise NotImplementedError
         self._picture = self.model_id
         self._publish(update=False)
         self._is_shown = True
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        publish_display_data({"text/plain": "", mimebundle.WIDGET_VIEW: view})  # type: ignore[no-untyped-call]
+        publish_display_data({"text/plain": "", notebook.WIDGET_VIEW: view})  # type: ignore[no-untyped-call]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, str], dict[str, str]]:
-        return {"text/plain": gauges_text(self.feed), "text/html": gauges_html(self.feed)}, {}
+        return self._bundle(), {}
+
+    def _bundle(self, widget_id: str | None = None) -> dict[str, str]:
+        """The last readings as text and HTML. `widget_id`: the live widget that hides them while it shows."""
+        section = gauges_section.section(self.feed)
+        html = to_html(section, has_style=True, data_cudalens_static=widget_id)
+        return {"text/plain": to_text(section), "text/html": html}
 
     def _publish(self, *, update: bool) -> None:
         from IPython.display import publish_display_data
 
-        bundle = {"text/plain": gauges_text(self.feed), "text/html": gauges_html(self.feed, self._picture)}
-        publish_display_data(bundle, transient={"display_id": self._display_id}, update=update)  # type: ignore[no-untyped-call]
+        transient = {"display_id": self._display_id}
+        publish_display_data(self._bundle(self._picture), transient=transient, update=update)  # type: ignore[no-untyped-call]
 
     def _facts(self) -> dict[str, Any]:
         return {
-            "badge": mark(self.feed),
-            "about": gauges_about(self.feed).partition("; as of")[0],
+            "badge": gauges_section.badge(self.feed),
+            "about": gauges_section.about(self.feed).partition("; as of")[0],
             "notes": self.feed.problems,
             "ended": self.feed.ended,
         }

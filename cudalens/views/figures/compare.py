@@ -8,8 +8,8 @@ import plotly.graph_objects as go
 
 from cudalens.analysis.compare.runs import Comparable, Differences, differences
 from cudalens.frames import Trace
-from cudalens.views.compare import text as compare_text
-from cudalens.views.compare.comparison import BETTER, UNSURE, WORSE, color_of
+from cudalens.views.compare.changes import BETTER, SECTIONS, UNSURE, WORSE, changed, color_of, row_name
+from cudalens.views.compare.verdict import verdict
 from cudalens.views.figures.style import Mode, finished, label, nothing
 
 _MAX_BARS: Final = 20
@@ -34,16 +34,16 @@ def figure(trace: Trace, *, other: Comparable, by: str | None = None, mode: Mode
 def draw(found: Differences, by: str | None = None, mode: Mode = "auto") -> go.Figure:
     """The figure of what was `found`; arguments as of `figure`."""
     key = by or ("kernels" if len(found.kernels) else "ops")
-    if key not in compare_text.SECTIONS:
-        raise ValueError(f"by={by!r} is unknown; expected one of {', '.join(map(repr, compare_text.SECTIONS))}.")
-    title = compare_text.verdict(found).partition("; ")[0]
+    if key not in SECTIONS:
+        raise ValueError(f"by={by!r} is unknown; expected one of {', '.join(map(repr, SECTIONS))}.")
+    title = verdict(found).partition("; ")[0]
     some = next((t for side in (found.a, found.b) for t in side.traces if t.info.is_simulated), found.b.traces[0])
-    rows = compare_text.changed(getattr(found, key)).head(_MAX_BARS)
+    rows = changed(getattr(found, key)).head(_MAX_BARS)
     if rows.empty:
         return nothing(title, some, mode)
     unit, scale, axis = ("bytes", 1 << 20, "MiB") if key == "memory" else ("ns", 1e6, f"ms a {found.whole.unit}")
     delta = (rows[f"delta_{unit}"] / scale).tolist()
-    names = [compare_text.row_name(row) for row in rows.to_dict("records")]
+    names = [row_name(row) for row in rows.to_dict("records")]
     drawn = go.Figure()
     for color, meaning in _LABELS.items():
         at = [k for k, state in enumerate(rows["status"]) if color_of(delta[k], state) == color]

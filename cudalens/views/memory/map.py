@@ -12,7 +12,7 @@ from cudalens.frames.snapshots.build import SNAPSHOT_KEYS
 from cudalens.views.memory import map_tables as words
 from cudalens.views.memory.map_payload import pack
 from cudalens.views.memory.map_svg import bar_svg, curve_svg, map_svg
-from cudalens.views.sections import summary as text
+from cudalens.views.sections import verdict as text
 from cudalens.views.sections.markup import Child, Node, element
 
 __all__ = ["has_memory_map", "is_first", "pack", "page_tree", "stands_alone", "static_html"]

@@ -13,7 +13,7 @@ from cudalens.analysis.memory.totals import pool_totals
 from cudalens.frames import Trace
 
 TOP: Final = 8
-NO_CATEGORY: Final = "cannot be told"
+NO_CATEGORY: Final = "unknown"
 NO_STACK: Final = "stack not recorded"
 
 

@@ -183,7 +183,7 @@ def categories_text(trace: Trace) -> str:
     if found["category"].isna().all():
         return ""
     rows = [
-        ("cannot be told" if pd.isna(r["category"]) else r["category"], r["num_bytes"], r["num_blocks"])
+        ("unknown" if pd.isna(r["category"]) else r["category"], r["num_bytes"], r["num_blocks"])
         for r in found.to_dict("records")
     ]
     return _table("there for", rows)

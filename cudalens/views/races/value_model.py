@@ -122,7 +122,7 @@ def _parsed(text: Any, kind: type) -> Any:
 
 
 def _difference(item: Mapping[str, Any]) -> DifferenceView:
-    found = "memory that nobody wrote" if item.get("is_unwritten") is True else _number(item.get("found"))
+    found = "memory that was never written" if item.get("is_unwritten") is True else _number(item.get("found"))
     heat = _grid(item.get("heat"), _share)
     expected_map, found_map = (_like(_grid(item.get(name), _value), heat) for name in ("expected_map", "found_map"))
     return DifferenceView(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import pandas as pd
@@ -10,7 +10,10 @@ import pandas as pd
 from cudalens.analysis import key_averages
 from cudalens.analysis.units import duration, size
 from cudalens.frames import Trace
+from cudalens.views.sections.model import Column, Row
+from cudalens.views.sections.write_text import aligned
 
+#: torch's names of the columns; it also writes cuda or xpu for device.
 _SORTS: Final = {
     "cpu_time": "mean_ns",
     "cpu_time_total": "total_ns",
@@ -22,10 +25,6 @@ _SORTS: Final = {
     "device_memory_usage": "device_memory_bytes",
     "self_device_memory_usage": "self_device_memory_bytes",
 }
-"""torch's words for our columns; it says cuda or xpu for device as well."""
-
-_MAX_NAME: Final = 55
-_MAX_TEXT: Final = 80
 
 
 def table(
@@ -47,7 +46,7 @@ def table(
         top_level: Only rows that no other row encloses.
 
     Raises:
-        ValueError: `sort_by` or `by` names nothing.
+        ValueError: `sort_by` or `by` names no column.
     """
     averages = key_averages(trace, by=by, top_level=top_level)
     column = _column(sort_by, averages)
@@ -55,12 +54,8 @@ def table(
         averages = averages.sort_values(column, ascending=False, kind="stable", na_position="last")
     shown = averages if row_limit < 0 else averages.head(row_limit)
     columns = _columns(shown, averages)
-    widths = [max(len(head), *(len(text) for text in texts), 0) for head, texts in columns]
-    is_text = [head in _TEXT_HEADS for head, _ in columns]
-    rule = "  ".join("-" * width for width in widths)
-    lines = [rule, _line([head for head, _ in columns], widths, is_text), rule]
-    lines += [_line(list(row), widths, is_text) for row in zip(*(texts for _, texts in columns), strict=True)]
-    lines.append(rule)
+    rows = [Row(cells) for cells in zip(*(texts for _, texts in columns), strict=True)]
+    lines = aligned([column for column, _ in columns], rows)
     if len(shown) < len(averages):
         lines.append(f"{len(averages) - len(shown):,} more rows; row_limit=-1 shows all")
     host = ~averages["is_device"]
@@ -68,7 +63,7 @@ def table(
     if averages["is_device"].any():
         lines.append(f"Self device time total: {duration(int(averages['self_device_ns'][~host].sum()))}")
     if trace.info.is_simulated:
-        lines.append("Simulated times: a model's, not a clock's")
+        lines.append("Simulated times, computed by a model")
     return "\n".join(lines)
 
 
@@ -83,62 +78,60 @@ def _column(sort_by: str | None, averages: pd.DataFrame) -> str | None:
     return column
 
 
-_TEXT_HEADS: Final = (
-    "Name",
-    "input_shapes",
-    "shapes",
-    "dtypes",
-    "stack",
-    "module",
-    "cell_line",
-    "cat",
-    "thread",
-    "Source",
-)
-
-
-def _columns(shown: pd.DataFrame, averages: pd.DataFrame) -> list[tuple[str, list[str]]]:
-    """Heads and cells of the columns that have something to show."""
-    host_self = int(averages["self_ns"][~averages["is_device"]].sum())
-    device_self = int(averages["self_device_ns"][averages["is_device"]].sum())
-    on_host = ~shown["is_device"]
+def _columns(shown: pd.DataFrame, averages: pd.DataFrame) -> list[tuple[Column, list[str]]]:
+    """The columns that have something to show, each with its cells."""
+    is_device = averages["is_device"]
     keys = list(averages.columns[: list(averages.columns).index("is_device")])
     keys = keys if keys == ["cat"] else [key for key in keys if key != "cat"]
-    columns = [
-        ("Name" if key == "name" else key, _texts(shown[key], _MAX_NAME if key == "name" else _MAX_TEXT))
-        for key in keys
-    ]
-    self_ns, total = shown["self_ns"].where(on_host, 0), shown["total_ns"].where(on_host, 0)
-    columns += [
-        ("Self CPU %", [_share(ns, host_self) for ns in self_ns]),
-        ("Self CPU", [duration(ns) for ns in self_ns]),
-        ("CPU total %", [_share(ns, host_self) for ns in total]),
-        ("CPU total", [duration(ns) for ns in total]),
-        ("CPU time avg", [duration(ns / count) for ns, count in zip(total, shown["count"], strict=True)]),
-    ]
-    if averages["is_device"].any():
-        means = zip(shown["device_total_ns"], shown["count"], strict=True)
-        columns += [
-            ("Self device", [duration(ns) for ns in shown["self_device_ns"]]),
-            ("Self device %", [_share(ns, device_self) for ns in shown["self_device_ns"]]),
-            ("Device total", [duration(ns) for ns in shown["device_total_ns"]]),
-            ("Device time avg", [duration(ns / count) for ns, count in means]),
-        ]
+    texts = [("Name" if key == "name" else key, shown[key], 55 if key == "name" else 80) for key in keys]
+    columns = [_texts(*text) for text in texts]
+    columns += _numbers(_host_times(shown, int(averages["self_ns"][~is_device].sum())))
+    if is_device.any():
+        columns += _numbers(_device_times(shown, int(averages["self_device_ns"][is_device].sum())))
     for side, head in (("host", "CPU Mem"), ("device", "Device Mem")):
         if averages[f"{side}_memory_bytes"].fillna(0).any():
-            columns.append((head, [_size(b) for b in shown[f"{side}_memory_bytes"]]))
-            columns.append((f"Self {head}", [_size(b) for b in shown[f"self_{side}_memory_bytes"]]))
-    columns.append(("# of Calls", [str(count) for count in shown["count"]]))
+            found = (shown[f"{prefix}{side}_memory_bytes"] for prefix in ("", "self_"))
+            columns += _numbers({title: map(_size, b) for title, b in zip((head, f"Self {head}"), found, strict=True)})
+    columns += _numbers({"# of Calls": map(str, shown["count"])})
     if averages["flops"].notna().any():
-        columns.append(("Total FLOPs", ["--" if pd.isna(flops) else f"{int(flops):,}" for flops in shown["flops"]]))
-    if averages["place"].notna().any():
-        columns.append(("Source", _texts(shown["place"], _MAX_TEXT)))
-    return columns
+        flops = ("--" if pd.isna(number) else f"{int(number):,}" for number in shown["flops"])
+        columns += _numbers({"Total FLOPs": flops})
+    return [*columns, _texts("Source", shown["place"], 80)] if averages["place"].notna().any() else columns
 
 
-def _texts(values: pd.Series, limit: int) -> list[str]:
+def _host_times(shown: pd.DataFrame, whole: int) -> dict[str, Iterable[str]]:
+    on_host = ~shown["is_device"]
+    self_ns, total = shown["self_ns"].where(on_host, 0), shown["total_ns"].where(on_host, 0)
+    return {
+        "Self CPU %": (_share(ns, whole) for ns in self_ns),
+        "Self CPU": map(duration, self_ns),
+        "CPU total %": (_share(ns, whole) for ns in total),
+        "CPU total": map(duration, total),
+        "CPU time avg": map(duration, total / shown["count"]),
+    }
+
+
+def _device_times(shown: pd.DataFrame, whole: int) -> dict[str, Iterable[str]]:
+    return {
+        "Self device": map(duration, shown["self_device_ns"]),
+        "Self device %": (_share(ns, whole) for ns in shown["self_device_ns"]),
+        "Device total": map(duration, shown["device_total_ns"]),
+        "Device time avg": map(duration, shown["device_total_ns"] / shown["count"]),
+    }
+
+
+def _numbers(texts: dict[str, Iterable[str]]) -> list[tuple[Column, list[str]]]:
+    return [(Column(title, align="right"), list(cells)) for title, cells in texts.items()]
+
+
+def _texts(title: str, values: pd.Series, width: int) -> tuple[Column, list[str]]:
     texts = ["" if pd.isna(value) else " < ".join(str(value).split("\n")) for value in values]
-    return [text if len(text) <= limit else f"{text[: limit - 1]}…" for text in texts]
+    return Column(title, text_width=width), [_cut(text, width) for text in texts]
+
+
+def _cut(text: str, width: int) -> str:
+    """The beginning of `text`: of a stack, the innermost entries."""
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _share(part: int, whole: int) -> str:
@@ -147,8 +140,3 @@ def _share(part: int, whole: int) -> str:
 
 def _size(num_bytes: Any) -> str:
     return "-" if pd.isna(num_bytes) else size(int(num_bytes))
-
-
-def _line(cells: list[str], widths: list[int], is_text: list[bool]) -> str:
-    padded = [cell.ljust(w) if left else cell.rjust(w) for cell, w, left in zip(cells, widths, is_text, strict=True)]
-    return "  ".join(padded).rstrip()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from cudalens.views.sections.markup import Node
 
-Style = Literal["", "strong", "code", "muted", "place", "badge", "paragraph"]
+Style = Literal["", "strong", "code", "key", "muted", "place", "badge", "paragraph"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Table:
         columns: Its columns.
         rows: The rows to show, most important first; may be fewer than there are.
         num_rows: How many rows there are; None for those in `rows`.
-        max_text: Rows in plain text.
+        max_text: Rows in plain text; 0 leaves the table out.
         num_open: Rows in HTML before the rest is folded; None to fold none.
         more: What a row is called, and where all rows are: ``("place", "cudalens.analysis.syncs(trace)")``.
     """
@@ -115,7 +115,7 @@ class Facts:
         items: Pairs of a term and a text.
     """
 
-    items: tuple[tuple[str, Cell], ...]
+    items: tuple[tuple[Cell, Cell], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,12 @@ class Note:
 
     Attributes:
         text: The sentence.
-        kind: ``warning`` for what is wrong.
+        kind: What it is, part of the class of its element: ``warning`` for what is wrong.
         is_in_text: Whether plain text has it, too.
     """
 
     text: Cell
-    kind: Literal["note", "warning"] = "note"
+    kind: str = "note"
     is_in_text: bool = True
 
 
@@ -199,7 +199,8 @@ class Section:
         badge: What marks the answer: that times are simulated, say.
         notes: What went wrong, a line each.
         blocks: Its content, in order.
-        is_open: Whether it is unfolded; None where it cannot be folded. Plain text leaves out what is folded.
+        is_open: Whether it is unfolded in HTML; None where it cannot be folded.
+        is_in_text: Whether plain text has it, too.
     """
 
     name: str
@@ -211,6 +212,7 @@ class Section:
     notes: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
     is_open: bool | None = None
+    is_in_text: bool = True
 
 
 def parts_of(cell: Cell) -> tuple[Part, ...]:

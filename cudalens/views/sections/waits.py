@@ -63,6 +63,7 @@ def section(trace: Trace) -> Section | None:
         facts=_heading(wait_summary(trace)),
         blocks=(table, legend) if groups["gpu_ns"].notna().any() else (table,),
         is_open=has_notable_waits(trace),
+        is_in_text=has_notable_waits(trace),
     )
 
 

@@ -17,21 +17,24 @@ from cudalens.views.sections.model import parts_of
 from cudalens.views.sections.write_text import more_text
 
 _MAX_TITLE: Final = 1000
-_TAGS: Final = {"strong": "strong", "code": "code", "paragraph": "p"}
+_MAX_TEXT: Final = 2000
+_TAGS: Final = {"strong": "strong", "code": "code", "key": "kbd", "paragraph": "p"}
 _DIFF: Final = {"+": "cl-diff-add", "-": "cl-diff-del", "@": "cl-diff-hunk"}
 
 
-def to_html(section: model.Section | None, *, has_style: bool = False) -> str:
+def to_html(section: model.Section | None, *, has_style: bool = False, **attributes: str | None) -> str:
     """`section` as one element; "" for None.
 
     Args:
         section: What to show.
         has_style: Whether its style sheet precedes it, for pages that do not have it.
+        **attributes: More attributes of the element, as `markup.element` takes them.
     """
     if section is None:
         return ""
+    body = element("div", *nodes(section), class_=f"cudalens-{section.name}", **attributes)
     style = f"<style>{assets.style(section.name)}</style>" if has_style and section.css else ""
-    return f"{style}{element('div', *nodes(section), class_=f'cudalens-{section.name}').html()}"
+    return f"{style}{body.html()}"
 
 
 def to_json(section: model.Section | None) -> list[Any] | None:
@@ -109,20 +112,21 @@ def _(block: model.Table, css: str) -> Iterator[Node]:
 
 @_block.register
 def _(block: model.Facts, css: str) -> Iterator[Node]:
-    pairs = ((element("dt", term), element("dd", *_cell(cell, _MAX_TITLE))) for term, cell in block.items)
-    yield element("dl", *(node for pair in pairs for node in pair), class_=_class(css, "facts"))
+    pairs = (zip(("dt", "dd"), item, strict=True) for item in block.items)
+    listed = (element(tag, *_cell(cell, _MAX_TEXT)) for pair in pairs for tag, cell in pair)
+    yield element("dl", *listed, class_=_class(css, "facts"))
 
 
 @_block.register
 def _(block: model.Note, css: str) -> Iterator[Node]:
-    yield element("p", *_cell(block.text, _MAX_TITLE), class_=_class(css, block.kind))
+    yield element("p", *_cell(block.text, _MAX_TEXT), class_=_class(css, block.kind))
 
 
 @_block.register
 def _(block: model.Items, css: str) -> Iterator[Node]:
     if block.title:
         yield element("h4", block.title)
-    yield element("ul", *(element("li", *_cell(item, _MAX_TITLE)) for item in block.items), class_=_class(css, "items"))
+    yield element("ul", *(element("li", *_cell(item, _MAX_TEXT)) for item in block.items), class_=_class(css, "items"))
 
 
 @_block.register

@@ -17,7 +17,7 @@ _MAX_NOTE: Final = 1000
 
 
 def to_text(section: model.Section | None) -> str:
-    """`section` as text without a trailing line break; "" for None and for a folded section."""
+    """`section` as text without a trailing line break; "" for None."""
     return "" if section is None else "\n".join(_lines(section))
 
 
@@ -41,12 +41,13 @@ def aligned(columns: Sequence[model.Column], rows: Sequence[model.Row], *, has_h
 
 
 def _lines(section: model.Section) -> Iterator[str]:
-    if section.is_open is False:
+    if not section.is_in_text:
         return
     if section.verdict:
         yield f"[{section.badge}] {section.verdict}" if section.badge else section.verdict
     if section.title:
-        yield f"{section.title}: {section.facts}" if section.facts else section.title
+        badge = f" ({section.badge})" if section.badge and not section.verdict else ""
+        yield f"{section.title}{badge}{f': {section.facts}' if section.facts else ''}"
     yield from (f"  ! {note}" for note in section.notes)
     is_first = not section.verdict
     for block in section.blocks:
@@ -74,6 +75,8 @@ def _(block: model.Cards) -> Iterator[str]:
 
 @_block.register
 def _(block: model.Table) -> Iterator[str]:
+    if not block.max_text:
+        return
     shown = block.rows[: block.max_text]
     yield from aligned(block.columns, shown)
     if hidden := block.num_hidden(len(shown)):
@@ -82,8 +85,8 @@ def _(block: model.Table) -> Iterator[str]:
 
 @_block.register
 def _(block: model.Facts) -> Iterator[str]:
-    width = max((len(term) for term, _ in block.items), default=0)
-    yield from (f"  {term:<{width}}  {cell_text(cell)}" for term, cell in block.items)
+    width = max((len(cell_text(term)) for term, _ in block.items), default=0)
+    yield from (f"  {cell_text(term):<{width}}  {cell_text(cell)}" for term, cell in block.items)
 
 
 @_block.register

@@ -10,7 +10,7 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.frames import Trace
-from cudalens.views.sections.summary import mark
+from cudalens.views.sections.badges import simulated as simulated_badge
 from cudalens.views.timeline import svg
 from cudalens.views.timeline.metrics_text import GAUGES, Gauge, device_rows, metrics_line
 from cudalens.views.timeline.payload_order import clipped_times, since
@@ -38,7 +38,7 @@ def metrics_svg(trace: Trace) -> str:
     gauges = [gauge for gauge in GAUGES if metrics[gauge.column].notna().any()]
     height = _HEAD + len(gauges) * (_ROW + _GAP)
     title = f"Readings of the GPUs: {metrics_line(trace)}"
-    if simulated := mark(trace.info):
+    if simulated := simulated_badge(trace.info):
         title = f"{title} ({simulated})"
     rows = [_row(gauge, k, parts, origin, span) for k, gauge in enumerate(gauges)]
     head = (

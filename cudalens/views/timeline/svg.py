@@ -19,7 +19,7 @@ from cudalens.analysis import units
 from cudalens.frames import Trace
 from cudalens.views import theme
 from cudalens.views.races.svg import RED
-from cudalens.views.sections.summary import mark
+from cudalens.views.sections.badges import simulated as simulated_badge
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
 from cudalens.views.timeline.race_marks import race_marks
 
@@ -166,7 +166,7 @@ def _document(trace: Trace, layout: _Layout, runs: Any, palette: list[str], span
     bottom = layout.top(len(layout.lanes) - 1) + layout.lanes[-1][1] * _ROW + _GAP
     height = bottom + _AXIS + (16 if layout.num_hidden else 0)
     title = f"Timeline of {trace.info.name}: {units.plural(len(trace), 'event')} in {units.duration(span)}"
-    simulated = mark(trace.info)
+    simulated = simulated_badge(trace.info)
     if simulated:
         title = f"{title} ({simulated})"
     parts = [

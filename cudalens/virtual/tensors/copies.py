@@ -115,6 +115,8 @@ def check_capture(gpus: Gpus, host_side: torch.Tensor, places: tuple[Device | No
     device = places[0] or places[1]
     if device is None or (places[0] is not None and places[1] is not None):
         return
+    if not host_side.numel():  # torch returns before it looks at the stream
+        return
     stream = gpus.machine.current_stream(device)
     if stream.capture is None or (residence_of(host_side) is None and is_pinned(host_side)):
         return
@@ -150,7 +152,7 @@ def run_copy(
         op: Name of the aten operator.
     """
     way = direction(*places)
-    if way is None:
+    if way is None or not target.numel():  # nothing is launched for an empty copy
         return
     device = places[0] or places[1]
     assert device is not None

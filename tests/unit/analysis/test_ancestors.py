@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import host, trace_of
@@ -34,7 +35,7 @@ def trees(draw):
     return np.array(parent, np.int64), np.array(end, np.int64)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(trees(), st.data())
 def test_the_nearest_marked_row(tree, data):
     parent, _ = tree
@@ -47,7 +48,7 @@ def test_the_nearest_marked_row(tree, data):
     assert nearest_of(rows, marked, parent).tolist() == [-1, *expected]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(trees(), st.integers(740, 1001))
 def test_the_row_that_still_runs(tree, time):
     parent, end = tree
@@ -56,7 +57,7 @@ def test_the_row_that_still_runs(tree, time):
     assert found.tolist() == [-1, *(climbed(row, parent, lambda at: end[at] > time) for row in range(len(parent)))]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(trees(), st.randoms(use_true_random=False), st.integers(1, 4))
 def test_rows_within_others_of_their_key(tree, random, num_keys):
     parent, _ = tree
@@ -68,7 +69,7 @@ def test_rows_within_others_of_their_key(tree, random, num_keys):
     assert is_within_same(rows, key, parent, depth).tolist() == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20), st.integers(1, 3)), max_size=12),
     st.lists(st.tuples(st.integers(-2, 52), st.integers(1, 3)), min_size=1, max_size=8),

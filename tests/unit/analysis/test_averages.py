@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -96,7 +97,7 @@ def programs(draw):
 
 
 @given(programs())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_folding_equals_torchs_rounds_of_lifting(rows):
     events = make_events(rows)
     expected, own = folded_slowly(events)

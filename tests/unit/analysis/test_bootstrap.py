@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,14 +26,14 @@ def slow_interval(before, after, level):
     return middle - widen * max(middle - low, 0), middle + widen * max(high - middle, 0)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(VALUES, VALUES)
 def test_is_the_plain_bootstrap_of_the_median(before, after):
     low, high = difference_interval(np.array([before], float), np.array([after], float), 0.95)
     assert (low[0], high[0]) == pytest.approx(slow_interval(before, after, 0.95))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(VALUES, VALUES)
 def test_holds_its_own_difference_and_grows_with_the_level(before, after):
     sides = np.array([before], float), np.array([after], float)
@@ -78,7 +79,7 @@ def test_students_quantiles_are_those_of_the_tables(freedom, quantile):
     assert student_quantile(0.975, freedom) == pytest.approx(quantile, rel=0.006)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(VALUES, VALUES)
 def test_a_ratio_is_the_bootstrap_of_logarithms(before, after):
     """Never below -1, as an interval of the ratio itself can be."""

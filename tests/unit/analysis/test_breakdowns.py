@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import ALONE, KINDS, NCCL, host, launch, trace_of, work
@@ -18,7 +19,7 @@ from cudalens.analysis import (
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(ALONE, max_size=14))
 def test_kernels_by_name_and_stream(rows):
     trace = trace_of(rows)
@@ -50,7 +51,7 @@ CALLS = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(CALLS)
 def test_operators_and_what_they_launched(program):
     rows, wanted, at = [], {}, 0
@@ -87,7 +88,7 @@ def test_operators_and_what_they_launched(program):
     assert (nobody["gpu_self_ns"], nobody["gpu_ns"], nobody["count"], nobody["num_work"]) == (5, 5, 0, 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(ALONE, max_size=14))
 def test_each_collective_beside_computation(rows):
     trace = trace_of(rows)

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +69,7 @@ def launched_by(events, row):
     return None if pd.isna(events["launch"][row]) else int(events["launch"][row])
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(traces())
 def test_a_call_tree_is_the_sum_of_its_events(trace):
     events, slow = trace.events, {}
@@ -99,7 +100,7 @@ def test_a_call_tree_is_the_sum_of_its_events(trace):
     assert found == slow
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(traces(), st.sampled_from(["host", "device"]))
 def test_rectangles_stand_within_their_parents_and_beside_each_other(trace, weight):
     flame = flame_graph(trace, weight)
@@ -136,7 +137,7 @@ def key_of(events, row, by):
     return None
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(traces(), st.sampled_from(["op", "range", "line", "module"]))
 def test_attribution_adds_up_and_gives_each_event_to_one_key(trace, by):
     events, frame = trace.events, attribution(trace, by)

@@ -221,7 +221,7 @@ def test_empty_sides_are_refused():
 def test_names_files_and_what_is_neither(tmp_path):
     path = noisy(0, 100).save(tmp_path / "a.cudalens")
     assert cudalens.compare(path, str(path)).verdict.startswith("no change")
-    with pytest.raises(TraceError, match="is no run and no file"):
+    with pytest.raises(TraceError, match="is neither a run nor a file"):
         cudalens.compare("nonsense", path)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -274,7 +275,7 @@ def held_by(trace):
     return pairs
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(runs(shortest=1))
 def test_who_waits_for_whom(rows):
     trace = trace_of(rows)
@@ -431,7 +432,7 @@ def slowly(graph, now):
     return starts, [arrived(a) for a in range(len(arrivals.time))], max([begin, *ends])
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(runs(), st.sampled_from([0, 2, 3]), st.sampled_from([0, 1, 2]))
 def test_playing_again_is_the_longest_path(rows, work_factor, host_factor):
     graph = critical_path(trace_of(rows))._graph
@@ -441,7 +442,7 @@ def test_playing_again_is_the_longest_path(rows, work_factor, host_factor):
     assert (found.work.tolist(), found.arrival.tolist(), found.end) == slowly(graph, now)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(runs())
 def test_a_path_has_no_gap_and_explains_the_run_exactly(rows):
     trace = trace_of(rows)
@@ -457,7 +458,7 @@ def test_a_path_has_no_gap_and_explains_the_run_exactly(rows):
     assert again.end - graph.window.begin == path.length_ns
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(runs(), st.sampled_from(["a", "kernels", "launches", "host", "syncs", "copies", "fuse"]))
 def test_nothing_gets_longer_by_taking_something_away(rows, what):
     path = critical_path(trace_of(rows))

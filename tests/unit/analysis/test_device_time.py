@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def trace_of(rows, at=1_716_423_322_388_068_751):
     return Trace(RunInfo(name="t", source="cuda"), events=build_events(columns))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(ROWS)
 def test_against_single_nanoseconds(rows):
     work = [(ts, dur, WORK[name]) for ts, dur, (cat, name) in rows if name in WORK and cat != "cpu_op"]

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,7 +47,7 @@ def test_a_warm_function_that_was_run_eager_since_is_not_about_to_record():
 times = st.one_of(st.none(), st.integers(1, 10**9))
 
 
-@settings(max_examples=40)  # each makes a frame of all columns
+@settings(max_examples=examples(40))  # each makes a frame of all columns
 @given(st.lists(st.tuples(st.integers(0, 1000), times, times), max_size=20))
 def test_speed_is_the_ratio_of_what_the_replays_would_have_taken(rows):
     frame = graphs_frame([

@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import host, launch, launched, trace_of, work
@@ -63,7 +64,7 @@ def is_told(events, device, call, following):
     return len(waits) > 0 and waits.index.max() > max(calls, default=-1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(launched(), st.sampled_from(["device", "stream"]), st.integers(0, 4))
 def test_against_a_loop(rows, by, min_ns):
     trace = trace_of(rows, at=ZERO)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from made_traces import launch, launched, trace_of, work
 from recorded_traces import TRACES, needs_recorded, opened
@@ -10,7 +11,7 @@ from recorded_traces import TRACES, needs_recorded, opened
 from cudalens.analysis import launch_statistics, launch_summary, queue_lengths
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(launched())
 def test_against_a_loop(rows):
     trace = trace_of(rows, at=1000)
@@ -40,7 +41,7 @@ def test_against_a_loop(rows):
             assert found["is_blocked"] == (queue >= 2 and ended)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(launched())
 def test_queues_rise_and_fall_as_work_comes_and_goes(rows):
     trace = trace_of(rows, at=1000)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from snapshots_simulated import SLOT, SLOTS, played, rounded
@@ -48,7 +49,7 @@ def snapshot_of(*allocators):
     }
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps, st.integers(0, 20))
 def test_every_row_says_what_was_held_after_it(steps, num_before):
     allocator = played(steps, num_before)
@@ -60,7 +61,7 @@ def test_every_row_says_what_was_held_after_it(steps, num_before):
         assert memory[name].tolist() == [state[name] for state in allocator.states]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(steps, st.integers(0, 20), st.data())
 def test_what_lives_at_any_row(steps, num_before, data):
     allocator = played(steps, num_before)
@@ -77,7 +78,7 @@ def test_what_lives_at_any_row(steps, num_before, data):
     assert set(segments["addr"][(added <= row) & (removed > row)]) == state["segments"]
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(steps, st.integers(0, 20))
 def test_a_block_knows_its_allocation(steps, num_before):
     allocator = played(steps, num_before)
@@ -93,7 +94,7 @@ def test_a_block_knows_its_allocation(steps, num_before):
             assert blocks.loc[blocks["addr"] == addr, "allocated_ns"].item() == entry["ts"]
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(steps, st.integers(0, 20), steps)
 def test_two_devices_in_one_history(first, num_before, second):
     clock = [1000]
@@ -111,7 +112,7 @@ def test_two_devices_in_one_history(first, num_before, second):
     assert len(block_lifetimes(trace)) >= len(one.blocks) + len(other.blocks)
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(steps, st.integers(0, 20))
 def test_running_totals_of_streams(steps, num_before):
     allocator = played(steps, num_before)
@@ -128,7 +129,7 @@ def test_running_totals_of_streams(steps, num_before):
     pd.testing.assert_frame_equal(one_group[list(TOTALS)], trace.memory[list(TOTALS)].astype("int64"))
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(steps)
 def test_fragmentation_adds_up_to_what_is_reserved(steps):
     allocator = played(steps, len(steps))
@@ -154,7 +155,7 @@ def test_fragmentation_adds_up_to_what_is_reserved(steps):
         assert pools.loc[stream, "num_segments"] == list(allocator.segments.values()).count(stream)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(steps)
 def test_bytes_by_stack_are_a_tree_that_adds_up(steps):
     allocator = played(steps, 0)
@@ -176,7 +177,7 @@ def test_bytes_by_stack_are_a_tree_that_adds_up(steps):
         assert nodes["function"].iloc[1] == "main"
 
 
-@settings(max_examples=8)
+@settings(max_examples=examples(8))
 @given(steps, steps)
 def test_a_diff_by_stack(before, after):
     first, second = played(before, 0), played(after, 0)

@@ -1,6 +1,7 @@
 """kernel_sequences against counting by hand."""
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import trace_of, work
@@ -46,7 +47,7 @@ def distinct(found, cost):
     return kept
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.text("abc", max_size=24), st.integers(2, 4), st.integers(0, 3), st.integers(1, 3))
 def test_against_counting_by_hand(text, low, more, min_count):
     high = low + more

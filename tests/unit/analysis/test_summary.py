@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_averages import GPU_ROWS, make_events, make_trace
@@ -132,7 +133,7 @@ def test_empty_trace():
     assert summary.is_simulated
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10)), max_size=12))
 def test_host_busy_counts_each_nanosecond_once(pairs):
     events = build_events(

@@ -4,6 +4,7 @@ import csv
 
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_traces import ALONE, KINDS, host, launch, trace_of, work
@@ -15,7 +16,7 @@ from cudalens.frames import Ranks
 KEYS = {None: (), "device": ("device",), "stream": ("device", "stream")}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(ALONE, max_size=14), st.sampled_from(list(KEYS)))
 def test_against_single_nanoseconds(rows, by):
     frame = temporal_breakdown(trace_of(rows), by)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trust_traces import BASE, found, frame_columns, healthy_rows, host, moved, operators, row, trace_of
@@ -11,7 +12,7 @@ import cudalens
 from cudalens.analysis import trust, trust_findings
 from cudalens.frames import Problem, Ranks, RunInfo, Trace, build_events
 
-EXAMPLES = 10
+EXAMPLES = examples(10)
 OPS = [(50, 200, 300, 4_003, 7)] * 6
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from trust_traces import BASE, assert_same_trace, found, healthy_rows, host, moved, operators, row, trace_of
@@ -10,7 +11,7 @@ from trust_traces import BASE, assert_same_trace, found, healthy_rows, host, mov
 from cudalens.analysis import device_time, repaired, trust
 from cudalens.frames import Trace
 
-EXAMPLES = 10
+EXAMPLES = examples(10)
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
 OPS = [(50, 200, 300, 4_003, 7)] * 6
 

@@ -20,8 +20,7 @@ from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
 from cudalens.device.inventory.support import amd_formats, cuda_formats, gencode_flags, releases_for, support
 from cudalens.device.inventory.visible import MigInstance
 from cudalens.errors import MetricsError
-from cudalens.views.devices.cards import devices_html
-from cudalens.views.devices.text import devices_text
+from cudalens.views.devices.inventory import devices_html, devices_text
 
 # -- on the virtual device ---------------------------------------------------------------------------------------------
 
@@ -223,7 +222,7 @@ def test_a_mig_instance(machine):
 
 def test_a_broken_gpu_hides_no_other(machine):
     found = machine(torch_with(RuntimeError("CUDA error: device not ready\nmore"), properties()))
-    assert found[0].warning == "it cannot be asked: CUDA error: device not ready"
+    assert found[0].warning == "it cannot be queried: CUDA error: device not ready"
     assert found[1].num_sms == 108
     assert "cannot run on cuda:0" in found.verdict
 

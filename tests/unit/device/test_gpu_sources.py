@@ -58,7 +58,7 @@ def test_what_is_refused_for_good_is_missing_and_asked_for_once():
     assert reading.memory_used_bytes == 2**33
     assert library.calls["nvmlDeviceGetPowerUsage"] == library.calls["nvmlDeviceGetTemperature"] == 1
     assert library.calls["nvmlDeviceGetUtilizationRates"] == 3  # an unknown error may pass
-    assert "does not tell" in source.problems["power of GPU 0"]
+    assert "not reported by" in source.problems["power of GPU 0"]
     assert "not permitted" in source.problems["temperature of GPU 0"]
 
 
@@ -345,7 +345,7 @@ def test_a_profile_without_anything_to_read_goes_on_and_says_so(monkeypatch):
         torch.ones(2)
     assert len(p.trace)
     assert p.trace.metrics.empty
-    assert [problem.kind for problem in p.trace.info.problems] == ["metrics asked for, none to be had"]
+    assert [problem.kind for problem in p.trace.info.problems] == ["metrics were requested, but none are available"]
 
 
 def test_a_profile_with_readings_of_a_real_library(monkeypatch, tmp_path):
@@ -361,7 +361,7 @@ def test_a_profile_with_readings_of_a_real_library(monkeypatch, tmp_path):
     assert metrics["ts"].iloc[-1] >= info.ended_ns >= info.started_ns >= metrics["ts"].iloc[0]
     assert info.options["metrics"] == 200
     assert [problem.where for problem in info.problems] == [
-        "power of GPU 1: not permitted here; the driver tells it to administrators alone"
+        "power of GPU 1: not permitted; the driver reports it to administrators only"
     ]
     again = cudalens.load(p.trace.save(tmp_path / "run.cudalens"))
     assert again.metrics.equals(metrics)

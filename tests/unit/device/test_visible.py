@@ -99,7 +99,7 @@ def test_the_rules(text, seen, said):
         (None, 0, "cuda:0 is MIG instance 3g.40gb of GPU 1"),
         ("MIG-b5", 2, "cuda:0 is MIG instance 1g.10gb of GPU 2"),
         (MIGS[1].uuid, 1, "3g.40gb of GPU 1"),
-        (f"{MIGS[2].uuid},{MIGS[0].uuid}", 2, "CUDA shows a process one instance and nothing beside it"),
+        (f"{MIGS[2].uuid},{MIGS[0].uuid}", 2, "CUDA shows a process one instance and nothing else"),
         (f"MIG-{B}/2/0", 1, "3g.40gb of GPU 1"),
         ("MIG-89c850dc", None, "is ambiguous: it is the beginning of 2 UUIDs"),
         (f"MIG-{B}/9/0", None, "is the beginning of no MIG instance's UUID"),
@@ -130,7 +130,7 @@ def test_a_count_is_enough_for_numbers_but_not_for_uuids():
     assert parse_visible("1,0", 2).gpus == (1, 0)
     assert "cannot be looked up: no GPU's UUID is known" in parse_visible("GPU-9e", 2).note
     assert parse_visible("0", 0).gpus == ()
-    assert "there is none" in parse_visible("0", 0).note
+    assert "names no existing GPU" in parse_visible("0", 0).note
     assert parse_visible(None, 0).note == "CUDA_VISIBLE_DEVICES is not set, and no GPU was found"
 
 

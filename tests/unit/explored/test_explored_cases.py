@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from random_programs import programs
@@ -55,7 +56,7 @@ def test_tricky_cases(title, expect, ops):
     assert_known(ops, expect)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(programs, st.integers(0, 100))
 def test_no_schedule_changes_a_bit_but_where_a_race_was_reported(ops, seed):
     """In both directions: where the sanitizer is silent nothing differs, and what differs turns a reported race."""

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from cudalens.frames import RunInfo, StackTable, Trace
-from cudalens.frames.catalog import empty_frame
 from cudalens.frames.merge import join_frames
+from cudalens.frames.schema import empty_frame
 
 
 def stacks(*entries):

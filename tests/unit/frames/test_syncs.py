@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -221,7 +222,7 @@ def test_a_recording_without_calls_has_no_waits():
     assert Recording().op("aten::mm", 0, 5).syncs().empty
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     gaps=st.lists(st.tuples(st.integers(3_000, 10_000), st.integers(1, 500), st.booleans()), min_size=1, max_size=12),
     offset_us=st.integers(-40, 40),
@@ -240,7 +241,7 @@ def test_waits_and_sightings_find_each_other_by_time(gaps, offset_us):
     assert match(events, find_waits(events), frame_of(sightings) if sightings else empty_frame("syncs")) == wanted
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.sampled_from(["cudaStreamSynchronize", "cudaMemcpy", "cudaLaunchKernel", "cudaMalloc"]), max_size=20),
     st.integers(1, 3),

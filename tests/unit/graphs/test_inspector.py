@@ -10,7 +10,7 @@ import torch
 
 from cudalens import virtual
 from cudalens.errors import GraphError
-from cudalens.frames.catalog import check_frame
+from cudalens.frames.schema import check_frame
 from cudalens.graphs import inspector
 
 trees = pytest.importorskip("torch._inductor.cudagraph_trees")

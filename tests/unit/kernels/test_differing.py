@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ def oracle(expected, found, most):
     return differ, cells
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(SHAPES, st.data(), st.sampled_from([2, 5, 64]), st.sampled_from([1, 7, 1 << 24]))
 def test_the_picture_is_that_of_a_loop(shape, data, most, at_once):
     count = math.prod(shape)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_cases import cases
@@ -33,7 +34,7 @@ def sums(run, data):
     return [value & MASK for value in run(*split_words(raw)).tolist()]
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.binary(min_size=1, max_size=200))
 def test_reference_and_kernel_follow_the_definition(data):
     from cudalens.kernels import fingerprint_triton

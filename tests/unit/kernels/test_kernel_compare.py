@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_cases import cases
@@ -46,7 +47,7 @@ def test_offsets_beyond_32_bits_are_counted_in_64():
 shapes = st.lists(st.integers(1, 9), max_size=4).map(tuple)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(shapes, st.sampled_from(cases.DTYPES), st.data())
 def test_kernel_and_reference_agree_on_any_strides(shape, dtype, data):
     big = tuple(2 * size + 1 for size in shape)

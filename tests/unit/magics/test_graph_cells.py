@@ -6,6 +6,7 @@ import ast
 from types import SimpleNamespace
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +69,7 @@ statements = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(statements, min_size=1, max_size=5), st.sets(st.sampled_from("abcd")))
 def test_a_cell_that_runs_without_a_name_did_not_need_it_or_was_not_sure(parts, missing):
     """Whatever is needed but missing may fail; whatever is not needed never does."""

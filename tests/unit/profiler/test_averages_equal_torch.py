@@ -8,6 +8,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 import torch
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from programs import asynchronous, mlp_training, nested_same_name, recorded, threaded_autograd, transformer_step
@@ -172,7 +173,7 @@ def perform(action) -> None:
 
 
 @given(st.lists(actions, min_size=1, max_size=4))
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 def test_any_program_equals_torch(script):
     def program():
         for action in script:

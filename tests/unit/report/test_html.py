@@ -159,7 +159,7 @@ def test_only_the_epochs_clock_gives_a_date(started, text):
     [
         ("cuda", "recorded on a GPU"),
         ("file:chrome", "read from a chrome file"),
-        ("virtual:h100", "simulated on a virtual h100; times are a model's"),
+        ("virtual:h100", "simulated on a virtual h100; times are modelled"),
         ("odd", "odd"),
     ],
 )

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_programs import Program
@@ -51,7 +52,7 @@ operations = st.one_of(
 PROLOGUE = [{"op": "alloc", "t": t, "bytes": 128, "stream": "s0"} for t in "ab"]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.lists(operations, max_size=12))
 def test_watched_live_a_program_races_where_it_does_when_replayed(ops):
     racing = set()

@@ -5,6 +5,7 @@ import traceback
 
 import pytest
 import torch
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.cuda import _sanitizer as torchs
@@ -230,7 +231,7 @@ operations = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(operations, max_size=14))
 def test_both_tell_of_the_first_race_at_the_same_launch(acts):
     ours, theirs = Program(), Program(torchs)

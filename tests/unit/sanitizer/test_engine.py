@@ -1,6 +1,7 @@
 """The engine against an obvious oracle: reachability in the explicit happens-before graph, byte by byte."""
 
 import pytest
+from budget import examples
 from happens_before import BLOCKING, SIZE, Graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,7 +114,7 @@ PROLOGUE = [
 ]
 
 
-@settings(deadline=None, max_examples=5 * settings().max_examples)
+@settings(deadline=None, max_examples=examples(500))
 @given(programs)
 def test_the_engine_agrees_with_the_happens_before_graph(ops):
     program, detector = PROLOGUE + ops, Detector()
@@ -139,7 +140,7 @@ def bytes_of(region):
     }
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(regions, regions)
 def test_overlap_and_cover_agree_with_the_sets_of_bytes(one, two):
     assert one.overlaps(two) == bool(bytes_of(one) & bytes_of(two))
@@ -193,22 +194,22 @@ allocator_acts = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=3 * settings().max_examples)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.lists(allocator_acts, max_size=14))
 def test_blocks_that_are_cut_and_joined_keep_what_touched_their_bytes(acts):
     """Allocations at any addresses, each in the place of those it overlaps: races are those of the bytes themselves."""
-    detector, graph, lives, unit = Detector(), Graph([]), [], 8
+    detector, graph, allocations, unit = Detector(), Graph([]), [], 8
     detector.add(StreamCreate(StreamId(0, BLOCKING), is_blocking=True))
     found = []
     for act, *fields in acts:
         if act == "alloc":
             start, size = fields
             region = Region(512 + unit * start, unit * size)
-            lives = [r for r in lives if r.end <= region.start or region.end <= r.start] + [region]
+            allocations = [r for r in allocations if r.end <= region.start or region.end <= r.start] + [region]
             detector.add(Alloc("t", region, StreamId(0, 0)))
-        elif act == "touch" and lives:
+        elif act == "touch" and allocations:
             which, stream, low, size, is_write = fields
-            block = lives[which % len(lives)]
+            block = allocations[which % len(allocations)]
             low = min(low * 4, block.run - 1)
             part = Region(block.start + low, min(size * 3, block.run - low))
             access = (Access("t", part),)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,7 +109,7 @@ def programs(draw):
     return ops
 
 
-@settings(deadline=None, max_examples=3 * settings().max_examples)
+@settings(deadline=None, max_examples=examples(300))
 @given(programs())
 def test_every_fix_of_a_random_program_removes_its_race_and_adds_none(ops):
     records = records_of(ops)
@@ -116,7 +117,7 @@ def test_every_fix_of_a_random_program_removes_its_race_and_adds_none(ops):
         assert_fixed(records, race)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(programs())
 def test_a_program_judged_with_positions_has_the_same_races(ops):
     records = records_of(ops)

@@ -95,7 +95,7 @@ def test_the_races_of_several_runs_are_kept(side):
 
 
 def test_the_frames_are_the_catalogs(side):
-    from cudalens.frames.catalog import check_frame
+    from cudalens.frames.schema import check_frame
 
     with cudalens.sanitize() as san:
         race(side, times=3)
@@ -192,7 +192,7 @@ def test_only_the_detectors_that_were_asked_for(side, detect):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"detect": "data_race"}, "no detector 'data_race'; expected some of read_after_write, .*use_after_free"),
+        ({"detect": "data_race"}, "unknown detector 'data_race'; expected some of read_after_write, .*use_after_free"),
         ({"detect": []}, "no detector is named"),
         ({"on_race": "explode"}, "on_race is 'explode'; expected one of collect, warn, raise"),
         ({"stack_depth": 0}, "stack_depth is 0; expected"),

@@ -1,5 +1,6 @@
 """Blocks of one pool that are cut and joined while operators fill their results: the storages' side, against bytes."""
 
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +26,7 @@ pool_acts = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=examples(600))
 @given(st.lists(st.tuples(st.integers(0, 2), pool_acts), max_size=16))
 def test_results_in_blocks_that_are_cut_and_joined_race_as_their_bytes_do(acts):
     """Operators' results at any addresses, filled by their stream or not: each race is one of the bytes, none is lost.
@@ -34,10 +35,10 @@ def test_results_in_blocks_that_are_cut_and_joined_race_as_their_bytes_do(acts):
     races is compared, byte by byte, with all accesses so far by all that each stream knows.
     """
     detector = Detector()
-    memory = Memory(detector, "life", object(), lambda record: None, lambda life: None)
+    memory = Memory(detector, "allocation", object(), lambda record: None, lambda made: None)
     lines = [detector.clocks.line(StreamId(0, n)) for n in range(3)]
     done = [[0, 0, 0] for _ in lines]  # what each stream knows to be done of each
-    issued, history, lives = [0, 0, 0], [], []
+    issued, history, live = [0, 0, 0], [], []
 
     def launch(n, cell, is_write, low, high):
         issued[n] += 1
@@ -55,22 +56,22 @@ def test_results_in_blocks_that_are_cut_and_joined_race_as_their_bytes_do(acts):
         if act == "make":
             unit, size, is_filled = fields
             address = 512 * (unit + 1)
-            for life in [life for life in lives if life.start < address + -(-size // 512) * 512]:
-                if life.block.end > address and life.is_live:
-                    memory.given_back(life.start, None if life.block.is_used_only_by(life.owner) else Site())
-            lives = [life for life in lives if life.is_live]
-            life = memory.meet(Address(address, size), 0, Site(), lines[n])
-            memory.settle(life, is_filled)
-            lives.append(life)
+            for made in [made for made in live if made.start < address + -(-size // 512) * 512]:
+                if made.block.end > address and made.is_live:
+                    memory.given_back(made.start, None if made.block.is_used_only_by(made.owner) else Site())
+            live = [made for made in live if made.is_live]
+            made = memory.meet(Address(address, size), 0, Site(), lines[n])
+            memory.settle(made, is_filled)
+            live.append(made)
             if is_filled:
-                launch(n, life.whole, True, address, address + size)
-        elif act == "touch" and lives:
+                launch(n, made.whole, True, address, address + size)
+        elif act == "touch" and live:
             which, _, at, is_write = fields
-            life = lives[which % len(lives)]
-            low = min(128 * at, life.num_bytes - 1)
-            high = min(low + 200, life.num_bytes)
-            region = Region(life.start + low, high - low)
-            cell = life.block.cell(region, detector.clocks.host.vector)
+            made = live[which % len(live)]
+            low = min(128 * at, made.num_bytes - 1)
+            high = min(low + 200, made.num_bytes)
+            region = Region(made.start + low, high - low)
+            cell = made.block.cell(region, detector.clocks.host.vector)
             launch(n, cell, is_write, region.start, region.end)
         elif act == "order":
             before, after = fields

@@ -4,6 +4,7 @@ import linecache
 import textwrap
 
 import pytest
+from budget import examples
 from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 from test_fix_writing import applied, findings_in
@@ -86,7 +87,7 @@ with torch.cuda.stream(s1):
 
 @settings(
     deadline=None,
-    max_examples=settings().max_examples // 2,
+    max_examples=examples(50),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(body=programs)

@@ -169,7 +169,7 @@ def test_empty_tensors_touch_nothing():
         (launch("s0", writes=["a[9:3]"]), "ends before it starts"),
         (launch("s0", writes=["a[0:8:2]"]), "a step and no run"),
         (launch("s0", writes=["a[0:8:0:1]"]), "step of 0"),
-        (launch("s0", writes=["a[x]"]), "is no access"),
+        (launch("s0", writes=["a[x]"]), "is not an access"),
         ("launch", "expected a mapping"),
         ({}, "lacks the field 'op'"),
     ],

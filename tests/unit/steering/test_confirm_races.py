@@ -342,7 +342,7 @@ def test_wrong_wishes_run_nothing(h100, options, words):
 
 def test_without_races_or_without_a_program_or_a_gpu(h100):
     racy = Racy()
-    with pytest.raises(ExploreError, match="there is no race to confirm"):
+    with pytest.raises(ExploreError, match="no race to confirm"):
         cudalens.sanitize().confirm(racy, on_virtual=True)
     with pytest.raises(ExploreError, match="put it into a function"):
         watched(racy).confirm(None, on_virtual=True)

@@ -175,10 +175,10 @@ def test_a_missing_file_and_a_folder(tmp_path):
         (b'{"ph": "?", "name": "a", "ts": 5}', 2, "unknown phase '?'"),
         (b'{"ph": 7, "name": "a", "ts": 5}', 2, "event without ph"),
         (b'{"name": "a", "ts": 5}', 2, "event without ph"),
-        (b"7", 2, "entry that is no event"),
-        (b'"text"', 2, "entry that is no event"),
-        (b"null", 2, "entry that is no event"),
-        (b"[1, [2]]", 2, "entry that is no event"),
+        (b"7", 2, "entry that is not an event"),
+        (b'"text"', 2, "entry that is not an event"),
+        (b"null", 2, "entry that is not an event"),
+        (b"[1, [2]]", 2, "entry that is not an event"),
         (b'{"ph": "X" "name"}', 2, "event that is not JSON"),
         (b"{,}", 2, "event that is not JSON"),
         (b'{"ph": "X", "name": "\xff\xfe", "ts": 5, "dur": 1}', 3, "invalid UTF-8"),
@@ -315,7 +315,7 @@ def tarred():
 @pytest.mark.parametrize(
     ("content", "found", "todo"),
     [
-        (zipped(trace=PLAIN), "a zip archive that is no saved Trace (1 files; the first is 'trace')", "Unpack it"),
+        (zipped(trace=PLAIN), "a zip archive that is not a saved Trace (1 files; the first is 'trace')", "Unpack it"),
         (tarred(), "a tar archive", "Unpack it"),
         (gzip.compress(tarred()), "a tar archive in the compressed data", "Unpack it"),
         (gzip.compress(gzip.compress(PLAIN)), "gzip-compressed data in the compressed data", "Decompress it"),

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from chrome import kernel, launch, load_events, op, problems
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -89,7 +90,7 @@ def assert_same(trace, again):
             pd.testing.assert_series_equal(*pair, obj=f"{name}.{column.name}")
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(frames(), st.booleans(), st.booleans())
 def test_every_frame_survives(tmp_path, found, packed, tracks):
     trace = base_trace().replace(**found)

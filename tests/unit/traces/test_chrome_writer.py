@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from chrome import RECORDED, kernel, launch, load_events, needs_recorded, op
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -80,9 +81,7 @@ def events_of(found):
     return build_events(columns)
 
 
-@settings(
-    max_examples=settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(rows(), max_size=12), st.booleans())
 def test_round_trip_of_any_events(tmp_path, found, packed):
     trace = Trace(RunInfo(name="r", source="cuda"), events=events_of(found))
@@ -91,7 +90,7 @@ def test_round_trip_of_any_events(tmp_path, found, packed):
     assert again.info.problems == ()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 1 << 61), st.integers(0, 1 << 61)), min_size=1, max_size=6))
 def test_times_of_any_size_are_exact(tmp_path, times):
     found = [

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from chrome import RECORDED, kernel, launch, load_events, needs_recorded, op
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -67,7 +68,7 @@ def host_stack(events, row):
     return (*([f"thread {tid}"] if several else []), *path[::-1])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(programs())
 def test_weights_are_what_walking_up_says(tmp_path, trace):
     events = trace.events
@@ -114,7 +115,7 @@ def speedscope(trace, folder):
     return value
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(programs())
 def test_speedscope_profiles_nest_and_hold_every_row(tmp_path, trace):
     value = speedscope(trace, tmp_path)
@@ -137,7 +138,7 @@ def is_root(events, ends, row):
     return not (others & (events["ts"] <= events.at[row, "ts"]) & (ends >= ends[row])).any()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(programs())
 def test_rows_that_nest_keep_their_times(trace):
     """Only rows that overlap a sibling without nesting are cut."""

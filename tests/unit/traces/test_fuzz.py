@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from budget import examples
 from chrome import RECORDED, kernel, launch, needs_recorded, op
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -96,7 +97,7 @@ EDIT = st.tuples(
     st.integers(0, 1 << 20), st.sampled_from(["set", "insert", "cut", "token", "stop"]), st.integers(0, 255)
 )
 EDITS = st.lists(EDIT, min_size=1, max_size=6)
-QUICK = settings(max_examples=settings().max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @QUICK
@@ -113,7 +114,7 @@ def test_its_compressed_bytes_changed(edits):
 
 @needs_recorded
 @pytest.mark.parametrize("file", SMALL)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(edits=EDITS, packed=st.booleans())
 def test_recorded_files_with_their_bytes_changed(file, edits, packed):
     data = (RECORDED / file).read_bytes()

@@ -9,6 +9,7 @@ import subprocess
 import tracemalloc
 
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -264,7 +265,7 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(plain, st.sampled_from([2, 3, 4, 5]))
 def test_plain_values_pass(value, protocol):
     data = pickle.dumps({"a": value, "b": [value]}, protocol)
@@ -280,7 +281,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(OPENING, PIECES)
 def test_whatever_passes_the_scan_names_no_class(opening, pieces):
     """Any program that is let through is of the admitted instructions alone, as Python's own disassembler sees it."""

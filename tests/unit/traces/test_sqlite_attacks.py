@@ -7,6 +7,7 @@ import sys
 from contextlib import closing, suppress
 
 import pytest
+from budget import examples
 from chrome import column, problems
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -54,7 +55,7 @@ def test_a_file_that_only_begins_like_one(tmp_path):
         load(path)
 
 
-@settings(max_examples=50, phases=(Phase.explicit, Phase.generate))
+@settings(max_examples=examples(50), phases=(Phase.explicit, Phase.generate))
 @given(data=st.data())
 def test_damage_anywhere_is_an_error_of_ours_or_counted(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("damage")
@@ -72,7 +73,7 @@ def test_a_hot_journal_beside_it(tmp_path):
     path = nsys_file(tmp_path)
     journal = path.with_name(path.name + "-journal")
     journal.write_bytes(bytes.fromhex("d9d505f920a163d7") + b"\0" * 500)
-    with pytest.raises(TraceFormatError, match=r"half-written.*-journal"):
+    with pytest.raises(TraceFormatError, match=r"incomplete file.*-journal"):
         load(path)
     journal.write_bytes(b"")  # what a finished writer leaves
     assert len(load(path)) == 3
@@ -85,7 +86,7 @@ def test_a_log_that_was_not_written_back(tmp_path):
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("INSERT INTO StringIds VALUES (99, 'more')")
         writer.commit()
-        with pytest.raises(TraceFormatError, match=r"half-written.*-wal.*wal_checkpoint"):
+        with pytest.raises(TraceFormatError, match=r"incomplete file.*-wal.*wal_checkpoint"):
             load(path)
     before = sorted(entry.name for entry in tmp_path.iterdir())
     assert len(load(path)) == 3
@@ -189,8 +190,8 @@ def test_missing_columns_wrong_types_and_nulls(tmp_path):
     assert found["name"].iloc[-1] == "kernel without a name (string NULL)"
     assert found["correlation_id"].isna().tolist() == [False] * 3 + [True] + [False] * 3
     assert problems(trace) == {
-        f"'start' of {KERNELS} that is no whole number": 2,
-        f"'correlationId' of {KERNELS} that is no whole number": 1,
+        f"'start' of {KERNELS} that is not an integer": 2,
+        f"'correlationId' of {KERNELS} that is not an integer": 1,
         "event without a usable end, taken as of no length": 1,
         "negative dur": 1,
         "'device' beyond 32 bits": 1,

@@ -19,8 +19,9 @@ def rows_of(text):
     lines = text.splitlines()
     heads = [line for line in lines if "# of Calls" in line]
     assert len(heads) == 1
-    body = lines[3 : lines.index(lines[0], 3)]
-    return heads[0], body
+    rows = lines[2:]
+    end = next(k for k, line in enumerate(rows) if line.startswith("Self CPU time total") or "more rows" in line)
+    return heads[0], rows[:end]
 
 
 def test_heads_rows_and_totals(trace):

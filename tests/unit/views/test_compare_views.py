@@ -4,13 +4,17 @@ import re
 
 import pandas as pd
 import pytest
-from sample_traces import HOSTILE, LONG_KERNEL, gpu_trace
+from sample_traces import HOSTILE, LONG_KERNEL, gpu_trace, wide_trace
 
 import cudalens
 from cudalens.errors import OutputError
 from cudalens.frames import RunInfo, Trace
-from cudalens.views.compare import text as compare_text
-from cudalens.views.compare.comparison import BETTER, UNSURE, WORSE, compare, style_text
+from cudalens.views import assets
+from cudalens.views.compare.changes import BETTER, UNSURE, WORSE, section
+from cudalens.views.compare.comparison import compare
+from cudalens.views.compare.verdict import names
+from cudalens.views.sections.write_html import to_html
+from cudalens.views.sections.write_text import to_text
 
 
 def slower(trace, factor, **info):
@@ -57,7 +61,7 @@ class TestVerdict:
         verdict = compare(calm, wild.replace(events=events)).verdict
         assert re.search(
             r"no change beyond noise: 900 µs → 1\.50 ms a step \(they vary so much that (0\.\d+|near 0) to over 99 "
-            r"times as long fits as well, more repeats tell more\)",
+            r"times as long is possible, profile more repeats to find out\)",
             verdict,
         ), verdict
 
@@ -111,12 +115,16 @@ class TestText:
 
     def test_names_that_are_the_same_are_told_apart(self):
         found = compare(gpu_trace(2), gpu_trace(2))
-        assert compare_text.names(found.differences) == ("cell-3 (a)", "cell-3 (b)")
+        assert names(found.differences) == ("cell-3 (a)", "cell-3 (b)")
 
     def test_long_tables_are_cut_and_counted(self):
-        found = compare(gpu_trace(3), gpu_trace(3, mm="x"))
-        rows = [("name", "where", "1", "2", "3", "4", "5", "6")] * (compare_text.MAX_ROWS + 3)
-        assert len(compare_text.rows_of(found.differences, "ops")) < len(rows)
+        found = compare(wide_trace(2000), slower(wide_trace(2000), 2, name="b"))
+        table = section(found.differences, "kernels")
+        hidden = len(found.kernels) - 12
+        assert hidden > 100
+        assert f"and {hidden} other kernels" in to_text(table)
+        assert len(to_text(table).splitlines()) == 1 + 2 + 12 + 1
+        assert to_html(table).count("<tr>") == 1 + 25
 
 
 class TestPage:
@@ -132,7 +140,7 @@ class TestPage:
     def test_stands_alone(self):
         page = compare(gpu_trace(5), slower(gpu_trace(5), 2, name="b"))._repr_html_()
         assert not re.search(r"(src|href)=|@import|url\(", page)
-        assert style_text() in page
+        assert assets.style("compare") in page
 
     def test_both_timelines_are_on_one_axis(self):
         page = compare(gpu_trace(5), slower(gpu_trace(5), 2, name="b"))._repr_html_()

@@ -9,9 +9,9 @@ from sample_traces import HOSTILE, cpu_trace, gpu_trace
 from cudalens.analysis import findings as found_in
 from cudalens.frames import Trace
 from cudalens.views.sections import findings
-from cudalens.views.sections import summary as text
-from cudalens.views.sections.history_text import history_text
-from cudalens.views.sections.page_facts import facts
+from cudalens.views.sections import verdict as text
+from cudalens.views.sections.history import History
+from cudalens.views.sections.page import facts
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
 
@@ -82,14 +82,14 @@ def test_past_runs_as_a_table():
         "peak_memory_bytes": pd.NA,
         "code_hash": "",
     }
-    shown = history_text(pd.DataFrame([row] * 30), Path("h.sqlite"))
+    shown = History(pd.DataFrame([row] * 30), Path("h.sqlite"))
     lines = repr(shown).splitlines()
     assert lines[0] == "30 runs, the last 20, kept in h.sqlite"
-    assert len(lines) == 22
+    assert len(lines) == 23
     cells = "2026-01-02 03:04:05|<b>train</b>|10.0 ms|a step of 3|50 %|-|H100"
-    assert re.split(r" {2,}", lines[2]) == cells.split("|")
+    assert re.split(r" {2,}", lines[3]) == cells.split("|")
     assert "<b>" not in shown._repr_html_()
-    assert repr(history_text(pd.DataFrame(), None)).startswith("no run yet, of this session")
+    assert repr(History(pd.DataFrame(), None)).startswith("no run yet, of this session")
 
 
 def test_the_standing_is_part_of_what_is_saved(tmp_path):

@@ -16,7 +16,9 @@ from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
 from cudalens.errors import MetricsError
 from cudalens.views.devices.gauges import GaugesWidget
 from cudalens.views.devices.gauges_feed import COLUMNS, FAREWELL_S, HISTORY, SILENCE_S, GaugeFeed, Presence
-from cudalens.views.devices.gauges_text import gauges_html, gauges_text, gauges_verdict
+from cudalens.views.devices.gauges_section import section, verdict
+from cudalens.views.sections.write_html import to_html
+from cudalens.views.sections.write_text import to_text
 
 EVIL = "<script>alert(1)</script>"
 
@@ -165,7 +167,7 @@ def test_a_lost_gpu_is_told_of(feed, machine):
     feed.read()
     assert feed.history[-1]["rows"][0] == [None] * len(COLUMNS)
     assert feed.problems == ["GPU 0 (NVIDIA A100): it is read no more: the GPU is lost"]
-    assert "cuda:1: busy 87 %" in gauges_verdict(feed)
+    assert "cuda:1: busy 87 %" in verdict(feed)
 
 
 def test_a_virtual_device_that_comes_takes_the_place(machine):
@@ -176,7 +178,7 @@ def test_a_virtual_device_that_comes_takes_the_place(machine):
         feed.read()
         assert feed.is_modelled
         assert len(feed.history) == 1
-        assert "[simulated: t4] cuda:0: idle" in gauges_text(feed)
+        assert "[simulated: t4] cuda:0: idle" in to_text(section(feed))
     feed.read()
     assert not feed.is_modelled
     assert changes[-1] == ["NVIDIA A100", "NVIDIA A100"]
@@ -195,7 +197,7 @@ def test_a_virtual_device_that_goes_may_leave_nothing_to_read(monkeypatch):
     feed.read()
     assert feed.gpus == []
     assert feed.problems == ["GPUs: No metrics of a GPU: there is none."]
-    assert gauges_verdict(feed).endswith("there is none.")
+    assert verdict(feed).endswith("there is none.")
     with virtual.device("t4"):
         feed.read()
         assert [gpu["name"] for gpu in feed.gpus] == ["Tesla T4"]
@@ -221,10 +223,10 @@ def test_when_nobody_looks_it_ends_by_itself_on_its_own_thread(machine, presence
 
 
 def test_the_verdict_names_the_busiest(feed):
-    assert gauges_verdict(feed) == "cuda:1: busy 87 %, 12.0 GiB of 80.0 GiB, 312 W, 65 °C; 2 GPUs, this one the busiest"
-    text = gauges_text(feed)
-    assert "cuda:0  NVIDIA A100: GPU busy 0.0 %, Memory 1.00 GiB of 80.0 GiB, Power -, Temperature 30 °C" in text
-    assert "held down by power cap" in text
+    assert verdict(feed) == "cuda:1: busy 87 %, 12.0 GiB of 80.0 GiB, 312 W, 65 °C; 2 GPUs, this one the busiest"
+    text = to_text(section(feed))
+    assert "cuda:0  NVIDIA A100\nGPU busy 0.0 %, Memory 1.00 GiB of 80.0 GiB, Power -, Temperature 30 °C" in text
+    assert "clocks held down by power cap" in text
 
 
 def test_foreign_text_is_escaped(machine, monkeypatch):
@@ -233,7 +235,7 @@ def test_foreign_text_is_escaped(machine, monkeypatch):
     monkeypatch.setattr(sources, "open_source", lambda: evil)
     feed = GaugeFeed(0.01)
     feed.start()
-    page = gauges_html(feed, '"><img>')
+    page = to_html(section(feed), has_style=True, data_cudalens_static='"><img>')
     feed.stop()
     assert "<script" not in page
     assert "<img" not in page
@@ -316,7 +318,7 @@ def test_nothing_to_read_is_an_error_that_says_why(monkeypatch):
 
 def test_what_a_saved_notebook_keeps(widget, monkeypatch):
     shown = []
-    monkeypatch.setattr("cudalens.views.mimebundle.is_live", lambda: True)
+    monkeypatch.setattr("cudalens.views.notebook.is_live", lambda: True)
     monkeypatch.setattr("IPython.display.publish_display_data", lambda data, **more: shown.append((data, more)))
     widget._ipython_display_()
     (picture, first), (view, _) = shown

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import comm
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recording_comm import RecordingComm, ask
@@ -25,13 +26,13 @@ from sample_traces import HOSTILE, gpu_trace
 from test_mimebundle import ALLOWED, Markup
 
 from cudalens.report import to_html
-from cudalens.views import mimebundle
+from cudalens.views import notebook
 from cudalens.views.graphs import layout as graphs_tree
 from cudalens.views.graphs import tree as graphs
 from cudalens.views.graphs.layout import MAX_CHAIN, Fold
 from cudalens.views.graphs.model import MAX_NODES, graphs_view
-from cudalens.views.sections import summary as text
-from cudalens.views.sections.page_facts import facts
+from cudalens.views.sections import verdict as text
+from cudalens.views.sections.page import facts
 
 ELEMENTS = ALLOWED | {"details", "summary", "ol", "span", "b", "code", "dl", "dt", "dd", "rect"}
 
@@ -63,7 +64,7 @@ def test_without_a_current_path_the_most_travelled_goes_straight_down():
 parents = st.lists(st.tuples(st.integers(-1, 30), st.integers(0, 1000), st.booleans()), max_size=30)
 
 
-@settings(max_examples=40)  # each makes a frame of all columns
+@settings(max_examples=examples(40))  # each makes a frame of all columns
 @given(parents)
 def test_every_recording_stands_once_below_the_one_that_it_follows(given_rows):
     """Parents may be missing, later, or form circles, as in a file that lies."""
@@ -95,7 +96,7 @@ def test_every_recording_stands_once_below_the_one_that_it_follows(given_rows):
             assert at is not None
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.integers(1, 400), st.randoms(use_true_random=False))
 def test_nesting_stays_logarithmic(num, random):
     rows = [recording(n, "f", None if n == 0 else random.randrange(n), replays=random.randrange(9)) for n in range(num)]
@@ -222,12 +223,12 @@ def test_failed_checks_come_first():
 
 @pytest.mark.parametrize("rows", [large_rows(300), layers_rows(), fan_rows(), large_rows(MAX_NODES)])
 def test_the_picture_of_a_saved_notebook_stays_small(rows):
-    html = mimebundle.static_html(graphs_trace(rows))
-    assert len(html.encode()) <= mimebundle.MAX_HTML_BYTES
+    html = notebook.static_html(graphs_trace(rows))
+    assert len(html.encode()) <= notebook.MAX_HTML_BYTES
 
 
 def test_three_hundred_graphs_all_stand_in_a_saved_notebook():
-    html = mimebundle.static_html(graphs_trace(large_rows(300)))
+    html = notebook.static_html(graphs_trace(large_rows(300)))
     assert len(Rows(html).rows) == 300
     assert "more in trace.graphs" not in html
 
@@ -241,7 +242,7 @@ def test_what_does_not_fit_is_counted():
 
 
 def test_hostile_texts_are_inert():
-    for html in (mimebundle.static_html(hostile_graphs()), graphs.static_html(hostile_graphs())):
+    for html in (notebook.static_html(hostile_graphs()), graphs.static_html(hostile_graphs())):
         page = Markup(html)
         assert page.elements <= ELEMENTS
         assert not [name for name in page.attributes if name.startswith("on")]
@@ -268,15 +269,15 @@ def test_facts_and_order():
     }
     for expected, trace in cases.items():
         assert tuple(facts(trace)[name] for name in names) == expected
-    html = mimebundle.static_html(graphs_trace(failed_rows(), events=True, races=True))
+    html = notebook.static_html(graphs_trace(failed_rows(), events=True, races=True))
     assert html.index("cudalens-graphs") < html.index('class="cudalens-races"') < html.index("<svg xmlns")
-    html = mimebundle.static_html(graphs_trace(events=True, races=True))
+    html = notebook.static_html(graphs_trace(events=True, races=True))
     assert html.index('class="cudalens-races"') < html.index('class="cudalens-graphs"')
 
 
 def test_a_trace_without_graphs_shows_none():
     assert graphs.static_html(gpu_trace()) == ""
-    assert "cudalens-graphs" not in mimebundle.static_html(gpu_trace())
+    assert "cudalens-graphs" not in notebook.static_html(gpu_trace())
     assert text.what(gpu_trace()) == "Profile"
     assert text.what(graphs_trace([function(0, "f", "warm")])) == "CUDA graphs"
     assert HOSTILE not in graphs.static_html(hostile_graphs())

@@ -16,7 +16,8 @@ from sample_graphs import (
 from sample_traces import gpu_trace
 
 from cudalens.views.graphs import text as graphs_text
-from cudalens.views.sections import summary as text
+from cudalens.views.sections import verdict as text
+from cudalens.views.sections.summary import summary
 
 
 def verdict(*rows):
@@ -84,7 +85,7 @@ def test_wrong_results_come_first_whatever_else_there_is():
     trace = graphs_trace(failed_rows(), events=True, races=True)
     head = "replay differs from eager in 1 of 3 graphs checked: decode (graph 3) by up to 0.25, first at output 0[3, 7]"
     assert text.verdict(trace).startswith(head)
-    told = str(text.summary(trace))
+    told = str(summary(trace))
     assert told.index("✗ decode (graph 3)") < told.index("── race 1 of 1")
     fine = [row | {"is_equal": True} if row["kind"] == "recording" else row for row in small_rows()]
     assert "; replay equals eager (4 graphs checked)" in graphs_text.verdict(graphs_trace(fine))

@@ -17,7 +17,7 @@ from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.views.memory import map as memory_map
 from cudalens.views.memory import map_tables as memory_map_words
 from cudalens.views.memory.map_payload import pack
-from cudalens.views.mimebundle import MAX_HTML_BYTES, static_html
+from cudalens.views.notebook import MAX_HTML_BYTES, static_html
 from cudalens.views.sections.markup import for_notebooks
 from cudalens.views.widget import TimelineWidget
 
@@ -90,7 +90,7 @@ def test_holders_at_the_peak_are_the_blocks_that_were_alive(trace):
     assert len(alive) == len(blocks_at(trace, row=int(memory_peak(trace)["row"]))) == 5
     assert memory_map_words.holders(trace, alive, "category") == [
         ("activation", 2 * MIB, 2),
-        ("cannot be told", 2 * MIB, 2),
+        ("unknown", 2 * MIB, 2),
         ("input", MIB, 1),
     ]
     by_stack = memory_map_words.holders(trace, alive, "stack")

@@ -10,7 +10,8 @@ import pytest
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.views.memory import text as memory_text
-from cudalens.views.sections import summary as text
+from cudalens.views.sections import verdict as text
+from cudalens.views.sections.summary import summary
 
 MIB = 1 << 20
 FRAME = {"filename": "In[4]", "name": "train", "line": 12}
@@ -83,7 +84,7 @@ def test_the_verdict_has_peak_line_rest_holder_and_fragmentation(trace):
 
 
 def test_the_summary_lists_holders_and_lines(trace):
-    told = str(text.summary(trace))
+    told = str(summary(trace))
     assert "`history[0]`" in told
     assert "In[4]:12" in told
     assert "40.0 MiB reserved, of it 0 B rounding, 30.0 MiB gaps, 0 B empty segments" in told
@@ -131,7 +132,7 @@ def test_variables_of_functions_are_told_as_such():
 def test_names_are_foreign_and_shown_as_text():
     hostile = "d['<img src=x onerror=alert(1)>\\n']"
     found = trace_of(snapshot((0, 1, "active_allocated")), names=[[hostile]])
-    assert "<img" not in text.summary(found)._repr_html_()
+    assert "<img" not in summary(found)._repr_html_()
     assert len(memory_text.verdict(found).split("\n")) == 1
 
 

@@ -13,8 +13,9 @@ from test_payload import read
 
 from cudalens.frames import RunInfo, Trace
 from cudalens.frames.metrics import metrics_frame
-from cudalens.views import mimebundle
-from cudalens.views.sections.summary import summary, verdict
+from cudalens.views import notebook
+from cudalens.views.sections.summary import summary
+from cudalens.views.sections.verdict import verdict
 from cudalens.views.timeline import payload_metrics
 from cudalens.views.timeline.metrics import metrics_svg
 from cudalens.views.timeline.metrics_text import GAUGES, device_rows, metrics_line, metrics_verdict
@@ -125,9 +126,9 @@ def test_readings_alone_can_be_drawn():
 
 def test_the_saved_picture_stays_below_its_limit():
     trace = with_readings(readings(5000, devices=tuple(range(8))))
-    html = mimebundle.static_html(trace)
+    html = notebook.static_html(trace)
     assert "GPU busy" in html
-    assert len(html.encode()) < mimebundle.MAX_HTML_BYTES
+    assert len(html.encode()) < notebook.MAX_HTML_BYTES
 
 
 def test_gauges_are_columns_of_the_frame():

@@ -7,9 +7,9 @@ from sample_traces import HOSTILE, LONG_KERNEL, cpu_trace, gpu_trace, hostile_tr
 
 from cudalens.frames import Problem
 from cudalens.views import assets
-from cudalens.views import mimebundle as module
-from cudalens.views.sections import summary as text
+from cudalens.views import notebook as module
 from cudalens.views.sections.markup import UNTRUSTED
+from cudalens.views.sections.summary import summary
 from cudalens.views.timeline import svg
 
 ALLOWED = {
@@ -56,7 +56,7 @@ class Markup(HTMLParser):
 def test_without_a_kernel_the_bundle_is_text_and_html():
     bundle = gpu_trace()._repr_mimebundle_(include=None, exclude=None)
     assert set(bundle) == {"text/plain", "text/html"}
-    assert bundle["text/plain"] == str(text.summary(gpu_trace()))
+    assert bundle["text/plain"] == str(summary(gpu_trace()))
 
 
 def test_without_a_kernel_display_falls_back_to_the_bundle():

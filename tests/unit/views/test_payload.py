@@ -7,6 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pandas as pd
 import pytest
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,7 +127,7 @@ def traces(draw):
 _HOST_CATS = ["cpu_op", "cuda_runtime", "overhead", "user_annotation"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(traces(), st.booleans())
 def test_what_is_packed_can_be_read_back_exactly(trace, compress):
     header, columns = read(pack(trace, compress=compress))

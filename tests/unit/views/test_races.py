@@ -17,11 +17,11 @@ from test_mimebundle import ALLOWED, Markup
 
 from cudalens.frames import StackTable, Trace
 from cudalens.report import to_html
-from cudalens.views import assets, mimebundle
+from cudalens.views import assets, notebook
 from cudalens.views.races import cards as races
 from cudalens.views.races.model import MAX_DIFF, MAX_STACK, StackLine, folded, race_views
 from cudalens.views.sections.markup import UNTRUSTED
-from cudalens.views.sections.page_facts import facts
+from cudalens.views.sections.page import facts
 
 CARD_ELEMENTS = {"article", "b", "code", "details", "pre", "rect", "span", "summary", "g"}
 
@@ -197,13 +197,13 @@ def test_thousands_of_races_stay_bounded():
     assert len(model["races"]) + model["more"] == 1500
     assert 100 < len(model["races"]) <= races.MAX_CARDS
     assert len(races.pack(trace)) < 500_000
-    html = mimebundle.static_html(trace, "id")
-    assert len(html.encode()) <= mimebundle.MAX_HTML_BYTES
+    html = notebook.static_html(trace, "id")
+    assert len(html.encode()) <= notebook.MAX_HTML_BYTES
     assert "more in trace.races" in html
 
 
 def test_the_picture_of_a_notebook_leads_with_the_verdict_and_the_worst_race():
-    html = mimebundle.static_html(race_trace())
+    html = notebook.static_html(race_trace())
     verdict = html.index("<strong>2 races in 3 places, seen 514 times</strong>")
     assert verdict < html.index("Race 1</strong> · use after free") < html.index("Race 2</strong> · read after write")
     assert html.count('<details class="cl-race-fold"') == 2
@@ -215,16 +215,16 @@ def test_the_picture_of_a_notebook_leads_with_the_verdict_and_the_worst_race():
 
 
 def test_a_trace_without_races_has_no_trace_of_them():
-    assert "cudalens-races" not in mimebundle.static_html(gpu_trace())
+    assert "cudalens-races" not in notebook.static_html(gpu_trace())
 
 
 @pytest.mark.parametrize("events", [False, True])
 def test_hostile_texts_stay_text(events, tmp_path):
     trace = hostile_races(events=events)
-    found = Markup(mimebundle.static_html(trace, "id"))
+    found = Markup(notebook.static_html(trace, "id"))
     assert found.elements <= ALLOWED | CARD_ELEMENTS
     assert not any(name.startswith("on") or name in ("src", "href") for name in found.attributes)
-    ours = mimebundle._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.style("races")
+    ours = notebook._STYLE.removeprefix("<style>").removesuffix("</style>") + assets.style("races")
     ours += assets.style("findings") if events else ""
     ours += UNTRUSTED.partition("<style>")[2].partition("</style>")[0]
     assert "".join(found.styles) == ours

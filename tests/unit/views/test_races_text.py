@@ -4,7 +4,8 @@ from sample_traces import gpu_trace
 
 from cudalens.frames import Judged, StackTable, Trace
 from cudalens.views.races import text as races_text
-from cudalens.views.sections import summary as text
+from cudalens.views.sections import verdict as text
+from cudalens.views.sections.summary import summary
 
 
 def trace_of(*rows, stacks=None, **info):
@@ -62,7 +63,7 @@ def test_the_traces_verdict_is_one_line_with_races_first():
 
 
 def test_plain_text_holds_each_race_side_by_side():
-    lines = str(text.summary(race_trace())).splitlines()
+    lines = str(summary(race_trace())).splitlines()
     assert lines[0] == "2 races in 3 places, seen 514 times"
     assert "── race 1 of 2: use after free, seen twice ─" in lines[2]
     told = "\n".join(lines)

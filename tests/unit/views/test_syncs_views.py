@@ -9,10 +9,11 @@ import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events
 from cudalens.frames.syncs.build import frame_of
-from cudalens.views import mimebundle
-from cudalens.views.sections import summary as text
+from cudalens.views import notebook
+from cudalens.views.sections import verdict as text
 from cudalens.views.sections import waits
-from cudalens.views.sections.page_facts import facts
+from cudalens.views.sections.page import facts
+from cudalens.views.sections.summary import summary
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
 from cudalens.views.timeline.sync_marks import sync_marks
@@ -82,7 +83,7 @@ def test_unasked_only_what_took_a_share_of_the_time_is_told():
 
 
 def test_the_text_says_what_to_write_instead():
-    words = str(text.summary(trace(wait(90))))
+    words = str(summary(trace(wait(90))))
     assert re.search(r"90.0 µs +1  In\[3\]:5 loss.item\(\)  item$", words, re.MULTILINE)
     assert "instead: keep loss on the device" in words
 
@@ -98,7 +99,7 @@ def test_a_long_list_is_cut_and_counted():
 
 def test_the_table_stands_in_saved_notebooks_and_for_the_page():
     run = trace(wait(90, gpu_dur=45_000))
-    for page in (mimebundle.static_html(run), html_of(run)):
+    for page in (notebook.static_html(run), html_of(run)):
         assert "loss.item()" in page
         assert "In[3]:5" in page
     assert facts(run)["syncs"][0] == "details"

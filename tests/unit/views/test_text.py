@@ -8,7 +8,8 @@ from sample_traces import cpu_trace, gpu_trace
 import cudalens
 from cudalens.analysis import key_averages
 from cudalens.frames import Problem, RunInfo, Trace
-from cudalens.views.sections import summary as text
+from cudalens.views.sections import verdict as text
+from cudalens.views.sections.summary import summary
 
 
 def test_verdict_says_the_answer_first_then_cost_work_memory_overhead():
@@ -76,20 +77,20 @@ def test_verdict_is_one_line_whatever_the_names():
 
 
 def test_summary_prints_aligned_within_100_columns():
-    shown = str(text.summary(gpu_trace()))
+    shown = str(summary(gpu_trace()))
     verdict, empty, *told = shown.split("\n")
     head, rule, *rows = told[told.index("") + 1 :]
     assert verdict == text.verdict(gpu_trace())
     assert empty == ""
     assert all(len(line) <= 100 for line in (head, rule, *rows))
     end = head.index("count") + len("count")
-    assert [row[:end].split()[-1] for row in rows] == [row[2] for row in text.summary(gpu_trace()).rows]
+    assert [row[:end].split()[-1] for row in rows] == [row[2] for row in summary(gpu_trace()).rows]
 
 
 def test_summary_rows_are_the_largest_of_each_side():
     trace = gpu_trace()
     averages = key_averages(trace)
-    rows = text.summary(trace).rows
+    rows = summary(trace).rows
     device = averages[averages["is_device"]]
     assert [row[0] for row in rows[: len(device)]] == list(device["name"])
     assert [row[-1].split()[-1] for row in rows[: len(device)]] == ["GPU"] * len(device)
@@ -98,13 +99,13 @@ def test_summary_rows_are_the_largest_of_each_side():
 
 
 def test_summary_repr_is_its_text():
-    summary = text.summary(cpu_trace())
-    assert repr(summary) == str(summary)
+    shown = summary(cpu_trace())
+    assert repr(shown) == str(shown)
 
 
 def test_summary_lists_what_went_wrong():
     shown = str(
-        text.summary(gpu_trace(status="raised", error="ValueError: no", problems=(Problem("NaN dur", 4, "event 2"),)))
+        summary(gpu_trace(status="raised", error="ValueError: no", problems=(Problem("NaN dur", 4, "event 2"),)))
     )
     assert "  ! The profiled code raised: ValueError: no" in shown
     assert "  ! 4x NaN dur (first: event 2)" in shown
@@ -124,6 +125,6 @@ class Elements(HTMLParser):
 
 
 def test_html_of_hostile_texts_holds_only_our_elements():
-    found = Elements(text.summary(sample_traces.hostile_trace())._repr_html_())
-    assert found.elements <= {"div", "p", "strong", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"}
-    assert found.attributes <= {"class", "title", "style"}
+    found = Elements(summary(sample_traces.hostile_trace())._repr_html_())
+    assert found.elements <= {"div", "p", "span", "strong", "ul", "li", "table", "thead", "tbody", "tr", "th", "td"}
+    assert found.attributes <= {"class", "scope", "title", "style"}

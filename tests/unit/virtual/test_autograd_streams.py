@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint
@@ -327,7 +328,7 @@ def test_history_answers_as_a_list_of_every_node_would(moves: list[tuple[int, in
     assert len(history) <= 1 + len(moves)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(st.integers(1, 3))
 def test_history_stays_bounded_and_keeps_what_is_recent(step: int) -> None:
     history = History()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.utils.checkpoint
+from budget import examples
 from graph_words import UNSUPPORTED, Capturing, capture
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -150,7 +151,7 @@ STEPS = {
 }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=10), st.integers(0, 2**31))
 def test_replays_equal_eager_runs_bit_for_bit(names, seed):
     """A random program of operators with a state that it changes, against the same program on the CPU."""

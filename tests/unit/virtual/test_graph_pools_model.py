@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from budget import examples
 from graph_words import capture
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -178,7 +179,7 @@ ACTS = ("make", "make", "drop", "write", "borrow", "disown", "capture", "replay"
 STEPS = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, len(SIZES) - 1), st.integers(0, 200)), max_size=25)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(STEPS)
 def test_a_pool_is_its_bytes_whatever_happens(steps):
     with device("h100"):

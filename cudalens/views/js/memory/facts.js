@@ -130,7 +130,7 @@ function mmBlockFacts(data, moment, hit) {
     ["size", `${uiSize(lives.bytes[life])} (${uiCount(lives.bytes[life])} bytes)`],
     ["asked for", Number.isNaN(asked) ? null : `${uiSize(asked)} (${uiCount(asked)} bytes)`],
     ["state", lives.released[life] <= moment.row ? "freed, waits for a stream" : "in use"],
-    ["category", lives.category[life] ? header.categories[lives.category[life] - 1] : "cannot be told"],
+    ["category", lives.category[life] ? header.categories[lives.category[life] - 1] : "unknown"],
     ["allocated", lives.alloc[life] < 0 ? "before the history" : mmMomentText(data, lives.alloc[life])],
     ["age then", age],
     ["freed", ended],

@@ -131,7 +131,7 @@ export function mmGrouped(data, chosen, by) {
     found.set(key, sum);
   }
   const labels = {
-    category: (key) => (key ? header.categories[key - 1] : "cannot be told"),
+    category: (key) => (key ? header.categories[key - 1] : "unknown"),
     stack: (key) => mmStackLabel(data, key),
     pool: (key) => mmPoolText(header.pools[key]),
     names: (key) => key || "no variable that is known",

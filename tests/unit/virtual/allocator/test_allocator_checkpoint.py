@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from allocator_world import MIB, actions, current, make
+from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -195,7 +196,7 @@ SIZES = st.sampled_from([1, 512, 700, 5000, MIB, MIB + 1, 3 * MIB, 12 * MIB])
 STEPS = st.lists(st.tuples(st.sampled_from(["malloc", "free", "keep", "back"]), SIZES, st.integers(0, 99)), max_size=40)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(STEPS)
 def test_every_state_is_restored_with_its_layout_and_counters(steps):
     """The state after a restore is that of the checkpoint, plus free memory of newer segments."""

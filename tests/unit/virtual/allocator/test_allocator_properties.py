@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 from allocator_world import MIB, OutOfMemory, make
+from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -164,7 +165,7 @@ def check_counters(allocator, segments, blocks):
 
 
 @pytest.mark.parametrize("conf", _CONFS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=_STEPS)
 def test_the_state_equals_a_recount_after_every_step(conf, steps):
     program = _Program(conf)
@@ -181,7 +182,7 @@ def test_the_state_equals_a_recount_after_every_step(conf, steps):
     assert program.allocator.pool_ids() == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=_STEPS, conf=st.sampled_from(_CONFS))
 def test_equal_programs_leave_equal_traces(steps, conf):
     traces = []
@@ -233,7 +234,7 @@ class _Naive:
         blocks[:] = merged
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists(
         st.one_of(

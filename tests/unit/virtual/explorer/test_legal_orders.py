@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from budget import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -124,7 +125,7 @@ def follow(stack, act, state):
         stack.append((following, order, passed, queues, marks, num_tasks))
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=examples(120))
 @given(programs)
 def test_schedules_are_the_orders_that_a_device_of_any_speed_can_do(acts):
     program = built(acts)
@@ -132,7 +133,7 @@ def test_schedules_are_the_orders_that_a_device_of_any_speed_can_do(acts):
     assert set(all_orders(program)) == simulated(acts)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(programs)
 def test_every_order_that_is_legal_is_listed_once_and_no_other(acts):
     program = built(acts)
@@ -147,7 +148,7 @@ def test_every_order_that_is_legal_is_listed_once_and_no_other(acts):
 long_programs = st.lists(acts, max_size=40)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(long_programs, st.integers(0, 1000), st.data())
 def test_chosen_schedules_are_legal_and_come_again_from_their_seeds(acts, seed, data):
     program = built(acts)
@@ -165,7 +166,7 @@ def test_chosen_schedules_are_legal_and_come_again_from_their_seeds(acts, seed, 
         assert schedule_of(program, schedule.seed) == schedule
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(long_programs, st.data())
 def test_rushing_and_stalling_move_nothing_that_need_not_move(acts, data):
     program = built(acts)

@@ -1,4 +1,4 @@
-"""`cudalens.devices()` in words: the verdict, and what is known of each GPU as terms and texts."""
+"""`cudalens.devices()`: the verdict, a card per GPU, what they share, and which reaches which other's memory."""
 
 from __future__ import annotations
 
@@ -6,30 +6,96 @@ from typing import Final
 
 from cudalens.analysis import units
 from cudalens.device.inventory.devices import Device, Devices
+from cudalens.views.sections.markup import element
+from cudalens.views.sections.model import Block, Cards, Column, Custom, Facts, Items, Note, Row, Section, Table, Text
+from cudalens.views.sections.write_html import to_html
+from cudalens.views.sections.write_text import to_text
 
-FORMATS: Final = ("fp16", "bf16", "tf32", "fp8", "fp4")
-MODEL_HINT: Final = "%cudadevice virtual h100 puts a modelled one in its place."
-MAX_CARDS: Final = 32
-"""Devices that are shown one by one; the others are in the frame."""
-
-_TERM_WIDTH: Final = 10
-_LONG: Final = "gencode"
-
-
-def verdict(devices: Devices, *, badge: bool = True) -> str:
-    """The answer in one line: how many GPUs there are and whether this torch can use them; or why there is none.
-
-    Args:
-        devices: What was found.
-        badge: Whether what is simulated is marked as such in the line itself.
-    """
-    line = _answer(devices)
-    return f"[{mark(devices)}] {line}" if badge and devices.simulated else line
+_FORMATS: Final = ("fp16", "bf16", "tf32", "fp8", "fp4")
+_MODEL_HINT: Final = Note((Text("%cudadevice virtual h100", "code"), " simulates one."))
+#: Devices that are shown one by one; the others are in the frame.
+_MAX_CARDS: Final = 32
+_MAX_MATRIX: Final = 16
+_CSS: Final = "cl-dev"
 
 
-def mark(devices: Devices) -> str:
-    """What must stand on the face of GPUs that are not there."""
+def verdict(devices: Devices) -> str:
+    """The answer in one line: how many GPUs there are and whether this torch can use them; or why there is none."""
+    return f"[{_badge(devices)}] {_answer(devices)}" if devices.simulated else _answer(devices)
+
+
+def devices_text(devices: Devices) -> str:
+    """All of it as text."""
+    return to_text(section(devices))
+
+
+def devices_html(devices: Devices) -> str:
+    """All of it as HTML that stands alone."""
+    return to_html(section(devices), has_style=True)
+
+
+def section(devices: Devices) -> Section:
+    """The verdict, the devices that the program sees, those that it does not, and what they have in common."""
+    blocks: list[Block] = [] if devices.visible or devices.simulated else [_MODEL_HINT]
+    blocks.append(Cards(tuple(_card(device) for device in devices.visible[:_MAX_CARDS])))
+    if (left := len(devices) - _MAX_CARDS) > 0:
+        blocks.append(Note(f"and {units.count(left)} more in .frame"))
+    blocks += [*_machine(devices), *_hidden(devices), *_matrix(devices)]
+    return Section(
+        "devices", _CSS, verdict=_answer(devices), badge=_badge(devices), notes=devices.notes, blocks=tuple(blocks)
+    )
+
+
+def _badge(devices: Devices) -> str:
     return f"simulated: {devices.simulated}" if devices.simulated else ""
+
+
+def _card(device: Device) -> Section:
+    blocks: list[Block] = []
+    if device.warning:
+        remedy = (" ", Text(device.remedy, "code")) if device.remedy else ()
+        blocks.append(Note((device.warning, *remedy), "warning"))
+    blocks += [*_memory_bar(device), Facts(tuple(_facts(device)))]
+    badge = "simulated" if device.is_simulated else ""
+    return Section("", _CSS, title=f"{device.label}  {device.name}", badge=badge, blocks=tuple(blocks))
+
+
+def _memory_bar(device: Device) -> list[Block]:
+    used, total = device.used_memory_bytes, device.total_memory_bytes
+    if used is None or not total:
+        return []
+    label = f"{units.size(used)} of {units.size(total)} in use"
+    fill = element("div", class_="cl-dev-fill", style=f"width:{min(100.0, 100 * used / total):.1f}%")
+    return [Custom(element("div", fill, class_="cl-dev-bar", role="img", aria_label=label, title=label))]
+
+
+def _machine(devices: Devices) -> list[Block]:
+    """What all GPUs have in common; compiler flags in HTML only, since they are long."""
+    facts = _process(devices)
+    if not facts:
+        return []
+    flags = Note(f"gencode: {devices.gencode_flags}", is_in_text=False)
+    blocks = (Facts(tuple(facts)), *((flags,) if devices.gencode_flags else ()))
+    return [Section("", _CSS, title="This process", blocks=blocks, is_open=not devices.visible)]
+
+
+def _hidden(devices: Devices) -> list[Block]:
+    if not devices.hidden:
+        return []
+    why = (Note(devices.visibility, is_in_text=False),) if devices.visible else ()
+    items = Items(tuple(_hidden_line(device) for device in devices.hidden[:_MAX_CARDS]))
+    return [Section("", _CSS, title="Not visible to this program", blocks=(*why, items))]
+
+
+def _matrix(devices: Devices) -> list[Block]:
+    """Peer access as a table in HTML; for many devices the fact about peers must do."""
+    if not 1 < len(devices.access) <= _MAX_MATRIX:
+        return []
+    labels = [device.label for device in devices.visible]
+    columns = (Column("peer access"), *(Column(label) for label in labels))
+    answers = {None: "·", True: "yes", False: "no"}
+    rows = [Row((label, *(answers[can] for can in row))) for label, row in zip(labels, devices.access, strict=True)]
+    return [Table(columns, rows, max_text=0)]
 
 
 def _answer(devices: Devices) -> str:
@@ -53,17 +119,17 @@ def _answer(devices: Devices) -> str:
 def _runs(devices: Devices) -> str:
     known = all(device.is_supported for device in devices.visible)
     whom = "it" if len(devices) == 1 else "all of them" if len(devices) > 2 else "both"
-    return f"this torch ({build(devices)}) {'has code for' if known else 'runs on'} {whom}"
+    return f"this torch ({_build(devices)}) {'has code for' if known else 'runs on'} {whom}"
 
 
-def build(devices: Devices) -> str:
+def _build(devices: Devices) -> str:
     """Version of torch, and what it was built for."""
     if devices.simulated:
         return f"{(devices.torch or '').partition('+')[0]}, as if built for {devices.runtime}"
     return f"{devices.torch} for {devices.runtime}" if devices.runtime else f"{devices.torch}, a CPU-only build"
 
 
-def facts(device: Device) -> list[tuple[str, str]]:
+def _facts(device: Device) -> list[tuple[str, str]]:
     """Terms and texts about a GPU; what is not known is left out."""
     known = [
         ("memory", _join(_of(device.used_memory_bytes, device.total_memory_bytes), _bandwidth(device), _l2(device))),
@@ -76,24 +142,23 @@ def facts(device: Device) -> list[tuple[str, str]]:
     return [(term, text) for term, text in known if text]
 
 
-def machine(devices: Devices) -> list[tuple[str, str]]:
+def _process(devices: Devices) -> list[tuple[str, str]]:
     """Terms and texts about what all GPUs have in common."""
     driver = (
         devices.driver
         and f"{devices.driver}{f', runs up to CUDA {devices.driver_cuda}' if devices.driver_cuda else ''}"
     )
     known = [
-        ("torch", build(devices) if devices.torch else ""),
+        ("torch", _build(devices) if devices.torch else ""),
         ("driver", driver or "none"),
         ("arch list", " ".join(devices.arch_list)),
-        (_LONG, devices.gencode_flags),
         ("visible", devices.visibility),
-        ("peers", peers_text(devices)),
+        ("peers", _peers(devices)),
     ]
     return [(term, text) for term, text in known if text]
 
 
-def peers_text(devices: Devices) -> str:
+def _peers(devices: Devices) -> str:
     """Which devices reach which other's memory, in a few words; "" for fewer than two."""
     pairs = {(a, b): can for a, row in enumerate(devices.access) for b, can in enumerate(row) if a != b}
     if not pairs:
@@ -107,41 +172,10 @@ def peers_text(devices: Devices) -> str:
     return f"no access between {listed}{f' and {len(without) - 4} more pairs' if len(without) > 4 else ''}"
 
 
-def hidden_line(device: Device) -> str:
+def _hidden_line(device: Device) -> str:
     """A GPU that the program does not see, on one line."""
     parts = (device.name, units.size(device.total_memory_bytes) if device.total_memory_bytes else "", device.uuid or "")
     return f"{device.label}: {', '.join(part for part in parts if part)}"
-
-
-def devices_text(devices: Devices) -> str:
-    """The verdict, a paragraph per GPU, what they have in common, and what to look out for."""
-    lines = [verdict(devices)]
-    if not devices.visible and not devices.simulated:
-        lines.append(f"  {MODEL_HINT}")
-    for device in devices.visible[:MAX_CARDS]:
-        lines += ["", f"{device.label}  {device.name}{' (simulated)' if device.is_simulated else ''}"]
-        lines += [_line(term, text) for term, text in facts(device)]
-        lines += [f"  ! {text}" for text in (device.warning, device.remedy) if text]
-    lines += _more(devices)
-    if shared := machine(devices):
-        lines += ["", "This process", *(_line(term, text) for term, text in shared if term != _LONG)]
-    if devices.hidden:
-        lines += [
-            "",
-            "Not visible to this program",
-            *(f"  {hidden_line(device)}" for device in devices.hidden[:MAX_CARDS]),
-        ]
-    lines += [f"  ! {note}" for note in devices.notes]
-    return "\n".join(lines)
-
-
-def _more(devices: Devices) -> list[str]:
-    left = len(devices) - MAX_CARDS
-    return ["", f"and {units.count(left)} more in .frame"] if left > 0 else []
-
-
-def _line(term: str, text: str) -> str:
-    return f"  {term:<{_TERM_WIDTH}}{text}"
 
 
 def _join(*parts: str | None) -> str:
@@ -180,10 +214,10 @@ def _power(device: Device) -> str:
 
 
 def _formats(device: Device) -> str:
-    told = {name: getattr(device, name) for name in FORMATS}
-    native = " ".join(name for name, how in told.items() if how == "native")
-    emulated = ", ".join(f"{name} emulated" for name, how in told.items() if how == "emulated")
-    absent = ", ".join(name for name, how in told.items() if how == "no")
+    support = {name: getattr(device, name) for name in _FORMATS}
+    native = " ".join(name for name, how in support.items() if how == "native")
+    emulated = ", ".join(f"{name} emulated" for name, how in support.items() if how == "emulated")
+    absent = ", ".join(name for name, how in support.items() if how == "no")
     return _join(native, emulated, f"no {absent}" if absent else "")
 
 

@@ -6,9 +6,8 @@ import pytest
 
 from cudalens.frames import Overhead, RunInfo, Trace, Trust, TrustFinding
 from cudalens.report import to_html
-from cudalens.views.sections import summary as text
-from cudalens.views.sections import trust_text
-from cudalens.views.sections.page_facts import facts
+from cudalens.views.sections import verdict as text
+from cudalens.views.sections.page import facts
 
 EVIL = "<script>alert(1)</script>"
 LOST = TrustFinding(
@@ -35,7 +34,7 @@ def test_what_is_wrong_stands_on_the_face():
     assert facts(found)["badge"] == "partial trace"
     assert text.notes(found.info) == [
         f"wrong: 3 launches {EVIL} (first: row 7). Mend it.",
-        "put right: 2 rows. Moved.",
+        "repaired: 2 rows. Moved.",
     ]
     assert text.verdict(trace(Trust("repaired", (MOVED,)))).startswith("[repaired trace] ")
 
@@ -44,7 +43,7 @@ def test_the_report_lists_all_findings_and_runs_nothing(tmp_path):
     found = trace(Trust("partial", (LOST, MOVED, NOTE)))
     page = to_html(found, tmp_path / "r.html").read_text()
     assert "How far to trust it: partial" in page
-    assert "<dt>put right: early work</dt>" in page
+    assert "<dt>repaired: early work</dt>" in page
     assert "<dt>note: simulated</dt>" in page
     assert EVIL not in page
     assert "How far to trust it" not in to_html(trace(), tmp_path / "s.html").read_text()
@@ -64,12 +63,15 @@ class _Cells(HTMLParser):
 
 def test_the_object_prints_and_shows_as_a_table():
     shown = trace(Trust("repaired", (MOVED,))).trust()
-    assert str(shown).splitlines() == ["repaired: 2 rows", "  put right early work: 2 rows. Moved."]
+    verdict, _, _, first, *rest = str(shown).splitlines()
+    assert verdict == "repaired: 2 rows"
+    assert first.split() == ["repaired", "early", "work", "2"]
+    assert [line.strip() for line in rest] == ["what: 2 rows", "done: Moved."]
     assert repr(shown) == str(shown)
     page = _Cells()
     page.feed(shown._repr_html_())
     assert page.cells[:1] == ["repaired: 2 rows"]
-    assert {"put right", "early work", "Moved."} <= set(page.cells)
+    assert {"repaired", "early work", "Moved."} <= set(page.cells)
     assert page.tags <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
 
 
@@ -80,23 +82,23 @@ def test_lines_stay_narrow():
 
 def overhead(**changes):
     values = {"profiled_ns": 12_100_000, "unprofiled_ns": 11_400_000, "num_unprofiled": 1}
-    return trust_text.overhead(RunInfo(name="a", source="cpu", overhead=Overhead(**(values | changes))))
+    return text.slowdown(RunInfo(name="a", source="cpu", overhead=Overhead(**(values | changes))))
 
 
 def test_what_profiling_cost():
-    assert overhead() == ["profiling made it 6.1 % slower: 12.1 ms against 11.4 ms unprofiled"]
-    assert overhead(num_profiled=5, num_unprofiled=5)[0].endswith("unprofiled, means of 5 runs")
-    assert overhead(is_warm=False)[0].endswith("unprofiled (the profiled run was the first: warm up to compare)")
-    assert overhead(unprofiled_ns=24_200_000) == ["profiled it ran 50 % faster: 12.1 ms against 24.2 ms unprofiled"]
+    assert overhead() == "profiling made it 6.1 % slower: 12.1 ms against 11.4 ms unprofiled"
+    assert overhead(num_profiled=5, num_unprofiled=5).endswith("unprofiled, means of 5 runs")
+    assert overhead(is_warm=False).endswith("unprofiled (the profiled run was the first: warm up to compare)")
+    assert overhead(unprofiled_ns=24_200_000) == "profiled it ran 50 % faster: 12.1 ms against 24.2 ms unprofiled"
     many = {"num_profiled": 5, "num_unprofiled": 5}
-    assert overhead(**many, low_pct=2.0, high_pct=11.0) == [
+    assert overhead(**many, low_pct=2.0, high_pct=11.0) == (
         "profiling made it 6.1 % slower (95 % interval +2.0 % to +11 %): 12.1 ms against 11.4 ms unprofiled, "
         "medians of 5 runs"
-    ]
-    assert overhead(**many, low_pct=-2.0, high_pct=11.0) == [
+    )
+    assert overhead(**many, low_pct=-2.0, high_pct=11.0) == (
         "profiling did not slow it beyond noise: 12.1 ms against 11.4 ms unprofiled, medians of 5 runs "
         "(95 % interval -2.0 % to +11 %)"
-    ]
-    (failed,) = overhead(unprofiled_ns=None, error="ValueError: twice")
+    )
+    failed = overhead(unprofiled_ns=None, error="ValueError: twice")
     assert failed == "its slowdown by profiling is not known: the unprofiled run raised ValueError: twice"
-    assert trust_text.overhead(RunInfo(name="a", source="cpu")) == []
+    assert text.slowdown(RunInfo(name="a", source="cpu")) == ""

@@ -1,0 +1,70 @@
+"""Empty frames, checks of frames, and their documentation, from the column catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from cudalens.errors import SchemaError
+from cudalens.frames.catalog import columns_of
+
+
+def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray | np.ndarray:
+    """`length` missing values of `dtype` (zeros or False for dtypes that cannot be missing)."""
+    if dtype == "category":
+        return pd.Categorical.from_codes(np.full(length, -1, np.int8), dtype=_no_texts(), validate=False)
+    if dtype in ("int64", "int32", "bool"):
+        return np.zeros(length, dtype)
+    kind = pd.api.types.pandas_dtype(dtype)
+    # Untouched zeros take no memory: most columns of most traces are missing throughout.
+    values, mask = np.zeros(length, kind.numpy_dtype), np.ones(length, bool)
+    array: pd.api.extensions.ExtensionArray = kind.construct_array_type()(values, mask)
+    return array
+
+
+@cache
+def _no_texts() -> pd.CategoricalDtype:
+    return pd.CategoricalDtype(pd.Index([], dtype="str"))
+
+
+def empty_frame(frame: str) -> pd.DataFrame:
+    """The frame named `frame` with all its columns and no row."""
+    return _empty(frame).copy(deep=False)  # there are no values to share
+
+
+@cache
+def _empty(frame: str) -> pd.DataFrame:
+    return pd.DataFrame({column.name: missing_array(column.dtype, 0) for column in columns_of(frame)})
+
+
+def check_frame(frame: str, df: pd.DataFrame) -> pd.DataFrame:
+    """Return `df` if it has exactly the catalog's columns and dtypes.
+
+    Raises:
+        SchemaError: A column is missing, unknown, or has another dtype.
+    """
+    expected = {column.name: column.dtype for column in columns_of(frame)}
+    if faults := list(_faults(expected, df)):
+        raise SchemaError(f"frame '{frame}': {'; '.join(faults)}. The catalog is cudalens.frames.catalog.")
+    return df
+
+
+def _faults(expected: Mapping[str, str], df: pd.DataFrame) -> Iterable[str]:
+    for name in expected.keys() - set(df.columns):
+        yield f"column '{name}' is missing"
+    for name in df.columns:
+        if name not in expected:
+            yield f"column '{name}' is unknown"
+        elif str(df[name].dtype) != expected[name]:
+            yield f"column '{name}' is {df[name].dtype}, expected {expected[name]}"
+
+
+def docs_table(frame: str) -> str:
+    """The frame's columns as a Markdown table."""
+    head = "| column | dtype | unit | meaning | missing means | source |\n| --- | --- | --- | --- | --- | --- |\n"
+    return head + "".join(
+        f"| `{c.name}` | {c.dtype} | {c.unit} | {c.meaning} | {c.missing} | {c.source} |\n" for c in columns_of(frame)
+    )

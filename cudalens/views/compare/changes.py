@@ -1,0 +1,99 @@
+"""What changed between two runs, as tables: kernels, operators, modules, memory."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pandas as pd
+
+from cudalens.analysis import units
+from cudalens.analysis.compare.runs import Differences
+from cudalens.views.sections.model import Column, Row, Section, Table
+from cudalens.views.sections.pictures import signed_bar
+
+BETTER, WORSE, UNSURE = "#1a8f5c", "#d1443a", "#7d8790"
+#: The frames and their titles, in the order in which they are shown.
+SECTIONS: Final = {"kernels": "Kernels", "ops": "Operators and calls", "modules": "Modules", "memory": "Memory"}
+
+_NOUNS: Final = {"kernels": "kernel", "ops": "operator or call", "modules": "module", "memory": "peak"}
+_WHERE: Final = {"kernels": "operator", "memory": "device"}
+_UNCHANGED: Final = "same"
+_MAX_ROWS: Final = 25
+_NUMBERS: Final = ("before", "after", "difference", "interval", "change", "calls")
+
+
+def changed(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `table` that changed; where noise is not known, all that differ."""
+    return table[table["status"] != _UNCHANGED]
+
+
+def section(found: Differences, key: str) -> Section | None:
+    """The rows of one frame that changed, most important first; None where none did."""
+    table = changed(getattr(found, key))
+    if table.empty:
+        return None
+    most = float(table[_delta(key)].abs().max()) or 1.0
+    rows = [_row(row, key, most) for row in table.head(_MAX_ROWS).to_dict("records")]
+    columns = (
+        Column("name", text_width=48, html_width=96),
+        Column(_WHERE.get(key, "where"), text_width=24, html_width=32),
+        Column("", text_width=0),
+        *(Column(title, align="right") for title in _NUMBERS),
+    )
+    return Section("", "cc", title=SECTIONS[key], blocks=(Table(columns, rows, len(table), more=(_NOUNS[key], "")),))
+
+
+def color_of(delta: float, status: str) -> str:
+    """Green for less, red for more, grey for what may be noise."""
+    return UNSURE if status == "unknown" else BETTER if delta < 0 else WORSE
+
+
+def row_name(row: dict[Any, Any]) -> str:
+    """A row's name; of a kernel that was renamed both names."""
+    return f"{row['a_name']} → {row['b_name']}" if is_renamed(row) else str(row["name"])
+
+
+def is_renamed(row: dict[Any, Any]) -> bool:
+    """Whether a kernel was matched with one of another name."""
+    return row.get("matched_by") == "op"
+
+
+def signed_duration(ns: float) -> str:
+    """A difference of times: ``-1.90 ms``, ``+20 µs``, ``0``."""
+    return f"{'+' if ns > 0 else '-'}{units.duration(abs(ns))}" if ns else "0"
+
+
+def signed_size(num_bytes: float) -> str:
+    """A difference of sizes: ``-1.90 GiB``, ``+512 B``, ``0``."""
+    return f"{'+' if num_bytes > 0 else '-'}{units.size(abs(num_bytes))}" if num_bytes else "0"
+
+
+def signed_percent(ratio: float) -> str:
+    """A ratio less one, in per cent: ``+12 %``."""
+    return f"{'+' if ratio > 0 else '-' if ratio < 0 else ''}{units.percent(100 * abs(ratio))}"
+
+
+def _delta(key: str) -> str:
+    return "delta_bytes" if key == "memory" else "delta_ns"
+
+
+def _row(row: dict[Any, Any], key: str, most: float) -> Row:
+    is_memory = key == "memory"
+    unit, show, signed = ("bytes", units.size, signed_size) if is_memory else ("ns", units.duration, signed_duration)
+    low, high, delta = row[f"low_{unit}"], row[f"high_{unit}"], row[_delta(key)]
+    difference = signed(delta)
+    bar = signed_bar(difference, delta / most, color_of(delta, row["status"]))
+    interval = "-" if pd.isna(low) else f"{signed(low)} to {signed(high)}"
+    change = row["status"] if row["status"] in ("added", "removed") else _change(row["change_pct"])
+    where = str(row.get("where", row.get("op", "")))
+    calls = "" if is_memory else _calls(row["a_count"], row["b_count"])
+    times = (show(row[f"a_{unit}"]), show(row[f"b_{unit}"]), difference)
+    return Row((row_name(row), where, bar, *times, interval, change, calls))
+
+
+def _change(percent: Any) -> str:
+    return "-" if pd.isna(percent) else signed_percent(float(percent) / 100)
+
+
+def _calls(before: float, after: float) -> str:
+    return f"{before:g}" if before == after else f"{before:g} → {after:g}"

@@ -1,0 +1,20 @@
+"""Badges that a display must carry: that its times are simulated, or that the trace is repaired or partial."""
+
+from __future__ import annotations
+
+from cudalens.frames import RunInfo
+
+
+def simulated(info: RunInfo) -> str | None:
+    """``simulated: <spec>`` for times of a model, else None."""
+    return f"simulated: {info.source.removeprefix('virtual:')}" if info.is_simulated else None
+
+
+def trusted(info: RunInfo) -> str | None:
+    """``partial trace`` or ``repaired trace`` where a check found something, else None."""
+    return None if info.trust is None or info.trust.verdict == "clean" else f"{info.trust.verdict} trace"
+
+
+def badges(info: RunInfo) -> str | None:
+    """All badges of a run in one text, or None."""
+    return " · ".join(filter(None, (simulated(info), trusted(info)))) or None

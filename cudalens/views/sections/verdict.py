@@ -1,0 +1,178 @@
+"""The verdict: one line with the answer first, and the notes about what went wrong."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cudalens.analysis import Summary, units
+from cudalens.analysis.facts import summarize
+from cudalens.frames import RunInfo, Trace
+from cudalens.views.graphs import text as graphs_text
+from cudalens.views.memory import text as memory_text
+from cudalens.views.races import text as races_text
+from cudalens.views.sections import findings, trust, waits
+from cudalens.views.sections.badges import badges
+from cudalens.views.timeline import metrics_text
+
+_STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
+_MAX_NOTES: Final = 8
+_NAME_WIDTH: Final = 48
+#: By how much a peak of memory may be smaller than another before the verdict leaves it out.
+_NEGLIGIBLE: Final = 1000
+
+
+def verdict(trace: Trace, *, badge: bool = True) -> str:
+    """One line with the answer first: races, graphs, wall time, how busy it was, the largest cost, launches, memory.
+
+    Args:
+        trace: What ran.
+        badge: Whether simulated times, repairs and losses are marked as such in the line itself.
+    """
+    races, graphs = races_text.verdict(trace), graphs_text.verdict(trace)
+    profile = _profile(trace, summarize(trace)) if has_profile(trace) else []
+    # Wrong results come first, then races; that there is no race supports the rest.
+    found = [graphs, races] if graphs_text.has_failed(trace) else [races, graphs]
+    known = [*found, *profile] if len(trace.races) else [graphs, *profile, races]
+    known.insert(0 if memory_text.has_refused(trace) or not profile else len(known), memory_text.verdict(trace))
+    line = "; ".join(part for part in (*known, *_outcome(trace.info)) if part)
+    marked = badges(trace.info) if badge else None
+    return f"[{marked}] {line}" if marked else line
+
+
+def has_profile(trace: Trace) -> bool:
+    """Whether `trace` was profiled, or there is nothing else that it could show: no races, no graphs, no blocks."""
+    if memory_text.has_memory(trace):
+        return bool((trace.events["cat"] != "user_annotation").any())
+    is_recorded = len(trace.events) or len(trace.memory)
+    return bool(is_recorded or not (races_text.verdict(trace) or len(trace.graphs)))
+
+
+def what(trace: Trace) -> str:
+    """What `trace` holds, as the heading of a page."""
+    if has_profile(trace):
+        return "Profile"
+    if memory_text.has_memory(trace):
+        return "Memory"
+    return "CUDA graphs" if len(trace.graphs) else "Races"
+
+
+def notes(info: RunInfo) -> list[str]:
+    """What went wrong, a line each: how the run ended, and damage that the reader survived."""
+    lines = []
+    if info.status != "ok":
+        lines.append(f"The profiled code {_STATUS[info.status]}{f': {info.error}' if info.error else ''}")
+    lines += [f"{units.count(p.count)}x {p.kind} (first: {p.where})" for p in info.problems[:_MAX_NOTES]]
+    if len(info.problems) > _MAX_NOTES:
+        lines.append(f"and {len(info.problems) - _MAX_NOTES} other kinds of damage")
+    return [units.shorten(line, 300) for line in (*lines, *trust.notes(info))]
+
+
+def _profile(trace: Trace, result: Summary) -> list[str]:
+    cause = findings.verdict(trace)
+    answer = f"{_busy(result)}: {cause}" if cause else _busy(result)
+    return [
+        ", ".join(part for part in (answer, _against_history(trace.info)) if part),
+        _largest(result),
+        waits.verdict(trace),
+        _work(result),
+        slowdown(trace.info),
+        _steps(result),
+        _memory(result),
+        metrics_text.metrics_verdict(trace),
+        _overhead(trace.info),
+    ]
+
+
+def _busy(result: Summary) -> str:
+    """Wall time, and the share of it that the device was at work; the CPU's operators where there is no device."""
+    wall = units.duration(result.wall_ns)
+    busy = result.host_busy_ns if result.device_busy_ns is None else result.device_busy_ns
+    if not result.wall_ns or busy is None:
+        return wall
+    who = "CPU ops" if result.device_busy_ns is None else "GPU"
+    return f"{wall}, {who} busy {units.percent(100 * busy / result.wall_ns)}"
+
+
+def _against_history(info: RunInfo) -> str:
+    """``18 % slower than the last 3 runs (12.1 ms)``; "" where it is within the band of the earlier ones."""
+    standing = info.standing
+    if standing is None or standing.is_within:
+        return ""
+    word = "slower" if standing.change_pct > 0 else "faster"
+    step = " a step" if standing.is_of_steps else ""
+    code = " of other code" if standing.has_other_code else ""
+    return (
+        f"{units.percent(abs(standing.change_pct))} {word}{step} than the last {standing.num_runs} runs{code} "
+        f"({units.duration(standing.median_ns)})"
+    )
+
+
+def _largest(result: Summary) -> str:
+    if not result.top:
+        return "no operator or kernel was recorded"
+    cost = result.top[0]
+    side = "GPU" if result.device_busy_ns is not None else "CPU self"
+    return f"most in {units.shorten(cost.name, _NAME_WIDTH)} ({units.percent(cost.share_pct)} of {side} time)"
+
+
+def _work(result: Summary) -> str:
+    counted = [(result.num_launches, "launch"), (result.num_kernels, "kernel"), (result.num_ops, "CPU op")]
+    return ", ".join(units.plural(number, noun) for number, noun in counted if number)
+
+
+def slowdown(info: RunInfo) -> str:
+    """By how much profiling slowed the code; "" where that was not measured."""
+    cost = info.overhead
+    if cost is None:
+        return ""
+    if cost.unprofiled_ns is None or cost.slowdown_pct is None:
+        return f"its slowdown by profiling is not known: the unprofiled run raised {cost.error or 'something'}"
+    kind = "means" if cost.low_pct is None else "medians"
+    runs = f", {kind} of {cost.num_profiled} runs" if cost.num_profiled > 1 else ""
+    warm = "" if cost.is_warm else " (the profiled run was the first: warm up to compare)"
+    times = f"{units.duration(cost.profiled_ns)} against {units.duration(cost.unprofiled_ns)} unprofiled{runs}{warm}"
+    percent = units.percent(abs(cost.slowdown_pct))
+    made = f"profiling made it {percent} slower" if cost.slowdown_pct >= 0 else f"profiled it ran {percent} faster"
+    if cost.low_pct is None or cost.high_pct is None:
+        return f"{made}: {times}"
+    ends = f"95 % interval {_signed(cost.low_pct)} to {_signed(cost.high_pct)}"
+    if cost.low_pct <= 0 <= cost.high_pct:
+        return f"profiling did not slow it beyond noise: {times} ({ends})"
+    return f"{made} ({ends}): {times}"
+
+
+def _signed(percent: float) -> str:
+    return f"{'-' if percent < 0 else '+' if percent else ''}{units.percent(abs(percent))}"
+
+
+def _steps(result: Summary) -> str:
+    if not result.num_steps or result.step_mean_ns is None:
+        return ""
+    spread = "" if result.step_std_ns is None else f" ± {units.duration(result.step_std_ns)}"
+    return f"{units.plural(result.num_steps, 'step')} of {units.duration(result.step_mean_ns)}{spread}"
+
+
+def _memory(result: Summary) -> str:
+    recorded = result.peak_memory_bytes or {}
+    peaks = {kind: peak for kind, peak in recorded.items() if peak >= max(recorded.values()) / _NEGLIGIBLE}
+    return f"peak memory {', '.join(f'{units.size(peak)} ({kind})' for kind, peak in peaks.items())}" if peaks else ""
+
+
+def _overhead(info: RunInfo) -> str:
+    """What starting, stopping and reading the profiler cost; "" for a trace that was read from a file."""
+    if info.source.startswith("file:") or "file_events" in info.options:  # a virtual device's run keeps its source
+        return ""
+    around = [(info.start_s, "start"), (info.stop_s, "stop"), (info.build_s, "frames")]
+    known = [(seconds, part) for seconds, part in around if seconds]
+    if not known:
+        return ""
+    listed = ", ".join(f"{part} {units.duration(1e9 * seconds)}" for seconds, part in known)
+    return f"profiling cost {units.duration(1e9 * sum(seconds for seconds, _ in known))} more ({listed})"
+
+
+def _outcome(info: RunInfo) -> list[str]:
+    number = sum(problem.count for problem in info.problems)
+    return [
+        "" if info.status == "ok" else f"the code {_STATUS[info.status]}",
+        f"{units.plural(number, 'problem')} in the data" if number else "",
+    ]

@@ -13,6 +13,7 @@ from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as torch_default_device
 
+from cudalens.device.modes import is_faking
 from cudalens.virtual.dispatch import refusals
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors.composites import ARRANGED
@@ -56,6 +57,8 @@ class FunctionMode(TorchFunctionMode):
             raise better from error
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if is_faking() and func not in MAKE_DEVICES:
+            return self._fake(func, args, kwargs)
         if func in self._factories:
             return self._make(func, args, kwargs)
         if func in MAKE_DEVICES:
@@ -100,6 +103,16 @@ class FunctionMode(TorchFunctionMode):
         if func not in _MADE_ON_HOST or not out.is_leaf:
             return to_device(self._gpus, out, place)
         return to_device(self._gpus, out.detach(), place).requires_grad_(out.requires_grad)
+
+    def _fake(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Under a FakeTensorMode torch takes CUDA devices itself, but for tensors that it makes on the host first."""
+        index = self._gpus.device_index(kwargs.get("device"))
+        if index is None:
+            return func(*args, **kwargs)
+        device = self._gpus.torch_devices[index]
+        if func not in _MADE_ON_HOST:
+            return func(*args, **{**kwargs, "device": device})
+        return func(*args, **{**kwargs, "device": _CPU}).to(device)
 
     def _move(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The operators below ``Tensor.to``, called by name: their gradients go back to where the tensor came from."""

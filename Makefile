@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-thorough test-browser test-gpu check check-js fix js bench lock docs news build clean
+.PHONY: help setup demo lab test test-thorough coverage test-browser test-gpu check check-js fix js bench lock docs news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -43,6 +43,9 @@ test: setup ## run the tests (browser and GPU tests skip, and say why, where the
 test-thorough: setup ## as test, with 25 times as many examples in the property tests (hours)
 	@CUDALENS_HYPOTHESIS=thorough $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal $(PYTEST_ARGS)
 
+coverage: setup ## run the tests without a browser and report the lines that they reach, into out/coverage; fails below the floor
+	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal -m "not browser" --cov --cov-report=term --cov-report=html $(PYTEST_ARGS)
+
 test-browser: setup ## install Chromium if need be, then run the tests that need it
 	@sh tools/chromium.sh
 	@$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
@@ -64,9 +67,10 @@ check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScri
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/frame_docs.py --check
+	@$(BIN)/python tools/benchmark_docs.py --check
 	@sh tools/lint_project.sh $(BIN)
 
-check-js: ## the bundles of the JavaScript; skips with a reason without Node
+check-js: ## biome, tsc and the bundles of the JavaScript; skips with a reason without Node
 	@sh tools/js/run.sh check
 
 js: ## build cudalens/views/static from the modules in cudalens/views/js (needs Node)
@@ -75,7 +79,9 @@ js: ## build cudalens/views/static from the modules in cudalens/views/js (needs 
 fix: setup ## let ruff repair what it can, and write the generated docs anew
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@sh tools/js/run.sh fix
 	@$(BIN)/python tools/frame_docs.py
+	@$(BIN)/python tools/benchmark_docs.py
 
 bench: setup ## run the benchmarks against the peers, results into benchmarks/results
 	@$(BIN)/python benchmarks/run_all.py

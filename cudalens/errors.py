@@ -1,6 +1,8 @@
 """The exceptions that cudalens raises on purpose.
 
-One root, so that ``except cudalens.CudalensError`` catches every refusal of ours and nothing else::
+One root, so that ``except cudalens.CudalensError`` catches every refusal of ours and nothing else.
+
+.. code-block:: text
 
     CudalensError
     ├── TraceError              a Trace cannot be what was asked of it

@@ -1,4 +1,4 @@
-"""The clock of events: the epoch, or the clock of the virtual device that stands in for a real one."""
+"""The clock of events: the epoch, or the clock of the active virtual device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def now_ns() -> int:
-    """The time on the events' clock, ns. A virtual device replaces this function while it is in place.
+    """The time on the events' clock, ns. A virtual device replaces this function while it is active.
 
     Call it as ``clock.now_ns()``.
     """

@@ -1,20 +1,20 @@
-"""What happens on the device, as it happens: the one subscription to torch's gpu_trace callbacks.
+"""Subscribe to torch's gpu_trace callbacks: records of CUDA events, streams, memory and graphs as they happen.
 
-    with hooks.subscribe(print):
+    with gpu_trace.subscribe(print):
         torch.cuda.Event().record()      # EventCreated(...), EventRecorded(...)
 
-torch tells Python of ten kinds of acts (torch/cuda/_gpu_trace.py), on a real device once that has been switched on, and
-up to torch 2.13 it cannot be switched off again: from then on each act on a real device costs a call from C++ into
-Python. There is one callback of each kind in a process, which is in torch's list while anybody listens. The virtual
-device fires the same callbacks.
+torch has callbacks for ten kinds of operations (torch/cuda/_gpu_trace.py). On a real device they must be activated, and
+up to torch 2.13 they cannot be deactivated again: from then on each such operation costs a call from C++ into Python.
+This module registers one callback of each kind while there is a subscription. The virtual device fires the same
+callbacks.
 
-torch has no callback for some acts that our own rooms have to tell each other (a capture began, a block is used by
-another stream too). Whoever performs them says so with `emit`; a listener sees one row of records.
+For some operations torch fires no callback (the start of a capture, a block used by another stream). The code of
+cudalens that performs them calls `emit`; a listener receives both in one sequence of records.
 
-Listeners are called at once, in the thread that acted, in the order in which they subscribed. Each sees the records of
-one thread in the order of the acts: what a listener itself causes (memory that its garbage frees, say) is told to all
-after the record at hand. Records of several threads come as those threads act, so that a listener may be called by two
-of them at a time. A listener that raises is unsubscribed, with a warning that names it; nobody else notices.
+Listeners are called synchronously, in the thread of the operation, in the order of their subscription. Each receives
+the records of one thread in order: a record that a listener itself causes (memory that its garbage frees, for example)
+is delivered after the current record. Two threads may call a listener at the same time. A listener that raises is
+unsubscribed with a warning that names it; the others are not affected.
 """
 
 from __future__ import annotations
@@ -92,13 +92,13 @@ _logger = logging.getLogger(__name__)
 
 
 class Subscription:
-    """A listener's place in the row; ends with `close`, or with the ``with`` block that it heads.
+    """A listener's subscription; ends with `close`, or with its ``with`` block.
 
     Attributes:
-        listener: Who is called.
-        quick: Who is called instead for some kinds, with the record's fields.
-        is_open: Whether it still is.
-        error: What it raised, which ended the subscription; None while all is well.
+        listener: The function that is called with each record.
+        quick: Functions that are called instead for some kinds, with the record's fields.
+        is_open: Whether it is active.
+        error: The exception that ended the subscription, or None.
     """
 
     __slots__ = ("error", "is_open", "listener", "quick")
@@ -109,7 +109,7 @@ class Subscription:
         self.error: Exception | None = None
 
     def close(self) -> None:
-        """Stop listening, at once. Nothing happens where that has been done."""
+        """End the subscription immediately. Can be called twice."""
         self.is_open = False
         _remove_closed()
 
@@ -120,11 +120,11 @@ class Subscription:
         self.close()
 
 
-#: Never changed in place: whoever walks it sees the row as it was when the record came.
+#: Never changed in place: an iteration sees the subscriptions at the time of the record.
 _subscriptions: tuple[Subscription, ...] = ()
 
 #: Registries that this torch lacks; None before the first subscription.
-_lock = threading.RLock()  # reentrant: garbage that is collected while a row is made anew may close a subscription
+_lock = threading.RLock()  # reentrant: garbage collection while the tuple is rebuilt may close a subscription
 _missing: tuple[str, ...] | None = None
 
 
@@ -136,7 +136,7 @@ _LIST: Final = "callback_list"
 
 
 class _Outbox:
-    """Records of one thread that wait until all have been told of the one at hand."""
+    """Records of one thread that wait until the current record has been delivered to all listeners."""
 
     __slots__ = ("is_busy", "waiting")
 
@@ -146,7 +146,7 @@ class _Outbox:
 
 
 class _Thread(threading.local):
-    """Each thread's outbox; an object of its own, because looking into a thread-local one takes long."""
+    """Each thread's outbox. It is a separate object because attribute access on a thread-local object is slow."""
 
     def __init__(self) -> None:
         self.outbox = _Outbox()
@@ -159,10 +159,9 @@ def subscribe(listener: Listener, *, quick: Mapping[type[Record], Callable[..., 
     """Call `listener` with every record from now on.
 
     Args:
-        listener: Called in the thread that acts; it should be quick, and does its own locking.
-        quick: For kinds that torch has callbacks for and that come all the time: called in the listener's place with
-            the record's fields, without a record being made. It is called at once, also while a listener of this
-            thread is at work.
+        listener: Called in the thread of the operation. It should be fast and must do its own locking.
+        quick: Functions for frequent kinds that torch has callbacks for. They are called instead of the listener, with
+            the record's fields and without creating a record, immediately, even while a listener of this thread runs.
 
     Returns:
         The subscription: close it, or use it as a context manager. The same listener may subscribe twice.
@@ -178,18 +177,18 @@ def subscribe(listener: Listener, *, quick: Mapping[type[Record], Callable[..., 
 
 
 def is_on() -> bool:
-    """Whether anybody listens: what is costly to find out need not be found out for nobody."""
+    """Whether there is a subscription; expensive information is collected only then."""
     return bool(_subscriptions)
 
 
 def emit(record: Record) -> None:
-    """Tell the listeners of an act that torch has no callback for; returns at once where nobody listens."""
+    """Deliver a record of an operation for which torch fires no callback. Returns at once without a subscription."""
     if _subscriptions:
         _deliver(record)
 
 
 def missing_kinds() -> tuple[type[Record], ...]:
-    """Records that cannot come from this torch, which lacks their callbacks; meaningful after a first `subscribe`."""
+    """Kinds of records that this torch has no callbacks for. Valid after a first `subscribe`."""
     return tuple(REGISTRIES[name] for name in _missing or ())
 
 
@@ -202,7 +201,7 @@ def _remove_closed() -> None:
 
 
 def _register() -> None:
-    """One callback in each of torch's registries, and real devices told to fire them."""
+    """Register one callback in each of torch's registries, and activate them on real devices."""
     global _missing
     import torch.cuda._gpu_trace as gpu_trace
 
@@ -220,7 +219,7 @@ def _register() -> None:
 
 
 def _withdraw() -> None:
-    """Leave torch's registries, which have no method for it; a list that is being walked stays as it is."""
+    """Remove the callbacks from torch's registries, which have no method for it, without changing a list in place."""
     import torch.cuda._gpu_trace as gpu_trace
 
     for name, callback in _callbacks.items():
@@ -230,7 +229,7 @@ def _withdraw() -> None:
 
 
 def _activate() -> None:
-    """Builds without CUDA have the switch too, in most versions; one without it has no real device to switch on."""
+    """Activate the callbacks. Most builds without CUDA have this function too; one without it has no real device."""
     from torch import _C
 
     activate: Callable[[], None] | None = getattr(_C, "_activate_gpu_trace", None)
@@ -269,14 +268,14 @@ def _deliver(record: Record) -> None:
         while outbox.waiting:
             _tell_all(outbox.waiting.popleft())
     finally:
-        # Not empty where a listener was interrupted (KeyboardInterrupt); what waited is told with the next record.
+        # Not empty if a listener was interrupted (KeyboardInterrupt); waiting records go out with the next one.
         outbox.is_busy = False
 
 
 def _tell_all(record: Record) -> None:
     for subscription in _subscriptions:
         if not subscription.is_open or type(record) in subscription.quick:
-            continue  # closed since the record came, or told of it already
+            continue  # closed since the record, or already called with it
         try:
             subscription.listener(record)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Changes to modules that may not be imported yet: done at once where they are, else when they come."""
+"""Change a module now, or when it is imported."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def when_imported(name: str, change: Change) -> Callable[[], None]:
 
     Args:
         name: The module's full name.
-        change: Does what has to be done to it.
+        change: Changes the module.
 
     Returns:
-        What ends the wait for it; nothing happens where it has come.
+        A function that cancels the wait; without effect if the module was already imported.
     """
     module = sys.modules.get(name)
     if module is not None:
@@ -31,18 +31,18 @@ def when_imported(name: str, change: Change) -> Callable[[], None]:
 
 
 def _nothing() -> None:
-    """There is no wait to end."""
+    """Nothing to cancel."""
 
 
 class _Finder:
-    """Finds one module as everybody else would, and sees to it that it is changed after it ran."""
+    """Finds one module by the other finders, and changes it after its code has run."""
 
     def __init__(self, name: str, change: Change) -> None:
         self._name, self._change = name, change
         self._is_wanted = True
 
     def remove(self) -> None:
-        """Look no longer, and leave the module alone if it is on its way."""
+        """Stop waiting; a module that is being imported is not changed."""
         self._is_wanted = False
         self._leave()
 
@@ -51,7 +51,7 @@ class _Finder:
             sys.meta_path.remove(self)
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """As `importlib.abc.MetaPathFinder` has it."""
+        """See `importlib.abc.MetaPathFinder.find_spec`."""
         if name != self._name:
             return None
         self._leave()

@@ -1,14 +1,14 @@
-"""Triton's launches on a real device, which never come by torch's dispatcher.
+"""Launches of Triton kernels on a real device, which bypass torch's dispatcher.
 
-``kernel[grid](...)`` ends in ``triton.runtime.jit.JITFunction.run``, autotuned or not. While somebody watches, each
-such launch becomes a record of `cudalens.device.gpu_trace` that says which of its tensors it writes.
+``kernel[grid](...)`` ends in ``triton.runtime.jit.JITFunction.run``, autotuned or not. Between `watch` and `unwatch`,
+each such launch becomes a record of `cudalens.device.gpu_trace` with the tensors that it writes.
 
-torch knows how to tell that from Triton's intermediate code, as torch.compile needs it
-(``torch._higher_order_ops.triton_kernel_wrap``). It is asked once for each kernel that Triton has compiled. Where it
-cannot tell (inline assembly, tensors within tuples, a Triton that it does not know), the tensors count as read: a
-kernel touches what it is given, and whoever says that it writes them would accuse programs that have no race.
+torch derives the written tensors from Triton's intermediate code, as torch.compile needs it
+(``torch._higher_order_ops.triton_kernel_wrap``); this happens once for each compiled kernel. If it fails (inline
+assembly, tensors within tuples, an unsupported Triton version), the tensors count as read: counting them as written
+would report races in correct programs.
 
-Not seen are kernels that were compiled beforehand and are called as they are (``compiled[grid](...)``).
+Not recorded: kernels that were compiled before and are called directly (``compiled[grid](...)``).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _written: Final[WeakKeyDictionary[Any, frozenset[str] | None]] = WeakKeyDictiona
 
 
 def watch() -> None:
-    """Emit a record of each launch from now on; once for each `unwatch`. Triton may be imported later, or never."""
+    """Start to emit a record of each launch. Each call needs one `unwatch`. Triton may be imported later, or never."""
     global _num_watchers, _stop_waiting
     _num_watchers += 1
     if _num_watchers == 1:
@@ -67,14 +67,14 @@ def _interpose(module: ModuleType) -> None:
 
 
 def _launched(compiled: Any, function: Any, *args: Any, **kwargs: Any) -> None:
-    """After ``JITFunction.run``: nothing was launched where that compiled only, or gave no kernel back."""
+    """Called after ``JITFunction.run``. Nothing was launched if that only compiled, or returned no kernel."""
     if compiled is None or kwargs.get("warmup") or not gpu_trace.is_on():
         return
     given = bound(function, args, kwargs)
     tensors = list(tensors_in(given))
     if not tensors:
         return
-    with _disable_current_modes():  # what is asked of tensors here is no call of the user's
+    with _disable_current_modes():  # queries of tensors here are not calls of the user's program
         written = _written_by(compiled, function, given)
     device = current_device()
     stream = kwargs.get("stream")  # Triton 2 took one; later versions launch on torch's current stream
@@ -90,7 +90,7 @@ def _launched(compiled: Any, function: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def name_of(function: Any) -> str:
-    """What a kernel's Python function is called."""
+    """The name of a kernel's Python function."""
     return str(getattr(getattr(function, "fn", function), "__name__", type(function).__name__))
 
 
@@ -98,9 +98,9 @@ def bound(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> di
     """The arguments of a launch by the names of the kernel's parameters, its defaults included.
 
     Args:
-        function: A function of Triton's, compiled or interpreted.
-        args: Of the launch.
-        kwargs: Likewise; options of the launch among them are left out.
+        function: A Triton function, compiled or interpreted.
+        args: Positional arguments of the launch.
+        kwargs: Keyword arguments of the launch; launch options are left out.
     """
     names = list(function.arg_names)
     given = dict(zip(names, args, strict=False))
@@ -138,20 +138,20 @@ def _written_by(compiled: Any, function: Any, given: dict[str, Any]) -> frozense
 
 
 class _Heard:
-    """Stands in for torch's logger while it looks at a kernel: it says there that it could not tell."""
+    """Replaces torch's logger during the analysis of a kernel: torch logs there that the analysis failed."""
 
     has_failed = False
 
     def warning(self, *args: Any, **kwargs: Any) -> None:
-        """It has failed."""
+        """Record the failure."""
         self.has_failed = True
 
     def debug(self, *args: Any, **kwargs: Any) -> None:
-        """Details, which nobody asked for."""
+        """Ignore details."""
 
 
 def _analysed(function: Any, given: dict[str, Any]) -> frozenset[str] | None:
-    """The parameters that torch finds a kernel to write; None where it cannot tell."""
+    """The parameters that a kernel writes, by torch's analysis; None if the analysis fails."""
     if any(isinstance(value, list | tuple) and any(True for _ in _flat(value)) for value in given.values()):
         return None
     plain = {name: value.base if _is_descriptor(value) else value for name, value in given.items()}

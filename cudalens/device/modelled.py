@@ -1,4 +1,4 @@
-"""What a virtual device can do at most, asked from below it."""
+"""The ceilings of the active virtual device, for packages that do not import ``virtual``."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from cudalens.frames.ceilings import Ceilings
 
 
 def ceilings(index: int) -> Ceilings | None:
-    """The ceilings of the virtual device of that index; None where devices are real.
+    """The ceilings of the virtual device of that index; None if devices are real.
 
-    A virtual device replaces this function while it is in place. Call it with its module.
+    A virtual device replaces this function while it is active. Call it through its module.
     """
     return None

@@ -1,7 +1,7 @@
-"""torch's stack of dispatch modes on this thread: who watches stays above who acts, and anybody may leave at any time.
+"""Enter and leave torch dispatch modes of this thread in any order, with observers above the modes that execute.
 
-torch's modes nest like ``with`` blocks. Ours are switched on and off by notebook cells in any order: an observer (the
-sanitizer) has to see operators before a mode that carries them out (the virtual device) does, whichever came first.
+torch's modes nest like ``with`` blocks. Notebook cells switch ours on and off in any order. An observer (the sanitizer)
+must see operators before a mode that executes them (the virtual device), whichever was entered first.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def is_faking() -> bool:
 
 
 def enter(mode: Any) -> None:
-    """Put a dispatch mode on this thread's stack, beneath the observers at its top."""
+    """Push a dispatch mode on this thread's stack, below the observers at its top."""
     observers = _observers_at_top() if not getattr(mode, OBSERVES, False) else []
     for observer in observers:
         observer.__exit__(None, None, None)
@@ -58,7 +58,7 @@ def enter(mode: Any) -> None:
 
 
 def leave(mode: Any) -> bool:
-    """Take a dispatch mode from this thread's stack, and leave all others there; false where it is not on it."""
+    """Remove a dispatch mode from this thread's stack and keep all others; False if it is not on the stack."""
     if not is_entered(mode):
         return False
     above = []
@@ -84,7 +84,7 @@ def _at(position: int) -> Any:
 
 
 def _observers_at_top() -> list[Any]:
-    """The top one first."""
+    """The modes of this thread, top first."""
     found: list[Any] = []
     for position in reversed(range(_C._len_torch_dispatch_stack())):
         if not getattr(_at(position), OBSERVES, False):
@@ -94,7 +94,7 @@ def _observers_at_top() -> list[Any]:
 
 
 def _hand_on(mode: Any, above: Any) -> None:
-    """The next mode above puts torch's flags back to what they were before ours."""
+    """Make the next mode above restore torch's flags to their values before ours."""
     for name in _FLAGS:
         ours, theirs = getattr(mode, name, None), getattr(above, name, None)
         if ours and theirs:

@@ -1,4 +1,4 @@
-"""Threads of cudalens itself: a profile of the user's program leaves out what they did. No torch."""
+"""Threads of cudalens itself, whose events are left out of profiles. No torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 
 @dataclass(slots=True)
 class OwnThread:
-    """A thread of ours: the system's number of it, and when it ran, epoch ns; `end_ns` is None while it runs."""
+    """A thread of cudalens: its system id, and when it ran, epoch ns; `end_ns` is None while it runs."""
 
     tid: int
     start_ns: int
@@ -25,7 +25,7 @@ _seen: Final[deque[OwnThread]] = deque(maxlen=256)
 
 @contextmanager
 def own_thread() -> Iterator[None]:
-    """The calling thread is one of ours, for the length of the block."""
+    """Mark the calling thread as a thread of cudalens during the block."""
     thread = OwnThread(threading.get_native_id(), time.time_ns())
     _seen.append(thread)
     try:
@@ -35,5 +35,5 @@ def own_thread() -> Iterator[None]:
 
 
 def own_threads() -> list[OwnThread]:
-    """The threads of ours that run, and the last that ran: the system may give their numbers to others afterwards."""
+    """Running and recently ended threads of cudalens. The system may reuse the ids of ended threads."""
     return list(_seen)

@@ -1,7 +1,7 @@
-"""Acts that torch tells nobody of, and that its Python classes show: questions that were answered "done".
+"""Operations for which torch fires no callback: ``query()`` of events and streams.
 
-``Event.query()`` and ``Stream.query()`` order what follows an answer of True, as a synchronisation does. While somebody
-watches, such answers become records of `cudalens.device.gpu_trace`.
+An ``Event.query()`` or ``Stream.query()`` that returns True orders what follows, like a synchronisation. Between
+`watch` and `unwatch`, such queries become records of `cudalens.device.gpu_trace`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _num_watchers = 0
 
 
 def watch() -> None:
-    """Emit records of such answers from now on; once for each `unwatch`."""
+    """Start to emit records of such queries. Each call needs one `unwatch`."""
     global _num_watchers
     _num_watchers += 1
     if _num_watchers == 1:
@@ -52,7 +52,7 @@ _watched: Final[list[tuple[Interposed, Any]]] = []
 
 
 def _methods() -> list[tuple[Interposed, Any]]:
-    """Of the classes that torch.cuda has now: under a torch that was built for CUDA, a virtual device has its own."""
+    """The methods of torch.cuda's current classes: in a CUDA build of torch, a virtual device replaces the classes."""
     return [
         (interposed(torch.cuda.Event, "query"), _event_queried),
         (interposed(torch.cuda.Stream, "query"), _stream_queried),

@@ -1,11 +1,11 @@
-"""torch's sync debug mode in "warn", heard by us and by nobody else.
+"""torch's sync debug mode "warn", captured without reaching user-installed warning filters.
 
-torch warns of an operation by which the host waits for the GPU (c10/cuda/CUDAFunctions.cpp): from blocking copies, from
-reads of a number, from ``Stream.synchronize()``. While somebody listens here, the mode is "warn" for torch, and what
-the program has set, reads back and is warned of stays as it was:
+torch warns of operations by which the host waits for the GPU (c10/cuda/CUDAFunctions.cpp): blocking copies, reads of a
+number, ``Stream.synchronize()``. While a listener is active, the mode is "warn" for torch. What the program has set,
+reads back and is warned of does not change:
 
-- The warnings end in a filter of ours that stays in front of all others, so that neither ``simplefilter("error")`` nor
-  ``catch_warnings(record=True)`` in the program meets them. They go on to the other filters where the program itself
+- The warnings end in a filter that stays before all others, so that neither ``simplefilter("error")`` nor
+  ``catch_warnings(record=True)`` in the program receives them. They continue to the other filters if the program itself
   set the mode to "warn".
 - ``torch.cuda.set_sync_debug_mode`` and its counterpart keep the program's own setting. "error" stays in force.
 """
@@ -67,13 +67,13 @@ class _Filters(list[_Entry]):
 
 
 class _Matcher:
-    """Stands where a filter has its pattern: is asked about the text of every warning."""
+    """Replaces a filter's pattern: its ``match`` is called with the text of every warning."""
 
     def __init__(self, debug: SyncDebug) -> None:
         self._debug = debug
 
     def match(self, text: str) -> bool:
-        """Whether a warning is ours alone."""
+        """Whether a warning is to be captured."""
         return self._debug.heard(text)
 
 
@@ -85,7 +85,7 @@ class SyncDebug:
             warned.
 
     Attributes:
-        is_on: Whether torch warns us.
+        is_on: Whether warnings are captured.
     """
 
     def __init__(self, on_sync: Callable[[], None]) -> None:
@@ -101,7 +101,7 @@ class SyncDebug:
         self._entry: _Entry = ("ignore", _Matcher(self), UserWarning, None, 0)
 
     def start(self) -> None:
-        """Begin, where there is a device, real or virtual; nothing otherwise."""
+        """Start, if there is a real or virtual device; does nothing otherwise."""
         if not (hasattr(_module, _SET) and hasattr(_module, _GET)):
             return
         self._set, self._get = getattr(_module, _SET), getattr(_module, _GET)
@@ -116,7 +116,7 @@ class SyncDebug:
         self._apply()
 
     def stop(self) -> None:
-        """End: the program's setting and its filters are in force again."""
+        """Stop, and restore the program's setting and filters."""
         if not self.is_on:
             return
         self._apply(self._users)
@@ -135,7 +135,7 @@ class SyncDebug:
         _filters_changed()
 
     def heard(self, text: str) -> bool:
-        """Told of every warning; whether it ends here."""
+        """Receive a warning; returns whether it is captured."""
         if not self.is_on:
             return False
         if text.startswith(_MESSAGE):
@@ -151,21 +151,21 @@ class SyncDebug:
             self._is_setting = False
 
     def _users_set(self, mode: int) -> None:
-        """The program sets the mode."""
+        """Called when the program sets the mode."""
         if not self.is_on:
             self._set(mode)
             return
-        self._set(mode)  # which refuses what is no mode
+        self._set(mode)  # raises for an invalid mode
         self._users = int(mode)
         self._apply()
 
     def _users_get(self) -> int:
-        """The program asks for the mode."""
+        """Called when the program reads the mode."""
         return self._users if self.is_on else int(self._get())
 
 
 def _filters_changed() -> None:
-    """Have Python ask the filters anew where it remembers that a line has been warned of."""
+    """Invalidate Python's record of lines that have already been warned of."""
     changed = getattr(warnings, "_filters_mutated", None)
     if changed is not None:
         changed()

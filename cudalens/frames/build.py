@@ -141,7 +141,7 @@ def build_memory(columns: Mapping[str, Any], events: pd.DataFrame) -> pd.DataFra
 def innermost_event(events: pd.DataFrame, ts: Ints, pid: Any, tid: Any) -> Ints:
     """Row of the innermost host event that was running at each instant of a thread, -1 where none was.
 
-    The instants are put into the call tree as zero-length events, so that one definition serves both.
+    The instants are put into the call tree as zero-length events, which enclose nothing.
     """
     if not len(ts):
         return np.empty(0, np.int64)
@@ -158,8 +158,6 @@ def innermost_event(events: pd.DataFrame, ts: Ints, pid: Any, tid: Any) -> Ints:
     back[np.arange(len(start))] = order
     found = up[len(rows) :]
     above = np.where(found >= 0, back[found], -1)
-    while (instant := above >= len(rows)).any():
-        above[instant] = np.where(up[above[instant]] >= 0, back[up[above[instant]]], -1)
     return np.where(above >= 0, rows[above] if len(rows) else -1, -1)
 
 

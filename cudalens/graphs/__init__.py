@@ -2,10 +2,10 @@
 
 The first call warms up, the second records, later ones replay::
 
-    step = cudalens.cudagraph(step)        # or as a decorator; modules too, with backward through them
-    for batch in batches:
-        out = step(batch)
-    cudalens.graphs.manager().frame()      # recordings, skips and re-recordings with their reasons
+    step = cudalens.cudagraph(lambda x: (x @ x).relu())  # or as a decorator; modules too, with backward through them
+    for _ in range(4):
+        out = step(torch.ones(64, 64, device="cuda"))
+    cudalens.graphs.manager().frame()  # recordings, skips and re-recordings with their reasons
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The hash of one word in its place, as `fingerprint` defines it; kernels and reference read the constants here.
 
-With z = word ^ (i * PLACE + SEED), all in 64 bits that wrap around::
+With z = word ^ (i * PLACE + SEED), all in 64 bits that wrap around:
+
+.. code-block:: text
 
     h = z * FIRST;   h ^= h >> 32;   h *= SECOND          (h: the word's part of the first sum)
     g = (h ^ h >> 29) * THIRD                             (g: its part of the second)

@@ -43,7 +43,7 @@ class CudadeviceMagics(Magics):
         on the CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; tensors that are left
         become plain CPU tensors. ``%cudadevice specs`` lists what can be modelled. Without a word it shows a card for
         each device, or says why there is none and what to do. ``%cudadevice live`` shows utilization, memory, power,
-        temperature and clocks while later cells run, until ``%cudadevice live stop`` or nobody looks any more.
+        temperature and clocks while later cells run, until ``%cudadevice live stop`` or until no page shows them.
         """
         words = SimpleNamespace(**_TABLE.parse(line))
         acts = {

@@ -9,7 +9,9 @@ and lets IPython run the rest natively:
    Line numbers stay, ``from __future__`` may follow, IPython sees an ``await`` below and starts its event loop, and a
    traceback that reaches up to the first line shows what the user wrote. (The prefix ``u`` is what tells the literal
    from a string that somebody just happens to begin a cell with.) A cell magic on the next line is expanded as usual.
-2. As an AST transformer it finds that literal and puts the statements into one ``with`` block::
+2. As an AST transformer it finds that literal and puts the statements into one ``with`` block:
+
+   .. code-block:: text
 
        with cudalens.magics.running.profiled(shell, line, source) as run:
            ...                                   # the user's statements, with their own line numbers

@@ -122,11 +122,31 @@ class EventReader:
             for name, out in ints.items():
                 out[here] = _numbers_of(name, map(getattr(self._kind, name), chunk), dtype, len(chunk))
             for name, (out, known) in codes.items():
-                values = map(getattr(self._kind, name), chunk)
-                hashable = texts[name]
-                keys = values if hashable is None else map(hashable, values)
-                out[here] = np.fromiter(map(known.__getitem__, keys), np.int32, len(chunk))
+                out[here] = _codes_of(known, getattr(self._kind, name), texts[name], chunk)
         return ints, {name: (out, list(known)) for name, (out, known) in codes.items()}
+
+
+def _codes_of(
+    known: Codes, getter: Callable[[Any], Any], hashable: Callable[[Any], Hashable] | None, events: Sequence[Any]
+) -> NDArray[np.int32]:
+    """The code of each event's text; `known` numbers the texts."""
+
+    def codes(values: Iterable[Any]) -> NDArray[np.int32]:
+        keys = values if hashable is None else map(hashable, values)
+        return np.fromiter(map(known.__getitem__, keys), np.int32, len(events))
+
+    try:
+        return codes(map(getter, events))
+    except UnicodeDecodeError:
+        return codes(_decoded(getter, event) for event in events)
+
+
+def _decoded(getter: Callable[[Any], Any], event: Any) -> Any:
+    """The text of one event. torch hands over bytes that are not UTF-8 for some builtin functions: as escapes then."""
+    try:
+        return getter(event)
+    except UnicodeDecodeError as error:
+        return bytes(error.object).decode("utf-8", "backslashreplace")
 
 
 def _numbers_of(getter: str, values: Iterable[Any], dtype: type, count: int) -> NDArray[Any]:

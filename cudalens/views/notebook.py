@@ -36,7 +36,7 @@ def static_bundle(trace: Trace, widget_id: str | None = None) -> dict[str, Any]:
 
 
 def static_html(trace: Trace, widget_id: str | None = None) -> str:
-    """Verdict, races, graphs, pictures and largest costs as HTML that stands alone: no script, nothing external.
+    """Verdict, races, graphs, pictures and largest costs as HTML: no script, nothing external.
 
     It stays within `MAX_HTML_BYTES`; what does not fit is counted.
     """

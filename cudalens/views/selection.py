@@ -31,8 +31,8 @@ def remember(trace: Trace, selection: Mapping[str, Any] | None) -> None:
 def selected_events(trace: Trace) -> pd.DataFrame:
     """The rows of ``trace.events`` that the last live widget of `trace` has selected; all where nothing is.
 
-    A row is selected when it meets every part of the selection: it overlaps the range (an instant is in it), its name
-    is one of the names, and it is the event, is below it in the call tree, or is device work launched from there.
+    A row is selected when it meets every part of the selection: it overlaps the range (for an instant: is in it), its
+    name is one of the names, and it is the event, is below it in the call tree, or is device work launched from there.
     """
     events = trace.events
     selection = _SELECTIONS.get(trace)
@@ -44,7 +44,7 @@ def selected_events(trace: Trace) -> pd.DataFrame:
     if (names := selection.get("names")) is not None:
         chosen &= events["name"].isin(list(names)).to_numpy()
     if (row := selection.get("event")) is not None:
-        chosen &= beneath(events, int(row))
+        chosen &= subtree(events, int(row))
     return events if bool(chosen.all()) else events[chosen]
 
 
@@ -56,8 +56,8 @@ def overlapping(events: pd.DataFrame, start: float, end: float) -> NDArray[np.bo
     return hit
 
 
-def beneath(events: pd.DataFrame, row: int) -> NDArray[np.bool_]:
-    """True for `row`, all rows beneath it in the call tree, and the device work launched from there.
+def subtree(events: pd.DataFrame, row: int) -> NDArray[np.bool_]:
+    """True for `row`, all rows below it in the call tree, and the device work launched from there.
 
     Raises:
         IndexError: `events` has no such row.

@@ -1,7 +1,7 @@
 """Colours: one palette for the canvas timeline, the inline SVG and the charts, in light and dark.
 
-The hues are Okabe and Ito's, which colour-blind readers tell apart; an event's hue says its category, a shade of it its
-name. ``css/theme.json`` holds it; ``js/shared/theme.js`` reads the same file for the page.
+The hues are Okabe and Ito's, which colour-blind readers can distinguish. The hue of an event shows its category,
+the shade its name. ``css/theme.json`` holds it; ``js/shared/theme.js`` reads the same file for the page.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def color_of(category: str, name: str = "", mode: str = "light") -> str:
 
 
 def ink_on(fill: str) -> str:
-    """Black or white, whichever stands out more from `fill`; the contrast is 4.58 or more for any colour."""
+    """Black or white, whichever has more contrast with `fill`; the contrast is 4.58 or more for any colour."""
     return "#000000" if (luminance(fill) + 0.05) ** 2 > 0.05 * 1.05 else "#ffffff"
 
 

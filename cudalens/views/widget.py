@@ -1,7 +1,7 @@
 """The live widget: races, graphs, timeline, details, table and memory curve over a comm.
 
 Only small JSON is widget state. The columns and the libraries are sent as binary buffers when the page asks for them,
-so a saved notebook does not carry them. The page tells what is selected; `on_select` calls back with the rows.
+so a saved notebook does not carry them. The page sends the selection; `on_select` registers a callback for its rows.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TimelineWidget(anywidget.AnyWidget):
         self._errors = [*self._errors[1 - _MAX_ERRORS :], message[-_MAX_ERROR_TEXT:]]
 
     def _answer(self, _: object, content: Any, buffers: object) -> None:
-        """Send what the page asks for; a failure is an answer too, and is shown there."""
+        """Send what the page requests, or the error, which the page shows."""
         if not isinstance(content, dict) or content.get("kind") != "request":
             return
         try:
@@ -129,7 +129,7 @@ def timeline(trace: Trace, **options: Any) -> TimelineWidget:
 
 
 def _known(sent: Any) -> dict[str, Any] | None:
-    """The selection as the page sent it, once it has the right form; None where nothing is selected."""
+    """The valid parts of the selection that the page sent; None where nothing is selected."""
     span, event, names = sent.get("range"), sent.get("event"), sent.get("names")
     known: dict[str, Any] = {}
     if isinstance(span, list) and len(span) == 2:

@@ -4,7 +4,6 @@
 
     with cudalens.virtual.device("h100"):
         x = torch.randn(1024, 1024, device="cuda")
-        ...
 
 Values are real (CPU tensors hold them); streams, events, memory and time are modelled. Nothing about a real GPU was
 measured: whatever shows such times says "simulated".

@@ -44,9 +44,10 @@ def block(page, k=0):
     """The middle of block `k` of the map at hand, on the page, and its size."""
     return page.evaluate(
         f"""(k) => {{
-            const map = {MAP}, {{ moment, data }} = map, life = moment.lives[k];
+            const map = {MAP}, {{ moment, data }} = map, allocation = moment.allocations[k];
             const strip = moment.strips.findIndex(({{ first, end }}) => first <= k && k < end);
-            const hit = {{ strip, life, from: data.lives.addr[life], bytes: data.lives.bytes[life] }};
+            const {{ addr, bytes }} = data.allocations;
+            const hit = {{ strip, allocation, from: addr[allocation], bytes: bytes[allocation] }};
             const [box] = map.pool.boxesOf(hit);
             const at = document.querySelector("{APP} .mm-canvas").getBoundingClientRect();
             return {{ x: at.left + box.x + box.width / 2, y: at.top + box.y + box.height / 2, bytes: hit.bytes }};
@@ -81,15 +82,17 @@ def test_gaps_are_told_apart_from_blocks(page):
 def test_keys_reach_every_block_in_turn(page):
     page.locator(f"{APP} .mm-canvas").focus()
     page.keyboard.press("Home")
-    chosen = [page.evaluate(f"{MAP}.chosen.life")]
+    chosen = [page.evaluate(f"{MAP}.chosen.allocation")]
     for _ in range(2000):
         page.keyboard.press("ArrowRight")
-        now = page.evaluate(f"[{MAP}.chosen.strip, {MAP}.chosen.from, {MAP}.chosen.life]")
+        now = page.evaluate(f"[{MAP}.chosen.strip, {MAP}.chosen.from, {MAP}.chosen.allocation]")
         if now == page.evaluate("window.before ?? null"):
             break
         page.evaluate("(now) => (window.before = now)", now)
         chosen.append(now[2])
-    assert {life for life in chosen if life >= 0} == set(page.evaluate(f"[...{MAP}.moment.lives]"))
+    assert {allocation for allocation in chosen if allocation >= 0} == set(
+        page.evaluate(f"[...{MAP}.moment.allocations]")
+    )
     page.keyboard.press("Escape")
     assert page.locator(f"{APP} .mm-details").is_hidden()
 
@@ -114,9 +117,8 @@ def test_a_click_on_the_curve_shows_the_blocks_of_that_moment(page, trace):
     page.wait_for_function(f"() => {MAP}.moment.row < {MAP}.data.numRows - 1")
     row = page.evaluate(f"{MAP}.moment.row")
     assert f"action {row + 1:,} of {len(trace.memory):,}" in page.locator(f"{APP} .mm-moment").inner_text()
-    alive = (
-        f"[...{MAP}.moment.lives].every((i) => {MAP}.data.lives.alloc[i] <= {row} && {row} < {MAP}.data.lives.done[i])"
-    )
+    alive = f"""() => {{ const {{ alloc, done }} = {MAP}.data.allocations;
+        return [...{MAP}.moment.allocations].every((i) => alloc[i] <= {row} && {row} < done[i]); }}"""
     assert page.evaluate(alive)
 
 
@@ -133,8 +135,8 @@ def test_dragging_along_the_curve_tells_what_came_then_and_stayed(page):
         "(at) => document.querySelector(at).innerText.includes('and stayed')", arg=f"{APP} .mm-moment"
     )
     made = page.evaluate(
-        f"""() => {{ const {{ lives }} = {MAP}.data;
-            return [...{MAP}.moment.lives].filter((i) => lives.alloc[i] > {MAP}.since).length; }}"""
+        f"""() => {{ const {{ allocations }} = {MAP}.data;
+            return [...{MAP}.moment.allocations].filter((i) => allocations.alloc[i] > {MAP}.since).length; }}"""
     )
     assert f"in {made} block" in words.inner_text()
     page.locator(f"{APP} .mm-curve-canvas").focus()
@@ -205,7 +207,7 @@ def test_call_stacks_zoom_and_are_searched(page):
 def test_each_device_has_a_map_of_its_own(page):
     page.locator(f"{APP} .mm-choice[aria-label=Device] [data-key='1']").click()
     page.wait_for_function(f"() => {MAP}.moment.device === 1")
-    assert page.evaluate(f"[...{MAP}.moment.lives].every((i) => {MAP}.data.lives.device[i] === 1)")
+    assert page.evaluate(f"[...{MAP}.moment.allocations].every((i) => {MAP}.data.allocations.device[i] === 1)")
 
 
 def test_foreign_text_stays_text(page):
@@ -257,4 +259,4 @@ def test_blocks_alone_make_a_map_without_a_curve(offline_page, tmp_path):
     offline_page.wait_for_selector(SETTLED)
     assert offline_page.locator(f"{APP} .mm-curve-canvas").count() == 0
     assert len(pack(alone)) > 0
-    assert offline_page.evaluate(f"{MAP}.moment.lives.length") > 0
+    assert offline_page.evaluate(f"{MAP}.moment.allocations.length") > 0

@@ -8,26 +8,27 @@ from cudalens.views.memory.map_payload import pack
 from .sample_snapshots import random_snapshot, trace_of
 
 DECODE = """
-import { decodeMemory, mmCurves } from "/js/memory/data.js";
-import { mmMoment } from "/js/memory/moment.js";
-import { mmStackSums, mmStackTree } from "/js/memory/stacks.js";
+import { curvesOf } from "/js/memory/curves.js";
+import { decodeMemory } from "/js/memory/data.js";
+import { momentAt } from "/js/memory/moment.js";
+import { stackSums, stackTree } from "/js/memory/stacks.js";
 window.read = async (path) => {
   window.data = await decodeMemory(new Uint8Array(await (await fetch(path)).arrayBuffer()));
   const { hidden, devices } = data.header;
-  return { rows: data.numRows, num: data.lives.n, hidden, devices: devices.map(({ index }) => index) };
+  return { rows: data.numRows, num: data.allocations.n, hidden, devices: devices.map(({ index }) => index) };
 };
 window.curves = (k) =>
-  Object.fromEntries(Object.entries(mmCurves(data, k)).map(([name, values]) => [name, [...values]]));
+  Object.fromEntries(Object.entries(curvesOf(data, k)).map(([name, values]) => [name, [...values]]));
 window.moment = (k, row) => {
-  const { lives, strips, sums } = mmMoment(data, k, row);
+  const { allocations, strips, sums } = momentAt(data, k, row);
+  const { addr, bytes, requested, released } = data.allocations;
   const address = (offset) => String(BigInt(data.header.base) + BigInt(offset));
-  const tree = mmStackTree(data.stacks);
-  const stacks = mmStackSums(tree, data.lives, lives);
+  const tree = stackTree(data.stacks);
+  const stacks = stackSums(tree, data.allocations, allocations);
   const name = (node) => (node ? data.stacks.frameAt(tree.frame[node]).name : "");
   return {
     sums,
-    lives: [...lives].map((i) => [address(data.lives.addr[i]), data.lives.bytes[i], data.lives.requested[i],
-      data.lives.released[i] <= row]),
+    allocations: [...allocations].map((i) => [address(addr[i]), bytes[i], requested[i], released[i] <= row]),
     strips: strips.map(({ addr, bytes }) => [address(addr), bytes]),
     stacks: [...stacks.bytes.keys()].filter((n) => stacks.num[n])
       .map((n) => [tree.depth[n], name(n), stacks.bytes[n], stacks.num[n]]),
@@ -66,7 +67,7 @@ def test_every_moment_is_what_analysis_finds(open_trace, seed):
             alive = alive[alive["device"].eq(device).to_numpy(bool)].sort_values("addr")
             pending = alive["state"] == "active_pending_free"
             columns = (alive["addr"].astype(str), alive["num_bytes"], alive["requested_bytes"], pending)
-            assert shown["lives"] == [list(row) for row in zip(*columns, strict=True)]
+            assert shown["allocations"] == [list(row) for row in zip(*columns, strict=True)]
             there = pieces[(pieces["device"] == device) & (pieces["added"].fillna(-1) <= row)]
             there = there[there["removed"].fillna(1 << 60) > row]
             assert sum(size for _, size in shown["strips"]) == there["num_bytes"].sum()

@@ -10,7 +10,7 @@ from cudalens.views.timeline.payload import pack
 
 DECODE = """
 import { decodePayload } from "/js/payload/payload.js";
-import { THEME_SHADES, TIMELINE_THEME, themeGroup, themeHash, themeTones } from "/js/shared/theme.js";
+import { NUM_SHADES, THEME, groupOf, nameHash, tonesOf } from "/js/shared/theme.js";
 window.decode = async (path) => {
   const data = await decodePayload(new Uint8Array(await (await fetch(path)).arrayBuffer()));
   await data.detailsReady;
@@ -23,11 +23,11 @@ window.decode = async (path) => {
     lane: text(data.lane, header.lanes), detail: Array.from({ length: n }, (_, i) => data.detail(i)),
     memory: data.memory.map((m) => ({ label: m.label, ts: [...m.ts], allocated: curve(m.allocated) })) };
 };
-window.theme = () => ({ THEME_SHADES, TIMELINE_THEME });
+window.theme = () => ({ NUM_SHADES, THEME });
 window.colours = (pairs, mode) => pairs.map(([cat, name]) => {
-  const tone = themeGroup(cat, name) * THEME_SHADES + (themeHash(name) % THEME_SHADES);
-  const { css, ink } = themeTones(mode);
-  return [TIMELINE_THEME.groups[themeGroup(cat, name)].key, css[tone], ink[tone]];
+  const tone = groupOf(cat, name) * NUM_SHADES + (nameHash(name) % NUM_SHADES);
+  const { css, ink } = tonesOf(mode);
+  return [THEME.groups[groupOf(cat, name)].key, css[tone], ink[tone]];
 });
 window.isReady = true;
 """
@@ -141,7 +141,7 @@ def test_a_damaged_payload_says_so(module_page):
 
 def test_the_page_and_python_share_one_palette(module_page):
     page = module_page(DECODE)
-    assert page.evaluate("theme().TIMELINE_THEME") == theme.theme()
+    assert page.evaluate("theme().THEME") == theme.theme()
     pairs = [("kernel", "sgemm"), ("kernel", "ncclDevKernel_AllReduce"), ("cpu_op", "aten::mm"), ("nothing", "é🙂")]
     for mode in ("light", "dark"):
         for (cat, name), (key, css, ink) in zip(

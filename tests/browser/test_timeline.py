@@ -424,7 +424,7 @@ PAINT = """([t0, w, width]) => {
   const painted = [];
   for (let r = 0; r + 1 < index.first.length; r++) {
     const out = new Uint32Array(width);
-    lod.paintRow(index, r, t0, w, out, 0, width, pixels, 1, null, 0);
+    lod.paintRow(index, r, { t0, w, out, base: 0, width, minWidth: Infinity }, pixels, () => {});
     painted.push([...out].map((v) => [v & 0xffffff, v >>> 24]));
   }
   return { painted, tone: [...tone], row: [...data.lane].map((l, i) => index.laneRow[l] + rows.row[i]) };

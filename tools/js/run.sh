@@ -1,13 +1,16 @@
 #!/bin/sh
-# Runs the JavaScript tools: `run.sh build` writes the bundles, `run.sh check` checks them and edits nothing.
-# Without Node or its packages, `check` prints the reason and succeeds, `build` fails.
+# Runs the JavaScript tools: `run.sh build` writes the bundles, `run.sh fix` lets biome repair and format the sources,
+# `run.sh check` runs biome, tsc and a comparison of the bundles, and edits nothing.
+# Without Node or its packages, `build` fails; the others print the reason and succeed.
 set -eu
 cd "$(dirname "$0")"
 
+SOURCES="../../cudalens/views/js build.mjs"
+
 skip() {
   echo "JavaScript: skipped: $1"
-  [ "$command" = check ] && exit 0
-  exit 1
+  [ "$command" != build ]
+  exit $?
 }
 
 install() {
@@ -19,10 +22,15 @@ install() {
   fi
 }
 
-command=${1:?"usage: run.sh build|check"}
+command=${1:?"usage: run.sh build|fix|check"}
 install
 case $command in
   build) node build.mjs ;;
-  check) node build.mjs --check ;;
+  check)
+    node_modules/.bin/biome check --log-level=warn $SOURCES
+    node_modules/.bin/tsc -p .
+    node build.mjs --check
+    ;;
+  fix) node_modules/.bin/biome check --write $SOURCES ;;
   *) echo "run.sh: unknown command $command" >&2; exit 2 ;;
 esac

@@ -1,6 +1,6 @@
 """The language of assertions, as in ``idle < 20% and peak_memory < 8 GB``: recursive descent, nothing is run as code.
 
-::
+.. code-block:: text
 
     either     = both ("or" both)*
     both       = single ("and" single)*

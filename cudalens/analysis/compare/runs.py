@@ -130,7 +130,7 @@ def differences(a: Comparable, b: Comparable) -> Differences:
         ``memory`` are empty where a Trace of either side did not record them, and ``notes`` says so.
 
     Raises:
-        TypeError: A side is none of these.
+        TypeError: A side has another type.
         TraceError: A side is empty.
     """
     first, second = side_of(a, "a"), side_of(b, "b")

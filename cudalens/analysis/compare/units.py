@@ -84,7 +84,7 @@ def side_of(value: object, name: str) -> Side:
     """`value` (a Trace, several, or Ranks) as a side that is called `name` where it has no name of its own.
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: It has another type.
         TraceError: It is empty, or holds a Trace in which nothing was recorded.
     """
     if isinstance(value, Trace):

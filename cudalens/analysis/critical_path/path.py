@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.critical_path.dependencies import Window
 from cudalens.analysis.critical_path.graph import Graph, build_graph
 from cudalens.analysis.critical_path.host import host_rows
@@ -63,7 +64,7 @@ class CriticalPath:
             ValueError: There is no such key.
         """
         if key not in _KEYS:
-            raise ValueError(f"by={key!r} is none of {', '.join(_KEYS)}")
+            raise invalid_choice("by", key, _KEYS)
         grouped = self.frame.groupby(key, observed=True, dropna=False)["dur_ns"].agg(["size", "sum"]).reset_index()
         grouped.columns = pd.Index([key, "count", "dur_ns"])
         grouped["share_pct"] = 100.0 * grouped["dur_ns"] / max(self.length_ns, 1)
@@ -191,7 +192,7 @@ def _around(events: pd.DataFrame, rows: NDArray[np.int64]) -> Window:
 
 def _row(events: pd.DataFrame, row: Any) -> int:
     if not 0 <= int(row) < len(events):
-        raise ValueError(f"row {row} is none of the trace's {len(events)} events")
+        raise ValueError(f"row {row} is not in the trace, which has {len(events)} events")
     return int(row)
 
 
@@ -201,5 +202,5 @@ def _step_rows(events: pd.DataFrame, step: int) -> NDArray[np.int64]:
     rows = np.flatnonzero((names == f"{STEP_PREFIX}{step}") & host)
     if not len(rows):
         known = sorted(int(number) for number in events["step"].dropna().unique())
-        raise ValueError(f"there is no step {step} in this trace; its steps are {known}")
+        raise ValueError(f"step {step} is not in this trace; its steps are {known}")
     return rows

@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis.ancestors import is_within_same
+from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.critical_path.host import host_rows
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.attribution_keys import inherited, own_keys
@@ -52,7 +53,7 @@ def attribution(trace: Trace, by: str = "module") -> pd.DataFrame:
         ValueError: There is no such key.
     """
     if by not in KEYS:
-        raise ValueError(f"by={by!r} is none of {', '.join(KEYS)}")
+        raise invalid_choice("by", by, KEYS)
     events, work = trace.events, device_work(trace)
     parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
     if by == "step":

@@ -49,7 +49,7 @@ def kernel_breakdown(trace: Trace, by: Sequence[str] = ("name", "kind"), *, step
         ValueError: `by` is empty or names something else.
     """
     if isinstance(by, str) or not by or set(by) - set(KEYS):
-        raise ValueError(f"by={by!r} is no way to group; it takes a list of some of: {', '.join(KEYS)}")
+        raise ValueError(f"invalid value for by: {by!r}; expected a list of one or more of {', '.join(KEYS)}")
     work = in_step(trace, device_work(trace), step)
     group, keys = numbered({key: _key(trace, work, key) for key in by})
     costs = _costs(work.end - work.start, group, len(keys))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.call_tree import call_tree
 from cudalens.frames import Trace
@@ -42,11 +43,11 @@ def flame_graph(trace: Trace, weight: str = "host", per_thread: bool = False, by
         ValueError: There is no such weight or grouping, or `per_thread` is asked for without the tree.
     """
     if weight not in WEIGHTS:
-        raise ValueError(f"weight={weight!r} is none of {', '.join(WEIGHTS)}")
+        raise invalid_choice("weight", weight, WEIGHTS)
     if by not in GROUPINGS:
-        raise ValueError(f"by={by!r} is none of {', '.join(GROUPINGS)}")
+        raise invalid_choice("by", by, GROUPINGS)
     if per_thread and by != "tree":
-        raise ValueError(f"per_thread=True goes with by='tree': a {by} does not tell its thread")
+        raise ValueError(f"per_thread=True requires by='tree': a {by} has no thread")
     tree = call_tree(trace, per_thread=per_thread) if by == "tree" else _by_callers(trace, by)
     parent = tree["parent"].to_numpy(dtype=np.int64, na_value=-1)
     depth = tree["depth"].to_numpy()

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import (
     Bools,
@@ -93,14 +94,14 @@ def idle_time(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int | N
     other. It sets a gap between every two kernels in order of start, also where a third still ran.
 
     Raises:
-        ValueError: `by` is none of these.
+        ValueError: `by` has another value.
     """
     return _explained(trace, Host(trace), by, min_ns, step)
 
 
 def _explained(trace: Trace, host: Host, by: By, min_ns: int, step: int | None) -> pd.DataFrame:
     if by not in get_args(By):
-        raise ValueError(f"by={by!r} is no way to look at gaps; there are: {', '.join(map(repr, get_args(By)))}")
+        raise invalid_choice("by", by, get_args(By))
     work = device_work(trace)
     group, keys = numbered({name: getattr(work, name) for name in ("device", "stream")[: 1 + (by == "stream")]})
     gaps = _gaps(work, group, len(keys))

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import Ints, Lanes, in_step, known, numbered, share, steps_of, sums
 from cudalens.analysis.time.intervals import intersect, subtract, unite
@@ -47,10 +48,10 @@ def temporal_breakdown(trace: Trace, by: By | None = None, *, step: int | None =
         ``<NA>`` where the span is 0.
 
     Raises:
-        ValueError: `by` is none of these.
+        ValueError: `by` has another value.
     """
     if by not in (None, *get_args(By)):
-        raise ValueError(f"by={by!r} is no way to group; there are: None, {', '.join(map(repr, get_args(By)))}")
+        raise invalid_choice("by", by, (None, *get_args(By)))
     work = in_step(trace, device_work(trace), step)
     group, keys = numbered(_keys(trace, work, by)) if by else _one_group(work)
     times = _times(work, group, len(keys))

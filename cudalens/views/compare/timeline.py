@@ -14,15 +14,13 @@ from cudalens.analysis.compare.units import Side, step_rows
 from cudalens.frames import Trace
 from cudalens.views.compare.verdict import names
 from cudalens.views.sections.markup import Node, element
-from cudalens.views.sections.markup import svg as picture
 from cudalens.views.timeline import svg
 from cudalens.views.timeline.payload_order import lane_table
+from cudalens.views.timeline.pixels import PLOT, color_codes, joined_pixels
+from cudalens.views.timeline.svg import LABEL
 
 Ints = NDArray[np.int64]
 
-WIDTH: Final = 960
-LABEL: Final = 170
-PLOT: Final = WIDTH - LABEL - 10
 _MAX_LANES: Final = 5
 _MAX_DEPTH: Final = 2
 _ROW: Final = 11
@@ -55,19 +53,17 @@ def compare_timeline(found: Differences) -> Node | None:
     nodes: list[Node] = []
     top = 0.0
     for one, name, letter in zip(shown, names(found), "ab", strict=True):
-        nodes.append(element("text", f"{letter}: {name}", x=0, y=top + 13, font_weight="600"))
+        nodes.append(svg.text(f"{letter}: {name}", 0, top + 13, font_weight="600"))
         length = one.end - one.start
-        nodes.append(element("text", units.duration(length), x=LABEL, y=top + 13, opacity=".75"))
+        nodes.append(svg.text(units.duration(length), LABEL, top + 13, opacity=".75"))
         drawn, height = _lanes(one, span, top + _HEAD)
         nodes += drawn
         x = LABEL + PLOT * length / span
         end = f"M{x:.1f} {top + _HEAD - 4:.0f}V{top + _HEAD + height:.0f}"
         nodes.append(element("path", d=end, stroke="currentColor", stroke_opacity=".6", stroke_dasharray="3 3"))
         top += _HEAD + height + 10
-    nodes += _axis(span, top)
-    label = "Timelines of both on one axis, from the start of a repeat"
-    style = {"font-family": "system-ui,sans-serif", "font-size": "11", "fill": "currentColor", "class": "cc-picture"}
-    return picture(WIDTH, top + 18, label, *nodes, **style)
+    nodes += svg.axis(span, _HEAD, top)
+    return svg.chart(top + 18, "Timelines of both on one axis, from the start of a repeat", *nodes, class_="cc-picture")
 
 
 def _shown(side: Side, by_step: bool) -> _Shown | None:
@@ -110,56 +106,28 @@ def _lanes(one: _Shown, span: int, top: float) -> tuple[list[Node], float]:
     used = [number for number in range(len(table)) if (lane[rows] == number).any()]
     nodes: list[Node] = []
     y = top
-    color, palette = svg.color_codes(events)
+    color, palette = color_codes(events)
     for number in used[:_MAX_LANES]:
         mine = rows[lane[rows] == number]
         num_rows = int(depth[mine].max()) + 1
-        label = str(table[number]["label"])
-        nodes.append(element("text", element("title", label), units.shorten(label, 26), x=0, y=f"{y + 9:.0f}"))
+        nodes.append(svg.lane_label(str(table[number]["label"]), y + 9))
         start, length = (np.maximum(ts[mine], one.start) - one.start) / span, dur[mine] / span
         length = np.minimum(length, (np.minimum(ts + dur, one.end)[mine] - one.start) / span - start)
-        nodes += _boxes(depth[mine], start, length, color[mine], num_rows, palette, y)
+        runs = joined_pixels(depth[mine], start, length, color[mine], num_rows)
+        nodes += svg.boxes(runs, [y + k * _ROW for k in range(num_rows)], palette, _ROW)
         y += num_rows * _ROW + _GAP
     if len(used) > _MAX_LANES:
         more = units.plural(len(used) - _MAX_LANES, "lane")
-        nodes.append(element("text", f"and {more} more", x=0, y=f"{y + 9:.0f}", opacity=".7"))
+        nodes.append(svg.text(f"and {more} more", 0, y + 9, opacity=".7"))
         y += _ROW + _GAP
     return nodes, y - top
 
 
 def _depths_without_ranges(parent: Ints, is_range: NDArray[np.bool_], depth: Ints) -> Ints:
-    """Depth of each row with ranges taken out, since the step itself says nothing here."""
+    """Depth of each row with ranges taken out, since the step covers the whole picture."""
     above = np.zeros(len(parent), np.int64)
     for level in range(1, int(depth.max(initial=0)) + 1):
         at = np.flatnonzero(depth == level)
         at = at[parent[at] >= 0]
         above[at] = above[parent[at]] + is_range[parent[at]]
     return depth - above
-
-
-def _boxes(
-    row: Ints, start: NDArray[np.float64], dur: NDArray[np.float64], color: Ints, num_rows: int,
-    palette: list[str], top: float,
-) -> list[Node]:  # fmt: skip
-    """One path per colour and level of how busy a pixel is."""
-    drawn: dict[tuple[int, int], list[str]] = {}
-    for r, x, width, c, level in svg.joined_pixels(row, start, dur, color, num_rows):
-        left, wide = LABEL + PLOT * x / svg.PLOT, PLOT * width / svg.PLOT
-        y = top + r * _ROW
-        drawn.setdefault((c, level), []).append(f"M{left:.4g} {y:.0f}h{wide:.4g}v{_ROW - 1}h-{wide:.4g}z")
-    return [
-        element("path", fill=palette[c], fill_opacity=svg.LEVELS[level], d="".join(boxes))
-        for (c, level), boxes in sorted(drawn.items())
-    ]
-
-
-def _axis(span: int, bottom: float) -> list[Node]:
-    step = svg.nice_step(span / 6)
-    nodes = []
-    for k in range(int(span // step) + 1):
-        x = LABEL + PLOT * k * step / span
-        nodes.append(element("path", d=f"M{x:.1f} {_HEAD}V{bottom:.0f}", stroke="currentColor", stroke_opacity=".14"))
-        anchor = "end" if x > WIDTH - 40 else "middle" if k else "start"
-        when = units.duration(k * step) if k else "0"
-        nodes.append(element("text", when, x=f"{x:.1f}", y=f"{bottom + 13:.0f}", text_anchor=anchor, opacity=".7"))
-    return nodes

@@ -1,4 +1,4 @@
-"""The widget of live gauges: it follows the readings while later cells run, and ends when nobody looks at it.
+"""The widget of live gauges: it is updated while later cells run, and ends when no page shows it.
 
 Readings come from a thread and go to the page as messages, which an ipykernel passes on while a cell runs. The saved
 notebook keeps the last of them as a picture.
@@ -18,7 +18,7 @@ from cudalens.views.devices import gauges_section
 from cudalens.views.devices.gauges_feed import DEFAULT_HZ, GaugeFeed, Moment
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
-from cudalens.views.timeline.metrics_text import GAUGES
+from cudalens.views.timeline.readings import GAUGES
 
 _GAUGES: Final = [{"column": gauge.column, "title": gauge.title, "unit": gauge.unit} for gauge in GAUGES]
 
@@ -26,7 +26,7 @@ _GAUGES: Final = [{"column": gauge.column, "title": gauge.title, "unit": gauge.u
 class GaugesWidget(anywidget.AnyWidget):
     """Live gauges of the GPUs that this program sees; ``%cudadevice live`` and ``cudalens.live()`` make it.
 
-    Made, it reads already. `stop`, `close`, the button in it, or a page that is gone end it.
+    It reads from the start. `stop`, `close`, its button, or closing its page end it.
 
     Args:
         rate_hz: Readings per second.
@@ -50,10 +50,10 @@ class GaugesWidget(anywidget.AnyWidget):
     _picture = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, rate_hz: float = DEFAULT_HZ, *, on_end: Callable[[], object] = lambda: None) -> None:
-        """Begin to read."""
+        """Start reading."""
         self._display_id, self._on_end = f"cudalens-{uuid.uuid4().hex}", on_end
         self._is_open = self._is_shown = False
-        self.feed = GaugeFeed(rate_hz, on_moment=self._tell, on_gpus=self._describe, on_end=self._ended)
+        self.feed = GaugeFeed(rate_hz, on_moment=self._send_moment, on_gpus=self._describe, on_end=self._ended)
         self.feed.start()
         super().__init__(
             _gpus=self.feed.gpus, _about=self._facts(), _moment=dict(self.feed.history[-1] if self.feed.history else {})
@@ -80,7 +80,7 @@ class GaugesWidget(anywidget.AnyWidget):
 
     def cell(self, is_running: bool) -> None:
         """A cell of the notebook begins or has ended."""
-        self.feed.presence.deaf(is_running)
+        self.feed.presence.cell(is_running)
 
     def refresh(self) -> None:
         """Bring the saved picture up to date."""
@@ -126,7 +126,7 @@ class GaugesWidget(anywidget.AnyWidget):
             "ended": self.feed.ended,
         }
 
-    def _tell(self, moment: Moment) -> None:
+    def _send_moment(self, moment: Moment) -> None:
         if self._is_open:
             self._moment = moment
             if self.feed.problems != self._about.get("notes"):
@@ -143,7 +143,7 @@ class GaugesWidget(anywidget.AnyWidget):
         self._on_end()
 
     def _answer(self, _: object, content: Any, buffers: object) -> None:
-        """What the page says: a sign of life, a farewell, the button; or it asks for the moments before."""
+        """Handle a message of the page: heartbeat, close, stop, or a request for earlier readings."""
         if not isinstance(content, dict):
             return
         kind, view = content.get("kind"), str(content.get("view"))[:64]
@@ -152,7 +152,7 @@ class GaugesWidget(anywidget.AnyWidget):
         elif kind == "stop":
             self.stop("stopped by its button")
         elif kind in ("here", "history"):
-            self.feed.presence.heard(view)
+            self.feed.presence.heartbeat(view)
             if kind == "history":
                 self.send({"kind": "history", "moments": list(self.feed.history)})
 

@@ -1,7 +1,7 @@
-"""What live gauges show: readings taken on a thread, the last minutes of them, and when nobody looks any more.
+"""Readings for live gauges: taken on a thread, kept for two minutes, stopped when no page shows them any more.
 
-A page that shows the gauges sends a sign of life every few seconds. While a cell runs, the ipykernel reads none of
-them, so only silence while it is idle means that the page is gone.
+A page that shows the gauges sends a heartbeat every few seconds. While a cell runs, the ipykernel reads no message.
+So only heartbeats that are missing while it is idle mean that the page is closed.
 """
 
 from __future__ import annotations
@@ -15,65 +15,65 @@ from typing import Any, Final
 from cudalens.device.inventory.pairing import visible_numbers
 from cudalens.device.inventory.readings import Gpu
 from cudalens.device.sampler import Sample, Sampler
-from cudalens.views.timeline.metrics_text import GAUGES
+from cudalens.views.timeline.readings import GAUGES
 
 DEFAULT_HZ: Final = 2.0
+#: Moments that are kept: two minutes at the default rate.
 HISTORY: Final = 240
-"""Moments that are kept: two minutes at the rate that is usual."""
 
-SILENCE_S: Final = 150.0
-"""So long without a sign of life, and the page is taken to be gone. Browsers wake a hidden page once a minute."""
+#: Without a heartbeat for so long, the page counts as closed. Browsers wake a hidden page once a minute.
+HEARTBEAT_S: Final = 150.0
 
-FAREWELL_S: Final = 20.0
-"""So long after the last view has said that it closes: a page that is reloaded is back by then."""
+#: Time from the last view's close message to the end: a page that is reloaded sends a heartbeat before.
+CLOSE_S: Final = 20.0
 
+#: What a reading holds, in this order.
 COLUMNS: Final = (*(gauge.column for gauge in GAUGES), "slowed_by")
-"""What a reading holds, in this order."""
 
 Moment = dict[str, Any]
 
 
 class Presence:
-    """Whether anybody looks: views that have shown a sign of life, and the time in which none could be heard."""
+    """Whether a page shows the gauges: views that sent a heartbeat, and the time in which none could be received."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._views: dict[str, float] = {}
         self._quiet_since = now()
-        self._limit_s = SILENCE_S
-        self.is_deaf = False
+        self._limit_s = HEARTBEAT_S
+        self.is_cell_running = False
 
-    def heard(self, view: str) -> None:
+    def heartbeat(self, view: str) -> None:
         """A view is there."""
         self._views[view] = self._quiet_since = self._now()
-        self._limit_s = SILENCE_S
+        self._limit_s = HEARTBEAT_S
 
     def left(self, view: str) -> None:
         """A view has closed."""
         self._views.pop(view, None)
         self._quiet_since = self._now()
-        self._limit_s = SILENCE_S if self._views else FAREWELL_S
+        self._limit_s = HEARTBEAT_S if self._views else CLOSE_S
 
-    def deaf(self, is_deaf: bool) -> None:
-        """A cell begins, in which nothing is heard; or it has ended."""
-        self.is_deaf, self._quiet_since = is_deaf, self._now()
+    def cell(self, is_running: bool) -> None:
+        """A cell begins, during which no heartbeat is received; or it has ended."""
+        self.is_cell_running, self._quiet_since = is_running, self._now()
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody looks any more."""
-        return not self.is_deaf and self._now() - self._quiet_since > self._limit_s
+        """Whether no page shows the gauges any more."""
+        return not self.is_cell_running and self._now() - self._quiet_since > self._limit_s
 
 
 class GaugeFeed:
-    """Readings of the GPUs that the program sees, moment by moment, until it is stopped or nobody looks.
+    """Readings of the GPUs that the program sees, moment by moment, until it is stopped or no page shows them.
 
     Args:
         rate_hz: Readings per second.
         on_moment: Called on the sampling thread with each `Moment`: ``t`` (epoch ms) and ``rows`` (per GPU the values
-            of `COLUMNS`, None where not told).
+            of `COLUMNS`, None where unknown).
         on_gpus: Called on it when other GPUs are read from now on.
         on_end: Called once, with why it ended, on the thread on which it did.
-        presence: Whether anybody looks.
+        presence: Whether a page shows the gauges.
 
     Attributes:
         gpus: What is known of the GPUs that are read, for the page.
@@ -112,12 +112,12 @@ class GaugeFeed:
 
     @property
     def source(self) -> str:
-        """Who reads."""
+        """Where the readings come from."""
         return self._sampler.label
 
     @property
     def is_modelled(self) -> bool:
-        """Whether the readings are a model's."""
+        """Whether the readings are modelled."""
         return self._sampler.is_modelled
 
     @property
@@ -169,11 +169,11 @@ class GaugeFeed:
             self.history.append(moment)
             self._on_moment(moment)
         if self.presence.is_over:
-            self.stop("nobody looks any more")
+            self.stop("no page shows it any more")
 
 
 def _values(sample: Sample | None) -> list[Any]:
-    """The values of `COLUMNS`; all None for a GPU that is gone."""
+    """The values of `COLUMNS`; all None for a GPU that is lost."""
     return [None if sample is None else getattr(sample.reading, column) for column in COLUMNS]
 
 

@@ -10,7 +10,7 @@ from cudalens.analysis import units
 from cudalens.views.devices.gauges_feed import COLUMNS, GaugeFeed
 from cudalens.views.sections.markup import SVG, Node, element
 from cudalens.views.sections.model import Cards, Custom, Note, Section
-from cudalens.views.timeline.metrics_text import GAUGES, Gauge
+from cudalens.views.timeline.readings import GAUGES, Gauge
 
 _WIDTH: Final = 150
 _HEIGHT: Final = 24

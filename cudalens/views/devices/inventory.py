@@ -30,7 +30,7 @@ def devices_text(devices: Devices) -> str:
 
 
 def devices_html(devices: Devices) -> str:
-    """All of it as HTML that stands alone."""
+    """All of it as HTML without scripts."""
     return to_html(section(devices), has_style=True)
 
 

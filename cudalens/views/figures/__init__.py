@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from cudalens.frames import Ranks, Trace
 
+#: The module of this package whose function ``figure`` draws each analysis.
 FIGURES: Final[dict[str, str]] = {
     "attribution": "attribution",
     "call_tree": "flame",
@@ -33,7 +34,6 @@ FIGURES: Final[dict[str, str]] = {
     "roofline": "roofline",
     "temporal_breakdown": "temporal",
 }
-"""The module of this package whose function ``figure`` draws each analysis."""
 
 
 def figure(trace: Trace | Ranks, name: str, **options: Any) -> go.Figure:

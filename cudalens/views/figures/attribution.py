@@ -1,4 +1,4 @@
-"""Where the time belongs: modules, lines, ranges, operators, steps."""
+"""Time by module, line, range, operator or step, as bars."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_c
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", by: str = "module") -> go.Figure:
-    """Bars of GPU and host time of the 20 dearest keys of `attribution`; of ranks, sums over all."""
+    """Bars of GPU and host time of the 20 most expensive keys of `attribution`; of ranks, sums over all."""
     frame = attribution(trace, by=by)
     frame["key"] = [f"(no {by})" if value != value or value is None else str(value) for value in _plain(frame["key"])]
     sums = frame.groupby("key", as_index=False)[["host_self_ns", "device_self_ns"]].sum()

@@ -1,4 +1,4 @@
-"""The dearest device work by name, as bars."""
+"""The most expensive device work by name, as bars."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_c
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A bar for each of the 20 dearest operators of `op_breakdown`, whose options it takes; of ranks, sums over all."""
+    """A bar for each of the 20 most expensive operators of `op_breakdown`, whose options it takes; of ranks, sums."""
     frame = op_breakdown(trace, **options).astype({"name": object})
     frame["name"] = frame["name"].where(frame["name"].notna(), "(no operator)")
     sums = frame.groupby("name", as_index=False)[["count", "gpu_self_ns", "host_self_ns"]].sum()

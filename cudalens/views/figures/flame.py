@@ -1,4 +1,4 @@
-"""A flame graph: rectangles as wide as their time, callers below callees."""
+"""A flame graph: the width of a rectangle is its time, callers are below callees."""
 
 from __future__ import annotations
 

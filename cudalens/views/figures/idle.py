@@ -1,4 +1,4 @@
-"""Every gap in the devices' work: when, how long, why."""
+"""Each gap in the devices' work as a point: when, how long, why."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ def _top(rows: Any, name: str) -> str:
 
 
 def title_of(frame: Any) -> str:
-    """What `idle_causes` says, in a line."""
+    """The result of `idle_causes` in one line."""
     total = int(frame["part_ns"].sum())
     parts = frame.groupby("cause", observed=True)["part_ns"].sum().sort_values(ascending=False)
-    told = [f"{WORDS[str(cause)]} {units.percent(100 * ns / total)}" for cause, ns in parts.items() if ns]
-    return f"{units.duration(total)} idle: {', '.join(told[:3])}"
+    shares = [f"{WORDS[str(cause)]} {units.percent(100 * ns / total)}" for cause, ns in parts.items() if ns]
+    return f"{units.duration(total)} idle: {', '.join(shares[:3])}"

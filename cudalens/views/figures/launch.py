@@ -57,8 +57,8 @@ def _points(drawn: go.Figure, rows: pd.DataFrame, name: str, color: str) -> None
 def _title(frame: pd.DataFrame) -> str:
     short = 100 * frame["is_short"].mean()
     free = frame["latency_ns"].dropna()
-    told = [f"{units.percent(short)} of {units.plural(len(frame), 'launch')} took longer than their work"]
-    told += [f"latency {units.duration(float(free.median()))} (median)"] if len(free) else []
+    facts = [f"{units.percent(short)} of {units.plural(len(frame), 'launch')} took longer than their work"]
+    facts += [f"latency {units.duration(float(free.median()))} (median)"] if len(free) else []
     blocked = int(frame["is_blocked"].sum())
-    told += [f"{units.count(blocked)} blocked on a full queue"] if blocked else []
-    return "; ".join(told)
+    facts += [f"{units.count(blocked)} blocked on a full queue"] if blocked else []
+    return "; ".join(facts)

@@ -17,7 +17,7 @@ _GROUPS = ("kernel", "comm", "op", "range", "runtime", "sync")
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A line per stream of `queue_lengths`; of long ones the largest length in each of 1,500 stretches of time."""
+    """A line per stream of `queue_lengths`; of long ones the largest length in each of 1,500 intervals."""
     frame = queue_lengths(trace, **options)
     if not len(frame):
         return nothing("No device work was recorded", trace, mode)
@@ -39,7 +39,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.F
 
 
 def _thinned(ts: Any, length: Any) -> tuple[Any, Any]:
-    """The highest and the last length of each stretch of time, so that no peak is lost."""
+    """The highest and the last length of each interval, so that no peak is lost."""
     if len(ts) <= MAX_POINTS:
         return ts, length
     bucket = (ts - ts[0]) // max((int(ts[-1]) - int(ts[0])) // (MAX_POINTS // 2), 1)

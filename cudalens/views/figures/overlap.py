@@ -1,4 +1,4 @@
-"""Communication that computation hides, and that it does not, as bars."""
+"""Communication that overlaps with computation, and that does not, as bars."""
 
 from __future__ import annotations
 

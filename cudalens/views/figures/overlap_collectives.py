@@ -50,8 +50,8 @@ def _hover(rows: pd.DataFrame) -> list[str]:
 
 
 def _title(frame: pd.DataFrame, sized: pd.DataFrame) -> str:
-    told = f"{units.plural(len(frame), 'collective')}, {units.duration(int(frame['dur'].sum()))}"
+    total = f"{units.plural(len(frame), 'collective')}, {units.duration(int(frame['dur'].sum()))}"
     if not len(sized):
-        return f"{told}; their sizes were not recorded"
+        return f"{total}; their sizes were not recorded"
     speed = float((sized["bus_bytes_per_s"] * sized["dur"]).sum() / sized["dur"].sum()) / 1e9
-    return f"{told}; bus bandwidth {speed:.3g} GB/s on average over time"
+    return f"{total}; bus bandwidth {speed:.3g} GB/s on average over time"

@@ -1,4 +1,4 @@
-"""`Picture`: a plotly figure that also says its answer where nothing can draw it.
+"""`Picture`: a plotly figure with a table for front ends that cannot draw it.
 
 A notebook keeps a figure as data (``application/vnd.plotly.v1+json``), without a script. JupyterLab, Notebook and
 VS Code draw these, with what plotly's own package installs and without a network. GitHub and nbconvert's pages do not,
@@ -17,8 +17,8 @@ import plotly.io as pio
 from cudalens.views.sections.markup import Node, element
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
+#: plotly's renderer in a kernel whose front end it does not know.
 _RENDERER: Final = "plotly_mimetype"
-"""plotly's renderer in a kernel whose front end it does not know."""
 _MAX_ROWS: Final = 20
 _MARKUP: Final = re.compile(r"<(br|/?b)>")
 
@@ -40,7 +40,7 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
         return {**drawn, "text/html": self._fallback().html(), "text/plain": self._title()}
 
     def _title(self) -> str:
-        """Its title as plain text."""
+        """The title as plain text."""
         return unescape(_MARKUP.sub(lambda tag: " " if tag[1] == "br" else "", self.layout.title.text or ""))
 
     def _fallback(self) -> Node:

@@ -1,4 +1,4 @@
-"""Operators under the roof of their device: FLOP/s against intensity."""
+"""A roofline plot: FLOP/s of operators against their arithmetic intensity, with the ceilings of the device."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.F
             hovertemplate="%{customdata}<extra></extra>",
         )
         _roofs(drawn, rows, (float(shown["intensity"].min()), float(shown["intensity"].max())), color, label(dtype))
-    drawn.update_xaxes(title_text="FLOPs per byte that has to be moved", type="log", exponentformat="none")
+    drawn.update_xaxes(title_text="FLOPs per byte moved", type="log", exponentformat="none")
     drawn.update_yaxes(title_text="TFLOP/s", type="log", exponentformat="none")
     drawn.update_layout(hoverlabel_bordercolor=colors_of(mode)["line"])
     return finished(drawn, _title(shown), trace, mode)

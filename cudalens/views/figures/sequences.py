@@ -1,4 +1,4 @@
-"""Kernel sequences that come again and again: their time, and the gaps in them."""
+"""Repeated kernel sequences: their time, and the gaps in them, as bars."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cudalens.views.figures.style import MAX_BARS, Mode, bars, finished, group_c
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
-    """A bar for each of the 20 costliest rows of `kernel_sequences`, whose options it takes."""
+    """A bar for each of the 20 most expensive rows of `kernel_sequences`, whose options it takes."""
     frame = kernel_sequences(trace, **options)
     if not len(frame):
-        return nothing("No sequence of kernels comes twice", trace, mode)
+        return nothing("No sequence of kernels is repeated", trace, mode)
     shown = frame.head(MAX_BARS)
     names = [
         f"{len(names)} kernels, {count:,} times · {label(names[0], 26)}…"

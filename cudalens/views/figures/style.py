@@ -1,4 +1,4 @@
-"""What figures share: colours, fonts, labels; light and dark."""
+"""Colours, fonts and labels of all figures, in light and dark."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from cudalens.frames import Ranks, Trace
 from cudalens.views.figures.picture import Picture
 from cudalens.views.theme import theme
 
+#: ``auto`` suits light and dark pages: no background, and greys with enough contrast on both.
 Mode = Literal["auto", "light", "dark"]
-"""``auto`` stands on whatever page it is put on: no ground of its own, greys that both a light and a dark one carry."""
 
+#: The grey's contrast with the theme's backgrounds is 4.2 (light) and 4.4 (dark).
 _AUTO: Final[dict[str, Any]] = {
     "bg": "rgba(0,0,0,0)", "text": "#767d86", "muted": "#767d86", "line": "rgba(128,136,146,0.5)",
     "lineSoft": "rgba(128,136,146,0.22)", "tip": "#1b1f24", "tipText": "#ffffff",
 }  # fmt: skip
-"""The grey's contrast with the theme's grounds is 4.2 (light) and 4.4 (dark)."""
 
 MAX_BARS: Final = 20
+#: How many points a scatter holds at most: the largest ones are kept.
 MAX_POINTS: Final = 3_000
-"""How many points a scatter holds at most: the largest ones are kept."""
 
 _ROW_PX: Final = 26
 _TITLE_CHARS: Final = 95
 
 
 def group_color(key: str) -> str:
-    """The hue of a group of events in the timeline, ``kernel`` or ``comm``, say."""
+    """The hue of a group of events in the timeline, for example ``kernel`` or ``comm``."""
     return next(str(group["color"]) for group in theme()["groups"] if group["key"] == key)
 
 
 def idle_color(mode: Mode) -> str:
-    """The colour of what is not there: idle time."""
+    """The colour of idle time."""
     return str(colors_of(mode)["line"])
 
 
 def colors_of(mode: Mode) -> dict[str, Any]:
-    """The plain colours of a mode by their name in the theme.
+    """The colours of a mode by their name in the theme.
 
     Raises:
         ValueError: There is no such mode.
@@ -57,24 +57,24 @@ def colors_of(mode: Mode) -> dict[str, Any]:
 
 
 def label(text: Any, width: int = 46) -> str:
-    """Foreign text on one line, safe for plotly, which takes markup in labels."""
+    """Foreign text on one line, escaped, since plotly reads markup in labels."""
     return escape(units.shorten(str(text), width))
 
 
 def lanes(frame: pd.DataFrame, keys: Iterable[str] = ("rank", "device", "stream", "step")) -> list[str]:
-    """What each row of an analysis is about: ``GPU 0 · stream 7``; only columns that tell something."""
+    """What each row of an analysis is about: ``GPU 0 · stream 7``; only columns with values."""
     words = {"rank": "rank", "device": "GPU", "stream": "stream", "step": "step"}
-    told = [key for key in keys if key in frame and frame[key].notna().any()]
-    rows = zip(*(frame[key].tolist() for key in told), strict=True) if told else iter([()] * len(frame))
+    known = [key for key in keys if key in frame and frame[key].notna().any()]
+    rows = zip(*(frame[key].tolist() for key in known), strict=True) if known else iter([()] * len(frame))
     return [
-        " · ".join(f"{words[k]} {'?' if v is pd.NA else v}" for k, v in zip(told, row, strict=True)) for row in rows
+        " · ".join(f"{words[k]} {'?' if v is pd.NA else v}" for k, v in zip(known, row, strict=True)) for row in rows
     ]
 
 
 def bars(
     figure: go.Figure, names: Sequence[str], values: Any, name: str, color: str, hover: Sequence[str], unit: str
 ) -> None:
-    """Add a series of horizontal bars, the first on top; `hover` is shown as it is, so escape what is foreign."""
+    """Add a series of horizontal bars, the first on top; `hover` is not escaped here."""
     figure.add_bar(
         x=list(values),
         y=list(range(len(names))),
@@ -124,20 +124,20 @@ def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *,
 
 
 def _wrapped(title: str) -> str:
-    """At most two lines of what fits into a notebook's cell."""
+    """At most two lines that fit into the width of a notebook cell."""
     text = units.shorten(title, 2 * _TITLE_CHARS - 10).replace(" %", "\u00a0%")
     lines = wrap(text, _TITLE_CHARS)
     return "<br>".join(map(escape, lines))
 
 
 def is_simulated(trace: Trace | Ranks) -> bool:
-    """Whether the times are a model's."""
+    """Whether the times are modelled."""
     traces = [trace] if isinstance(trace, Trace) else list(trace.values())
     return any(one.info.is_simulated for one in traces)
 
 
 def nothing(title: str, trace: Trace | Ranks, mode: Mode) -> go.Figure:
-    """A figure that says that there is nothing to show."""
+    """A figure with a title alone, where there is nothing to show."""
     figure = go.Figure()
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)

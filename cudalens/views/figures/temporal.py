@@ -1,4 +1,4 @@
-"""How the time of devices divides, as stacked bars."""
+"""Shares of the devices' time: computing, communicating, copying, idle, as stacked bars."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.F
 def _title(frame: Any) -> str:
     span = int(frame["span_ns"].sum())
     parts = {text: int(frame[f"{part}_ns"].sum()) for part, text, _ in (*_PARTS, ("idle", "idle", ""))}
-    told = [f"{text} {units.percent(100 * ns / span)}" for text, ns in parts.items() if ns and span]
+    shares = [f"{text} {units.percent(100 * ns / span)}" for text, ns in parts.items() if ns and span]
     what = "ranks" if "rank" in frame and frame["rank"].is_unique else "rows"
     start = f"{len(frame)} {what}, together {units.duration(span)}" if len(frame) > 1 else f"Of {units.duration(span)}"
-    return f"{start}: {', '.join(told)}"
+    return f"{start}: {', '.join(shares)}"

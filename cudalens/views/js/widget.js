@@ -1,16 +1,41 @@
-// The live widget: the app, fed by the ipykernel over the widget's comm.
+// The live widget: the app, with its data from the ipykernel over the widget's comm.
 
 import { createApp } from "./app/app.js";
-import { uiElement } from "./shared/dom.js";
+import { element } from "./shared/dom.js";
+import { uniqueId } from "./shared/model.js";
+import { findPictures, hidePictures } from "./shared/static_pictures.js";
 
-const PATIENCE_MS = 2000;
+/** @import { OutwardSelection, PageFacts } from "./app/source.js" */
+/** @import { WidgetModel } from "./shared/model.js" */
 
-// Asks the kernel for named bytes; one answer per question, told apart by number.
+/**
+ * The state of TimelineWidget in cudalens/views/widget.py.
+ *
+ * @typedef {object} WidgetState
+ * @property {PageFacts} _facts
+ * @property {{ [library: string]: string }} _versions
+ * @property {string} _picture
+ * @property {OutwardSelection} _selection
+ * @property {string[]} _errors
+ */
+
+/** @typedef {WidgetModel<WidgetState & { [name: string]: unknown }>} Model */
+/** @typedef {{ id: string, error?: string }} Answer */
+/** @typedef {{ resolve: (bytes: Uint8Array<ArrayBuffer>) => void, reject: (error: Error) => void }} Waiting */
+
+const WAITING_NOTE_MS = 2000;
+
+/**
+ * Asks the kernel for named bytes. Each question has an id, which its answer repeats.
+ *
+ * @param {Model} model
+ */
 function createKernelLink(model) {
+  /** @type {Map<string, Waiting>} */
   const pending = new Map();
-  const own = `${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
+  const own = uniqueId();
   let number = 0;
-  const receive = (message, buffers) => {
+  const receive = (/** @type {Answer} */ message, /** @type {DataView<ArrayBuffer>[]} */ buffers) => {
     const waiting = pending.get(message?.id);
     if (!waiting) return;
     pending.delete(message.id);
@@ -19,8 +44,13 @@ function createKernelLink(model) {
   };
   model.on("msg:custom", receive);
   return {
+    /**
+     * @param {string} want
+     * @returns {Promise<Uint8Array<ArrayBuffer>>}
+     */
     ask(want) {
-      const id = `${own}-${(number += 1)}`;
+      number += 1;
+      const id = `${own}-${number}`;
       return new Promise((resolve, reject) => {
         pending.set(id, { resolve, reject });
         model.send({ kind: "request", id, want });
@@ -33,38 +63,23 @@ function createKernelLink(model) {
   };
 }
 
+/** @param {ArrayBuffer | DataView<ArrayBuffer>} buffer */
 function asBytes(buffer) {
   return buffer instanceof ArrayBuffer
     ? new Uint8Array(buffer)
     : new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength);
 }
 
-// The saved pictures that stand in for this widget where no kernel lives; hidden while the live view shows.
-function findPictures(id) {
-  return id ? [...document.querySelectorAll(`[data-cudalens-static="${CSS.escape(id)}"]`)] : [];
-}
-
-function hidePictures(id, isHidden) {
-  for (const picture of findPictures(id)) {
-    const output = picture.closest(".jp-OutputArea-child") ?? picture;
-    output.style.display = isHidden ? "none" : "";
-  }
-}
-
+/** @param {{ model: Model, el: HTMLElement }} view */
 function render({ model, el }) {
   const picture = model.get("_picture");
   const link = createKernelLink(model);
-  const root = uiElement("div", {});
-  const errors = uiElement("div", { class: "cudalens cl-callback-errors", role: "alert" });
+  const root = element("div", {});
+  const errors = element("div", { class: "cudalens cl-callback-errors", role: "alert" });
   el.classList.add("cudalens-live");
   el.replaceChildren(root, errors);
-  // Until the kernel answers (it may be busy, or gone), the saved picture is the better thing to look at.
+  // Until the kernel answers (it may be busy or gone), the saved picture shows.
   root.hidden = findPictures(picture).length > 0;
-  const reveal = () => {
-    root.hidden = false;
-    hidePictures(picture, true);
-  };
-
   const app = createApp(root, {
     facts: model.get("_facts"),
     versions: model.get("_versions"),
@@ -73,24 +88,29 @@ function render({ model, el }) {
     graphs: () => link.ask("graphs"),
     memory: () => link.ask("memory"),
     asset: (name) => link.ask(name),
-    onData: reveal,
-    onFail: () => (root.hidden = false),
+    onData() {
+      root.hidden = false;
+      hidePictures(picture, true);
+    },
+    onFail() {
+      root.hidden = false;
+    },
     onSelect(selection) {
       model.set("_selection", selection);
       model.save_changes();
     },
   });
-  const patience = setTimeout(() => app.say("Waiting for the kernel, which is busy or gone…"), PATIENCE_MS);
+  const timer = setTimeout(() => app.showStatus("Waiting for the kernel, which is busy or gone…"), WAITING_NOTE_MS);
 
   const showErrors = () => {
     errors.dataset.theme = root.dataset.theme;
-    errors.replaceChildren(...model.get("_errors").map((text) => uiElement("pre", { class: "cl-traceback" }, text)));
+    errors.replaceChildren(...model.get("_errors").map((text) => element("pre", { class: "cl-traceback" }, text)));
   };
   model.on("change:_errors", showErrors);
   showErrors();
 
   return () => {
-    clearTimeout(patience);
+    clearTimeout(timer);
     model.off("change:_errors", showErrors);
     link.close();
     app.destroy();

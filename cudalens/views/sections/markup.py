@@ -1,7 +1,7 @@
-"""Markup as a tree, written once and shown twice: as HTML text for pages that stand alone, as JSON for the live page.
+"""Elements of a page as a tree: written as HTML for pages without a script, as JSON for the live page.
 
-Tags and attribute names are ours; every text is foreign and stays text in both forms (escaped here, a text node there,
-see ``js/shared/markup.js``).
+Tags and attribute names are ours. Every text is foreign and stays text in both forms: it is escaped here, and the page
+puts it into text nodes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ SVG: Final = "http://www.w3.org/2000/svg"
 
 _VOID: Final = frozenset({"br", "hr"})
 _PICTURE: Final = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
+#: Markup below the pictures of a notebook: the style sheet that shows them, and the line that it hides.
 UNTRUSTED: Final = (
     '<style>:is(.cudalens-static, .cudalens-compare, .cudalens-memory) bdi[style="display:none"] { display: contents '
     "!important } .cudalens-untrusted { display: none !important }</style>"
     '<p class="cudalens-untrusted">Pictures show once this notebook is trusted: “Trust Notebook” in the command '
     "palette, or run the cell.</p>"
 )
-"""What stands below pictures in a notebook: the style sheet that shows them, the line that it hides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ def element(tag: str, *children: Child | None, **attributes: object) -> Node:
     Args:
         tag: Its name.
         *children: Elements and texts.
-        **attributes: By name; a trailing ``_`` is dropped (``class_``), other underscores become hyphens; True stands
-            for an attribute without a value.
+        **attributes: By name; a trailing ``_`` is dropped (``class_``), other underscores become hyphens; True is
+            an attribute without a value.
     """
     known = {
         name.rstrip("_").replace("_", "-"): "" if value is True else str(value)
@@ -82,7 +82,7 @@ def svg(width: float, height: float, label: str, *children: Child | None, **attr
     Args:
         width: Width, px.
         height: Height, px.
-        label: What a screen reader says.
+        label: Its alternative text.
         *children: What is drawn.
         **attributes: As of `element`.
     """
@@ -95,8 +95,8 @@ def for_notebooks(html: str) -> str:
     """`html` with its ``<svg>`` pictures hidden where a notebook is not trusted.
 
     Of a notebook that was not run here, in a fresh clone say, JupyterLab drops style sheets and the tags of pictures,
-    but keeps the pictures' texts, which then stand in a heap. So a picture hides itself, a style sheet shows it again,
-    and a line says why it is not there.
+    but keeps the texts of the pictures, one after the other. So a picture hides itself, a style sheet shows it again,
+    and a line says why it is missing.
     """
     hidden, count = _PICTURE.subn(r'<bdi style="display:none">\g<0></bdi>', html)
     return f"{hidden}{UNTRUSTED}" if count else html

@@ -14,8 +14,8 @@ from cudalens.views.sections import costs, findings, verdict, waits
 from cudalens.views.sections.badges import badges
 from cudalens.views.sections.model import Section
 from cudalens.views.sections.write_html import nodes, to_html, to_json
-from cudalens.views.timeline import metrics_text
-from cudalens.views.timeline.metrics import metrics_svg
+from cudalens.views.timeline import readings
+from cudalens.views.timeline.readings_svg import metrics_svg
 from cudalens.views.timeline.svg import timeline_svg
 
 #: Bytes by which estimates may be too low.
@@ -41,8 +41,7 @@ def static_parts(trace: Trace, *, has_style: bool, max_bytes: int | None = None)
         (
             to_html(findings.section(trace), has_style=has_style),
             _styled("memory", memory_map.static_html(trace), has_style),
-            timeline_svg(trace),
-            metrics_svg(trace),
+            *(picture.html() for picture in (timeline_svg(trace), metrics_svg(trace)) if picture is not None),
             to_html(waits.section(trace), has_style=has_style),
             to_html(costs.section(trace)),
         )
@@ -84,7 +83,7 @@ def facts(trace: Trace) -> dict[str, Any]:
         "memoryHint": _MEMORY_HINT,
         "findings": to_json(findings.section(trace)),
         "syncs": to_json(waits.section(trace)),
-        "metrics": metrics_text.metrics_line(trace),
+        "metrics": readings.metrics_line(trace),
         "memoryMap": memory_map.page_tree(trace),
         "memoryFirst": memory_map.is_first(trace),
         "memoryAlone": memory_map.stands_alone(trace),

@@ -12,7 +12,7 @@ from cudalens.views.memory import text as memory_text
 from cudalens.views.races import text as races_text
 from cudalens.views.sections import findings, trust, waits
 from cudalens.views.sections.badges import badges
-from cudalens.views.timeline import metrics_text
+from cudalens.views.timeline import readings
 
 _STATUS: Final = {"raised": "raised", "interrupted": "was interrupted"}
 _MAX_NOTES: Final = 8
@@ -78,7 +78,7 @@ def _profile(trace: Trace, result: Summary) -> list[str]:
         slowdown(trace.info),
         _steps(result),
         _memory(result),
-        metrics_text.metrics_verdict(trace),
+        readings.metrics_verdict(trace),
         _overhead(trace.info),
     ]
 

@@ -31,8 +31,8 @@ FLAG_FOLDED: Final = 2
 FLAG_OUTSIDE: Final = 4
 FLAG_LAUNCHED: Final = 8
 
+#: Longest text that is sent, in characters; a cut text ends with its length.
 MAX_TEXT: Final = 2000
-"""Longest text that travels, in characters; what is cut off is said at its end."""
 
 
 def pack(
@@ -44,8 +44,8 @@ def pack(
         trace: What to show.
         compress: Deflate the columns; leave it off where the bytes stay on one machine.
         max_bytes: Leave out detail columns (shapes, grids, stacks …) that would make the payload longer than this;
-            ``header.dropped`` names them. The events and the memory curve always travel. None: everything travels.
-        extra: JSON values for the page, handed on as ``header.extra``.
+            ``header.dropped`` names them. The events and the memory curve are always sent. None: everything is sent.
+        extra: JSON values for the page, sent as ``header.extra``.
 
     Returns:
         The payload; see `payload_codec` for its layout.
@@ -93,7 +93,7 @@ def _lane_order(lane: Ints, start: Ints, dur: Ints) -> NDArray[np.intp]:
 
 def _add_times(writer: PayloadWriter, start: Ints, dur: Ints, lane: Ints) -> None:
     depth, gap, tail = payload_order.nesting(start, dur, lane)
-    # Depth changes by +1 at most from row to row, so what is left to say is how many rows were closed.
+    # Depth changes by +1 at most from row to row, so only the number of closed rows is sent.
     writer.add_ints("closed", _shifted(depth, lane) + 1 - depth)
     writer.add_ints("gap", gap)
     writer.add_ints("tail", tail)
@@ -108,7 +108,7 @@ def _shifted(depth: Ints, lane: Ints) -> Ints:
 
 
 def _add_kinds(writer: PayloadWriter, events: pd.DataFrame, order: Ints) -> tuple[Ints, dict[str, Any]]:
-    """Name and category travel as one number: the rank of the pair, the most frequent first."""
+    """Name and category are sent as one number: the rank of the pair, the most frequent first."""
     name, cat = events["name"].cat, events["cat"].cat
     num_cats = len(cat.categories) + 1
     pair = (name.codes.to_numpy().astype(np.int64) + 1) * num_cats + cat.codes.to_numpy() + 1

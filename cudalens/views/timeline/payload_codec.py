@@ -1,15 +1,17 @@
 """The container of the binary payload: named integer columns as deflated byte planes, text lists, one JSON header.
 
-Layout (little-endian)::
+Layout (little-endian):
+
+.. code-block:: text
 
     4 bytes  magic "CLP1"
-    4 bytes  codec of every blob: 0 as it is, 1 zlib
+    4 bytes  codec of every blob: 0 none, 1 zlib
     4 bytes  length of the header's blob
     header   JSON; ``columns`` names the blobs that follow, in their order
     blobs    one after the other
 
 An integer column of n values is cut into byte planes: all lowest bytes, then all second bytes, and so on, since the
-upper bytes of small numbers repeat and deflate well. A plane of one repeated byte takes no blob at all.
+upper bytes of small numbers repeat and compress well. A plane of one repeated byte takes no blob at all.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class PayloadWriter:
         self._put(name, [plane.tobytes() for plane in blobs])
 
     def add_texts(self, name: str, texts: list[str]) -> None:
-        """Add column `name` of any texts; lone surrogates survive as JSON escapes."""
+        """Add column `name` of any texts; lone surrogates are kept as JSON escapes."""
         self._columns[name] = {"n": len(texts), "text": 0}
         self._put(name, [json.dumps(texts).encode("ascii")])
 
@@ -66,7 +68,7 @@ class PayloadWriter:
         return sum(len(blob) for name in names for blob in self._blobs[name])
 
     def drop(self, *names: str) -> None:
-        """Forget the columns `names`."""
+        """Remove the columns `names`."""
         for name in names:
             del self._columns[name], self._blobs[name]
 
@@ -87,12 +89,12 @@ class PayloadWriter:
         return zlib.compress(raw, _LEVEL) if self._compress else raw
 
     def _put(self, name: str, raw: list[bytes]) -> None:
-        # zlib lets go of the interpreter lock, so planes are deflated side by side.
+        # zlib releases the interpreter lock, so planes are compressed in parallel.
         self._blobs[name] = list(self._pool.map(self._coded, raw)) if self._compress else raw
 
 
 def zigzag(values: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """Signed to unsigned, small to small: 0, -1, 1, -2 become 0, 1, 2, 3. Shape (n,)."""
+    """Signed to unsigned, small stays small: 0, -1, 1, -2 become 0, 1, 2, 3. Shape (n,)."""
     wide = values.astype(np.int64)
     return ((wide << 1) ^ (wide >> 63)).view(np.uint64)
 

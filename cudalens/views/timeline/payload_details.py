@@ -1,4 +1,4 @@
-"""The columns that a click shows: shapes, grids, sizes, stacks. They travel as far as the budget reaches."""
+"""The columns that a click shows: shapes, grids, sizes, stacks. They are sent as far as the budget allows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cudalens.frames import Trace
 from cudalens.views.timeline.payload_codec import PayloadWriter
 from cudalens.views.timeline.payload_order import Ints
 
-# In the order in which they are worth their bytes.
+# In order of use per byte.
 TEXTS: Final = ("module", "collective", "process_group", "grid", "block_dim", "shapes", "dtypes")
 NUMBERS: Final = (
     "num_bytes",

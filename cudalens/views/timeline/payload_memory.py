@@ -1,4 +1,4 @@
-"""The memory curve's columns: allocator actions in time order, thinned where a screen could not show more."""
+"""The memory curve's columns: allocator actions in time order, reduced to what a screen can show."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pandas as pd
 from cudalens.views.timeline.payload_codec import PayloadWriter
 from cudalens.views.timeline.payload_order import Ints, since
 
+#: More allocator actions than this are reduced to the lowest and highest allocation of each interval.
 MAX_POINTS: Final = 60_000
-"""More allocator actions than this are thinned to the lowest and highest allocation of each stretch of time."""
 
 
 def add_memory(writer: PayloadWriter, memory: pd.DataFrame, t0: int, place: Ints) -> dict[str, Any]:
-    """Add the columns ``mem.*`` of `memory`; returns what the header says of them.
+    """Add the columns ``mem.*`` of `memory`; returns their part of the header.
 
     Args:
-        writer: Where to.
+        writer: The payload.
         memory: The memory frame, m rows in time order.
         t0: Origin of the page's clock, ns.
         place: Place in the payload of each row of the events, shape (n,).
@@ -53,7 +53,7 @@ def _devices(memory: pd.DataFrame) -> tuple[Ints, list[str]]:
 
 
 def _thinned(memory: pd.DataFrame, device: Ints, num_devices: int) -> Ints:
-    """Rows to send: all, or of each device the least and the most allocated in each stretch of time, and the ends."""
+    """Rows to send: all, or of each device the least and the most allocated in each interval, and the ends."""
     if len(memory) <= MAX_POINTS:
         return np.arange(len(memory))
     allocated = memory["allocated_bytes"].array.to_numpy(dtype=np.int64, na_value=0)

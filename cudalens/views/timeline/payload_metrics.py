@@ -1,4 +1,4 @@
-"""The columns of the gauges beneath the timeline: readings in time order, thinned to what a screen can show."""
+"""The columns of the gauges below the timeline: readings in time order, reduced to what a screen can show."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.views.timeline.metrics_text import GAUGES, device_rows
 from cudalens.views.timeline.payload_codec import PayloadWriter
 from cudalens.views.timeline.payload_order import Ints, since
+from cudalens.views.timeline.readings import GAUGES, device_rows
 
+#: More readings than this are reduced to the lowest and highest of each gauge in each interval.
 MAX_POINTS: Final = 20_000
-"""More readings than this are thinned to the lowest and highest of each gauge in each stretch of time."""
 
+#: Numbers are sent as integers: tenths of these units, whole ones of the others.
 _SCALES: Final = {"%": 10, "W": 10, "°C": 10}
-"""Numbers travel as integers: tenths of these units, whole ones of the others."""
 
 _MAX_REASONS: Final = 100
 
 
 def add_metrics(writer: PayloadWriter, metrics: pd.DataFrame, t0: int) -> dict[str, Any]:
-    """Add the columns ``met.*`` of `metrics`; returns what the header says of them.
+    """Add the columns ``met.*`` of `metrics`; returns their part of the header.
 
-    A value travels as itself plus one, in units of its gauge's ``scale``; 0 stands for what was not told.
+    A value is sent as itself plus one, in units of its gauge's ``scale``; 0 is a missing value.
 
     Args:
-        writer: Where to.
+        writer: The payload.
         metrics: The metrics frame, in time order.
         t0: Origin of the page's clock, ns.
     """
@@ -52,7 +52,7 @@ def _coded(column: pd.Series, scale: int) -> Ints:
 
 
 def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
-    """All rows, or the least and the most of each gauge in each stretch of time, and the ends."""
+    """All rows, or the least and the most of each gauge in each interval, and the ends."""
     if len(rows) <= MAX_POINTS:
         return rows
     stretches = MAX_POINTS // (2 * len(GAUGES))

@@ -1,6 +1,6 @@
-"""How the payload orders and predicts: lanes, the nesting that times are coded against, and what is derived anew.
+"""The order of the payload, and what the page derives: lanes, nesting, self times, rows.
 
-Rows travel lane by lane, in the order of the frame within each lane. What the page can compute for itself (self time,
+Rows are sent lane by lane, in the order of the frame within each lane. What the page can compute for itself (self time,
 the row in the frame) is not sent; it is computed here in the same way, and only the differences are sent.
 """
 
@@ -17,7 +17,7 @@ from cudalens.frames.build import STEP_PREFIX, is_category
 
 Ints = NDArray[np.int64]
 
-# Doubles hold integers up to here exactly; it is 104 days in nanoseconds.
+# Doubles are exact for integers up to here; it is 104 days in nanoseconds.
 EXACT: Final = 2**53
 
 _MISSING: Final = np.iinfo(np.int64).min
@@ -54,7 +54,7 @@ def since(ts: Ints, origin: int) -> Ints:
 def lane_table(events: pd.DataFrame) -> tuple[NDArray[np.int64], list[dict[str, Any]]]:
     """Lane of each row, shape (n,), and what each lane is: device streams, then threads.
 
-    The thread that runs the profiler's steps stands before the others, then those with more events before the rest.
+    The thread that runs the profiler's steps comes before the others, then those with more events before the rest.
     """
     is_device = events["device"].notna().to_numpy()
     has_tid = events["tid"].notna().to_numpy()
@@ -133,7 +133,7 @@ def _filled(column: pd.Series) -> Ints:
 
 
 def nesting(start: Ints, dur: Ints, lane: Ints) -> tuple[Ints, Ints, Ints]:
-    """What the times are coded against: depth, and start and end less what the neighbours in the tree foretell.
+    """What the times are coded against: depth, and start and end less what the neighbours in the tree predict.
 
     Args:
         start: Start of each row, ns, lane by lane, each lane in order of (start, longest first) where possible.
@@ -168,11 +168,11 @@ def nesting(start: Ints, dur: Ints, lane: Ints) -> tuple[Ints, Ints, Ints]:
 
 
 def derived_self(events: pd.DataFrame, order: Ints, times: Times) -> tuple[NDArray[np.bool_], Ints]:
-    """Which rows stand outside of the host's call trees, and the self time of each row, ns; both in payload order.
+    """Which rows are outside of the host's call trees, and the self time of each row, ns; both in payload order.
 
-    Rows of a device stand outside as well, but are not marked: their lane says so. Some host rows are kept out for a
-    reason that does not travel (they started and ended on different threads). They are roots without children; where
-    the tree without them differs from the frame's, all such rows are set apart, which changes nothing for the others.
+    Rows of a device are outside as well, but are not marked: their lane shows it. Some host rows are kept out for a
+    reason that is not sent (they started and ended on different threads). They are roots without children; where
+    the tree without them differs from the frame's, all such rows are marked, which changes nothing for the others.
     """
     is_host = events["device"].isna().to_numpy()[order]
     odd = events["is_instant"].to_numpy() | is_category(events["cat"].array, {"Trace", "overhead"})
@@ -199,5 +199,5 @@ def places(rows: pd.Series, order: Ints) -> Ints:
 
 
 def derived_order(start: Ints, dur: Ints) -> Ints:
-    """The rows, which stand lane by lane, in the order that a frame has: by (start, longest first), then by lane."""
+    """The rows, which are lane by lane, in the order that a frame has: by (start, longest first), then by lane."""
     return tree.sort_order(start, dur)

@@ -1,7 +1,7 @@
-"""Where races stand in the timeline: on the kernel of the later access, or at the time alone where that is not known.
+"""Marks of races in the timeline: on the kernel of the later access, or at its time where the kernel is not known.
 
-A race is noted right after the operator of its later access has returned. So that operator is the last of its name that
-had ended by then, and its device work is what was launched while it ran.
+A race is recorded right after the operator of its later access has returned. So that operator is the last of its name
+that had ended at that time, and its device work is what was launched while it ran.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from cudalens.frames.build import GPU_ACTIVITIES, is_category
 from cudalens.views.races.model import clean
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
 
+#: Races that are marked; in the order of the frame.
 MAX_MARKS: Final = 200
-"""Races that are marked; in the order of the frame."""
 
 _MAX_TITLE: Final = 200
 

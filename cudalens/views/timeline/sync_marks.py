@@ -1,4 +1,4 @@
-"""Where waits for the GPU stand in the timeline: on the runtime call that took longest of each."""
+"""Marks of waits for the GPU in the timeline, each on its longest runtime call."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cudalens.frames import Trace
 from cudalens.views.sections.waits import MAX_ROWS
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
 
+#: At most so many waits are marked, longest first.
 MAX_MARKS: Final = 200
-"""Waits that are marked, the longest."""
 
 
 def sync_marks(trace: Trace) -> list[dict[str, Any]]:

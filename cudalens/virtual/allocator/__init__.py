@@ -1,11 +1,6 @@
 """A model of PyTorch's caching allocator for CUDA memory: bookkeeping only, without memory and without torch.
 
-::
-
-    allocator = CachingAllocator(0, total_bytes=80 << 30, host=machine, conf=parse_conf("max_split_size_mb:128"))
-    block = allocator.malloc(1000, stream=0)
-    allocator.free(block)
-
+`CachingAllocator(device, total_bytes, host)` has `malloc(num_bytes, stream)` and `free(block)`.
 The same program of mallocs, frees and stream uses produces the same counters, segments and actions as in PyTorch.
 """
 

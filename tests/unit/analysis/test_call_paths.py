@@ -267,9 +267,9 @@ def with_callers():
 
 def test_groupings_of_flame_graphs_that_are_none():
     trace = Trace(RunInfo(name="run", source="cuda"))
-    with pytest.raises(ValueError, match="by='line' is none of tree, stack, module"):
+    with pytest.raises(ValueError, match="invalid value for by: 'line'; expected one of 'tree', 'stack', 'module'"):
         flame_graph(trace, by="line")
-    with pytest.raises(ValueError, match="per_thread=True goes with by='tree'"):
+    with pytest.raises(ValueError, match="per_thread=True requires by='tree'"):
         flame_graph(trace, by="stack", per_thread=True)
     for by in ("stack", "module"):
         assert flame_graph(trace, by=by).columns.equals(flame_graph(trace).columns)

@@ -158,7 +158,7 @@ def test_work_without_or_before_its_launch_is_unknown():
 
 
 def test_bad_options_and_empty_traces():
-    with pytest.raises(ValueError, match="by='step' is no way to look at gaps; there are: 'device', 'stream'"):
+    with pytest.raises(ValueError, match="invalid value for by: 'step'; expected one of 'device', 'stream'"):
         idle_time(trace_of([]), "step")
     assert not len(idle_causes(trace_of([])))
     assert list(idle_time(trace_of([])).columns) == list(idle_time(trace_of([work(0, 1), work(5, 1)])).columns)

@@ -70,7 +70,7 @@ def test_times_beyond_any_sum_of_spans():
 def test_ranks_and_unknown_groups():
     ranks = Ranks({1: trace_of([work(0, 5)]), 0: trace_of([])}, name="job")
     assert temporal_breakdown(ranks)["rank"].tolist() == [1]
-    with pytest.raises(ValueError, match="by='rank' is no way to group; there are: None, 'device', 'stream', 'step'"):
+    with pytest.raises(ValueError, match="by: 'rank'; expected one of None, 'device', 'stream', 'step'"):
         temporal_breakdown(trace_of([]), "rank")
 
 

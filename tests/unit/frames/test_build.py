@@ -59,11 +59,118 @@ def test_asynchronous_ranges_take_no_part_in_the_tree(gpu_columns):
     assert events["parent"][row_of(events, "cudaLaunchKernel")] == row_of(events, "ProfilerStep#3")
 
 
+def host_rows(*rows, **columns):
+    """Raw columns of rows (ts, dur, name) of one host thread."""
+    return {
+        "ts": [row[0] for row in rows],
+        "dur": [row[1] for row in rows],
+        "name": pd.Categorical([row[2] for row in rows]),
+        "cat": pd.Categorical(["cpu_op"] * len(rows)),
+        "pid": pd.array([1] * len(rows), dtype="Int64"),
+        "tid": pd.array([1] * len(rows), dtype="Int64"),
+        **columns,
+    }
+
+
+def parents_of(events):
+    """The name of each event's parent by the event's name; None for a root."""
+    names = events["name"].astype(str)
+    return {name: None if pd.isna(up) else names[up] for name, up in zip(names, events["parent"], strict=True)}
+
+
+def test_an_asynchronous_range_has_no_time_of_its_own():
+    columns = host_rows((0, 100, "range"), (10, 20, "op"))
+    events = build_events(columns, async_mask=np.array([True, False]))
+    assert events["self_dur"].tolist() == [0, 20]
+
+
+def test_parents_that_are_given_are_rows_in_the_order_given():
+    columns = host_rows((50, 10, "late"), (10, 20, "child"), (0, 100, "all"), (12, 5, "grandchild"))
+    events = build_events(columns, parent=np.array([2, 2, -1, 1]))
+    assert parents_of(events) == {"all": None, "child": "all", "grandchild": "child", "late": "all"}
+
+
+def test_an_instant_has_no_place_in_a_call_tree():
+    events = build_events(host_rows((0, 100, "op"), (10, 0, "mark"), is_instant=np.array([False, True])))
+    assert parents_of(events) == {"op": None, "mark": None}
+
+
+@pytest.mark.parametrize("category", ["Trace", "overhead"])
+def test_rows_of_the_profiler_itself_have_no_place_in_a_call_tree(category):
+    cat = pd.Categorical(["cpu_op", category, "cpu_op"])
+    events = build_events(host_rows((0, 100, "op"), (10, 50, "profiler"), (20, 10, "inner"), cat=cat))
+    assert parents_of(events) == {"op": None, "profiler": None, "inner": "op"}
+
+
+def test_device_rows_that_bear_a_threads_ids_have_no_place_in_its_call_tree():
+    device = pd.array([None, 0, None], dtype="Int64")
+    cat = pd.Categorical(["cpu_op", "kernel", "cpu_op"])
+    events = build_events(host_rows((0, 100, "op"), (10, 50, "kernel"), (20, 10, "inner"), cat=cat, device=device))
+    assert parents_of(events) == {"op": None, "kernel": None, "inner": "op"}
+
+
+def test_threads_that_only_a_label_names_have_trees_of_their_own():
+    unknown = pd.array([None, None, None], dtype="Int64")
+    thread = pd.Categorical(["main", "loader", "main"])
+    events = build_events(host_rows((0, 100, "a"), (10, 50, "b"), (20, 10, "c"), tid=unknown, thread=thread))
+    assert parents_of(events) == {"a": None, "b": None, "c": "a"}
+
+
+@pytest.mark.parametrize(("call_ids", "launch"), [([0], 0), ([0, 0], None), ([0, 5], 0), ([5, 5], None)])
+def test_a_correlation_id_of_zero_links_where_a_single_call_has_it(call_ids, launch):
+    rows = [(10 * k, 5, f"cudaLaunchKernel{k}") for k in range(len(call_ids))]
+    cat = pd.Categorical(["cuda_runtime"] * len(call_ids) + ["kernel"])
+    device = pd.array([None] * len(call_ids) + [0], dtype="Int64")
+    ids = pd.array([*call_ids, 0], dtype="Int64")
+    events = build_events(host_rows(*rows, (100, 5, "gemm"), cat=cat, device=device, correlation_id=ids))
+    found = events["launch"].iloc[-1]
+    assert (None if pd.isna(found) else found) == launch
+
+
+def test_work_of_an_id_that_no_call_has_has_no_launch():
+    cat = pd.Categorical(["cuda_runtime", "kernel"])
+    device = pd.array([None, 0], dtype="Int64")
+    columns = host_rows((0, 5, "cudaLaunchKernel"), (10, 5, "gemm"), cat=cat, device=device)
+    events = build_events(columns | {"correlation_id": pd.array([9, 5], dtype="Int64")})
+    assert events["launch"].isna().all()
+
+
+def test_a_step_holds_what_starts_from_its_start_up_to_its_end():
+    rows = [(ts, 1, f"op{ts}") for ts in (9, 10, 19, 20, 29, 30)]
+    steps = [(10, 10, "ProfilerStep#0"), (20, 10, "ProfilerStep#1")]
+    events = build_events(host_rows(*rows, *steps))
+    found = {name: step for name, step in zip(events["name"], events["step"], strict=True) if name.startswith("op")}
+    assert {name: None if pd.isna(step) else step for name, step in found.items()} == {
+        "op9": None,
+        "op10": 0,
+        "op19": 0,
+        "op20": 1,
+        "op29": 1,
+        "op30": None,
+    }
+
+
+def test_a_step_range_on_a_device_is_no_step_of_the_host():
+    device = pd.array([0, None], dtype="Int64")
+    cat = pd.Categorical(["gpu_user_annotation", "cpu_op"])
+    events = build_events(host_rows((0, 100, "ProfilerStep#7"), (10, 5, "op"), cat=cat, device=device))
+    assert events["step"].isna().all()
+
+
+def test_the_first_of_several_calls_of_one_correlation_id_is_the_launch():
+    cat = pd.Categorical(["cuda_driver", "cuda_runtime", "kernel"])
+    device = pd.array([None, None, 0], dtype="Int64")
+    ids = pd.array([7, 7, 7], dtype="Int64")
+    rows = (12, 2, "cuLaunchKernel"), (10, 9, "cudaLaunchKernel"), (100, 5, "gemm")
+    events = build_events(host_rows(*rows, cat=cat, device=device, correlation_id=ids))
+    assert events["name"][events["launch"].iloc[-1]] == "cudaLaunchKernel"
+
+
 def test_threads_and_processes_have_trees_of_their_own():
     events = build_events(
         {
             "ts": [0, 1, 2],
-            "dur": [100, 10, 10],
+            "dur": [100, 50, 10],
             "name": pd.Categorical(["a", "b", "c"]),
             "cat": pd.Categorical(["cpu_op"] * 3),
             "pid": pd.array([1, 1, 2], dtype="Int64"),

@@ -219,3 +219,19 @@ def test_python_frames_of_threads_that_torch_does_not_know_stand_apart():
     assert set(elsewhere["cat"]) == {"python_function"}
     assert elsewhere["name"].str.contains("wait").any()
     assert (events.loc[events["cat"] == "cpu_op", "tid"] == threading.get_native_id()).all()
+
+
+def test_a_name_that_is_not_utf8_is_escaped_and_the_other_names_are_kept():
+    """torch reads names of code objects that Python has freed, and hands over whatever bytes are there."""
+
+    class Event:
+        def __init__(self, raw):
+            self.raw = raw
+
+        def name(self):
+            return self.raw.decode()
+
+    reader = EventReader([Event(b"aten::mm"), Event(b"version.py(0): \xd0"), Event(b"aten::mm")])
+    _, texts = reader.scan((), {"name": None})
+    codes, names = texts["name"]
+    assert [names[code] for code in codes] == ["aten::mm", r"version.py(0): \xd0", "aten::mm"]

@@ -172,8 +172,26 @@ def test_memory_does_not_grow_with_steps_that_reuse_a_block():
 
 
 def test_what_is_no_record_is_refused():
-    with pytest.raises(TypeError, match="no record of the sanitizer"):
+    with pytest.raises(TypeError, match="is not a record of the sanitizer"):
         Detector().add("launch")
+
+
+def test_an_access_beyond_its_allocation_is_refused():
+    detector = Detector()
+    detector.add(Alloc("t", Region(512, 64), StreamId(0, 0)))
+    with pytest.raises(ValueError, match="'t': bytes 0x220 to 0x260 lie in no allocation"):
+        detector.add(Launch(StreamId(0, 0), (Access("t", Region(544, 64)),), ()))
+
+
+@pytest.mark.parametrize(("taken", "left"), [((512, 32), (544, 32)), ((544, 32), (512, 32)), ((528, 16), (544, 32))])
+def test_the_rest_of_a_block_that_was_taken_in_part_keeps_what_touched_it(taken, left):
+    """A block of 64 bytes gives a part of its bytes to a new one; a third one takes the rest."""
+    detector, late, early = Detector(), StreamId(0, 1), StreamId(0, 2)
+    detector.add(Alloc("whole", Region(512, 64), StreamId(0, 0)))
+    detector.add(Launch(early, (), (Access("whole", Region(512, 64)),)))
+    for name, bounds in (("taken", taken), ("left", left)):
+        detector.add(Alloc(name, Region(*bounds), StreamId(0, 0)))
+    assert detector.add(Launch(late, (), (Access("left", Region(*left)),)))
 
 
 def test_repeated_races_are_one_finding_with_a_count():

@@ -223,12 +223,23 @@ def test_the_allocator_waits_for_what_a_recorded_stream_held_at_the_free_and_for
     assert kinds(*freed, *again) == ([RaceKind.USE_AFTER_FREE] if late else [])
 
 
+@pytest.mark.parametrize("first", ["a", "a[0:16]"])
 @pytest.mark.parametrize("part", ["a[8:24]", "a[8:64:16:8]"])
-def test_a_write_of_some_bytes_leaves_what_was_done_to_the_others(part):
-    """The second write is ordered after the first; whoever reads the bytes that it left alone meets the first."""
-    overwritten = [launch("s1", writes=["a[0:16]"]), *ordered("s1", "s2"), launch("s2", writes=[part])]
+def test_a_write_of_some_bytes_leaves_what_was_done_to_the_others(first, part):
+    """The second write is ordered after the first; a read of the bytes that it left alone races with the first."""
+    overwritten = [launch("s1", writes=[first]), *ordered("s1", "s2"), launch("s2", writes=[part])]
     assert kinds(*overwritten, launch("s3", reads=["a[0:4]"])) == [RaceKind.READ_AFTER_WRITE]
     assert kinds(*overwritten, *ordered("s2", "s3", "f"), launch("s3", reads=["a[0:64]"])) == []
+
+
+def test_a_write_that_races_leaves_what_was_done_to_other_bytes():
+    earlier = [launch("s1", writes=["a[0:16]"]), launch("s2", writes=["a[16:24]"])]
+    racing = [*ordered("s1", "s3"), launch("s3", writes=["a[8:20]"])]
+    assert kinds(*earlier, *racing) == [RaceKind.WRITE_AFTER_WRITE]
+    assert kinds(*earlier, *racing, launch("s4", reads=["a[0:8]"])) == [
+        RaceKind.WRITE_AFTER_WRITE,
+        RaceKind.READ_AFTER_WRITE,
+    ]
 
 
 def test_a_read_does_not_hide_the_write_before_it():
@@ -236,3 +247,9 @@ def test_a_read_does_not_hide_the_write_before_it():
     ops = [WRITE, *ordered("s1", "s2"), launch("s2", reads="a"), launch("s3", reads="a"), launch("s2", reads="a")]
     assert kinds(*ops) == [RaceKind.READ_AFTER_WRITE]
     assert kinds(*ops, launch("s4", reads="a")) == [RaceKind.READ_AFTER_WRITE] * 2
+
+
+@pytest.mark.parametrize("size", [16, 64])
+def test_the_allocator_waits_for_recorded_streams_whatever_part_it_hands_out_again(size):
+    freed = [launch("s1", reads="a"), op("record_stream", t="a", stream="s1"), op("free", t="a")]
+    assert kinds(*freed, op("alloc", t="b", bytes=size, stream="s0", reuse="a"), launch("s0", writes="b")) == []

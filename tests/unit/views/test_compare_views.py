@@ -150,7 +150,7 @@ class TestPage:
         ends = [
             float(x) for x in re.findall(r'd="M([\d.]+) \d+V\d+" stroke="currentColor" stroke-opacity="\.6"', picture)
         ]
-        assert (ends[0] - 170) * 2 == pytest.approx(ends[1] - 170, abs=1)
+        assert (ends[0] - 150) * 2 == pytest.approx(ends[1] - 150, abs=1)
 
     def test_is_written_whole_or_not_at_all(self, tmp_path):
         found = compare(gpu_trace(3), slower(gpu_trace(3), 2, name="<b>"))

@@ -15,7 +15,7 @@ from cudalens.device.inventory import sources
 from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading
 from cudalens.errors import MetricsError
 from cudalens.views.devices.gauges import GaugesWidget
-from cudalens.views.devices.gauges_feed import COLUMNS, FAREWELL_S, HISTORY, SILENCE_S, GaugeFeed, Presence
+from cudalens.views.devices.gauges_feed import CLOSE_S, COLUMNS, HEARTBEAT_S, HISTORY, GaugeFeed, Presence
 from cudalens.views.devices.gauges_section import section, verdict
 from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
@@ -93,48 +93,48 @@ def presence():
     return presence
 
 
-def test_silence_ends_it(presence):
-    presence.heard("a")
-    presence.clock.now = SILENCE_S
+def test_missing_heartbeats_end_it(presence):
+    presence.heartbeat("a")
+    presence.clock.now = HEARTBEAT_S
     assert not presence.is_over
-    presence.heard("a")
-    presence.clock.now += SILENCE_S + 1
+    presence.heartbeat("a")
+    presence.clock.now += HEARTBEAT_S + 1
     assert presence.is_over
 
 
 def test_a_page_that_never_comes_ends_it_too(presence):
-    presence.clock.now = SILENCE_S + 1
+    presence.clock.now = HEARTBEAT_S + 1
     assert presence.is_over
 
 
-def test_a_farewell_of_the_last_view_ends_it_soon(presence):
-    presence.heard("a")
-    presence.heard("b")
+def test_a_close_message_of_the_last_view_ends_it_soon(presence):
+    presence.heartbeat("a")
+    presence.heartbeat("b")
     presence.left("a")
-    presence.clock.now = FAREWELL_S + 1
+    presence.clock.now = CLOSE_S + 1
     assert not presence.is_over
     presence.left("b")
-    presence.clock.now += FAREWELL_S + 1
+    presence.clock.now += CLOSE_S + 1
     assert presence.is_over
 
 
 def test_a_page_that_is_reloaded_is_back_in_time(presence):
-    presence.heard("a")
+    presence.heartbeat("a")
     presence.left("a")
-    presence.clock.now = FAREWELL_S - 1
-    presence.heard("b")
-    presence.clock.now += SILENCE_S - 1
+    presence.clock.now = CLOSE_S - 1
+    presence.heartbeat("b")
+    presence.clock.now += HEARTBEAT_S - 1
     assert not presence.is_over
 
 
 def test_nothing_is_heard_while_a_cell_runs(presence):
-    presence.heard("a")
-    presence.deaf(True)
-    presence.clock.now = 10 * SILENCE_S
+    presence.heartbeat("a")
+    presence.cell(True)
+    presence.clock.now = 10 * HEARTBEAT_S
     assert not presence.is_over
-    presence.deaf(False)
+    presence.cell(False)
     assert not presence.is_over
-    presence.clock.now += SILENCE_S + 1
+    presence.clock.now += HEARTBEAT_S + 1
     assert presence.is_over
 
 
@@ -205,18 +205,18 @@ def test_a_virtual_device_that_goes_may_leave_nothing_to_read(monkeypatch):
     feed.stop()
 
 
-def test_when_nobody_looks_it_ends_by_itself_on_its_own_thread(machine, presence):
+def test_when_no_page_shows_it_the_feed_ends_by_itself_on_its_own_thread(machine, presence):
     ended = threading.Event()
     feed = GaugeFeed(1000, presence=presence, on_end=lambda why: ended.set())
     feed.start()
     [thread] = sampling_threads()
-    presence.clock.now = SILENCE_S + 1
+    presence.clock.now = HEARTBEAT_S + 1
     assert ended.wait(20)
     thread.join(20)
     assert not thread.is_alive()
-    assert feed.ended == "nobody looks any more"
+    assert feed.ended == "no page shows it any more"
     feed.stop()
-    assert feed.ended == "nobody looks any more"
+    assert feed.ended == "no page shows it any more"
 
 
 # -- shown -------------------------------------------------------------------------------------------------------------
@@ -272,10 +272,10 @@ def test_the_page_asks_for_what_was_before(widget, presence):
     _, data, _ = widget.comm.sent[-1]
     assert data["content"]["kind"] == "history"
     assert len(data["content"]["moments"]) == 2
-    presence.clock.now = FAREWELL_S + 1
+    presence.clock.now = CLOSE_S + 1
     assert not presence.is_over
     tell(widget, kind="left", view="a")
-    presence.clock.now += FAREWELL_S + 1
+    presence.clock.now += CLOSE_S + 1
     assert presence.is_over
 
 

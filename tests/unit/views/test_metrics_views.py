@@ -17,9 +17,9 @@ from cudalens.views import notebook
 from cudalens.views.sections.summary import summary
 from cudalens.views.sections.verdict import verdict
 from cudalens.views.timeline import payload_metrics
-from cudalens.views.timeline.metrics import metrics_svg
-from cudalens.views.timeline.metrics_text import GAUGES, device_rows, metrics_line, metrics_verdict
 from cudalens.views.timeline.payload import pack
+from cudalens.views.timeline.readings import GAUGES, device_rows, metrics_line, metrics_verdict
+from cudalens.views.timeline.readings_svg import metrics_svg
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 
@@ -58,7 +58,7 @@ def test_the_words():
 
 def test_a_trace_without_readings_says_nothing_of_them():
     trace = gpu_trace()
-    assert (metrics_verdict(trace), metrics_line(trace), metrics_svg(trace)) == ("", "", "")
+    assert (metrics_verdict(trace), metrics_line(trace), metrics_svg(trace)) == ("", "", None)
     assert verdict(trace) == verdict(with_readings(metrics_frame({"ts": []})))
 
 
@@ -66,7 +66,7 @@ def test_what_is_not_told_is_left_out():
     trace = with_readings(metrics_frame({"ts": [T0], "device": [0], "physical_index": [0], "gpu_busy_pct": [50.0]}))
     assert metrics_verdict(trace) == ""
     assert metrics_line(trace) == "GPU busy 50 % on average; 1 reading of 1 GPU"
-    assert "Power" not in metrics_svg(trace)
+    assert "Power" not in metrics_svg(trace).html()
 
 
 def test_gpus_that_the_program_did_not_see_have_a_name_too():
@@ -104,12 +104,12 @@ def test_many_readings_are_thinned_without_losing_a_peak(monkeypatch):
 def test_the_picture_is_small_escaped_and_on_the_timelines_axis():
     frame = readings(5000, devices=tuple(range(8)), gpu_busy_pct=[50.0] * 40_000)
     frame["slowed_by"] = pd.Categorical([EVIL] * len(frame))
-    text = metrics_svg(with_readings(frame, name=EVIL))
+    text = metrics_svg(with_readings(frame, name=EVIL)).html()
     ElementTree.fromstring(text)
     assert "<img" not in text
     assert len(text) < 100_000
     trace = with_readings(readings(3))
-    one = metrics_svg(trace)
+    one = metrics_svg(trace).html()
     span = int((trace.events["ts"] + trace.events["dur"]).max()) - T0
     path = re.findall(r'<path d="M([\d. L]+)" fill="none"', one)[0]
     assert [float(point.split()[0]) for point in path.split("L")] == pytest.approx(
@@ -120,7 +120,7 @@ def test_the_picture_is_small_escaped_and_on_the_timelines_axis():
 def test_readings_alone_can_be_drawn():
     info = RunInfo(name="n", source="virtual:h100")
     trace = Trace(info, metrics=readings(5))
-    assert "simulated: h100" in metrics_svg(trace)
+    assert "simulated: h100" in metrics_svg(trace).html()
     assert pack(trace)
 
 

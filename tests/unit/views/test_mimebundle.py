@@ -98,7 +98,7 @@ def test_html_is_the_same_each_time():
 
 
 def test_html_holds_the_picture():
-    assert svg.timeline_svg(cpu_trace()) in module.static_html(cpu_trace())
+    assert svg.timeline_svg(cpu_trace()).html() in module.static_html(cpu_trace())
 
 
 def test_the_picture_names_the_widget_that_hides_it():

@@ -35,7 +35,7 @@ def test_names_and_range_narrow_each_other():
     assert names_of(trace.selection) == ["aten::copy_"] * 2
 
 
-def test_an_event_selects_what_is_beneath_it_and_what_was_launched_from_there():
+def test_an_event_selects_what_is_in_subtree_it_and_what_was_launched_from_there():
     trace = gpu_trace(2)
     row = int(np.flatnonzero(trace.events["name"] == "aten::mm")[0])
     selection.remember(trace, {"event": row})
@@ -78,9 +78,9 @@ def test_beneath_is_every_row_whose_ancestors_hold_the_event(trace, data):
     row = data.draw(st.integers(0, len(events) - 1))
     parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
 
-    def is_beneath(k):
+    def is_in_subtree(k):
         while k not in (-1, row):
             k = parent[k]
         return k == row
 
-    assert list(selection.beneath(events, row)) == [is_beneath(k) for k in range(len(events))]
+    assert list(selection.subtree(events, row)) == [is_in_subtree(k) for k in range(len(events))]

@@ -520,7 +520,7 @@ class TestShown:
         bundle = step._repr_mimebundle_()
         assert "simulated: h100" in bundle["text/plain"]
         assert "simulated: h100" in bundle["text/html"]
-        assert "simulated: h100" in timeline_svg(step)
+        assert "simulated: h100" in timeline_svg(step).html()
         page = step.to_html(tmp_path / "run.html").read_text()
         assert "simulated: h100" in page
         assert "modelled" in page

@@ -1,22 +1,46 @@
-// What is selected, and who wants to know. One store per view links the panels.
-//   range: [t0, t1] in ns from the trace's start, or null      names: Set of name ids, or null
-//   event: index of an event, or null: the event, all beneath it, and the device work launched from there
+// What is selected. One store per view links the panels.
 
+/** @import { TraceData } from "../payload/payload.js" */
+/** @import { TimeRange } from "../timeline/view.js" */
+
+/**
+ * @typedef {object} Selection
+ * @property {TimeRange | null} range ns from the trace's start.
+ * @property {number | null} event Index: the event, its descendants, and the device work launched from there.
+ * @property {Set<number> | null} names Indices into header.names.
+ */
+
+/** @typedef {(selection: Selection, origin: string) => void} SelectionListener */
+
+/**
+ * @typedef {object} SelectionStore
+ * @property {() => Selection} get
+ * @property {() => boolean} isEmpty
+ * @property {(changes: Partial<Selection>, origin: string) => void} set `origin` is the panel that made the change.
+ * @property {(origin: string) => void} clear
+ * @property {(listener: SelectionListener) => () => void} subscribe Returns what ends the subscription.
+ */
+
+/** @type {Selection} */
+const NOTHING = { range: null, event: null, names: null };
+
+/** @returns {SelectionStore} */
 export function createSelectionStore() {
-  let state = { range: null, event: null, names: null };
+  let state = NOTHING;
+  /** @type {Set<SelectionListener>} */
   const listeners = new Set();
+  /** @type {SelectionStore} */
   const store = {
     get: () => state,
-    isEmpty: () => state.range === null && state.event === null && state.names === null,
-    // `origin` names the panel that made the change, so that it need not be told its own news.
+    isEmpty: () => sameSelection(state, NOTHING),
     set(changes, origin) {
       const next = { ...state, ...changes };
-      if (next.names !== null && next.names.size === 0) next.names = null;
+      if (next.names?.size === 0) next.names = null;
       if (sameSelection(state, next)) return;
       state = next;
       for (const listener of [...listeners]) listener(state, origin);
     },
-    clear: (origin) => store.set({ range: null, event: null, names: null }, origin),
+    clear: (origin) => store.set(NOTHING, origin),
     subscribe(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -25,31 +49,50 @@ export function createSelectionStore() {
   return store;
 }
 
+/**
+ * @param {Selection} a
+ * @param {Selection} b
+ */
 function sameSelection(a, b) {
   return a.event === b.event && sameList(a.range, b.range) && sameList(a.names, b.names);
 }
 
+/**
+ * @param {Iterable<number> | null} a
+ * @param {Iterable<number> | null} b
+ */
 function sameList(a, b) {
   if (a === null || b === null) return a === b;
   const [x, y] = [[...a], [...b]];
   return x.length === y.length && x.every((value, i) => value === y[i]);
 }
 
-// 1 for the event `root`, all beneath it in the call tree, and the device work launched from there.
-export function beneath(data, root) {
+/**
+ * 1 for the event `root`, its descendants in the call tree, and the device work launched from there.
+ *
+ * @param {TraceData} data
+ * @param {number} root
+ */
+function descendants(data, root) {
   const inside = new Uint8Array(data.n);
   inside[root] = 1;
-  // A parent stands before its children.
+  // A parent comes before its children.
   for (let i = root + 1; i < data.n; i++) if (data.parent[i] >= 0 && inside[data.parent[i]]) inside[i] = 1;
   for (let i = 0; i < data.n; i++) if (data.launch[i] >= 0 && inside[data.launch[i]]) inside[i] = 1;
   return inside;
 }
 
-// Whether each event is selected: 1 or 0 per event, or null where everything is.
-// An interval is in the range when it overlaps it, an instant when it stands in it.
+/**
+ * Whether each event is selected: 1 or 0 per event, or null where everything is.
+ * An interval is in the range when it overlaps it, an instant when it is inside.
+ *
+ * @param {TraceData} data
+ * @param {Selection} selection
+ * @returns {Uint8Array | null}
+ */
 export function selectedMask(data, { range, event, names }) {
   if (range === null && event === null && names === null) return null;
-  const mask = event === null ? new Uint8Array(data.n).fill(1) : beneath(data, event);
+  const mask = event === null ? new Uint8Array(data.n).fill(1) : descendants(data, event);
   const wanted = names && new Uint8Array(data.header.names.length);
   if (wanted) for (const id of names) wanted[id] = 1;
   for (let i = 0; i < data.n; i++) {
@@ -59,6 +102,12 @@ export function selectedMask(data, { range, event, names }) {
   return mask;
 }
 
+/**
+ * @param {TraceData} data
+ * @param {number} i
+ * @param {TimeRange} range
+ * @returns {number}
+ */
 function overlaps(data, i, [t0, t1]) {
   const start = data.start[i];
   const end = start + data.dur[i];

@@ -1,33 +1,65 @@
-// The gauges beneath the timeline: a row each for utilization, memory, power, temperature and clocks, a line per GPU, on
+// The gauges below the timeline: a row each for utilization, memory, power, temperature and clocks, a line per GPU, on
 // the timeline's axis of time. Plain SVG: it follows the timeline without a library.
 
 import { plotGutter } from "../memory/plot.js";
-import { uiDuration, uiElement, uiPercent, uiSize } from "../shared/dom.js";
+import { element, svgElement } from "../shared/dom.js";
+import { formatBytes, formatDuration, formatPercent } from "../shared/format.js";
 
-const METRICS_SVG = "http://www.w3.org/2000/svg";
-const METRICS_ROW = 44;
-const METRICS_GAP = 8;
-const METRICS_MAX_POINTS = 2000;
-const METRICS_LINES = {
+/** @import { DeviceReadings, Gauge } from "../payload/payload.js" */
+/** @import { ThemeName } from "../shared/theme.js" */
+/** @import { TimeRange } from "../timeline/view.js" */
+
+/**
+ * @typedef {object} MetricsView
+ * @property {(view: TimeRange) => void} setView
+ * @property {(name: ThemeName) => void} setTheme
+ * @property {() => void} resize
+ * @property {() => void} destroy
+ */
+
+/**
+ * @typedef {object} Metrics
+ * @property {HTMLElement} host
+ * @property {DeviceReadings[]} devices
+ * @property {{ gauge: Gauge, largest: number }[]} rows Gauges with a known value, and the value at the top of each.
+ * @property {string} id
+ * @property {number} height px
+ * @property {HTMLElement} legend
+ * @property {SVGSVGElement} plot
+ * @property {SVGPathElement} cursor
+ * @property {HTMLElement} tip
+ * @property {ThemeName} theme
+ * @property {TimeRange} view
+ * @property {number} width px
+ */
+
+/** @typedef {{ width: number, gutter: number, inner: number, x: (t: number) => number }} Scale px */
+
+const ROW_HEIGHT = 44;
+const ROW_GAP = 8;
+const MAX_POINTS = 2000;
+const LINE_COLORS = {
   light: ["#0b62c4", "#b35c00", "#6f42c1", "#00796b", "#b02f78", "#5a7a0a", "#a3301f", "#4f6673"],
   dark: ["#6cb6ff", "#f0a050", "#c4a5ff", "#5fd0c0", "#f08cc4", "#b5d35a", "#ff9a8a", "#a9bfca"],
 };
 
-export function metricText({ unit, column }, value) {
+/**
+ * @param {Pick<Gauge, "unit" | "column">} gauge
+ * @param {number | undefined} value NaN or undefined where it is not known.
+ */
+export function formatReading({ unit, column }, value) {
   if (value === undefined || Number.isNaN(value)) return "-";
-  if (column.endsWith("_bytes")) return uiSize(value);
-  return unit === "%" ? uiPercent(value) : `${Math.round(value).toLocaleString("en-US")} ${unit}`;
+  if (column.endsWith("_bytes")) return formatBytes(value);
+  return unit === "%" ? formatPercent(value) : `${Math.round(value).toLocaleString("en-US")} ${unit}`;
 }
 
-function metricsNode(tag, attributes = {}, ...children) {
-  const node = document.createElementNS(METRICS_SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
-  node.append(...children);
-  return node;
-}
-
-// Index of the last reading at or before time t, -1 where there is none.
-export function readingAt(ts, t) {
+/**
+ * Index of the last reading at or before time t, -1 where there is none.
+ *
+ * @param {Float64Array} ts
+ * @param {number} t
+ */
+function readingAt(ts, t) {
   let [low, high] = [0, ts.length];
   while (low < high) {
     const middle = (low + high) >> 1;
@@ -37,106 +69,179 @@ export function readingAt(ts, t) {
   return low - 1;
 }
 
-// The path of one line: at most METRICS_MAX_POINTS points of those in the window, the highest of each stretch.
-function metricsPath({ ts, values }, column, [t0, t1], x, y) {
-  const value = values[column];
+/**
+ * The largest value; `least` where all are smaller or unknown.
+ *
+ * @param {Float64Array} values
+ * @param {number} [least]
+ */
+function largestOf(values, least = 0) {
+  return values.reduce((most, value) => (value > most ? value : most), least);
+}
+
+/**
+ * Draws `devices` over the window `view` in `host`.
+ *
+ * @param {HTMLElement} host
+ * @param {DeviceReadings[]} devices
+ * @param {Gauge[]} gauges
+ * @param {{ theme: ThemeName, view: TimeRange }} options
+ * @returns {MetricsView}
+ */
+export function createMetrics(host, devices, gauges, { theme, view }) {
+  const known = gauges.filter(({ column }) =>
+    devices.some(({ values }) => values[column].some((v) => !Number.isNaN(v))),
+  );
+  const rows = known.map((gauge) => ({
+    gauge,
+    largest: gauge.full ?? Math.max(...devices.map(({ values }) => largestOf(values[gauge.column])), 1e-9),
+  }));
+  const legend = element("p", { class: "cl-metrics-legend" });
+  const attributes = { class: "cl-metrics-plot", role: "img", "aria-label": "Readings of the GPUs over time" };
+  const plot = svgElement("svg", attributes);
+  const tip = element("p", { class: "cl-metrics-tip cl-hint", "aria-live": "off" });
+  const cursor = svgElement("path", { class: "cl-metrics-cursor", fill: "none" });
+  host.replaceChildren(legend, plot, tip);
+  const id = `cl-metrics-${Math.random().toString(36).slice(2)}`;
+  const height = rows.length * (ROW_HEIGHT + ROW_GAP);
+  /** @type {Metrics} */
+  const metrics = { host, devices, rows, id, height, legend, plot, cursor, tip, theme, view, width: 0 };
+  plot.addEventListener("pointermove", (event) => point(metrics, event));
+  plot.addEventListener("pointerleave", () => leave(metrics));
+  draw(metrics);
+  return {
+    setView(next) {
+      metrics.view = next;
+      draw(metrics);
+    },
+    setTheme(name) {
+      metrics.theme = name;
+      draw(metrics);
+    },
+    resize: () => draw(metrics),
+    destroy: () => host.replaceChildren(),
+  };
+}
+
+/**
+ * @param {Metrics} metrics
+ * @returns {Scale}
+ */
+function scaleOf(metrics) {
+  // JupyterLab hides the page while it changes its theme: the width is then the one before.
+  const width = Math.max(metrics.host.clientWidth || metrics.width, 200);
+  metrics.width = width;
+  const gutter = plotGutter(width);
+  const inner = width - gutter - 1;
+  const [t0, t1] = metrics.view;
+  return { width, gutter, inner, x: (t) => gutter + ((t - t0) / (t1 - t0)) * inner };
+}
+
+/** @param {Metrics} metrics */
+function draw(metrics) {
+  const { devices, height, id, legend, plot } = metrics;
+  const scale = scaleOf(metrics);
+  const lines = LINE_COLORS[metrics.theme];
+  const labels = devices.length > 1 ? devices.map(({ label }) => label) : [];
+  legend.replaceChildren(
+    ...labels.map((label, k) => element("span", { style: `color:${lines[k % lines.length]}` }, label)),
+  );
+  const area = svgElement("rect", { x: scale.gutter, y: 0, width: scale.inner, height });
+  const rows = metrics.rows.map((_, row) => gaugeRow(metrics, row, scale));
+  plot.setAttribute("width", String(scale.width));
+  plot.setAttribute("height", String(height));
+  plot.setAttribute("viewBox", `0 0 ${scale.width} ${height}`);
+  plot.replaceChildren(svgElement("clipPath", { id }, area), ...rows, metrics.cursor);
+}
+
+/**
+ * @param {Metrics} metrics
+ * @param {number} row
+ * @param {Scale} scale
+ */
+function gaugeRow({ devices, rows, id, theme, view }, row, { width, gutter, x }) {
+  const { gauge, largest } = rows[row];
+  const top = row * (ROW_HEIGHT + ROW_GAP);
+  const lines = LINE_COLORS[theme];
+  const y = (/** @type {number} */ value) => top + ROW_HEIGHT - (ROW_HEIGHT - 3) * Math.min(value / largest, 1);
+  const peak = Math.max(...devices.map(({ values }) => largestOf(values[gauge.column])));
+  const paths = devices.map(({ ts, values }, k) =>
+    svgElement("path", {
+      d: linePath(ts, values[gauge.column], view, x, y),
+      fill: "none",
+      stroke: lines[k % lines.length],
+      "stroke-width": 1.4,
+    }),
+  );
+  return svgElement(
+    "g",
+    {},
+    svgElement("text", { x: 0, y: top + 16 }, gauge.title),
+    svgElement("text", { x: 0, y: top + 31, class: "cl-metrics-muted" }, `up to ${formatReading(gauge, peak)}`),
+    svgElement("path", { d: `M${gutter} ${top + ROW_HEIGHT}H${width - 1}`, class: "cl-metrics-base" }),
+    svgElement("g", { "clip-path": `url(#${id})` }, ...paths),
+  );
+}
+
+/**
+ * The path of one line: at most MAX_POINTS points of those in the window, the highest of each stretch.
+ *
+ * @param {Float64Array} ts
+ * @param {Float64Array} values
+ * @param {TimeRange} view
+ * @param {(t: number) => number} x
+ * @param {(value: number) => number} y
+ */
+function linePath(ts, values, [t0, t1], x, y) {
   const from = Math.max(readingAt(ts, t0), 0);
   const to = Math.min(readingAt(ts, t1) + 2, ts.length);
-  const stride = Math.max(1, Math.ceil((to - from) / METRICS_MAX_POINTS));
+  const stride = Math.max(1, Math.ceil((to - from) / MAX_POINTS));
   let path = "";
   for (let i = from; i < to; i += stride) {
     let best = i;
-    for (let k = i; k < Math.min(i + stride, to); k++) if (value[k] > value[best] || Number.isNaN(value[best])) best = k;
-    if (Number.isNaN(value[best])) continue;
-    path += `${path ? "L" : "M"}${x(ts[best]).toFixed(1)} ${y(value[best]).toFixed(1)}`;
+    for (let k = i; k < Math.min(i + stride, to); k++) {
+      if (values[k] > values[best] || Number.isNaN(values[best])) best = k;
+    }
+    if (Number.isNaN(values[best])) continue;
+    path += `${path ? "L" : "M"}${x(ts[best]).toFixed(1)} ${y(values[best]).toFixed(1)}`;
   }
   return path;
 }
 
-// Draws `devices` (as decodePayload gives them) over the window `view` in `host`; `gauges` come from the payload's header.
-// Returns {setView(window), setTheme(theme), resize(), destroy()}.
-export function createMetrics(host, devices, gauges, { theme, view }) {
-  const shown = { theme, view, width: 0 };
-  const known = gauges.filter(({ column }) => devices.some(({ values }) => values[column].some((v) => !Number.isNaN(v))));
-  const largest = known.map(({ column, full }) => full ?? Math.max(...devices.map(({ values }) =>
-    values[column].reduce((most, v) => (v > most ? v : most), 0)), 1e-9));
-  const legend = uiElement("p", { class: "cl-metrics-legend" });
-  const plot = metricsNode("svg", { class: "cl-metrics-plot", role: "img", "aria-label": "Readings of the GPUs over time" });
-  const tip = uiElement("p", { class: "cl-metrics-tip cl-hint", "aria-live": "off" });
-  host.replaceChildren(legend, plot, tip);
-  const height = known.length * (METRICS_ROW + METRICS_GAP);
-  const cursor = metricsNode("path", { class: "cl-metrics-cursor", fill: "none" });
-
-  const scale = () => {
-    // JupyterLab hides the page while it changes its theme: the width is then the one before.
-    const width = (shown.width = Math.max(host.clientWidth || shown.width, 200));
-    const gutter = plotGutter(width);
-    const span = shown.view[1] - shown.view[0];
-    return { width, gutter, plot: width - gutter - 1, x: (t) => gutter + ((t - shown.view[0]) / span) * (width - gutter - 1) };
-  };
-
-  function draw() {
-    const { width, gutter, plot: inner, x } = scale();
-    const lines = METRICS_LINES[shown.theme];
-    legend.replaceChildren(...(devices.length > 1 ? devices.map(({ label }, k) =>
-      uiElement("span", { style: `color:${lines[k % lines.length]}` }, label)) : []));
-    const clip = metricsNode("clipPath", { id: `cl-metrics-${metricsId}` },
-      metricsNode("rect", { x: gutter, y: 0, width: inner, height }));
-    const rows = known.map((gauge, row) => {
-      const top = row * (METRICS_ROW + METRICS_GAP);
-      const y = (value) => top + METRICS_ROW - (METRICS_ROW - 3) * Math.min(value / largest[row], 1);
-      const peak = Math.max(...devices.map(({ values }) => values[gauge.column].reduce((m, v) => (v > m ? v : m), 0)));
-      return metricsNode("g", {},
-        metricsNode("text", { x: 0, y: top + 16 }, gauge.title),
-        metricsNode("text", { x: 0, y: top + 31, class: "cl-metrics-muted" }, `up to ${metricText(gauge, peak)}`),
-        metricsNode("path", { d: `M${gutter} ${top + METRICS_ROW}H${width - 1}`, class: "cl-metrics-base" }),
-        metricsNode("g", { "clip-path": `url(#cl-metrics-${metricsId})` }, ...devices.map((device, k) =>
-          metricsNode("path", { d: metricsPath(device, gauge.column, shown.view, x, y), fill: "none",
-            stroke: lines[k % lines.length], "stroke-width": 1.4 }))));
-    });
-    plot.setAttribute("width", width);
-    plot.setAttribute("height", height);
-    plot.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    plot.replaceChildren(clip, ...rows, cursor);
+/**
+ * Shows the readings at the pointer.
+ *
+ * @param {Metrics} metrics
+ * @param {PointerEvent} event
+ */
+function point(metrics, event) {
+  const { gutter, inner } = scaleOf(metrics);
+  const at = event.clientX - metrics.plot.getBoundingClientRect().left;
+  if (at < gutter || at > gutter + inner) {
+    leave(metrics);
+    return;
   }
+  const [t0, t1] = metrics.view;
+  const t = t0 + ((at - gutter) / inner) * (t1 - t0);
+  metrics.cursor.setAttribute("d", `M${at.toFixed(1)} 0V${metrics.height}`);
+  const texts = metrics.devices.map((device) => readingsText(metrics, device, t));
+  metrics.tip.textContent = [formatDuration(t), ...texts].filter(Boolean).join(" · ");
+}
 
-  const metricsId = `${Math.random().toString(36).slice(2)}`;
+/**
+ * @param {Metrics} metrics
+ * @param {DeviceReadings} device
+ * @param {number} t
+ */
+function readingsText({ devices, rows }, { label, ts, values, slowed, reasons }, t) {
+  const i = readingAt(ts, t);
+  if (i < 0) return "";
+  const texts = rows.map(({ gauge }) => formatReading(gauge, values[gauge.column][i])).join(", ");
+  return `${devices.length > 1 ? `${label}: ` : ""}${texts}${slowed[i] ? `, held down by ${reasons[slowed[i]]}` : ""}`;
+}
 
-  function point(event) {
-    const { gutter, plot: inner } = scale();
-    const at = event.clientX - plot.getBoundingClientRect().left;
-    if (at < gutter || at > gutter + inner) return leave();
-    const t = shown.view[0] + ((at - gutter) / inner) * (shown.view[1] - shown.view[0]);
-    cursor.setAttribute("d", `M${at.toFixed(1)} 0V${height}`);
-    tip.textContent = [uiDuration(t), ...devices.map((device) => deviceAt(device, t))].filter(Boolean).join(" · ");
-    return undefined;
-  }
-
-  function deviceAt({ label, ts, values, slowed, reasons }, t) {
-    const i = readingAt(ts, t);
-    if (i < 0) return "";
-    const texts = known.map((gauge) => metricText(gauge, values[gauge.column][i])).join(", ");
-    return `${devices.length > 1 ? `${label}: ` : ""}${texts}${slowed[i] ? `, held down by ${reasons[slowed[i]]}` : ""}`;
-  }
-
-  function leave() {
-    cursor.removeAttribute("d");
-    tip.textContent = "";
-  }
-
-  plot.addEventListener("pointermove", point);
-  plot.addEventListener("pointerleave", leave);
-  draw();
-  return {
-    setView(next) {
-      shown.view = next;
-      draw();
-    },
-    setTheme(name) {
-      shown.theme = name;
-      draw();
-    },
-    resize: draw,
-    destroy: () => host.replaceChildren(),
-  };
+/** @param {Metrics} metrics */
+function leave({ cursor, tip }) {
+  cursor.removeAttribute("d");
+  tip.textContent = "";
 }

@@ -1,25 +1,50 @@
-// The graph tree: rows as cudalens/views/graphs/tree.py wrote them, with arrow keys, opening all at once, and paths that show
-// themselves in the tree.
+// The graph tree: the rows that cudalens/views/graphs/tree.py makes, with arrow keys, buttons that open all rows, and
+// paths that are shown in the tree.
 
-import { buildMarkup } from "../shared/markup.js";
-import { uiElement } from "../shared/dom.js";
+import { element, findAll } from "../shared/dom.js";
+import { buildElement } from "../shared/markup.js";
+
+/** @import { MarkupElement } from "../shared/markup.js" */
+
+/**
+ * @typedef {{ body: MarkupElement[], paths: number[][] }} GraphsModel Trees of elements; the recordings of each path.
+ */
+
+const FOLDS = "details.cg-fold";
+const ROWS = "details.cg-row";
+
+/**
+ * @typedef {object} GraphsView
+ * @property {(k: number | null) => void} trace Shows a path in the tree.
+ * @property {() => void} setTheme
+ * @property {() => void} destroy
+ */
+
+/**
+ * @typedef {object} State
+ * @property {GraphsModel} model
+ * @property {HTMLElement} host
+ * @property {number | null} traced Number of the path that is shown.
+ * @property {HTMLButtonElement[]} paths
+ */
 
 /**
  * Builds the graphs in `host`.
  *
  * @param {HTMLElement} host Empty element.
- * @param {object} model {body: trees of elements, paths: [[number of a recording, …], …]}.
- * @returns {object} trace(k) to show path k in the tree (null for none), setTheme, destroy.
+ * @param {GraphsModel} model
+ * @returns {GraphsView}
  */
 export function createGraphs(host, model) {
+  /** @type {State} */
   const state = { model, host, traced: null, paths: [] };
-  host.replaceChildren(...model.body.map(buildMarkup));
-  const tree = host.querySelector(".cg-scroll");
+  host.replaceChildren(...model.body.map(buildElement));
+  const [tree] = findAll(host, ".cg-scroll", HTMLElement);
   if (tree) {
-    if (tree.querySelectorAll(".cg-stop, .cg-fold").length > 1) tree.before(graphTools(state, tree));
-    tree.addEventListener("keydown", (event) => moveInGraph(event, tree));
+    if (tree.querySelectorAll(".cg-stop, .cg-fold").length > 1) tree.before(treeTools(tree));
+    tree.addEventListener("keydown", (event) => onTreeKey(event, tree));
   }
-  startGraphPaths(state);
+  startPaths(state);
   return {
     trace: (k) => tracePath(state, k),
     setTheme() {},
@@ -27,79 +52,114 @@ export function createGraphs(host, model) {
   };
 }
 
-function graphTools(state, tree) {
-  const openFolds = (isOpen) => {
-    for (const fold of tree.querySelectorAll("details.cg-fold")) fold.open = isOpen;
+/** @param {HTMLElement} tree */
+function treeTools(tree) {
+  const open = (/** @type {string} */ selector, /** @type {boolean} */ isOpen) => {
+    for (const node of findAll(tree, selector, HTMLDetailsElement)) node.open = isOpen;
   };
-  const openRows = (isOpen) => {
-    for (const row of tree.querySelectorAll("details.cg-row")) row.open = isOpen;
-  };
-  const button = (text, onclick) => uiElement("button", { type: "button", class: "cl-button", onclick }, text);
-  const tools = uiElement("div", { class: "cg-tools", role: "group", "aria-label": "Graph tree" });
-  if (tree.querySelector("details.cg-fold")) tools.append(button("Unfold all", () => openFolds(true)));
-  tools.append(button("Open all", () => openRows(true)), button("Close all", () => {
-    openRows(false);
-    openFolds(false);
-  }));
+  const button = (/** @type {string} */ text, /** @type {() => void} */ onclick) =>
+    element("button", { type: "button", class: "cl-button", onclick }, text);
+  const tools = element("div", { class: "cg-tools", role: "group", "aria-label": "Graph tree" });
+  if (tree.querySelector(FOLDS)) tools.append(button("Unfold all", () => open(FOLDS, true)));
+  tools.append(
+    button("Open all", () => open(ROWS, true)),
+    button("Close all", () => {
+      open(ROWS, false);
+      open(FOLDS, false);
+    }),
+  );
   if (tree.querySelector(".cg-stop.is-current")) tools.append(button("Go to current", () => goToCurrent(tree)));
   return tools;
 }
 
+/** @param {HTMLElement} tree */
 function goToCurrent(tree) {
-  const row = tree.querySelector(".cg-stop.is-current > .cg-row > summary");
-  revealInGraph(row);
+  const [row] = findAll(tree, ".cg-stop.is-current > .cg-row > summary", HTMLElement);
+  if (!row) return;
+  openAround(row);
   row.focus({ preventScroll: true });
-  scrollGraphTo(tree, row);
+  scrollTreeTo(tree, row);
 }
 
-// Opens every fold that stands around `node`.
-function revealInGraph(node) {
-  for (let fold = node.closest("details.cg-fold"); fold; fold = fold.parentElement.closest("details.cg-fold")) fold.open = true;
+/**
+ * Opens every fold around `node`.
+ *
+ * @param {HTMLElement} node
+ */
+function openAround(node) {
+  for (let at = /** @type {HTMLElement | null} */ (node); at; at = at.parentElement) {
+    if (at instanceof HTMLDetailsElement && at.matches(FOLDS)) at.open = true;
+  }
 }
 
-// Scrolls the tree alone; scrollIntoView would move the page as well.
-function scrollGraphTo(tree, node) {
+/**
+ * Scrolls the tree alone; scrollIntoView would move the page as well.
+ *
+ * @param {HTMLElement} tree
+ * @param {HTMLElement} node
+ */
+function scrollTreeTo(tree, node) {
   const top = node.getBoundingClientRect().top - tree.getBoundingClientRect().top;
   if (top < 0 || top + node.offsetHeight > tree.clientHeight) tree.scrollTop += top - tree.clientHeight / 3;
 }
 
-// Up and down go from row to row, right opens, left closes; Home and End go to the ends.
-function moveInGraph(event, tree) {
+/**
+ * Up and down go from row to row, right opens, left closes; Home and End go to the ends.
+ *
+ * @param {KeyboardEvent} event
+ * @param {HTMLElement} tree
+ */
+function onTreeKey(event, tree) {
   const at = event.target;
-  if (at.tagName !== "SUMMARY" || event.ctrlKey || event.metaKey || event.altKey) return;
-  const rows = [...tree.querySelectorAll("summary")].filter((row) => row.getClientRects().length);
+  if (!(at instanceof HTMLElement) || at.tagName !== "SUMMARY") return;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const rows = findAll(tree, "summary", HTMLElement).filter((row) => row.getClientRects().length);
   const k = rows.indexOf(at);
+  /** @type {{ [key: string]: number }} */
   const steps = { ArrowDown: k + 1, ArrowUp: k - 1, Home: 0, End: rows.length - 1 };
+  const isOpening = event.key === "ArrowRight";
   if (event.key in steps) {
     const next = rows[Math.min(Math.max(steps[event.key], 0), rows.length - 1)];
     next.focus({ preventScroll: true });
-    scrollGraphTo(tree, next);
-  } else if (event.key === "ArrowRight" || event.key === "ArrowLeft") at.parentElement.open = event.key === "ArrowRight";
+    scrollTreeTo(tree, next);
+  } else if (isOpening || event.key === "ArrowLeft") at.parentElement?.toggleAttribute("open", isOpening);
   else return;
   event.preventDefault();
   event.stopPropagation();
 }
 
-// The paths become buttons, each of which marks its recordings in the tree.
-function startGraphPaths(state) {
+/**
+ * The paths become buttons, each of which marks its recordings in the tree.
+ *
+ * @param {State} state
+ */
+function startPaths(state) {
   const items = [...state.host.querySelectorAll(".cg-paths > li")].slice(0, state.model.paths.length);
   state.paths = items.map((item, k) => {
     const press = () => tracePath(state, state.traced === k ? null : k);
     const attributes = { type: "button", "aria-pressed": "false", title: "Show this path in the tree", onclick: press };
-    const button = uiElement("button", attributes, ...item.childNodes);
+    const button = element("button", attributes);
+    button.append(...item.childNodes);
     item.replaceChildren(button);
     return button;
   });
 }
 
+/**
+ * @param {State} state
+ * @param {number | null} k
+ */
 function tracePath(state, k) {
+  const { host, model, paths } = state;
   state.traced = k;
-  for (const [j, button] of state.paths.entries()) button.setAttribute("aria-pressed", String(j === k));
-  for (const stop of state.host.querySelectorAll(".is-traced")) stop.classList.remove("is-traced");
-  const stops = (state.model.paths[k] ?? []).map((node) => state.host.querySelector(`.cg-n${Number(node)}`)).filter(Boolean);
+  for (const [j, button] of paths.entries()) button.setAttribute("aria-pressed", String(j === k));
+  for (const stop of host.querySelectorAll(".is-traced")) stop.classList.remove("is-traced");
+  const nodes = k === null ? [] : (model.paths[k] ?? []);
+  const stops = nodes.flatMap((node) => findAll(host, `.cg-n${Number(node)}`, HTMLElement).slice(0, 1));
   for (const stop of stops) {
     stop.classList.add("is-traced");
-    revealInGraph(stop);
+    openAround(stop);
   }
-  if (stops.length) scrollGraphTo(state.host.querySelector(".cg-scroll"), stops[0]);
+  const [tree] = findAll(host, ".cg-scroll", HTMLElement);
+  if (stops.length) scrollTreeTo(tree, stops[0]);
 }

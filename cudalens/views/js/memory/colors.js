@@ -1,85 +1,177 @@
 // Colours of blocks: by category, stream, age or call stack, with the legend that goes with them.
 
-import { mmGrouped } from "./moment.js";
-import { uiDuration } from "../shared/dom.js";
+import { formatDuration } from "../shared/format.js";
+import { rgbOf } from "../shared/theme.js";
+import { groupAllocations } from "./grouping.js";
 
-// Okabe and Ito's hues and their lighter kin; an unknown is grey.
-const MM_HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a400", "#7a5cc4", "#8c6d46", "#3fb8a0", "#c2476b"];
-const MM_UNKNOWN = { light: "#9aa4af", dark: "#6f7b87" };
-const MM_AGES = { light: ["#fde08a", "#f5ae4d", "#e0733f", "#b3404f", "#7b2764", "#421a5c"],
-  dark: ["#fff1b8", "#fbc15e", "#f08a4b", "#d2555f", "#a04a8f", "#6d4fb0"] };
-export const MM_GROUND = {
+/** @import { Rgb, ThemeName } from "../shared/theme.js" */
+/** @import { MemoryData } from "./data.js" */
+/** @import { Moment } from "./moment.js" */
+
+/** @typedef {"category" | "stream" | "age" | "stack"} ColorMode */
+/** @typedef {{ css: string, label: string }[]} Legend */
+
+/**
+ * @typedef {object} Classes
+ * @property {string[]} css Colour of each class.
+ * @property {(allocation: number) => number} of Class of an allocation.
+ * @property {Legend} legend
+ */
+
+/** @typedef {Classes & { rgb: Rgb[], pixels: Uint32Array, edges: Uint32Array }} Coloring Colours as packed ABGR too. */
+
+// Okabe and Ito's hues and similar ones; grey for what is not known.
+const HUES = [
+  "#0072b2",
+  "#e69f00",
+  "#009e73",
+  "#cc79a7",
+  "#56b4e9",
+  "#d55e00",
+  "#b8a400",
+  "#7a5cc4",
+  "#8c6d46",
+  "#3fb8a0",
+  "#c2476b",
+];
+const UNKNOWN_COLOR = { light: "#9aa4af", dark: "#6f7b87" };
+const AGE_COLORS = {
+  light: ["#fde08a", "#f5ae4d", "#e0733f", "#b3404f", "#7b2764", "#421a5c"],
+  dark: ["#fff1b8", "#fbc15e", "#f08a4b", "#d2555f", "#a04a8f", "#6d4fb0"],
+};
+/** @type {{ [theme in ThemeName]: { gap: Rgb, hatch: Rgb, dim: Rgb } }} */
+export const BACKGROUND_COLORS = {
   light: { gap: [238, 241, 245], hatch: [188, 197, 207], dim: [214, 220, 227] },
   dark: { gap: [33, 39, 46], hatch: [73, 84, 96], dim: [52, 60, 69] },
 };
 
-export const MM_COLORS = { category: "Category", stream: "Stream", age: "Age", stack: "Call stack" };
+/** @type {{ [mode in ColorMode]: string }} */
+export const COLOR_MODES = { category: "Category", stream: "Stream", age: "Age", stack: "Call stack" };
 
-const mmRgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-export const mmPacked = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+const CLASSES = { category: byCategory, stream: byStream, age: byAge, stack: byStack };
+
+/**
+ * A colour as an ABGR pixel.
+ *
+ * @param {Rgb} rgb
+ */
+export function packedColor([r, g, b]) {
+  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+}
 
 /**
  * How the blocks of a moment are coloured.
  *
- * @returns {object} of(life): index into `css` and `pixels`; legend: [{css, label}].
+ * @param {MemoryData} data
+ * @param {Moment} moment
+ * @param {ColorMode} mode
+ * @param {ThemeName} theme
+ * @returns {Coloring}
  */
-export function mmColoring(data, moment, mode, theme) {
-  const made = { category: mmByCategory, stream: mmByStream, age: mmByAge, stack: mmByStack }[mode](data, moment, theme);
-  const rgb = made.css.map(mmRgb);
-  return { ...made, rgb, pixels: Uint32Array.from(rgb, mmPacked), edges: Uint32Array.from(rgb, (c) => mmPacked(mmShade(c, theme))) };
+export function coloringOf(data, moment, mode, theme) {
+  const classes = CLASSES[mode](data, moment, theme);
+  const rgb = classes.css.map(rgbOf);
+  return {
+    ...classes,
+    rgb,
+    pixels: Uint32Array.from(rgb, packedColor),
+    edges: Uint32Array.from(rgb, (color) => packedColor(edgeColor(color, theme))),
+  };
 }
 
-function mmShade(rgb, theme) {
+/**
+ * @param {Rgb} rgb
+ * @param {ThemeName} theme
+ * @returns {Rgb}
+ */
+function edgeColor(rgb, theme) {
   const toward = theme === "dark" ? 0 : 255;
-  return rgb.map((v) => Math.round(v + (toward - v) * 0.45));
+  const [r, g, b] = rgb.map((v) => Math.round(v + (toward - v) * 0.45));
+  return [r, g, b];
 }
 
-function mmByCategory(data, moment, theme) {
+/**
+ * @param {MemoryData} data
+ * @param {Moment} moment
+ * @param {ThemeName} theme
+ * @returns {Classes}
+ */
+function byCategory(data, moment, theme) {
   const { categories } = data.header;
-  const css = [MM_UNKNOWN[theme], ...categories.map((_, k) => MM_HUES[k % MM_HUES.length])];
-  const present = mmGrouped(data, moment.lives, "category");
-  return { css, of: (life) => data.lives.category[life], legend: present.map(({ key, label }) => ({ css: css[key], label })) };
+  const css = [UNKNOWN_COLOR[theme], ...categories.map((_, k) => HUES[k % HUES.length])];
+  const present = groupAllocations(data, moment.allocations, "category");
+  return {
+    css,
+    of: (allocation) => data.allocations.category[allocation],
+    legend: present.map(({ key, label }) => ({ css: css[Number(key)], label })),
+  };
 }
 
-function mmByStream(data, moment, theme) {
-  const { pools } = data.header;
-  const streams = [...new Set(pools.map(({ stream }) => stream))].sort((a, b) => (a ?? Infinity) - (b ?? Infinity));
-  const css = [MM_UNKNOWN[theme], ...streams.map((_, k) => MM_HUES[k % MM_HUES.length])];
-  const index = pools.map(({ stream }) => (stream === null ? 0 : 1 + streams.indexOf(stream)));
-  const present = [...new Set([...moment.strips].map(({ pool }) => index[pool]))].sort((a, b) => a - b);
-  const label = (k) => (k ? `stream ${streams[k - 1]}` : "stream not recorded");
-  return { css, of: (life) => index[data.lives.pool[life]], legend: present.map((k) => ({ css: css[k], label: label(k) })) };
+/**
+ * @param {MemoryData} data
+ * @param {Moment} moment
+ * @param {ThemeName} theme
+ * @returns {Classes}
+ */
+function byStream({ header, allocations }, moment, theme) {
+  const streams = [...new Set(header.pools.map(({ stream }) => stream))];
+  streams.sort((a, b) => (a ?? Infinity) - (b ?? Infinity));
+  const css = [UNKNOWN_COLOR[theme], ...streams.map((_, k) => HUES[k % HUES.length])];
+  const index = header.pools.map(({ stream }) => (stream === null ? 0 : 1 + streams.indexOf(stream)));
+  const present = [...new Set(moment.strips.map(({ pool }) => index[pool]))].sort((a, b) => a - b);
+  return {
+    css,
+    of: (allocation) => index[allocations.pool[allocation]],
+    legend: present.map((k) => ({ css: css[k], label: k ? `stream ${streams[k - 1]}` : "stream not recorded" })),
+  };
 }
 
-// Six classes from the youngest to the oldest of what the history saw; what was there before it has the grey.
-function mmByAge(data, moment, theme) {
-  const ramp = MM_AGES[theme];
-  const css = [MM_UNKNOWN[theme], ...ramp];
-  const { lives, clock } = data;
-  const ageOf = (life) => (clock ? clock[Math.max(moment.row, 0)] - clock[lives.alloc[life]] : moment.row - lives.alloc[life]);
+const AGE_RATIO = 4;
+
+/**
+ * Six classes from the youngest to the oldest of what the history recorded; grey for what is older than the history.
+ *
+ * @param {MemoryData} data
+ * @param {Moment} moment
+ * @param {ThemeName} theme
+ * @returns {Classes}
+ */
+function byAge({ allocations, clock }, moment, theme) {
+  const { alloc } = allocations;
+  const ramp = AGE_COLORS[theme];
+  const css = [UNKNOWN_COLOR[theme], ...ramp];
+  const ageOf = (/** @type {number} */ i) =>
+    clock ? clock[Math.max(moment.row, 0)] - clock[alloc[i]] : moment.row - alloc[i];
   let oldest = 1;
-  for (const life of moment.lives) if (lives.alloc[life] >= 0) oldest = Math.max(oldest, ageOf(life));
-  const ratio = 4;
-  const of = (life) => {
-    if (lives.alloc[life] < 0) return 0;
-    const steps = Math.floor(Math.log(oldest / Math.max(ageOf(life), oldest * 1e-9)) / Math.log(ratio));
+  for (const i of moment.allocations) if (alloc[i] >= 0) oldest = Math.max(oldest, ageOf(i));
+  const of = (/** @type {number} */ i) => {
+    if (alloc[i] < 0) return 0;
+    const steps = Math.floor(Math.log(oldest / Math.max(ageOf(i), oldest * 1e-9)) / Math.log(AGE_RATIO));
     return ramp.length - Math.min(Math.max(steps, 0), ramp.length - 1);
   };
-  const text = (value) => (clock ? uiDuration(value) : `${Math.round(value).toLocaleString("en-US")} actions`);
-  const bound = (k) => oldest / ratio ** (ramp.length - 1 - k);
-  const legend = ramp.map((color, k) => ({ css: color, label: `up to ${text(bound(k))}` }));
-  const before = moment.lives.some((life) => lives.alloc[life] < 0);
-  return { css, of, legend: [...legend, ...(before ? [{ css: css[0], label: "from before the history" }] : [])] };
+  const legend = ramp.map((color, k) => {
+    const bound = oldest / AGE_RATIO ** (ramp.length - 1 - k);
+    const text = clock ? formatDuration(bound) : `${Math.round(bound).toLocaleString("en-US")} actions`;
+    return { css: color, label: `up to ${text}` };
+  });
+  if (moment.allocations.some((i) => alloc[i] < 0)) legend.push({ css: css[0], label: "from before the history" });
+  return { css, of, legend };
 }
 
-// The stacks that hold most have a hue of their own, the others share the grey.
-function mmByStack(data, moment, theme) {
-  const sums = mmGrouped(data, moment.lives, "stack");
-  const top = sums.filter(({ key }) => key >= 0).slice(0, MM_HUES.length);
-  const css = [MM_UNKNOWN[theme], ...MM_HUES];
-  const index = new Map(top.map(({ key }, k) => [key, k + 1]));
-  const legend = top.map(({ label }, k) => ({ css: MM_HUES[k], label }));
-  const isMore = sums.length > top.length;
-  return { css, of: (life) => index.get(data.lives.stack[life]) ?? 0,
-    legend: [...legend, ...(isMore ? [{ css: css[0], label: "all others" }] : [])] };
+/**
+ * The stacks that hold most have a hue of their own, the others share the grey.
+ *
+ * @param {MemoryData} data
+ * @param {Moment} moment
+ * @param {ThemeName} theme
+ * @returns {Classes}
+ */
+function byStack(data, moment, theme) {
+  const sums = groupAllocations(data, moment.allocations, "stack");
+  const top = sums.filter(({ key }) => Number(key) >= 0).slice(0, HUES.length);
+  const index = new Map(top.map(({ key }, k) => [Number(key), k + 1]));
+  const unknown = UNKNOWN_COLOR[theme];
+  const legend = top.map(({ label }, k) => ({ css: HUES[k], label }));
+  if (sums.length > top.length) legend.push({ css: unknown, label: "all others" });
+  return { css: [unknown, ...HUES], of: (i) => index.get(data.allocations.stack[i]) ?? 0, legend };
 }

@@ -1,25 +1,54 @@
 // The buttons around the memory map.
 
-import { uiElement } from "../shared/dom.js";
+import { element } from "../shared/dom.js";
 
-// Buttons of which one is pressed; `mark(key)` presses without telling.
-export function mmChoice(label, entries, current, onChange) {
-  const buttons = entries.map(([key, text]) => uiElement("button", { type: "button", class: "cl-button", "data-key": key,
-    "aria-pressed": String(key === current), onclick: () => press(key) }, text));
-  const mark = (key) => {
+/** @typedef {{ group: HTMLElement, mark: (key: string) => void }} Choice `mark` shows a button as pressed. */
+
+/**
+ * Buttons of which one is pressed.
+ *
+ * @template {string} Key
+ * @param {string} label
+ * @param {[Key, string][]} entries Key and text of each.
+ * @param {Key} current
+ * @param {(key: Key) => void} onChange
+ * @returns {Choice}
+ */
+export function buttonChoice(label, entries, current, onChange) {
+  const buttons = entries.map(([key, text]) => {
+    const press = () => {
+      mark(key);
+      onChange(key);
+    };
+    const isPressed = String(key === current);
+    const attributes = {
+      type: "button",
+      class: "cl-button",
+      "data-key": key,
+      "aria-pressed": isPressed,
+      onclick: press,
+    };
+    return element("button", attributes, text);
+  });
+  const mark = (/** @type {string} */ key) => {
     for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.key === key));
   };
-  const press = (key) => {
-    mark(key);
-    onChange(key);
-  };
-  const group = uiElement("div", { class: "mm-choice", role: "group", "aria-label": label }, uiElement("span", { class: "mm-muted" }, label), ...buttons);
-  return Object.assign(group, { mark });
+  const attributes = { class: "mm-choice", role: "group", "aria-label": label };
+  return { group: element("div", attributes, element("span", { class: "mm-muted" }, label), ...buttons), mark };
 }
 
-export const mmButton = (text, title, onclick) => uiElement("button", { type: "button", class: "cl-button", title, "aria-label": title, onclick }, text);
+/**
+ * @param {string} text
+ * @param {string} title
+ * @param {() => void} onclick
+ */
+export function actionButton(text, title, onclick) {
+  return element("button", { type: "button", class: "cl-button", title, "aria-label": title, onclick }, text);
+}
 
-export function mmSeriesLegend() {
-  return uiElement("p", { class: "mm-legend" }, ...["allocated", "active", "reserved"].map((name) =>
-    uiElement("span", { class: "mm-key" }, uiElement("i", { class: `mm-line-${name}` }), name)));
+export function seriesLegend() {
+  const keys = ["allocated", "active", "reserved"].map((name) =>
+    element("span", { class: "mm-key" }, element("i", { class: `mm-line-${name}` }), name),
+  );
+  return element("p", { class: "mm-legend" }, ...keys);
 }

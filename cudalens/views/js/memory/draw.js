@@ -1,142 +1,257 @@
-// Paints the lines of the pool map that are on screen, pixel by pixel: what is narrower than a pixel shares it with its
-// neighbours, and the largest of them gives its colour. The cost follows the screen and the blocks on it.
+// Paint the lines of the pool map that are on screen, pixel by pixel: blocks narrower than a pixel share it, and the
+// largest of them gives its colour. The cost follows the screen and the blocks on it.
 
-import { mmFirstAfter, mmLineAt, MM_BAR, MM_HEAD, MM_LINE } from "./layout.js";
-import { mmPacked, MM_GROUND } from "./colors.js";
-import { mmNames } from "./moment.js";
-import { uiPlural, uiSize } from "../shared/dom.js";
+import { formatBytes, formatPlural } from "../shared/format.js";
+import { BACKGROUND_COLORS, packedColor } from "./colors.js";
+import { variableNames } from "./grouping.js";
+import { BAR_HEIGHT, firstEndingAfter, HEADING_HEIGHT, LINE_HEIGHT, lineAt } from "./layout.js";
 
-const MM_HATCH = 6;
-const [MM_SOLID, MM_GAP, MM_PENDING] = [0, 1, 2];
-const MM_MIN_LABEL = 64;
-const MM_MAX_LABELS = 400;
+/** @import { ThemeName } from "../shared/theme.js" */
+/** @import { Coloring } from "./colors.js" */
+/** @import { MemoryData } from "./data.js" */
+/** @import { Layout, Line } from "./layout.js" */
+/** @import { Moment } from "./moment.js" */
 
 /**
- * Draws the part [top, top + height) of a layout.
+ * What a paint shows: the part from `top` on, `height` px, of a layout.
  *
- * @param {CanvasRenderingContext2D} context Of a canvas of layout.width * ratio by height * ratio pixels.
- * @param {object} shown {data, moment, layout, coloring, codes (colour per life of the moment), isDim (likewise, or null),
- *   theme, top, height, ratio, text}
+ * @typedef {object} Shown
+ * @property {MemoryData} data
+ * @property {Moment} moment
+ * @property {Layout} layout
+ * @property {Coloring} coloring
+ * @property {Uint16Array} codes Class of each allocation of the moment.
+ * @property {Uint8Array | null} isDim Whether each is dimmed.
+ * @property {ThemeName} theme
+ * @property {number} top px
+ * @property {number} height px
+ * @property {number} ratio Device pixels per px.
+ * @property {string} ink CSS colour of text.
+ * @property {string} font CSS font family.
  */
-export function mmDraw(context, shown) {
-  const { layout, theme, top, height, ratio } = shown;
-  const width = Math.floor(layout.width * ratio);
+
+/**
+ * One line in the making: a colour, a kind and the width of the widest block for each pixel.
+ *
+ * @typedef {object} LinePainter
+ * @property {number} width Device pixels.
+ * @property {Uint32Array} line
+ * @property {Uint8Array} kind
+ * @property {Float32Array} weight
+ * @property {number} gap Packed colour.
+ * @property {number} hatch Packed colour.
+ * @property {number} dim Packed colour.
+ */
+
+/** @typedef {{ allocation: number, code: number, x: number, width: number, y: number }} BlockLabel px */
+
+const HATCH_PX = 6;
+const [SOLID, GAP, PENDING] = [0, 1, 2];
+const BACKGROUND = 0;
+const MIN_LABEL_PX = 64;
+const MAX_LABELS = 400;
+
+/**
+ * @param {CanvasRenderingContext2D} context Of a canvas of layout.width * ratio by height * ratio pixels.
+ * @param {Shown} shown
+ */
+export function drawPool(context, shown) {
+  const { layout, top, height, ratio } = shown;
+  const painter = createLinePainter(shown);
   const rows = Math.floor(height * ratio);
-  const image = new ImageData(Math.max(width, 1), Math.max(rows, 1));
+  const image = new ImageData(Math.max(painter.width, 1), Math.max(rows, 1));
   const pixels = new Uint32Array(image.data.buffer);
-  const ground = MM_GROUND[theme];
-  const painter = { width, line: new Uint32Array(width), kind: new Uint8Array(width), weight: new Float32Array(width),
-    gap: mmPacked(ground.gap), hatch: mmPacked(ground.hatch), dim: mmPacked(ground.dim), bg: 0 };
+  /** @type {BlockLabel[]} */
   const labels = [];
-  const from = Math.max(mmLineAt(layout.lines, top), 0);
+  const from = Math.max(lineAt(layout.lines, top), 0);
   for (let k = from; k < layout.lines.length && layout.lines[k].y < top + height; k++) {
-    mmPaintLine(shown, painter, layout.lines[k], labels);
-    mmCopyLine(pixels, painter, Math.round((layout.lines[k].y - top) * ratio), Math.round(MM_BAR * ratio), rows);
+    const line = layout.lines[k];
+    paintLine(shown, painter, line, labels);
+    copyLine(pixels, painter, Math.round((line.y - top) * ratio), Math.round(BAR_HEIGHT * ratio), rows);
   }
   context.putImageData(image, 0, 0);
-  mmWrite(context, shown, labels);
+  context.save();
+  context.scale(ratio, ratio);
+  context.textBaseline = "middle";
+  writeHeadings(context, shown);
+  writeLabels(context, shown, labels);
+  context.restore();
 }
 
-// One line's pixels: gaps first, blocks over them.
-function mmPaintLine(shown, painter, line, labels) {
-  const { data, moment, layout, ratio, codes, isDim, coloring } = shown;
-  const { lives } = data;
-  const { part, bytesPerPx } = layout;
-  const scale = ratio / bytesPerPx;
-  painter.line.fill(painter.bg);
-  painter.kind.fill(MM_SOLID);
+/**
+ * @param {Shown} shown
+ * @returns {LinePainter}
+ */
+function createLinePainter({ layout, theme, ratio }) {
+  const width = Math.floor(layout.width * ratio);
+  const { gap, hatch, dim } = BACKGROUND_COLORS[theme];
+  return {
+    width,
+    line: new Uint32Array(width),
+    kind: new Uint8Array(width),
+    weight: new Float32Array(width),
+    gap: packedColor(gap),
+    hatch: packedColor(hatch),
+    dim: packedColor(dim),
+  };
+}
+
+/**
+ * One line's pixels: gaps first, blocks over them.
+ *
+ * @param {Shown} shown
+ * @param {LinePainter} painter
+ * @param {Line} line
+ * @param {BlockLabel[]} labels Blocks that are wide enough for text are added.
+ */
+function paintLine(shown, painter, line, labels) {
+  painter.line.fill(BACKGROUND);
+  painter.kind.fill(SOLID);
   painter.weight.fill(0);
-  for (let p = line.first; p < line.end; p++) {
-    const strip = moment.strips[part.strip[p]];
-    const x = part.x[p] * ratio;
-    const [begin, bytes] = [strip.addr + part.from[p], part.bytes[p]];
-    const right = Math.min(Math.max(Math.round(x + bytes * scale), Math.round(x) + 1), painter.width);
-    for (let at = Math.round(x); at < right; at++) {
-      painter.line[at] = painter.gap;
-      painter.kind[at] = MM_GAP;
-    }
-    for (let k = mmFirstAfter(lives, moment.lives, strip.first, strip.end, begin); k < strip.end; k++) {
-      const life = moment.lives[k];
-      const offset = lives.addr[life] - begin;
-      if (offset >= bytes) break;
-      const low = x + Math.max(offset, 0) * scale;
-      const high = x + Math.min(offset + lives.bytes[life], bytes) * scale;
-      const first = Math.round(low);
-      const last = Math.min(Math.round(high), right);
-      const isPending = lives.released[life] <= moment.row;
-      const isFaint = isDim !== null && isDim[k];
-      const color = isFaint ? painter.dim : coloring.pixels[codes[k]];
-      if (last - first < 1) {
-        const at = Math.min(Math.floor(low), painter.width - 1);
-        if (high - low > painter.weight[at]) {
-          painter.weight[at] = high - low;
-          painter.line[at] = color;
-          painter.kind[at] = isPending ? MM_PENDING : MM_SOLID;
-        }
-        continue;
-      }
-      for (let at = first; at < last; at++) {
-        painter.line[at] = color;
-        painter.kind[at] = isPending ? MM_PENDING : MM_SOLID;
-        painter.weight[at] = 1;
-      }
-      if (last - first > 3 * ratio) {
-        for (let at = last - Math.round(ratio); at < last; at++) painter.line[at] = isFaint ? painter.bg : coloring.edges[codes[k]];
-        if ((last - first) / ratio > MM_MIN_LABEL && labels.length < MM_MAX_LABELS && !isFaint && !isPending) {
-          labels.push({ life, code: codes[k], x: first / ratio, width: (last - first) / ratio, y: line.y });
-        }
-      }
-    }
+  for (let p = line.first; p < line.end; p++) paintPart(shown, painter, p, line.y, labels);
+}
+
+/**
+ * @param {Shown} shown
+ * @param {LinePainter} painter
+ * @param {number} p Part of the layout.
+ * @param {number} y
+ * @param {BlockLabel[]} labels
+ */
+function paintPart(shown, painter, p, y, labels) {
+  const { data, moment, layout, ratio } = shown;
+  const { addr, bytes: sizes } = data.allocations;
+  const { part } = layout;
+  const strip = moment.strips[part.strip[p]];
+  const scale = ratio / layout.bytesPerPx;
+  const x = part.x[p] * ratio;
+  const [begin, bytes] = [strip.addr + part.from[p], part.bytes[p]];
+  const right = Math.min(Math.max(Math.round(x + bytes * scale), Math.round(x) + 1), painter.width);
+  painter.line.fill(painter.gap, Math.round(x), right);
+  painter.kind.fill(GAP, Math.round(x), right);
+  const first = firstEndingAfter(data.allocations, moment.allocations, strip.first, strip.end, begin);
+  for (let k = first; k < strip.end; k++) {
+    const i = moment.allocations[k];
+    const offset = addr[i] - begin;
+    if (offset >= bytes) break;
+    const low = x + Math.max(offset, 0) * scale;
+    const high = x + Math.min(offset + sizes[i], bytes) * scale;
+    paintBlock(shown, painter, k, { low, high, right, y }, labels);
   }
 }
 
-function mmCopyLine(pixels, painter, y0, height, rows) {
+/**
+ * @param {Shown} shown
+ * @param {LinePainter} painter
+ * @param {number} k Place in the moment's allocations.
+ * @param {{ low: number, high: number, right: number, y: number }} place Device pixels, and y in px.
+ * @param {BlockLabel[]} labels
+ */
+function paintBlock({ data, moment, ratio, codes, isDim, coloring }, painter, k, { low, high, right, y }, labels) {
+  const allocation = moment.allocations[k];
+  const isPending = data.allocations.released[allocation] <= moment.row;
+  const isFaint = isDim?.[k] === 1;
+  const color = isFaint ? painter.dim : coloring.pixels[codes[k]];
+  const kind = isPending ? PENDING : SOLID;
+  const first = Math.round(low);
+  const last = Math.min(Math.round(high), right);
+  if (last - first < 1) {
+    const at = Math.min(Math.floor(low), painter.width - 1);
+    if (high - low > painter.weight[at]) {
+      painter.weight[at] = high - low;
+      painter.line[at] = color;
+      painter.kind[at] = kind;
+    }
+    return;
+  }
+  painter.line.fill(color, first, last);
+  painter.kind.fill(kind, first, last);
+  painter.weight.fill(1, first, last);
+  if (last - first <= 3 * ratio) return;
+  painter.line.fill(isFaint ? BACKGROUND : coloring.edges[codes[k]], last - Math.round(ratio), last);
+  const width = (last - first) / ratio;
+  if (width > MIN_LABEL_PX && labels.length < MAX_LABELS && !isFaint && !isPending) {
+    labels.push({ allocation, code: codes[k], x: first / ratio, width, y });
+  }
+}
+
+/**
+ * Copies a line to each of its rows of pixels, with the hatching of gaps and pending blocks.
+ *
+ * @param {Uint32Array} pixels
+ * @param {LinePainter} painter
+ * @param {number} y0
+ * @param {number} height
+ * @param {number} rows
+ */
+function copyLine(pixels, painter, y0, height, rows) {
   const { width, line, kind } = painter;
   for (let y = Math.max(y0, 0); y < Math.min(y0 + height, rows); y++) {
     const at = y * width;
     pixels.set(line, at);
     for (let x = 0; x < width; x++) {
-      if (kind[x] === MM_SOLID) continue;
-      const isLine = (x + y) % MM_HATCH === 0;
-      if (kind[x] === MM_GAP) {
-        if (isLine) pixels[at + x] = painter.hatch;
-      } else if ((x + y) % MM_HATCH < 2) pixels[at + x] = painter.bg;
+      if (kind[x] === SOLID) continue;
+      const phase = (x + y) % HATCH_PX;
+      if (kind[x] === GAP) {
+        if (phase === 0) pixels[at + x] = painter.hatch;
+      } else if (phase < 2) pixels[at + x] = BACKGROUND;
     }
   }
 }
 
-// Headings of groups, and names or sizes in blocks that are wide enough.
-function mmWrite(context, shown, labels) {
-  const { data, layout, coloring, top, height, ratio, ink, font } = shown;
-  context.save();
-  context.scale(ratio, ratio);
-  context.textBaseline = "middle";
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Shown} shown
+ */
+function writeHeadings(context, { layout, top, height, ink, font }) {
   context.font = `600 12px ${font}`;
   context.fillStyle = ink;
   for (const { y, group } of layout.heads) {
-    if (y + MM_HEAD < top || y > top + height) continue;
-    const free = uiSize(Math.max(group.bytes - group.used, 0));
-    const text = `${group.label}: ${uiSize(group.bytes)} in ${uiPlural(group.strips.length, "segment")}, ${free} free`;
-    context.fillText(mmShort(context, text, layout.width), 0, y - top + MM_HEAD / 2 + 1);
+    if (y + HEADING_HEIGHT < top || y > top + height) continue;
+    const segments = formatPlural(group.strips.length, "segment");
+    const free = formatBytes(Math.max(group.bytes - group.used, 0));
+    const text = `${group.label}: ${formatBytes(group.bytes)} in ${segments}, ${free} free`;
+    context.fillText(shortened(context, text, layout.width), 0, y - top + HEADING_HEIGHT / 2 + 1);
   }
-  context.font = `11px ${font}`;
-  for (const { life, code, x, width, y } of labels) {
-    const [r, g, b] = coloring.rgb[code];
-    context.fillStyle = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000000" : "#ffffff";
-    const text = mmShort(context, mmBlockName(data, life), width - 8);
-    if (text) context.fillText(text, x + 4, y - top + MM_LINE / 2 - 0.5);
-  }
-  context.restore();
 }
 
-function mmShort(context, text, width) {
+/**
+ * Names or sizes in blocks that are wide enough.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {Shown} shown
+ * @param {BlockLabel[]} labels
+ */
+function writeLabels(context, { data, coloring, top, font }, labels) {
+  context.font = `11px ${font}`;
+  for (const { allocation, code, x, width, y } of labels) {
+    const [r, g, b] = coloring.rgb[code];
+    context.fillStyle = 0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#000000" : "#ffffff";
+    const text = shortened(context, blockName(data, allocation), width - 8);
+    if (text) context.fillText(text, x + 4, y - top + LINE_HEIGHT / 2 - 0.5);
+  }
+}
+
+/**
+ * `text` cut to `width` px; "" where not even a few letters fit.
+ *
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} text
+ * @param {number} width
+ */
+function shortened(context, text, width) {
   if (context.measureText(text).width <= width) return text;
   let n = Math.min(text.length, Math.floor(width / 3));
   while (n > 2 && context.measureText(`${text.slice(0, n)}…`).width > width) n--;
   return n > 2 ? `${text.slice(0, n)}…` : "";
 }
 
-function mmBlockName(data, life) {
-  const [name] = mmNames(data, life);
-  return name ? `${name} · ${uiSize(data.lives.bytes[life])}` : uiSize(data.lives.bytes[life]);
+/**
+ * @param {MemoryData} data
+ * @param {number} allocation
+ */
+function blockName(data, allocation) {
+  const [name] = variableNames(data, allocation);
+  const size = formatBytes(data.allocations.bytes[allocation]);
+  return name ? `${name} · ${size}` : size;
 }

@@ -1,57 +1,107 @@
-// Bytes by call stack as an icicle: the outermost caller on top, each stack frame as wide as what was allocated beneath it.
-// A click makes a stack frame the width of the view; the search marks what fits.
+// Bytes by call stack as an icicle graph: the outermost caller on top, each stack frame as wide as what was allocated
+// below it. A click makes a stack frame as wide as the view; the search marks matches.
 
-import { mmFrameText } from "./data.js";
-import { mmChildren, mmStackSums, mmStackTree } from "./stacks.js";
-import { themeHash } from "../shared/theme.js";
-import { uiElement, uiPercent, uiPlural, uiSize } from "../shared/dom.js";
+import { element } from "../shared/dom.js";
+import { formatBytes, formatPercent, formatPlural } from "../shared/format.js";
+import { stackFrameText } from "./data.js";
+import { layoutBoxes, MAX_HEIGHT, paintFlame, ROW_HEIGHT } from "./flame_draw.js";
+import { childrenOf, stackSums, stackTree } from "./stacks.js";
 
-const MM_FLAME_ROW = 19;
-const MM_FLAME_MAX = 420;
-const MM_FLAME = { light: ["#f3b562", "#f0a06a", "#eec57c", "#e9927a", "#f6d08f"], dark: ["#a8642a", "#9c5230", "#8f6b2f", "#a14b3f", "#b07a35"] };
+/** @import { ThemeName } from "../shared/theme.js" */
+/** @import { MemoryData } from "./data.js" */
+/** @import { FlameBox } from "./flame_draw.js" */
+/** @import { StackSums, StackTree } from "./stacks.js" */
+
+/**
+ * @typedef {object} FlameOptions
+ * @property {ThemeName} theme
+ * @property {(isInside: ((stack: number) => boolean) | null) => void} onZoom With whether a stack is inside the node.
+ */
+
+/** @typedef {{ tree: StackTree, children: number[][], sums: StackSums }} FlameGraph */
+
+/**
+ * @typedef {object} Flame
+ * @property {MemoryData} data
+ * @property {FlameOptions} options
+ * @property {HTMLElement} host
+ * @property {HTMLInputElement} input
+ * @property {HTMLButtonElement} reset
+ * @property {HTMLElement} found
+ * @property {HTMLElement} scroller
+ * @property {HTMLElement} stage
+ * @property {HTMLCanvasElement} canvas
+ * @property {HTMLElement} tip
+ * @property {HTMLElement} spoken What screen readers read.
+ * @property {ThemeName} theme
+ * @property {FlameGraph | null} graph
+ * @property {number} root The node that is as wide as the view.
+ * @property {number} focus Node; -1 for none.
+ * @property {string} query In lower case.
+ * @property {FlameBox[]} boxes That are drawn.
+ * @property {number} width px
+ * @property {number} pending Animation frame that is requested; 0 for none.
+ */
+
+/**
+ * @typedef {object} FlameView
+ * @property {(chosen: Iterable<number>) => void} show Indices of allocations.
+ * @property {(node: number) => void} zoom
+ * @property {(text: string) => void} search
+ * @property {StackTree | null} tree
+ * @property {StackSums | null} sums
+ * @property {number} root
+ * @property {() => FlameBox[]} boxes
+ * @property {(node: number) => string} textOf
+ * @property {(theme: ThemeName) => void} setTheme
+ * @property {() => void} resize
+ * @property {() => void} destroy
+ */
 
 /**
  * Builds the flame graph in `host`.
  *
- * @param {object} options {theme, onZoom(function that tells whether a stack is inside, or null)}
- * @returns {object} show(lives), zoom(node), search(text), boxes() of what is drawn, setTheme, resize, destroy.
+ * @param {HTMLElement} host
+ * @param {MemoryData} data
+ * @param {FlameOptions} options
+ * @returns {FlameView}
  */
-export function mmCreateFlame(host, data, options) {
-  const input = uiElement("input", { type: "search", class: "mm-search", placeholder: "Search functions and files", "aria-label": "Search call stacks" });
-  const reset = uiElement("button", { type: "button", class: "cl-button", hidden: true, onclick: () => mmFlameZoom(flame, 0) }, "Whole graph");
-  const found = uiElement("span", { class: "mm-muted", "aria-live": "polite" });
-  const canvas = uiElement("canvas", { class: "mm-flame-canvas", tabindex: 0, role: "application",
-    "aria-label": "Bytes by call stack. Arrow keys go between stack frames, Enter zooms, Escape shows all." });
-  const tip = uiElement("div", { class: "mm-tip", hidden: true });
-  const said = uiElement("p", { class: "mm-said", "aria-live": "polite" });
-  const scroller = uiElement("div", { class: "mm-flame-scroll" }, canvas);
-  host.replaceChildren(uiElement("div", { class: "mm-tools" }, input, reset, found), uiElement("div", { class: "mm-flame-stage" }, scroller, tip), said);
-  const flame = { data, options, host, canvas, tip, said, reset, found, theme: options.theme, tree: null, chosen: [], root: 0, query: "",
-    boxes: [], focus: -1, pending: 0 };
-  mmListenFlame(flame, input);
+export function createFlameGraph(host, data, options) {
+  const flame = createState(host, data, options);
+  const tools = element("div", { class: "mm-tools" }, flame.input, flame.reset, flame.found);
+  host.replaceChildren(tools, flame.stage, flame.spoken);
+  listenToFlame(flame);
   return {
     show(chosen) {
       if (!data.stacks.n) return;
-      flame.tree ??= mmStackTree(data.stacks);
-      flame.children ??= mmChildren(flame.tree);
-      flame.sums = mmStackSums(flame.tree, data.lives, chosen);
-      mmFlamePaint(flame);
+      const tree = flame.graph?.tree ?? stackTree(data.stacks);
+      const children = flame.graph?.children ?? childrenOf(tree);
+      flame.graph = { tree, children, sums: stackSums(tree, data.allocations, chosen) };
+      requestPaint(flame);
     },
-    zoom: (node) => mmFlameZoom(flame, node),
+    zoom: (node) => zoomToNode(flame, node),
     search(text) {
-      input.value = text;
-      mmFlameSearch(flame, text);
+      flame.input.value = text;
+      searchStacks(flame, text);
     },
-    get tree() { return flame.tree; },
-    get sums() { return flame.sums; },
-    get root() { return flame.root; },
+    get tree() {
+      return flame.graph?.tree ?? null;
+    },
+    get sums() {
+      return flame.graph?.sums ?? null;
+    },
+    get root() {
+      return flame.root;
+    },
     boxes: () => flame.boxes,
-    textOf: (node) => mmFlameText(flame, node),
+    textOf: (node) => (flame.graph ? nodeText(data, flame.graph.tree, node) : ""),
     setTheme(theme) {
       flame.theme = theme;
-      mmFlamePaint(flame);
+      requestPaint(flame);
     },
-    resize: () => host.clientWidth !== flame.width && mmFlamePaint(flame),
+    resize() {
+      if (host.clientWidth !== flame.width) requestPaint(flame);
+    },
     destroy() {
       cancelAnimationFrame(flame.pending);
       host.replaceChildren();
@@ -59,167 +109,239 @@ export function mmCreateFlame(host, data, options) {
   };
 }
 
-const mmFlameText = (flame, node) => (node ? mmFrameText(flame.data.stacks.frameAt(flame.tree.frame[node])) : "all");
-
-// The boxes of nodes that are wide enough to be seen, from the root of the view down; its callers stand above it.
-function mmFlameLayout(flame) {
-  const { tree, sums, children, width, root } = flame;
-  const above = [];
-  for (let k = root; k >= 0; k = tree.parent[k]) above.unshift(k);
-  const boxes = above.map((node, row) => ({ node, x: 0, width, row }));
-  const open = [[root, 0, above.length]];
-  const scale = width / Math.max(sums.bytes[root], 1);
-  while (open.length) {
-    const [node, x, row] = open.pop();
-    let at = x;
-    for (const child of [...children[node]].sort((a, b) => sums.bytes[b] - sums.bytes[a])) {
-      const wide = sums.bytes[child] * scale;
-      if (wide < 0.8) break;
-      boxes.push({ node: child, x: at, width: wide, row });
-      open.push([child, at, row + 1]);
-      at += wide;
-    }
-  }
-  return boxes;
+/**
+ * @param {HTMLElement} host
+ * @param {MemoryData} data
+ * @param {FlameOptions} options
+ * @returns {Flame}
+ */
+function createState(host, data, options) {
+  const canvas = element("canvas", {
+    class: "mm-flame-canvas",
+    tabindex: 0,
+    role: "application",
+    "aria-label": "Bytes by call stack. Arrow keys go between stack frames, Enter zooms, Escape shows all.",
+  });
+  const scroller = element("div", { class: "mm-flame-scroll" }, canvas);
+  scroller.style.maxHeight = `${MAX_HEIGHT}px`;
+  const tip = element("div", { class: "mm-tip", hidden: true });
+  return {
+    data,
+    options,
+    host,
+    input: element("input", {
+      type: "search",
+      class: "mm-search",
+      placeholder: "Search functions and files",
+      "aria-label": "Search call stacks",
+    }),
+    reset: element("button", { type: "button", class: "cl-button", hidden: true }, "Whole graph"),
+    found: element("span", { class: "mm-muted", "aria-live": "polite" }),
+    scroller,
+    stage: element("div", { class: "mm-flame-stage" }, scroller, tip),
+    canvas,
+    tip,
+    spoken: element("p", { class: "mm-said", "aria-live": "polite" }),
+    theme: options.theme,
+    graph: null,
+    root: 0,
+    focus: -1,
+    query: "",
+    boxes: [],
+    width: 0,
+    pending: 0,
+  };
 }
 
-function mmFlamePaint(flame) {
-  if (flame.pending || !flame.tree) return;
+/**
+ * @param {MemoryData} data
+ * @param {StackTree} tree
+ * @param {number} node
+ */
+function nodeText({ stacks }, tree, node) {
+  return node ? stackFrameText(stacks.frameAt(tree.frame[node])) : "all";
+}
+
+/** @param {Flame} flame */
+function requestPaint(flame) {
+  const { graph } = flame;
+  if (flame.pending || !graph) return;
   flame.pending = requestAnimationFrame(() => {
     flame.pending = 0;
-    mmFlamePaintNow(flame);
+    paintNow(flame);
   });
 }
 
-function mmFlamePaintNow(flame) {
-  const { canvas, theme } = flame;
-  flame.width = Math.max(flame.host.clientWidth || flame.width || 0, 160);
-  flame.boxes = mmFlameLayout(flame);
-  const height = MM_FLAME_ROW * (1 + flame.boxes.reduce((most, { row }) => Math.max(most, row), 0));
-  const ratio = Math.min(devicePixelRatio || 1, 2);
-  canvas.width = Math.floor(flame.width * ratio);
-  canvas.height = Math.floor(height * ratio);
-  canvas.style.width = `${flame.width}px`;
-  canvas.style.height = `${height}px`;
-  canvas.parentElement.style.maxHeight = `${MM_FLAME_MAX}px`;
-  const context = canvas.getContext("2d");
-  const style = getComputedStyle(canvas);
-  context.scale(ratio, ratio);
-  context.font = `11px ${style.fontFamily}`;
-  context.textBaseline = "middle";
-  for (const box of flame.boxes) mmFlameBox(flame, context, box, theme, style.color);
+/** @param {Flame} flame */
+function paintNow(flame) {
+  const { canvas, data, graph, root, focus, query, theme } = flame;
+  if (!graph) return;
+  flame.width = Math.max(flame.host.clientWidth || flame.width, 160);
+  flame.boxes = layoutBoxes(graph, root, flame.width);
+  const textOf = (/** @type {number} */ node) => nodeText(data, graph.tree, node);
+  paintFlame(canvas, flame.boxes, { graph, root, focus, query, theme, width: flame.width, textOf });
 }
 
-function mmFlameBox(flame, context, { node, x, width, row }, theme, ink) {
-  const { query, focus, tree, root } = flame;
-  const text = mmFlameText(flame, node);
-  const isFound = query && text.toLowerCase().includes(query);
-  const hues = MM_FLAME[theme];
-  const isAbove = node !== root && row <= tree.depth[root];
-  context.globalAlpha = query && !isFound ? 0.4 : isAbove ? 0.6 : 1;
-  context.fillStyle = isFound ? (theme === "dark" ? "#7a5cc4" : "#b79cf0") : node ? hues[themeHash(text) % hues.length] : hues[0];
-  context.fillRect(x, row * MM_FLAME_ROW, Math.max(width - 1, 0.6), MM_FLAME_ROW - 1);
-  context.globalAlpha = 1;
-  if (width > 30) {
-    context.save();
-    context.beginPath();
-    context.rect(x, row * MM_FLAME_ROW, width - 3, MM_FLAME_ROW);
-    context.clip();
-    context.fillStyle = theme === "dark" ? "#ffffff" : "#000000";
-    context.fillText(`${text}  ${uiSize(flame.sums.bytes[node])}`, x + 4, row * MM_FLAME_ROW + MM_FLAME_ROW / 2);
-    context.restore();
-  }
-  if (node === focus) {
-    context.strokeStyle = ink;
-    context.lineWidth = 2;
-    context.strokeRect(x + 1, row * MM_FLAME_ROW + 1, Math.max(width - 3, 1), MM_FLAME_ROW - 3);
-  }
-}
-
-function mmFlameZoom(flame, node) {
+/**
+ * @param {Flame} flame
+ * @param {number} node
+ */
+function zoomToNode(flame, node) {
+  const { graph } = flame;
   flame.root = node;
   flame.reset.hidden = node === 0;
   flame.tip.hidden = true;
-  mmFlamePaint(flame);
-  const { tree } = flame;
-  const isUnder = (at) => {
-    for (let k = at; k >= 0; k = tree.parent[k]) if (k === node) return true;
-    return false;
-  };
-  const inside = node ? Uint8Array.from(tree.leaf, (leaf) => (isUnder(leaf) ? 1 : 0)) : null;
-  flame.options.onZoom(inside && ((stack) => stack >= 0 && inside[stack] === 1));
-}
-
-function mmFlameSearch(flame, text) {
-  flame.query = text.trim().toLowerCase();
-  mmFlamePaint(flame);
-  if (!flame.query || !flame.tree) {
-    flame.found.textContent = "";
+  requestPaint(flame);
+  if (!node || !graph) {
+    flame.options.onZoom(null);
     return;
   }
-  const { tree, sums } = flame;
-  const isHit = tree.parent.map((_, k) => k > 0 && mmFlameText(flame, k).toLowerCase().includes(flame.query));
-  let [bytes, num] = [0, 0];
-  // Only the outermost of nested hits counts, so that no byte counts twice.
+  const inside = Uint8Array.from(graph.tree.leaf, (leaf) => (isDescendant(graph.tree, leaf, node) ? 1 : 0));
+  flame.options.onZoom((stack) => stack >= 0 && inside[stack] === 1);
+}
+
+/**
+ * Whether `node` is `ancestor` or below it.
+ *
+ * @param {StackTree} tree
+ * @param {number} node
+ * @param {number} ancestor
+ */
+function isDescendant({ parent }, node, ancestor) {
+  for (let k = node; k >= 0; k = parent[k]) if (k === ancestor) return true;
+  return false;
+}
+
+/**
+ * @param {Flame} flame
+ * @param {string} text
+ */
+function searchStacks(flame, text) {
+  flame.query = text.trim().toLowerCase();
+  requestPaint(flame);
+  flame.found.textContent = flame.query && flame.graph ? matchText(flame, flame.graph) : "";
+}
+
+/**
+ * What the search found. Only the outermost of nested matches counts, so that no byte counts twice.
+ *
+ * @param {Flame} flame
+ * @param {FlameGraph} graph
+ */
+function matchText({ data, query }, { tree, sums }) {
+  const isHit = tree.parent.map((_, k) => k > 0 && nodeText(data, tree, k).toLowerCase().includes(query));
   const isInside = new Uint8Array(tree.parent.length);
+  let [bytes, num] = [0, 0];
   for (let k = 1; k < tree.parent.length; k++) {
     isInside[k] = isInside[tree.parent[k]] || isHit[tree.parent[k]] ? 1 : 0;
     if (!isHit[k] || isInside[k]) continue;
     bytes += sums.bytes[k];
     num += sums.num[k];
   }
+  return num ? amountText(sums, bytes, num) : "nothing fits";
+}
+
+/**
+ * @param {StackSums} sums
+ * @param {number} bytes
+ * @param {number} num
+ */
+function amountText(sums, bytes, num) {
   const share = sums.bytes[0] ? (100 * bytes) / sums.bytes[0] : 0;
-  flame.found.textContent = num ? `${uiSize(bytes)} (${uiPercent(share)}) in ${uiPlural(num, "block")}` : "nothing fits";
+  return `${formatBytes(bytes)} (${formatPercent(share)}) in ${formatPlural(num, "block")}`;
 }
 
-function mmListenFlame(flame, input) {
-  const { canvas, tip } = flame;
-  const boxAt = (event) => {
-    const box = canvas.getBoundingClientRect();
-    const [x, row] = [event.clientX - box.left, Math.floor((event.clientY - box.top) / MM_FLAME_ROW)];
-    return flame.boxes.find((one) => one.row === row && one.x <= x && x < one.x + Math.max(one.width, 1));
-  };
-  input.addEventListener("input", () => mmFlameSearch(flame, input.value));
+/** @param {Flame} flame */
+function listenToFlame(flame) {
+  const { canvas, tip, input } = flame;
+  flame.reset.addEventListener("click", () => zoomToNode(flame, 0));
+  input.addEventListener("input", () => searchStacks(flame, input.value));
   canvas.addEventListener("click", (event) => {
-    const box = boxAt(event);
-    if (box) mmFlameZoom(flame, box.node);
+    const box = boxAt(flame, event);
+    if (box) zoomToNode(flame, box.node);
   });
-  canvas.addEventListener("pointermove", (event) => {
-    const box = boxAt(event);
-    tip.hidden = !box;
-    if (!box) return;
-    tip.replaceChildren(...mmFlameWords(flame, box.node).map((line) => uiElement("div", {}, line)));
-    const stage = tip.parentElement.getBoundingClientRect();
-    tip.style.left = `${Math.max(Math.min(event.clientX - stage.left + 12, flame.width - tip.offsetWidth - 4), 0)}px`;
-    tip.style.top = `${event.clientY - stage.top + 16}px`;
+  canvas.addEventListener("pointermove", (event) => showTip(flame, event));
+  canvas.addEventListener("pointerleave", () => {
+    tip.hidden = true;
   });
-  canvas.addEventListener("pointerleave", () => (tip.hidden = true));
-  canvas.addEventListener("keydown", (event) => mmFlameKey(flame, event));
+  canvas.addEventListener("keydown", (event) => {
+    if (!flame.graph || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (!pressed(flame, flame.graph, event.key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
 }
 
-function mmFlameWords(flame, node) {
-  const { sums } = flame;
-  const { file } = node ? flame.data.stacks.frameAt(flame.tree.frame[node]) : { file: "" };
-  const share = sums.bytes[0] ? (100 * sums.bytes[node]) / sums.bytes[0] : 0;
-  return [mmFlameText(flame, node), `${uiSize(sums.bytes[node])} (${uiPercent(share)}) in ${uiPlural(sums.num[node], "block")}`, file].filter(Boolean);
+/**
+ * @param {Flame} flame
+ * @param {MouseEvent} event
+ */
+function boxAt({ canvas, boxes }, event) {
+  const place = canvas.getBoundingClientRect();
+  const [x, row] = [event.clientX - place.left, Math.floor((event.clientY - place.top) / ROW_HEIGHT)];
+  return boxes.find((box) => box.row === row && box.x <= x && x < box.x + Math.max(box.width, 1));
 }
 
-// Up to the caller, down to the largest callee, left and right among the callees of one caller.
-function mmFlameKey(flame, event) {
-  if (!flame.tree || event.altKey || event.ctrlKey || event.metaKey) return;
-  const { boxes, tree } = flame;
-  const box = boxes.find(({ node }) => node === flame.focus) ?? boxes[0];
-  const beside = boxes.filter(({ row }) => row === box.row).sort((a, b) => a.x - b.x);
-  const step = (by) => beside[Math.min(Math.max(beside.indexOf(box) + by, 0), beside.length - 1)].node;
-  const below = boxes.filter(({ node }) => tree.parent[node] === box.node).sort((a, b) => b.width - a.width)[0];
-  const moves = { ArrowUp: () => Math.max(tree.parent[box.node], 0), ArrowDown: () => below?.node ?? box.node, ArrowLeft: () => step(-1), ArrowRight: () => step(1) };
-  if (event.key in moves) {
-    flame.focus = flame.focus < 0 ? boxes[0].node : moves[event.key]();
-    flame.said.textContent = mmFlameWords(flame, flame.focus).join(", ");
-    mmFlamePaint(flame);
-  } else if ((event.key === "Enter" || event.key === " ") && flame.focus >= 0) mmFlameZoom(flame, flame.focus);
-  else if (event.key === "Escape" && flame.root) mmFlameZoom(flame, 0);
-  else return;
-  event.preventDefault();
-  event.stopPropagation();
+/**
+ * @param {Flame} flame
+ * @param {MouseEvent} event
+ */
+function showTip(flame, event) {
+  const { tip, graph, stage } = flame;
+  const box = boxAt(flame, event);
+  tip.hidden = !box;
+  if (!box || !graph) return;
+  tip.replaceChildren(...describeNode(flame, graph, box.node).map((line) => element("div", {}, line)));
+  const place = stage.getBoundingClientRect();
+  tip.style.left = `${Math.max(Math.min(event.clientX - place.left + 12, flame.width - tip.offsetWidth - 4), 0)}px`;
+  tip.style.top = `${event.clientY - place.top + 16}px`;
+}
+
+/**
+ * @param {Flame} flame
+ * @param {FlameGraph} graph
+ * @param {number} node
+ */
+function describeNode({ data }, { tree, sums }, node) {
+  const file = node ? data.stacks.frameAt(tree.frame[node]).file : "";
+  return [nodeText(data, tree, node), amountText(sums, sums.bytes[node], sums.num[node]), file].filter(Boolean);
+}
+
+/**
+ * The node that an arrow key moves to: up to the caller, down to the largest callee, left and right among the callees
+ * of one caller. Null for other keys.
+ *
+ * @param {Flame} flame
+ * @param {FlameGraph} graph
+ * @param {string} key
+ * @returns {number | null}
+ */
+function nodeOfKey({ boxes, focus }, { tree }, key) {
+  const box = boxes.find(({ node }) => node === focus) ?? boxes[0];
+  const row = boxes.filter((one) => one.row === box.row).sort((a, b) => a.x - b.x);
+  const beside = (/** @type {number} */ by) => row[Math.min(Math.max(row.indexOf(box) + by, 0), row.length - 1)].node;
+  if (key === "ArrowUp") return Math.max(tree.parent[box.node], 0);
+  if (key === "ArrowLeft") return beside(-1);
+  if (key === "ArrowRight") return beside(1);
+  if (key !== "ArrowDown") return null;
+  const callees = boxes.filter(({ node }) => tree.parent[node] === box.node).sort((a, b) => b.width - a.width);
+  return callees.length ? callees[0].node : box.node;
+}
+
+/**
+ * @param {Flame} flame
+ * @param {FlameGraph} graph
+ * @param {string} key
+ * @returns {boolean} Whether the key has a meaning.
+ */
+function pressed(flame, graph, key) {
+  const next = nodeOfKey(flame, graph, key);
+  if (next !== null) {
+    flame.focus = flame.focus < 0 ? flame.boxes[0].node : next;
+    flame.spoken.textContent = describeNode(flame, graph, flame.focus).join(", ");
+    requestPaint(flame);
+  } else if ((key === "Enter" || key === " ") && flame.focus >= 0) zoomToNode(flame, flame.focus);
+  else if (key === "Escape" && flame.root) zoomToNode(flame, 0);
+  else return false;
+  return true;
 }

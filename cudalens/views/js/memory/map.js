@@ -1,241 +1,386 @@
-// A device's memory: the curve of what it held, the map of its pools at one moment, who holds it, fragmentation and call
-// stacks. All of them show the same moment, which the curve sets: the end at first.
+// A device's memory: the curve of what it held, the map of its pools at one moment, who holds it, fragmentation and
+// call stacks. All of them show the same moment, which the curve sets: the end at first.
 
-import { MM_COLORS } from "./colors.js";
-import { mmButton, mmChoice, mmSeriesLegend } from "./controls.js";
-import { mmCreateCurve, mmMomentText } from "./curve.js";
-import { decodeMemory, mmCurves, mmPeakRow } from "./data.js";
-import { mmDescribe, mmRenderDetails, mmRenderFragmentation, mmRenderHolders } from "./facts.js";
-import { mmRowAtTime } from "./curve_draw.js";
-import { mmCreateFlame } from "./flame.js";
-import { mmGroupings, mmKeyOf, mmMoment } from "./moment.js";
-import { mmCreatePool } from "./pool.js";
-import { uiElement, uiPlural, uiSize } from "../shared/dom.js";
+import { element } from "../shared/dom.js";
+import { formatBytes, formatPlural } from "../shared/format.js";
+import { describeHit, renderBlockDetails } from "./block_details.js";
+import { createCurve, momentText } from "./curve.js";
+import { rowAtTime } from "./curve_axis.js";
+import { curvesOf, peakRowOf } from "./curves.js";
+import { decodeMemory } from "./data.js";
+import { createFlameGraph } from "./flame.js";
+import { renderFragmentation } from "./fragmentation.js";
+import { groupKey } from "./grouping.js";
+import { renderHolders } from "./holders.js";
+import { buildParts, showLegend } from "./map_parts.js";
+import { momentAt } from "./moment.js";
+import { createPoolMap } from "./pool.js";
 
-const MM_REST_MS = 80;
+/** @import { ThemeName } from "../shared/theme.js" */
+/** @import { ColorMode, Legend } from "./colors.js" */
+/** @import { CurveView } from "./curve.js" */
+/** @import { Peak } from "./curve_axis.js" */
+/** @import { MemoryData } from "./data.js" */
+/** @import { FlameView } from "./flame.js" */
+/** @import { Grouping } from "./grouping.js" */
+/** @import { Hit } from "./layout.js" */
+/** @import { MapParts } from "./map_parts.js" */
+/** @import { Moment } from "./moment.js" */
+/** @import { PoolView } from "./pool.js" */
+
+/**
+ * @typedef {object} MemoryMapView
+ * @property {MemoryData} data
+ * @property {Moment} moment
+ * @property {Hit | null} chosen
+ * @property {number | null} since
+ * @property {PoolView} pool
+ * @property {CurveView} curve
+ * @property {FlameView} flame
+ * @property {(row: number, since?: number | null) => void} showMoment
+ * @property {(range: [number, number], origin: string) => void} showStretch A stretch of time in ns from `origin`: what
+ *   it made and what stayed of that.
+ * @property {(device: number) => void} showDevice
+ * @property {(mode: ColorMode) => void} setColor
+ * @property {(name: ThemeName) => void} setTheme
+ * @property {() => void} resize
+ * @property {() => void} destroy
+ */
+
+/**
+ * @typedef {object} MapState
+ * @property {MemoryData} data
+ * @property {number} device Index into header.devices.
+ * @property {number} row
+ * @property {number | null} since The row that a chosen stretch begins with.
+ * @property {Moment} moment
+ * @property {Int32Array} counted Allocations of the moment that the tables count.
+ * @property {Peak | null} peak
+ * @property {Grouping} by
+ * @property {string | number | null} picked Group of the table.
+ * @property {ColorMode} color
+ * @property {Hit | null} chosen
+ * @property {((stack: number) => boolean) | null} isInNode Whether a stack is in the node that the flame graph shows.
+ * @property {boolean} isSettled
+ * @property {number} pending Animation frame that is requested.
+ * @property {ReturnType<typeof setTimeout> | undefined} settling
+ */
+
+/** @typedef {MapState & { parts: MapParts, curve: CurveView, pool: PoolView, flame: FlameView }} MemoryMap */
+
+const SETTLE_MS = 80;
 
 /**
  * Builds the memory of a trace in `host`.
  *
- * @param {Uint8Array} bytes The payload of cudalens/views/memory/map_payload.py.
- * @param {object} options {theme}
- * @returns {Promise<object>} showMoment(row, since), showStretch([from, to], origin), showDevice(k), setColor(mode), moment, data, pool, curve, flame, setTheme, resize,
- *   destroy.
+ * @param {HTMLElement} host
+ * @param {Uint8Array<ArrayBuffer>} bytes The payload of cudalens/views/memory/map_payload.py.
+ * @param {{ theme: ThemeName }} options
+ * @returns {Promise<MemoryMapView>}
  */
 export async function createMemoryMap(host, bytes, { theme }) {
-  const data = await decodeMemory(bytes);
-  const state = { data, host, device: mmLargestDevice(data), row: data.numRows - 1, since: null, by: mmFirstColor(data), picked: null,
-    color: mmFirstColor(data), chosen: null, node: null };
-  const parts = (state.parts = mmSkeleton(state));
+  const map = createMap(await decodeMemory(bytes), theme);
+  const { data, parts, curve, pool, flame } = map;
   host.replaceChildren(...parts.all);
-  state.curve = mmCreateCurve(parts.curve, data, { theme, onMoment: (row, since) => mmSetMoment(state, row, since) });
-  state.pool = mmCreatePool(parts.map, data, { theme, color: state.color,
-    describe: (hit) => mmDescribe(data, state.moment, hit), onChoose: (hit) => mmChosen(state, hit) });
-  state.flame = mmCreateFlame(parts.flame, data, { theme, onZoom: (isInside) => mmPickFlame(state, isInside) });
-  mmSetDevice(state, state.device);
+  setDevice(map, map.device);
+  cancelAnimationFrame(map.pending);
+  updateMoment(map);
   return {
     data,
-    get moment() { return state.moment; },
-    get chosen() { return state.chosen; },
-    get since() { return state.since; },
-    pool: state.pool,
-    curve: state.curve,
-    flame: state.flame,
-    showMoment: (row, since = null) => mmSetMoment(state, row, since),
-    // A stretch of time in ns from `origin` (text), as the timeline selects it: what it made and what stayed of that.
-    showStretch([from, to], origin) {
-      if (!data.clock) return;
-      const shift = Number(BigInt(origin) - BigInt(data.header.t0));
-      const [since, row] = [from, to].map((ns) => mmRowAtTime(data, ns + shift));
-      mmSetMoment(state, row, since === row ? null : since);
+    get moment() {
+      return map.moment;
     },
-    showDevice: (k) => mmSetDevice(state, k),
-    setColor: (mode) => mmSetColor(state, mode),
+    get chosen() {
+      return map.chosen;
+    },
+    get since() {
+      return map.since;
+    },
+    pool,
+    curve,
+    flame,
+    showMoment: (row, since = null) => setMoment(map, row, since),
+    showStretch: (range, origin) => showStretch(map, range, origin),
+    showDevice: (device) => setDevice(map, device),
+    setColor: (mode) => setColorMode(map, mode),
     setTheme(name) {
-      state.curve.setTheme(name);
-      mmLegend(state, state.pool.setTheme(name));
-      state.flame.setTheme(name);
+      curve.setTheme(name);
+      legend(map, pool.setTheme(name));
+      flame.setTheme(name);
     },
     resize() {
-      for (const view of [state.curve, state.pool, state.flame]) view.resize();
+      for (const view of [curve, pool, flame]) view.resize();
     },
     destroy() {
-      cancelAnimationFrame(state.pending);
-      clearTimeout(state.settling);
-      for (const view of [state.curve, state.pool, state.flame]) view.destroy();
+      cancelAnimationFrame(map.pending);
+      clearTimeout(map.settling);
+      for (const view of [curve, pool, flame]) view.destroy();
       host.replaceChildren();
     },
   };
 }
 
-function mmLargestDevice(data) {
-  const { devices } = data.header;
+/**
+ * @param {MemoryData} data
+ * @param {ThemeName} theme
+ * @returns {MemoryMap}
+ */
+function createMap(data, theme) {
+  const color = initialColorMode(data);
+  const device = largestDevice(data);
+  const moment = momentAt(data, device, data.numRows - 1);
+  /** @type {MapState} */
+  const state = {
+    data,
+    device,
+    row: data.numRows - 1,
+    since: null,
+    moment,
+    counted: moment.allocations,
+    peak: null,
+    by: color,
+    picked: null,
+    color,
+    chosen: null,
+    isInNode: null,
+    isSettled: false,
+    pending: 0,
+    settling: undefined,
+  };
+  const parts = buildParts(state, {
+    onDevice: (k) => setDevice(map, k),
+    onAxis: (isTime) => map.curve.setAxis(isTime),
+    onPeak: () => map.peak && setMoment(map, map.peak.row, null),
+    onEnd: () => setMoment(map, data.numRows - 1, null),
+    onZoom: (factor) => map.pool.zoomBy(factor),
+    onFit: () => map.pool.fit(),
+    onColor: (mode) => setColorMode(map, mode),
+    onGrouping: (by) => setGrouping(map, by),
+  });
+  /** @type {MemoryMap} */
+  const map = Object.assign(state, {
+    parts,
+    curve: createCurve(parts.curve, data, { theme, onMoment: (row, since) => setMoment(map, row, since) }),
+    pool: createPoolMap(parts.map, data, {
+      theme,
+      color,
+      describe: (hit) => describeHit(data, map.moment, hit),
+      onChoose: (hit) => showChosen(map, hit),
+    }),
+    flame: createFlameGraph(parts.flame, data, {
+      theme,
+      onZoom(isInNode) {
+        map.isInNode = isInNode;
+        updateDimming(map);
+      },
+    }),
+  });
+  return map;
+}
+
+/** @param {MemoryData} data */
+function largestDevice({ header }) {
+  const { devices } = header;
   return devices.reduce((best, one, k) => (one.reserved_bytes > devices[best].reserved_bytes ? k : best), 0);
 }
 
-// What tells the blocks apart: categories where any is known, else call stacks.
-function mmFirstColor(data) {
-  return data.lives.category.some((code) => code > 0) || !data.stacks.n ? "category" : "stack";
+/**
+ * By category where any is known, else by call stack.
+ *
+ * @param {MemoryData} data
+ * @returns {"category" | "stack"}
+ */
+function initialColorMode({ allocations, stacks }) {
+  return allocations.category.some((code) => code > 0) || !stacks.n ? "category" : "stack";
 }
 
-function mmSkeleton(state) {
-  const { data } = state;
-  const { devices, hidden } = data.header;
-  const parts = { curve: uiElement("div", { class: "mm-curve" }), map: uiElement("div", { class: "mm-map" }),
-    details: uiElement("aside", { class: "mm-details", "aria-label": "Chosen block", hidden: true }),
-    moment: uiElement("p", { class: "mm-moment", "aria-live": "polite" }), legend: uiElement("p", { class: "mm-legend" }),
-    bar: uiElement("div", { class: "mm-fragmentation" }), holders: uiElement("div", { class: "mm-holders" }),
-    flame: uiElement("div", { class: "mm-flame" }) };
-  const deviceChoice = (parts.devices = mmChoice("Device", devices.map(({ label }, k) => [String(k), label]), String(state.device), (k) => mmSetDevice(state, Number(k))));
-  const axis = mmChoice("Axis", [["time", "time"], ["action", "actions"]], "time", (key) => state.curve.setAxis(key === "time"));
-  const jump = uiElement("div", { class: "mm-choice", role: "group", "aria-label": "Moment" },
-    mmButton("At the peak", "Show the moment of the peak", () => mmSetMoment(state, state.peak.row, null)),
-    mmButton("At the end", "Show the last moment", () => mmSetMoment(state, data.numRows - 1, null)));
-  const zoom = uiElement("div", { class: "mm-choice", role: "group", "aria-label": "Zoom of the map" },
-    mmButton("−", "Zoom out", () => state.pool.zoomBy(1 / 1.6)), mmButton("+", "Zoom in", () => state.pool.zoomBy(1.6)),
-    mmButton("fit", "Show all", () => state.pool.fit()));
-  const colors = (parts.colors = mmChoice("Colour", Object.entries(MM_COLORS).map(([key, text]) => [key, text.toLowerCase()]), state.color, (mode) => mmSetColor(state, mode)));
-  const by = mmChoice("By", mmGroupings(data), state.by, (key) => mmSetBy(state, key));
-  const hasHistory = data.numRows > 0;
-  const note = hidden.num ? uiElement("p", { class: "cl-hint" },
-    `${uiPlural(hidden.num, "small allocation")} (${uiSize(hidden.bytes)} together) are in the curve and not in the map.`) : null;
-  parts.all = [
-    devices.length > 1 ? deviceChoice : null,
-    hasHistory ? uiElement("div", { class: "mm-tools" }, mmSeriesLegend(), data.clock ? axis : null, jump) : null,
-    hasHistory ? parts.curve : null,
-    hasHistory ? uiElement("p", { class: "cl-hint" }, "Click or drag along the curve to see what was there then.") : null,
-    parts.moment, note, parts.bar,
-    uiElement("div", { class: "mm-tools" }, colors, zoom), parts.legend,
-    uiElement("div", { class: "mm-columns" }, parts.map, parts.details),
-    uiElement("div", { class: "mm-tools" }, uiElement("h4", {}, "Who holds it"), by), parts.holders,
-    data.stacks.n ? uiElement("h4", {}, "Bytes by call stack") : null, data.stacks.n ? parts.flame : null,
-  ].filter(Boolean);
-  return parts;
-}
-
-function mmSetDevice(state, device) {
-  const { data } = state;
-  state.device = device;
-  state.parts.devices.mark(String(device));
-  state.picked = null;
+/**
+ * @param {MemoryMap} map
+ * @param {number} device
+ */
+function setDevice(map, device) {
+  const { data } = map;
+  map.device = device;
+  map.parts.devices.mark(String(device));
+  map.picked = null;
   if (data.numRows) {
-    const curves = mmCurves(data, device);
-    const row = mmPeakRow(curves.allocated);
-    state.peak = { row, bytes: curves.allocated[row + 1] };
+    const curves = curvesOf(data, device);
+    const row = peakRowOf(curves.allocated);
+    map.peak = { row, bytes: curves.allocated[row + 1] };
     const { index } = data.header.devices[device];
-    state.curve.show(curves, state.peak, data.header.marks.filter((mark) => mark.device === null || mark.device === index));
+    const marks = data.header.marks.filter((mark) => mark.device === null || mark.device === index);
+    map.curve.show(curves, map.peak, marks);
   }
-  mmSetMoment(state, state.row, state.since);
+  setMoment(map, map.row, map.since);
 }
 
-// At once: the cursor; with the next frame: what depends on what was there.
-function mmSetMoment(state, row, since) {
-  state.row = row;
-  state.since = since;
-  if (state.data.numRows) state.curve.setMoment(row, since);
-  if (!state.moment) {
-    mmShowNow(state);
-    return;
-  }
-  cancelAnimationFrame(state.pending);
-  state.pending = requestAnimationFrame(() => mmShowNow(state));
+/**
+ * Moves the cursor at once, and updates the rest with the next frame.
+ *
+ * @param {MemoryMap} map
+ * @param {number} row
+ * @param {number | null} since
+ */
+function setMoment(map, row, since) {
+  map.row = row;
+  map.since = since;
+  if (map.data.numRows) map.curve.setMoment(row, since);
+  cancelAnimationFrame(map.pending);
+  map.pending = requestAnimationFrame(() => updateMoment(map));
 }
 
-function mmShowNow(state) {
-  const { data, row, since, parts } = state;
-  state.moment = mmMoment(data, state.device, row);
-  const counted = (state.counted = since === null ? state.moment.lives : state.moment.lives.filter((life) => data.lives.alloc[life] > since));
-  parts.moment.replaceChildren(...mmMomentWords(state));
-  mmRenderFragmentation(parts.bar, state.moment);
-  mmLegend(state, state.pool.show(state.moment));
-  mmDim(state);
-  // Tables and call stacks wait until the moment has come to rest: they are no part of a drag's frames.
-  clearTimeout(state.settling);
-  state.settling = setTimeout(() => mmSettle(state), state.isSettled ? MM_REST_MS : 0);
-  const { chosen } = state;
-  const isThere = chosen && chosen.life >= 0 && state.moment.lives.includes(chosen.life);
-  if (chosen) state.pool.choose(isThere ? mmHitOfLife(state, chosen.life) : null);
+/**
+ * @param {MemoryMap} map
+ * @param {[number, number]} range ns from `origin`.
+ * @param {string} origin
+ */
+function showStretch(map, [from, to], origin) {
+  const { clock, header } = map.data;
+  if (!clock) return;
+  const shift = Number(BigInt(origin) - BigInt(header.t0));
+  const [since, row] = [rowAtTime(clock, from + shift), rowAtTime(clock, to + shift)];
+  setMoment(map, row, since === row ? null : since);
 }
 
-function mmSettle(state) {
-  state.isSettled = true;
-  mmShowHolders(state);
-  state.flame.show(state.counted);
+/** @param {MemoryMap} map */
+function updateMoment(map) {
+  const { data, row, since, parts, chosen } = map;
+  const { alloc } = data.allocations;
+  map.moment = momentAt(data, map.device, row);
+  map.counted = map.moment.allocations.filter((allocation) => since === null || alloc[allocation] > since);
+  parts.moment.replaceChildren(...momentSummary(map));
+  renderFragmentation(parts.bar, map.moment);
+  legend(map, map.pool.show(map.moment));
+  updateDimming(map);
+  // Tables and call stacks wait until the moment stays: they are too slow for every frame of a drag.
+  clearTimeout(map.settling);
+  map.settling = setTimeout(() => updateSettled(map), map.isSettled ? SETTLE_MS : 0);
+  if (chosen) map.pool.choose(hitOfAllocation(map, chosen.allocation));
 }
 
-function mmHitOfLife(state, life) {
-  const { lives } = state.data;
-  const k = state.moment.lives.indexOf(life);
-  const strip = state.moment.strips.findIndex(({ first, end }) => first <= k && k < end);
-  return strip < 0 ? null : { strip, life, from: lives.addr[life], bytes: lives.bytes[life] };
+/** @param {MemoryMap} map */
+function updateSettled(map) {
+  map.isSettled = true;
+  showHolders(map);
+  map.flame.show(map.counted);
 }
 
-function mmMomentWords(state) {
-  const { data, row, since, moment, counted } = state;
+/**
+ * @param {MemoryMap} map
+ * @param {number} allocation
+ * @returns {Hit | null}
+ */
+function hitOfAllocation({ data, moment }, allocation) {
+  const { addr, bytes } = data.allocations;
+  const k = allocation < 0 ? -1 : moment.allocations.indexOf(allocation);
+  const strip = moment.strips.findIndex(({ first, end }) => first <= k && k < end);
+  return strip < 0 ? null : { strip, allocation, from: addr[allocation], bytes: bytes[allocation] };
+}
+
+/** @param {MemoryMap} map */
+function momentSummary({ data, row, since, moment, counted, peak }) {
   const { sums } = moment;
-  const isEnd = row === data.numRows - 1;
-  const isPeak = state.peak && row === state.peak.row;
-  const when = isPeak ? `At the peak (${mmMomentText(data, row)})` 
-    : isEnd ? "At the end" : row < 0 ? "Before the first action" : `After ${mmMomentText(data, row)}`;
-  const held = `${uiSize(sums.allocated)} allocated in ${uiPlural(moment.lives.length, "block")}, ${uiSize(sums.reserved)} reserved in ${uiPlural(moment.strips.length, "segment")}`;
-  const pending = sums.pending ? `, ${uiSize(sums.pending)} freed and waiting for a stream` : "";
-  const outside = moment.outside ? `; ${uiPlural(moment.outside, "block")} in no known segment` : "";
-  const bytes = counted.reduce((sum, life) => sum + data.lives.bytes[life], 0);
-  const made = since === null ? "" : ` ${uiSize(bytes)} of it in ${uiPlural(counted.length, "block")} came since ${mmMomentText(data, since)} and stayed; the rest is pale.`;
-  return [uiElement("strong", {}, `${when}: `), `${held}${pending}${outside}.${made}`];
+  const when = whenText(data, row, peak);
+  const blocks = formatPlural(moment.allocations.length, "block");
+  const segments = formatPlural(moment.strips.length, "segment");
+  const held = `${formatBytes(sums.allocated)} allocated in ${blocks}, ${formatBytes(sums.reserved)} reserved in ${segments}`;
+  const pending = sums.pending ? `, ${formatBytes(sums.pending)} freed and waiting for a stream` : "";
+  const outside = moment.outside ? `; ${formatPlural(moment.outside, "block")} in no known segment` : "";
+  const made = since === null ? "" : madeText(data, counted, since);
+  return [element("strong", {}, `${when}: `), `${held}${pending}${outside}.${made}`];
 }
 
-function mmShowHolders(state) {
-  mmRenderHolders(state.parts.holders, state.data, state.counted, state, (key) => {
-    state.picked = key;
-    mmShowHolders(state);
-    mmDim(state);
+/**
+ * @param {MemoryData} data
+ * @param {number} row
+ * @param {Peak | null} peak
+ */
+function whenText(data, row, peak) {
+  if (row === peak?.row) return `At the peak (${momentText(data, row)})`;
+  if (row === data.numRows - 1) return "At the end";
+  return row < 0 ? "Before the first action" : `After ${momentText(data, row)}`;
+}
+
+/**
+ * @param {MemoryData} data
+ * @param {Int32Array} counted
+ * @param {number} since
+ */
+function madeText(data, counted, since) {
+  const bytes = counted.reduce((sum, allocation) => sum + data.allocations.bytes[allocation], 0);
+  const blocks = formatPlural(counted.length, "block");
+  return ` ${formatBytes(bytes)} of it in ${blocks} came since ${momentText(data, since)} and stayed; the rest is pale.`;
+}
+
+/** @param {MemoryMap} map */
+function showHolders(map) {
+  renderHolders(map.parts.holders, map.data, map.counted, {
+    by: map.by,
+    picked: map.picked,
+    onPick(key) {
+      map.picked = key;
+      showHolders(map);
+      updateDimming(map);
+    },
   });
 }
 
-// Pale is what came before the chosen stretch, what is not of the row that was picked, and what stands outside of the flame.
-function mmDim(state) {
-  if (!state.moment) return;
-  const { lives } = state.data;
-  const { since, picked, by, node } = state;
-  if (since === null && picked === null && !node) state.pool.setDim(null);
-  else {
-    state.pool.setDim((life) => (since !== null && lives.alloc[life] <= since) || (picked !== null && mmKeyOf(state.data, life, by) !== picked) ||
-      (node !== null && !node(lives.stack[life])));
+/**
+ * Dims what is older than the chosen stretch, outside of the picked group, or outside of the flame graph's node.
+ *
+ * @param {MemoryMap} map
+ */
+function updateDimming({ data, pool, since, picked, by, isInNode }) {
+  if (since === null && picked === null && !isInNode) {
+    pool.setDim(null);
+    return;
   }
+  const { alloc, stack } = data.allocations;
+  pool.setDim(
+    (allocation) =>
+      (since !== null && alloc[allocation] <= since) ||
+      (picked !== null && groupKey(data, allocation, by) !== picked) ||
+      (isInNode !== null && !isInNode(stack[allocation])),
+  );
 }
 
-function mmPickFlame(state, isInside) {
-  state.node = isInside;
-  mmDim(state);
+/**
+ * @param {MemoryMap} map
+ * @param {Grouping} by
+ */
+function setGrouping(map, by) {
+  map.by = by;
+  map.picked = null;
+  showHolders(map);
+  updateDimming(map);
 }
 
-function mmSetBy(state, by) {
-  state.by = by;
-  state.picked = null;
-  mmShowHolders(state);
-  mmDim(state);
+/**
+ * @param {MemoryMap} map
+ * @param {ColorMode} mode
+ */
+function setColorMode(map, mode) {
+  map.color = mode;
+  map.parts.colors.mark(mode);
+  legend(map, map.pool.setColor(mode));
 }
 
-function mmSetColor(state, mode) {
-  state.color = mode;
-  state.parts.colors.mark(mode);
-  mmLegend(state, state.pool.setColor(mode));
+/**
+ * @param {MemoryMap} map
+ * @param {Legend} entries
+ */
+function legend({ parts, moment }, entries) {
+  showLegend(parts.legend, entries, moment.sums.pending > 0);
 }
 
-function mmLegend(state, legend) {
-  const free = uiElement("span", { class: "mm-key" }, uiElement("i", { class: "mm-free" }), "free");
-  const waits = state.moment.sums.pending ? [uiElement("span", { class: "mm-key" }, uiElement("i", { class: "mm-waits" }), "waits for a stream")] : [];
-  state.parts.legend.replaceChildren(...legend.map(({ css, label }) => {
-    const swatch = uiElement("i", {});
-    swatch.style.background = css;
-    return uiElement("span", { class: "mm-key", title: label }, swatch, label);
-  }), ...waits, free);
-}
-
-function mmChosen(state, hit) {
-  state.chosen = hit;
-  const was = state.parts.details.hidden;
-  mmRenderDetails(state.parts.details, state.data, state.moment, hit);
-  if (was !== state.parts.details.hidden) state.pool.resize();
+/**
+ * @param {MemoryMap} map
+ * @param {Hit | null} hit
+ */
+function showChosen(map, hit) {
+  const { details } = map.parts;
+  map.chosen = hit;
+  const wasHidden = details.hidden;
+  renderBlockDetails(details, map.data, map.moment, hit);
+  if (wasHidden !== details.hidden) map.pool.resize();
 }

@@ -1,8 +1,27 @@
-// Call stacks as one tree, and what was allocated at and beneath each of its nodes.
+// Call stacks as one tree, and what was allocated at each of its nodes and their descendants.
 
-// The tree of all stacks, outermost first: parent, frame and depth of each node (node 0 is the root), the node of each stack.
-export function mmStackTree(stacks) {
+/** @import { Allocations, Stacks } from "./data.js" */
+
+/**
+ * The tree of all stacks, outermost first. Node 0 is the root.
+ *
+ * @typedef {object} StackTree
+ * @property {number[]} parent
+ * @property {number[]} frame Id of the stack frame.
+ * @property {number[]} depth
+ * @property {Int32Array} leaf Node of each stack.
+ */
+
+/** @typedef {{ bytes: Float64Array, num: Float64Array }} StackSums By node. */
+
+/**
+ * @param {Stacks} stacks
+ * @returns {StackTree}
+ */
+export function stackTree(stacks) {
+  /** @type {StackTree} */
   const tree = { parent: [-1], frame: [-1], depth: [0], leaf: new Int32Array(stacks.n) };
+  /** @type {Map<number, number>} */
   const known = new Map();
   for (let k = 0; k < stacks.n; k++) {
     const ids = stacks.idsOf(k);
@@ -24,13 +43,20 @@ export function mmStackTree(stacks) {
   return tree;
 }
 
-// Bytes and blocks of every node and what is beneath it, of the `chosen` lives.
-export function mmStackSums(tree, lives, chosen) {
+/**
+ * Bytes and blocks of every node and its descendants.
+ *
+ * @param {StackTree} tree
+ * @param {Allocations} allocations
+ * @param {Iterable<number>} chosen Indices of allocations.
+ * @returns {StackSums}
+ */
+export function stackSums(tree, allocations, chosen) {
   const n = tree.parent.length;
   const [bytes, num] = [new Float64Array(n), new Float64Array(n)];
   for (const i of chosen) {
-    const at = lives.stack[i] < 0 ? 0 : tree.leaf[lives.stack[i]];
-    bytes[at] += lives.bytes[i];
+    const at = allocations.stack[i] < 0 ? 0 : tree.leaf[allocations.stack[i]];
+    bytes[at] += allocations.bytes[i];
     num[at] += 1;
   }
   // A child always comes after its parent.
@@ -41,8 +67,13 @@ export function mmStackSums(tree, lives, chosen) {
   return { bytes, num };
 }
 
-// Numbers of the callees of each node.
-export function mmChildren(tree) {
+/**
+ * Numbers of the callees of each node.
+ *
+ * @param {StackTree} tree
+ */
+export function childrenOf(tree) {
+  /** @type {number[][]} */
   const children = tree.parent.map(() => []);
   for (let k = 1; k < tree.parent.length; k++) children[tree.parent[k]].push(k);
   return children;

@@ -1,202 +1,239 @@
 // The race diff: a list of the races, a filter by kind, and the card of the one that is chosen. The cards come as trees
-// from cudalens/views/races/cards.py; one is built when it is first looked at, so hundreds of races cost hundreds of lines.
+// from cudalens/views/races/cards.py; each is built when it is first shown, so that many races load fast.
 
-import { buildMarkup } from "../shared/markup.js";
-import { uiCount, uiElement, uiPlural } from "../shared/dom.js";
+import { element, findAll } from "../shared/dom.js";
+import { formatCount, formatPlural } from "../shared/format.js";
+import { buildCard } from "./card.js";
 
-const RACE_COPIED_MS = 1500;
-// Fewer races are seen at a glance.
-const RACE_FILTER_FROM = 4;
+// A filter is of no use for fewer races.
+const MIN_RACES_TO_FILTER = 4;
+const PAGE_ROWS = 10;
+
+/** @import { MarkupElement } from "../shared/markup.js" */
+
+/**
+ * @typedef {object} Race
+ * @property {number} row Of trace.races.
+ * @property {string} kind
+ * @property {string} title
+ * @property {string} tensor
+ * @property {string[]} places
+ * @property {string} times
+ * @property {MarkupElement} card
+ */
+
+/** @typedef {{ races: Race[], more: number }} RacesModel Worst first, and how many are left out. */
+
+/**
+ * @typedef {object} RacesView
+ * @property {(row: number) => void} choose
+ * @property {() => number} chosen Row of trace.races.
+ * @property {() => void} setTheme
+ * @property {() => void} destroy
+ */
+
+/**
+ * @typedef {object} State
+ * @property {RacesModel} model
+ * @property {((race: Race) => void) | undefined} onChoose
+ * @property {string | null} kind That shows; null for all.
+ * @property {number} at Place of the chosen race in `shown`.
+ * @property {Race[]} shown
+ * @property {Map<Race, Element>} cards That were built.
+ * @property {HTMLElement[]} items
+ * @property {string} id
+ * @property {HTMLElement} list
+ * @property {HTMLElement} card
+ * @property {HTMLElement} tools
+ */
 
 /**
  * Builds the races in `host`.
  *
  * @param {HTMLElement} host Empty element.
- * @param {object} model {races: [{row, kind, title, tensor, places, times, card}], more}, worst first.
- * @param {object} options onChoose(race) after the user chose one.
- * @returns {object} choose(row of trace.races), chosen() (that row), setTheme, destroy.
+ * @param {RacesModel} model
+ * @param {{ onChoose?: (race: Race) => void }} [options] `onChoose` is called after the user chose a race.
+ * @returns {RacesView}
  */
 export function createRaces(host, model, { onChoose } = {}) {
-  const state = { model, onChoose, kind: null, at: 0, shown: model.races, cards: new Map(), items: [] };
-  state.list = uiElement("ul", { class: "cl-race-list", role: "listbox", tabindex: "0", "aria-label": "Races, worst first",
-    "data-lm-suppress-shortcuts": "true" });
-  state.card = uiElement("div", { class: "cl-race-host", "aria-live": "polite" });
-  state.tools = uiElement("div", { class: "cl-race-tools", role: "group", "aria-label": "Kinds of races" });
+  /** @type {State} */
+  const state = {
+    model,
+    onChoose,
+    kind: null,
+    at: 0,
+    shown: model.races,
+    cards: new Map(),
+    items: [],
+    id: `cl-race-${Math.random().toString(36).slice(2)}`,
+    list: element("ul", {
+      class: "cl-race-list",
+      role: "listbox",
+      tabindex: "0",
+      "aria-label": "Races, worst first",
+      "data-lm-suppress-shortcuts": "true",
+    }),
+    card: element("div", { class: "cl-race-host", "aria-live": "polite" }),
+    tools: element("div", { class: "cl-race-tools", role: "group", "aria-label": "Kinds of races" }),
+  };
   const isOne = model.races.length === 1;
-  const body = isOne ? state.card : uiElement("div", { class: "cl-race-split" }, state.list, state.card);
+  const body = isOne ? state.card : element("div", { class: "cl-race-split" }, state.list, state.card);
   if (!isOne) {
-    fillRaceTools(state);
-    listenToRaceList(state);
+    fillTools(state);
+    listenToList(state);
   }
   host.replaceChildren(...(state.tools.childElementCount ? [state.tools] : []), body);
-  fillRaceList(state);
+  fillList(state);
   return {
-    choose: (row) => chooseRaceRow(state, row),
+    choose: (row) => chooseRow(state, row),
     chosen: () => state.shown[state.at].row,
     setTheme() {},
     destroy: () => host.replaceChildren(),
   };
 }
 
-function fillRaceTools(state) {
-  const counts = new Map();
-  const titles = new Map();
-  for (const { kind, title } of state.model.races) {
-    counts.set(kind, (counts.get(kind) ?? 0) + 1);
-    titles.set(kind, title);
+/** @param {State} state */
+function fillTools(state) {
+  const { races, more } = state.model;
+  /** @type {Map<string, { title: string, number: number }>} */
+  const kinds = new Map();
+  for (const { kind, title } of races) kinds.set(kind, { title, number: (kinds.get(kind)?.number ?? 0) + 1 });
+  if (kinds.size > 1 && races.length >= MIN_RACES_TO_FILTER) {
+    const texts = [...kinds].map(([kind, { title, number }]) => ({ kind, text: `${title} ${formatCount(number)}` }));
+    for (const { kind, text } of [{ kind: null, text: `all ${formatCount(races.length)}` }, ...texts]) {
+      state.tools.append(kindButton(state, kind, text));
+    }
   }
-  const button = (kind, text) => {
-    const press = () => {
-      state.kind = kind;
-      for (const other of state.tools.querySelectorAll("button")) other.setAttribute("aria-pressed", String(other === node));
-      showRaceKind(state);
-    };
-    const node = uiElement("button", { type: "button", class: "cl-button", "aria-pressed": String(kind === state.kind), onclick: press }, text);
-    return node;
-  };
-  if (counts.size > 1 && state.model.races.length >= RACE_FILTER_FROM) {
-    const kinds = [...counts].map(([kind, number]) => button(kind, `${titles.get(kind)} ${uiCount(number)}`));
-    state.tools.append(button(null, `all ${uiCount(state.model.races.length)}`), ...kinds);
-  }
-  if (state.model.more) {
-    state.tools.append(uiElement("span", { class: "cl-hint" }, `and ${uiPlural(state.model.more, "race")} more in trace.races`));
+  if (more) {
+    const text = `and ${formatPlural(more, "race")} more in trace.races`;
+    state.tools.append(element("span", { class: "cl-hint" }, text));
   }
 }
 
-function showRaceKind(state) {
+/**
+ * @param {State} state
+ * @param {string | null} kind
+ * @param {string} text
+ */
+function kindButton(state, kind, text) {
+  const press = () => {
+    state.kind = kind;
+    markKind(state);
+    showKind(state);
+  };
+  const isPressed = String(kind === state.kind);
+  const attributes = { type: "button", class: "cl-button", "aria-pressed": isPressed, onclick: press };
+  return element("button", { ...attributes, "data-kind": kind ?? "" }, text);
+}
+
+/** @param {State} state */
+function markKind({ tools, kind }) {
+  for (const button of findAll(tools, "button", HTMLButtonElement)) {
+    button.setAttribute("aria-pressed", String(button.dataset.kind === (kind ?? "")));
+  }
+}
+
+/** @param {State} state */
+function showKind(state) {
   const before = state.shown[state.at];
   state.shown = state.model.races.filter((race) => state.kind === null || race.kind === state.kind);
   state.at = Math.max(0, state.shown.indexOf(before));
-  fillRaceList(state);
+  fillList(state);
 }
 
-function fillRaceList(state) {
-  state.items = state.shown.map((race, k) => raceItem(state, race, k));
+/** @param {State} state */
+function fillList(state) {
+  state.items = state.shown.map((race, k) => listItem(state, race, k));
   state.list.replaceChildren(...state.items);
-  showRaceCard(state, state.at);
+  showCard(state, state.at);
 }
 
-function raceItem(state, race, k) {
+/**
+ * @param {State} state
+ * @param {Race} race
+ * @param {number} k
+ */
+function listItem(state, race, k) {
   const number = state.model.races.indexOf(race) + 1;
-  return uiElement("li", { role: "option", id: raceItemId(state, k), "aria-selected": "false", onclick: () => pickRace(state, k) },
-    uiElement("b", {}, `${uiCount(number)}. ${race.title}`), ` of ${race.tensor}, ${race.times}`,
-    ...race.places.map((place) => uiElement("small", {}, place)));
+  return element(
+    "li",
+    { role: "option", id: `${state.id}-${k}`, "aria-selected": "false", onclick: () => pickRace(state, k) },
+    element("b", {}, `${formatCount(number)}. ${race.title}`),
+    ` of ${race.tensor}, ${race.times}`,
+    ...race.places.map((place) => element("small", {}, place)),
+  );
 }
 
-function raceItemId(state, k) {
-  state.id ??= `cl-race-${Math.random().toString(36).slice(2)}`;
-  return `${state.id}-${k}`;
-}
-
-function showRaceCard(state, at) {
+/**
+ * @param {State} state
+ * @param {number} at
+ */
+function showCard(state, at) {
   state.items[state.at]?.setAttribute("aria-selected", "false");
   state.at = at;
   const race = state.shown[at];
   const item = state.items[at];
   item.setAttribute("aria-selected", "true");
   state.list.setAttribute("aria-activedescendant", item.id);
-  keepInSight(state.list, item);
-  if (!state.cards.has(race)) state.cards.set(race, raceCard(race));
-  state.card.replaceChildren(state.cards.get(race));
+  scrollListTo(state.list, item);
+  const card = state.cards.get(race) ?? buildCard(race.card);
+  state.cards.set(race, card);
+  state.card.replaceChildren(card);
 }
 
-// Scrolls the list alone; scrollIntoView would move the page as well.
-function keepInSight(list, item) {
+/**
+ * Scrolls the list alone; scrollIntoView would move the page as well.
+ *
+ * @param {HTMLElement} list
+ * @param {HTMLElement} item
+ */
+function scrollListTo(list, item) {
   const top = item.offsetTop - list.offsetTop;
   if (top < list.scrollTop) list.scrollTop = top;
-  else if (top + item.offsetHeight > list.scrollTop + list.clientHeight) list.scrollTop = top + item.offsetHeight - list.clientHeight;
+  else if (top + item.offsetHeight > list.scrollTop + list.clientHeight)
+    list.scrollTop = top + item.offsetHeight - list.clientHeight;
 }
 
+/**
+ * @param {State} state
+ * @param {number} at
+ */
 function pickRace(state, at) {
-  showRaceCard(state, at);
+  showCard(state, at);
   state.onChoose?.(state.shown[at]);
 }
 
-function chooseRaceRow(state, row) {
+/**
+ * @param {State} state
+ * @param {number} row
+ */
+function chooseRow(state, row) {
   if (!state.shown.some((race) => race.row === row)) {
     state.kind = null;
-    for (const [k, other] of [...state.tools.querySelectorAll("button")].entries()) other.setAttribute("aria-pressed", String(k === 0));
-    showRaceKind(state);
+    markKind(state);
+    showKind(state);
   }
   const at = state.shown.findIndex((race) => race.row === row);
-  if (at >= 0) showRaceCard(state, at);
+  if (at >= 0) showCard(state, at);
 }
 
-const RACE_PAGE = 10;
-
-function listenToRaceList(state) {
+/** @param {State} state */
+function listenToList(state) {
   state.list.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const last = state.shown.length - 1;
-    const steps = { ArrowDown: state.at + 1, ArrowUp: state.at - 1, Home: 0, End: last, PageDown: state.at + RACE_PAGE, PageUp: state.at - RACE_PAGE };
+    /** @type {{ [key: string]: number }} */
+    const steps = {
+      ArrowDown: state.at + 1,
+      ArrowUp: state.at - 1,
+      Home: 0,
+      End: last,
+      PageDown: state.at + PAGE_ROWS,
+      PageUp: state.at - PAGE_ROWS,
+    };
     if (!(event.key in steps)) return;
     event.preventDefault();
     event.stopPropagation();
     pickRace(state, Math.min(Math.max(steps[event.key], 0), last));
   });
-}
-
-function raceCard(race) {
-  const card = buildMarkup(race.card);
-  const diff = card.querySelector(".cl-race-diff");
-  if (diff) addRaceCopy(diff);
-  const values = card.querySelector(":scope > .cl-race-value");
-  if (values) addRaceTabs(card, values);
-  return card;
-}
-
-// Two tabs, the accesses and the values. What convinces a person is the number that comes out wrong: where there is one,
-// its tab is the one that is open.
-function addRaceTabs(card, values) {
-  const id = `cl-race-tab-${Math.random().toString(36).slice(2)}`;
-  const parts = [...card.children].filter((node) => node !== values && !node.matches(".cl-race-head, .cl-race-what"));
-  const accesses = uiElement("div", { class: "cl-race-panel" }, ...parts);
-  const panels = [accesses, values];
-  const tabs = ["Accesses", "Values"].map((text, k) => uiElement("button", { type: "button", role: "tab", id: `${id}-${k}`,
-    "data-lm-suppress-shortcuts": "true" }, text));
-  const show = (at) => {
-    for (const [k, tab] of tabs.entries()) {
-      tab.setAttribute("aria-selected", String(k === at));
-      tab.tabIndex = k === at ? 0 : -1;
-      panels[k].hidden = k !== at;
-    }
-  };
-  for (const [k, panel] of panels.entries()) {
-    panel.setAttribute("role", "tabpanel");
-    panel.setAttribute("aria-labelledby", `${id}-${k}`);
-    tabs[k].addEventListener("click", () => show(k));
-    tabs[k].addEventListener("keydown", (event) => {
-      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-      event.preventDefault();
-      event.stopPropagation();
-      show(1 - k);
-      tabs[1 - k].focus();
-    });
-  }
-  card.append(uiElement("div", { class: "cl-race-tabs", role: "tablist", "aria-label": "What is known of the race" }, ...tabs), accesses, values);
-  show(values.querySelector(".cl-value-confirmed") ? 1 : 0);
-}
-
-// A button that copies the diff as it stands, without what it would say of itself.
-function addRaceCopy(diff) {
-  const text = diff.textContent;
-  const frame = uiElement("div", { class: "cl-race-copy" });
-  const copy = uiElement("button", { type: "button", class: "cl-button", "data-lm-suppress-shortcuts": "true" }, "Copy");
-  copy.addEventListener("click", async () => {
-    copy.textContent = (await copyRaceText(text, diff)) ? "Copied" : "Selected: press Ctrl+C";
-    setTimeout(() => (copy.textContent = "Copy"), RACE_COPIED_MS);
-  });
-  diff.replaceWith(frame);
-  frame.append(diff, copy);
-}
-
-// Pages that are no secure context (a report from file:, a plain http server) may have no clipboard: then the text is selected.
-async function copyRaceText(text, node) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    getSelection().selectAllChildren(node);
-    return document.execCommand("copy");
-  }
 }

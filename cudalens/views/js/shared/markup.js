@@ -1,21 +1,84 @@
-// Trees of elements as cudalens/views/sections/markup.py writes them, [tag, attributes, child, …], brought into the page. Texts
-// become text nodes; of tags and attributes only those are known that the trees need, so none of them can run anything.
+// Build the trees of elements that cudalens/views/sections/markup.py makes. Texts become text nodes; only the listed
+// elements and attributes are built, so nothing in a tree can run as code.
 
-const MARKUP_SVG = "http://www.w3.org/2000/svg";
-const MARKUP_TAGS = new Set(["article", "b", "code", "dd", "details", "div", "dl", "dt", "li", "ol", "p", "pre", "span", "strong", "summary", "table",
-  "tbody", "td", "th", "thead", "tr", "ul"]);
-const MARKUP_SHAPES = new Set(["svg", "title", "rect", "path", "text"]);
-const MARKUP_ATTRIBUTES = new Set(["class", "colspan", "scope", "role", "tabindex", "open", "title", "aria-label", "viewBox", "width",
-  "height", "preserveAspectRatio", "x", "y", "rx", "d", "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity",
-  "stroke-dasharray", "opacity", "data-event", "font-family", "font-size", "font-weight", "text-anchor"]);
+import { SVG_NAMESPACE } from "./dom.js";
 
+const TAGS = new Set([
+  "article",
+  "b",
+  "code",
+  "dd",
+  "details",
+  "div",
+  "dl",
+  "dt",
+  "li",
+  "ol",
+  "p",
+  "pre",
+  "span",
+  "strong",
+  "summary",
+  "table",
+  "tbody",
+  "td",
+  "th",
+  "thead",
+  "tr",
+  "ul",
+]);
+const SHAPES = new Set(["svg", "title", "rect", "path", "text"]);
+const ATTRIBUTES = new Set([
+  "class",
+  "colspan",
+  "scope",
+  "role",
+  "tabindex",
+  "open",
+  "title",
+  "aria-label",
+  "viewBox",
+  "width",
+  "height",
+  "preserveAspectRatio",
+  "x",
+  "y",
+  "rx",
+  "d",
+  "fill",
+  "fill-opacity",
+  "stroke",
+  "stroke-width",
+  "stroke-opacity",
+  "stroke-dasharray",
+  "opacity",
+  "data-event",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "text-anchor",
+]);
+
+/** @typedef {string | MarkupElement} MarkupTree */
+/** @typedef {[tag: string, attributes: { [name: string]: string }, ...children: MarkupTree[]]} MarkupElement */
+
+/**
+ * @param {MarkupTree} tree
+ * @returns {Element | Text}
+ */
 export function buildMarkup(tree) {
-  if (typeof tree === "string") return document.createTextNode(tree);
-  const [tag, attributes, ...children] = tree;
-  const isShape = MARKUP_SHAPES.has(tag);
-  if (!isShape && !MARKUP_TAGS.has(tag)) throw new Error(`cudalens markup: the element ${tag} is not known here`);
-  const node = isShape ? document.createElementNS(MARKUP_SVG, tag) : document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) if (MARKUP_ATTRIBUTES.has(name)) node.setAttribute(name, value);
+  return typeof tree === "string" ? document.createTextNode(tree) : buildElement(tree);
+}
+
+/**
+ * @param {MarkupElement} tree
+ * @returns {Element}
+ */
+export function buildElement([tag, attributes, ...children]) {
+  const isShape = SHAPES.has(tag);
+  if (!isShape && !TAGS.has(tag)) throw new Error(`cudalens markup: the element ${tag} is not known here`);
+  const node = isShape ? document.createElementNS(SVG_NAMESPACE, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) if (ATTRIBUTES.has(name)) node.setAttribute(name, value);
   node.append(...children.map(buildMarkup));
   return node;
 }

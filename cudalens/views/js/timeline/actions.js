@@ -1,176 +1,262 @@
-// What the gestures do; every one of them is reachable from the keyboard or a button.
+// What the gestures do. Each of them can be done with the keyboard or a button.
 
-import { eventAt } from "./lod.js";
+import { formatCount } from "../shared/format.js";
 import { showTip } from "./dom.js";
 import { frameOf } from "./frame.js";
 import { heldMotion } from "./input.js";
-import { announce, askFrame, choose, focusEvent, glideTo, moveTo, relayout, reveal } from "./moves.js";
+import { eventAt } from "./lod.js";
+import { announce, askFrame, choose, focusEvent, glideTo, relayout, reveal } from "./moves.js";
 import { acrossLaunch, firstEvent, neighbour, searchNames, stepMatch } from "./nav.js";
-import { TL_HEAD, TL_ROW, exactTime, laneAtY, rowAtY, spokenEvent } from "./view.js";
-import { uiCount, uiDuration } from "../shared/dom.js";
+import { HEAD_HEIGHT, laneAtY, ROW_HEIGHT, rowAtY } from "./view.js";
+import { centreAt, glideToEnd, panBy, showWindow, zoomBy } from "./window.js";
+import { describeEvent, tipLines } from "./words.js";
 
-const TL_SLACK_PX = 3;
+/** @import { Direction } from "./nav.js" */
+/** @import { Timeline } from "./state.js" */
+/** @import { TimeRange } from "./view.js" */
+/** @typedef {ReturnType<typeof createActions>} Actions */
 
-function tipLines(tl, i) {
-  const { data } = tl;
-  const { names, cats, lanes } = data.header;
-  const lines = [names[data.name[i]].slice(0, 400) || "(no name)"];
-  const self = lanes[data.lane[i]].kind === "host" && data.self[i] !== data.dur[i] ? `, self ${uiDuration(data.self[i])}` : "";
-  lines.push(data.flags[i] & 1 ? "instant" : `${uiDuration(data.dur[i])}${self}`);
-  lines.push(`${cats[data.cat[i]] || "no category"} · at ${exactTime(data.start[i])}`);
-  if (data.launch[i] >= 0) {
-    const by = data.launch[i];
-    lines.push(`launched by ${names[data.name[by]].slice(0, 100)}, ${uiDuration(data.start[i] - data.start[by])} earlier`);
-  }
-  const race = tl.races.find(({ event }) => event === i);
-  if (race) lines.push(`race: ${race.title}`);
-  return lines;
+const HIT_SLACK_PX = 3;
+
+/** @param {Timeline} timeline */
+export function createActions(timeline) {
+  return { ...windowActions(timeline), ...pointerActions(timeline), ...keyActions(timeline) };
 }
 
-export function createActions(tl) {
-  const timeAt = (x) => {
-    const frame = frameOf(tl);
-    return frame.t0 + (x - tl.size.gutter) / frame.scale;
+/** @param {Timeline} timeline */
+function windowActions(timeline) {
+  return {
+    show: (/** @type {TimeRange} */ view) => showWindow(timeline, view),
+    pan: (/** @type {number} */ px) => panBy(timeline, px),
+    zoom: (/** @type {number} */ factor, /** @type {number | null} */ x) => zoomBy(timeline, factor, x),
+    centre: (/** @type {number} */ t) => centreAt(timeline, t),
+    fit: () => glideTo(timeline, timeline.whole),
+    toEnd: (/** @type {boolean} */ isEnd) => glideToEnd(timeline, isEnd),
   };
-  const eventUnder = (x, y) => {
-    const place = rowAtY(tl.layout, y - TL_HEAD + tl.scroll);
-    if (place === null || x < tl.size.gutter || y < TL_HEAD) return -1;
-    const { index } = tl;
-    return eventAt(index, index.laneRow[place.lane] + place.row, timeAt(x), TL_SLACK_PX / frameOf(tl).scale);
-  };
-  const act = {
-    timeAt, eventUnder,
-    show: (view) => { tl.beforeFrame = null; moveTo(tl, view); },
-    pan: (px) => {
-      const by = (px / (tl.size.width - tl.size.gutter)) * (tl.view[1] - tl.view[0]);
-      act.show(tl.view.map((t) => t + by));
-    },
-    zoom: (factor, x) => {
-      const share = x === null ? 0.5 : Math.min(Math.max((x - tl.size.gutter) / (tl.size.width - tl.size.gutter), 0), 1);
-      const anchor = tl.view[0] + share * (tl.view[1] - tl.view[0]);
-      act.show(tl.view.map((t) => anchor + (t - anchor) * factor));
-    },
-    centre: (t) => {
-      const half = (tl.view[1] - tl.view[0]) / 2;
-      act.show([t - half, t + half]);
-    },
-    fit: () => glideTo(tl, tl.whole),
-    toEnd: (isEnd) => {
-      const span = tl.view[1] - tl.view[0];
-      const edge = span * 0.02;
-      glideTo(tl, isEnd ? [tl.extent[1] + edge - span, tl.extent[1] + edge] : [tl.extent[0] - edge, tl.extent[0] - edge + span]);
-    },
-    hover: (x, y, isPlot) => {
-      tl.pointerX = isPlot ? x : null;
-      const found = isPlot ? eventUnder(x, y) : -1;
-      const next = found < 0 ? null : found;
-      if (next !== null) showTip(tl.dom, tipLines(tl, next), x + tl.dom.frame.offsetLeft, y + tl.dom.frame.offsetTop);
-      else tl.dom.tip.hidden = true;
-      if (next === tl.hover) return;
-      tl.hover = next;
-      tl.options.onHover?.(next);
-      askFrame(tl);
-    },
-    click: (x, y) => {
-      const found = eventUnder(x, y);
-      tl.selected = tl.focused = found < 0 ? null : found;
-      if (found >= 0) tl.dom.spoken.textContent = `selected ${spokenEvent(tl.data, found)}`;
-      if (found < 0) tl.range = null;
-      announce(tl);
-      askFrame(tl);
-    },
-    zoomToEventAt: (x, y) => {
-      const found = eventUnder(x, y);
-      if (found >= 0) reveal(tl, found, true);
-    },
-    zoomToFocused: () => { if ((tl.focused ?? tl.selected) !== null) reveal(tl, tl.focused ?? tl.selected, true); },
-    dragRange: (from, to) => { tl.range = [Math.min(from, to), Math.max(from, to)]; askFrame(tl); },
-    finishRange: () => announce(tl),
-    clearRange: () => { if (tl.range) { tl.range = null; announce(tl); askFrame(tl); } },
-    toggleLane: (y) => toggleLane(tl, laneAtY(tl.layout, y - TL_HEAD + tl.scroll)),
-    toggleFocusLane: () => toggleLane(tl, tl.focusLane >= 0 ? tl.focusLane : laneAtY(tl.layout, tl.scroll)),
-    arrow: (direction) => {
-      if (tl.focused !== null) focusEvent(tl, neighbour(tl, tl.focused, direction));
-      else if (direction === "left" || direction === "right") act.pan((direction === "left" ? -1 : 1) * 80);
-      else tl.dom.frame.scrollBy(0, (direction === "up" ? -2 : 2) * TL_ROW);
-    },
-    enter: () => {
-      if (tl.focused === null) return focusEvent(tl, firstEvent(tl, laneAtY(tl.layout, tl.scroll)));
-      tl.selected = tl.focused;
-      tl.dom.spoken.textContent = `selected ${spokenEvent(tl.data, tl.focused)}`;
-      announce(tl);
-      return askFrame(tl);
-    },
-    follow: () => { if (tl.focused !== null) focusEvent(tl, acrossLaunch(tl, tl.focused)); },
-    escape: () => escapeStep(tl),
-    search: (text) => runSearch(tl, text),
-    nextMatch: (by) => nextMatch(tl, by),
-    hold: (key) => holdKey(tl, act, key),
-    focusChanged: (hasFocus) => { tl.hasFocus = hasFocus; askFrame(tl); },
-  };
-  return act;
 }
 
-function toggleLane(tl, lane) {
-  if (lane < 0 || tl.rows.heights[lane] < 2) return;
-  if (!tl.collapsed.delete(lane)) tl.collapsed.add(lane);
-  const { label } = tl.data.header.lanes[lane];
-  tl.dom.spoken.textContent = `${label} ${tl.collapsed.has(lane) ? "folded" : "unfolded"}`;
-  relayout(tl);
+/** @param {Timeline} timeline */
+function pointerActions(timeline) {
+  return {
+    timeAt: (/** @type {number} */ x) => timeAt(timeline, x),
+    hover: (/** @type {number} */ x, /** @type {number} */ y) => hover(timeline, x, y),
+    leave() {
+      timeline.pointerX = null;
+      setHover(timeline, null);
+    },
+    click: (/** @type {number} */ x, /** @type {number} */ y) => click(timeline, x, y),
+    zoomToEventAt(/** @type {number} */ x, /** @type {number} */ y) {
+      const found = eventUnder(timeline, x, y);
+      if (found !== null) reveal(timeline, found, true);
+    },
+    dragRange(/** @type {number} */ from, /** @type {number} */ to) {
+      timeline.range = [Math.min(from, to), Math.max(from, to)];
+      askFrame(timeline);
+    },
+    finishRange: () => announce(timeline),
+    clearRange() {
+      if (timeline.range === null) return;
+      timeline.range = null;
+      announce(timeline);
+      askFrame(timeline);
+    },
+    toggleLane: (/** @type {number} */ y) =>
+      toggleLane(timeline, laneAtY(timeline.layout, y - HEAD_HEIGHT + timeline.scroll)),
+  };
 }
 
-// Takes back one thing: the search, then the event in focus, then the selection. False where there was nothing.
-function escapeStep(tl) {
-  if (tl.search !== null) {
-    tl.dom.search.value = "";
-    runSearch(tl, "");
-  } else if (tl.focused !== null && tl.focused !== tl.selected) tl.focused = null;
-  else if (tl.selected !== null || tl.range !== null) {
-    tl.selected = tl.range = tl.focused = null;
-    announce(tl);
+/** @param {Timeline} timeline */
+function keyActions(timeline) {
+  return {
+    zoomToFocused() {
+      const event = timeline.focused ?? timeline.selected;
+      if (event !== null) reveal(timeline, event, true);
+    },
+    toggleFocusLane: () =>
+      toggleLane(timeline, timeline.focusLane >= 0 ? timeline.focusLane : laneAtY(timeline.layout, timeline.scroll)),
+    arrow(/** @type {Direction} */ direction) {
+      if (timeline.focused !== null) focusEvent(timeline, neighbour(timeline, timeline.focused, direction));
+      else if (direction === "left" || direction === "right") panBy(timeline, (direction === "left" ? -1 : 1) * 80);
+      else timeline.dom.frame.scrollBy(0, (direction === "up" ? -2 : 2) * ROW_HEIGHT);
+    },
+    enter() {
+      const { focused } = timeline;
+      if (focused === null) focusEvent(timeline, firstEvent(timeline, laneAtY(timeline.layout, timeline.scroll)));
+      else select(timeline, focused);
+    },
+    follow() {
+      if (timeline.focused !== null) focusEvent(timeline, acrossLaunch(timeline, timeline.focused));
+    },
+    escape: () => escapeStep(timeline),
+    search: (/** @type {string} */ text) => runSearch(timeline, text),
+    nextMatch: (/** @type {1 | -1} */ by) => nextMatch(timeline, by),
+    hold: (/** @type {string} */ key) => holdKey(timeline, key),
+    focusChanged(/** @type {boolean} */ hasFocus) {
+      timeline.hasFocus = hasFocus;
+      askFrame(timeline);
+    },
+  };
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {number} x
+ */
+function timeAt(timeline, x) {
+  const frame = frameOf(timeline);
+  return frame.t0 + (x - timeline.size.gutter) / frame.scale;
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {number} x
+ * @param {number} y
+ * @returns {number | null}
+ */
+function eventUnder(timeline, x, y) {
+  const { index, layout, size } = timeline;
+  const place = rowAtY(layout, y - HEAD_HEIGHT + timeline.scroll);
+  if (place === null || x < size.gutter || y < HEAD_HEIGHT) return null;
+  const slack = HIT_SLACK_PX / frameOf(timeline).scale;
+  const found = eventAt(index, index.laneRow[place.lane] + place.row, timeAt(timeline, x), slack);
+  return found < 0 ? null : found;
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {number} x
+ * @param {number} y
+ */
+function hover(timeline, x, y) {
+  const { dom } = timeline;
+  timeline.pointerX = x;
+  const found = eventUnder(timeline, x, y);
+  if (found !== null) showTip(dom, tipLines(timeline, found), x + dom.frame.offsetLeft, y + dom.frame.offsetTop);
+  setHover(timeline, found);
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {number | null} event
+ */
+function setHover(timeline, event) {
+  if (event === null) timeline.dom.tip.hidden = true;
+  if (event === timeline.hover) return;
+  timeline.hover = event;
+  timeline.options.onHover?.(event);
+  askFrame(timeline);
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {number} x
+ * @param {number} y
+ */
+function click(timeline, x, y) {
+  const found = eventUnder(timeline, x, y);
+  timeline.focused = found;
+  if (found === null) timeline.range = null;
+  select(timeline, found);
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {number | null} event
+ */
+function select(timeline, event) {
+  timeline.selected = event;
+  if (event !== null) timeline.dom.spoken.textContent = `selected ${describeEvent(timeline.data, event)}`;
+  announce(timeline);
+  askFrame(timeline);
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {number} lane
+ */
+function toggleLane(timeline, lane) {
+  if (lane < 0 || timeline.rows.heights[lane] < 2) return;
+  if (!timeline.collapsed.delete(lane)) timeline.collapsed.add(lane);
+  const { label } = timeline.data.header.lanes[lane];
+  timeline.dom.spoken.textContent = `${label} ${timeline.collapsed.has(lane) ? "folded" : "unfolded"}`;
+  relayout(timeline);
+}
+
+/**
+ * Clears one thing: the search, then the event in focus, then the selection. False where there was nothing.
+ *
+ * @param {Timeline} timeline
+ */
+function escapeStep(timeline) {
+  if (timeline.search !== null) {
+    timeline.dom.search.value = "";
+    runSearch(timeline, "");
+  } else if (timeline.focused !== null && timeline.focused !== timeline.selected) timeline.focused = null;
+  else if (timeline.selected !== null || timeline.range !== null) {
+    Object.assign(timeline, { selected: null, range: null, focused: null });
+    announce(timeline);
   } else return false;
-  tl.isArmed = false;
-  askFrame(tl);
+  timeline.isArmed = false;
+  askFrame(timeline);
   return true;
 }
 
-export function runSearch(tl, text) {
-  tl.search = searchNames(tl, text);
-  tl.dom.matches.textContent = tl.search === null ? "" : `${uiCount(tl.search.count)} ${tl.search.count === 1 ? "match" : "matches"}`;
-  choose(tl);
-  return tl.search?.count ?? 0;
+/**
+ * @param {Timeline} timeline
+ * @param {string} text
+ * @returns {number} The number of events found.
+ */
+export function runSearch(timeline, text) {
+  const search = searchNames(timeline, text);
+  timeline.search = search;
+  timeline.dom.matches.textContent =
+    search && `${formatCount(search.count)} ${search.count === 1 ? "match" : "matches"}`;
+  choose(timeline);
+  return search?.count ?? 0;
 }
 
-function nextMatch(tl, by) {
-  if (tl.search === null || tl.search.count === 0) return;
-  const { found, ordinal } = stepMatch(tl, tl.search.at ?? -1, by);
-  tl.search.at = found;
-  tl.dom.matches.textContent = `${uiCount(ordinal)} of ${uiCount(tl.search.count)}`;
-  tl.selected = found;
-  focusEvent(tl, found);
-  announce(tl);
+/**
+ * @param {Timeline} timeline
+ * @param {1 | -1} by
+ */
+function nextMatch(timeline, by) {
+  const { search } = timeline;
+  if (search === null || search.count === 0) return;
+  const { found, ordinal } = stepMatch(timeline, search, by);
+  search.at = found;
+  timeline.dom.matches.textContent = `${formatCount(ordinal)} of ${formatCount(search.count)}`;
+  timeline.selected = found;
+  focusEvent(timeline, found);
+  announce(timeline);
 }
 
-// W A S D move while they are held, at a speed that does not depend on the frame rate; one step where motion is unwanted.
-function holdKey(tl, act, key) {
-  const step = (z, p, share) => {
-    if (z) act.zoom(Math.exp(-z * 2.2 * share), tl.pointerX ?? null);
-    if (p) act.pan(p * 900 * share);
+/**
+ * W A S D move while they are held, at a speed that does not depend on the frame rate; one step where the reader
+ * prefers reduced motion.
+ *
+ * @param {Timeline} timeline
+ * @param {string} key
+ */
+function holdKey(timeline, key) {
+  const step = (/** @type {[number, number]} */ [zoom, pan], /** @type {number} */ seconds) => {
+    if (zoom) zoomBy(timeline, Math.exp(-zoom * 2.2 * seconds), timeline.pointerX);
+    if (pan) panBy(timeline, pan * 900 * seconds);
   };
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
-    step(...heldMotion([key]), 0.12);
+    step(heldMotion([key]), 0.12);
     return;
   }
-  if (tl.held.has(key)) return;
-  tl.held.add(key);
+  if (timeline.held.has(key)) return;
+  timeline.held.add(key);
+  /** @type {number | null} */
   let before = null;
-  const move = (now) => {
-    const share = before === null ? 1 / 60 : Math.min(0.05, (now - before) / 1000);
+  const move = (/** @type {number} */ now) => {
+    const seconds = before === null ? 1 / 60 : Math.min(0.05, (now - before) / 1000);
     before = now;
-    step(...heldMotion(tl.held), share);
-    tl.beforeFrame = tl.held.size ? move : null;
-    if (tl.held.size) askFrame(tl);
+    step(heldMotion(timeline.held), seconds);
+    timeline.beforeFrame = timeline.held.size ? move : null;
+    if (timeline.held.size) askFrame(timeline);
   };
-  tl.beforeFrame = move;
-  askFrame(tl);
+  timeline.beforeFrame = move;
+  askFrame(timeline);
 }

@@ -1,114 +1,111 @@
-// The elements around the canvas: search, buttons, legend, tooltip, the text that screen readers get. Styles are set
-// through the style sheet object, so that a page that forbids inline markup still shows them.
+// The elements around the canvas: search, buttons, legend, tooltip, and the text that screen readers read.
 
-import { uiElement } from "../shared/dom.js";
+import { element } from "../shared/dom.js";
+import { adoptStyle } from "./style.js";
 
-const TL_STYLE = `
-.cltl { --tl-bg: #fff; --tl-text: #1b1f24; position: relative; color: var(--tl-text); background: var(--tl-bg);
-  font: 12px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; text-align: left; }
-.cltl * { box-sizing: border-box; }
-.cltl-tools { display: flex; flex-wrap: wrap; gap: 6px 10px; align-items: center; padding: 0 0 6px; }
-.cltl-tools button, .cltl-search { font: inherit; color: inherit; background: var(--tl-field);
-  border: 1px solid var(--tl-line); border-radius: 6px; height: 26px; }
-.cltl-tools button { padding: 0 9px; cursor: pointer; }
-.cltl-tools button:hover { background: var(--tl-soft); }
-.cltl-search { padding: 0 8px; width: 190px; }
-.cltl-group { display: inline-flex; gap: 4px; align-items: center; }
-.cltl-matches { color: var(--tl-muted); min-width: 4em; font-variant-numeric: tabular-nums; }
-.cltl-legend { display: flex; flex-wrap: wrap; gap: 2px 12px; margin: 0 0 0 auto; padding: 0; list-style: none; color: var(--tl-muted); }
-.cltl-legend li { display: inline-flex; align-items: center; gap: 5px; margin: 0; }
-.cltl-legend i { width: 11px; height: 11px; border-radius: 2px; }
-.cltl-frame { position: relative; overflow: hidden auto; border: 1px solid var(--tl-line); border-radius: 8px;
-  resize: vertical; background: var(--tl-bg); overscroll-behavior-x: contain; scrollbar-width: thin; }
-.cltl-stage { position: relative; }
-.cltl-canvas { position: sticky; top: 0; left: 0; display: block; touch-action: pan-y; cursor: default; outline: none; }
-.cltl-frame:has(.cltl-canvas:focus-visible) { outline: 2px solid var(--tl-accent); outline-offset: 1px; }
-.cltl :is(button, input):focus-visible { outline: 2px solid var(--tl-accent); outline-offset: 1px; }
-.cltl-tip { position: absolute; z-index: 5; max-width: min(440px, 90%); padding: 6px 9px; border-radius: 6px; pointer-events: none;
-  background: var(--tl-tip); color: var(--tl-tip-text); box-shadow: 0 2px 8px #0005; overflow-wrap: anywhere; }
-.cltl-tip b { display: block; font-weight: 600; }
-.cltl-tip[hidden] { display: none; }
-.cltl-hint { color: var(--tl-muted); padding: 4px 2px 0; font-size: 11.5px; }
-.cltl-hint span { white-space: nowrap; margin-right: 8px; }
-.cltl-hint kbd { font: inherit; border: 1px solid var(--tl-line); border-radius: 4px; padding: 0 4px; }
-.cltl-spoken { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-`;
+const HELP_TEXT =
+  "W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to " +
+  "event, Enter selects, L follows a launch arrow. F fits, slash searches, C folds a lane, Escape goes back.";
 
-function adoptTimelineStyle(root) {
-  const scope = root.getRootNode();
-  const key = Symbol.for("cudalens.timeline.style");
-  const target = scope instanceof ShadowRoot ? scope : document;
-  if (target[key]) return;
-  target[key] = new CSSStyleSheet();
-  target[key].replaceSync(TL_STYLE);
-  target.adoptedStyleSheets = [...target.adoptedStyleSheets, target[key]];
-}
+const KEY_HINTS = [
+  ["wheel", "zoom, after a click"],
+  ["Ctrl+wheel", "zoom"],
+  ["drag", "pan"],
+  ["Shift+drag", "select time"],
+  ["W A S D", "move"],
+  ["F", "fit"],
+  ["/", "search"],
+  ["Enter", "step through events"],
+];
 
-const TL_HELP =
-  "W and S zoom, A and D pan, arrow keys move along the lanes. Enter steps to an event; then arrow keys go from event to "
-  + "event, Enter selects, L follows a launch arrow. F fits, slash searches, C folds a lane, Escape goes back.";
+/** @typedef {ReturnType<typeof buildDom>} TimelineDom */
 
-const TL_KEYS = [["wheel", "zoom, after a click"], ["Ctrl+wheel", "zoom"], ["drag", "pan"], ["Shift+drag", "select time"],
-  ["W A S D", "move"], ["F", "fit"], ["/", "search"], ["Enter", "step through events"]];
-
-export function buildTimelineDom(root) {
-  adoptTimelineStyle(root);
-  const button = (label, text, tip) => uiElement("button", { type: "button", "aria-label": label, title: tip ?? label }, text);
-  const dom = {
-    search: uiElement("input", { class: "cltl-search", type: "search", placeholder: "Search names  ( / )", "aria-label": "Search event names",
-      autocomplete: "off", spellcheck: "false" }),
-    matches: uiElement("span", { class: "cltl-matches", role: "status" }),
-    previous: button("Previous match", "‹", "Previous match (Shift+Enter)"),
-    next: button("Next match", "›", "Next match (Enter)"),
-    zoomIn: button("Zoom in", "+", "Zoom in (W)"),
-    zoomOut: button("Zoom out", "−", "Zoom out (S)"),
-    fit: button("Fit the whole trace", "Fit", "Show the whole trace (F)"),
-    legend: uiElement("ul", { class: "cltl-legend", "aria-label": "Colours" }),
-    canvas: uiElement("canvas", { class: "cltl-canvas", tabindex: "0", role: "application", "aria-roledescription": "timeline",
-      "aria-label": "Timeline of the trace" }),
-    stage: uiElement("div", { class: "cltl-stage" }),
-    tip: uiElement("div", { class: "cltl-tip", hidden: true, "aria-hidden": "true" }),
-    spoken: uiElement("div", { class: "cltl-spoken", "aria-live": "polite" }),
-    help: uiElement("div", { class: "cltl-spoken", id: `cltl-${Math.random().toString(36).slice(2)}` }, TL_HELP),
-  };
-  dom.canvas.setAttribute("aria-describedby", dom.help.id);
-  dom.frame = uiElement("div", { class: "cltl-frame" }, dom.stage);
-  dom.stage.append(dom.canvas);
-  const group = (...children) => uiElement("span", { class: "cltl-group" }, ...children);
-  dom.tools = uiElement("div", { class: "cltl-tools", role: "toolbar", "aria-label": "Timeline" },
-    group(dom.search, dom.previous, dom.next, dom.matches), group(dom.zoomOut, dom.zoomIn, dom.fit), dom.legend);
-  const hint = uiElement("div", { class: "cltl-hint", "aria-hidden": "true" });
-  for (const [key, what] of TL_KEYS) hint.append(uiElement("span", {}, uiElement("kbd", {}, key), ` ${what}`), " ");
-  // JupyterLab must not take our keys for its own: A would insert a cell, X cut one. It looks at the focused element first.
-  for (const node of Object.values(dom)) {
-    if (/^(canvas|input|button)$/i.test(node.tagName)) node.setAttribute("data-lm-suppress-shortcuts", "true");
+/** @param {HTMLElement} root */
+export function buildDom(root) {
+  adoptStyle(root);
+  const controls = buildControls();
+  const canvas = element("canvas", {
+    class: "cltl-canvas",
+    tabindex: "0",
+    role: "application",
+    "aria-roledescription": "timeline",
+    "aria-label": "Timeline of the trace",
+  });
+  const stage = element("div", { class: "cltl-stage" }, canvas);
+  const frame = element("div", { class: "cltl-frame" }, stage);
+  const tip = element("div", { class: "cltl-tip", hidden: true, "aria-hidden": "true" });
+  const spoken = element("div", { class: "cltl-spoken", "aria-live": "polite" });
+  const help = element("div", { class: "cltl-spoken", id: `cltl-${Math.random().toString(36).slice(2)}` }, HELP_TEXT);
+  canvas.setAttribute("aria-describedby", help.id);
+  const attributes = { class: "cltl", role: "group", "aria-label": "Stream timeline" };
+  const host = element("div", attributes, controls.tools, frame, keyHints(), tip, spoken, help);
+  // Without this, JupyterLab takes our keys: A would insert a cell, X cut one. It looks at the focused element first.
+  for (const node of host.querySelectorAll("canvas, input, button")) {
+    node.setAttribute("data-lm-suppress-shortcuts", "true");
   }
-  dom.host = uiElement("div", { class: "cltl", role: "group", "aria-label": "Stream timeline" },
-    dom.tools, dom.frame, hint, dom.tip, dom.spoken, dom.help);
-  root.append(dom.host);
-  return dom;
+  root.append(host);
+  return { ...controls, canvas, stage, frame, tip, spoken, host };
 }
 
-export function styleTimelineDom(dom, colors) {
-  const { style } = dom.host;
-  const names = { bg: "bg", text: "text", muted: "muted", line: "line", soft: "lineSoft", accent: "accent", tip: "tip", field: "field" };
-  for (const [name, key] of Object.entries(names)) style.setProperty(`--tl-${name}`, colors[key]);
-  style.setProperty("--tl-tip-text", colors.tipText);
-  style.setProperty("color-scheme", colors.bg < "#8" ? "dark" : "light");
+function buildControls() {
+  const button = (/** @type {string} */ label, /** @type {string} */ text, /** @type {string} */ title) =>
+    element("button", { type: "button", "aria-label": label, title }, text);
+  const group = (/** @type {HTMLElement[]} */ ...children) => element("span", { class: "cltl-group" }, ...children);
+  const search = element("input", {
+    class: "cltl-search",
+    type: "search",
+    placeholder: "Search names  ( / )",
+    "aria-label": "Search event names",
+    autocomplete: "off",
+    spellcheck: "false",
+  });
+  const matches = element("span", { class: "cltl-matches", role: "status" });
+  const previous = button("Previous match", "‹", "Previous match (Shift+Enter)");
+  const next = button("Next match", "›", "Next match (Enter)");
+  const zoomIn = button("Zoom in", "+", "Zoom in (W)");
+  const zoomOut = button("Zoom out", "−", "Zoom out (S)");
+  const fit = button("Fit the whole trace", "Fit", "Show the whole trace (F)");
+  const legend = element("ul", { class: "cltl-legend", "aria-label": "Colours" });
+  const tools = element(
+    "div",
+    { class: "cltl-tools", role: "toolbar", "aria-label": "Timeline" },
+    group(search, previous, next, matches),
+    group(zoomOut, zoomIn, fit),
+    legend,
+  );
+  return { search, matches, previous, next, zoomIn, zoomOut, fit, legend, tools };
 }
 
+function keyHints() {
+  const hints = KEY_HINTS.flatMap(([key, what]) => [element("span", {}, element("kbd", {}, key), ` ${what}`), " "]);
+  return element("div", { class: "cltl-hint", "aria-hidden": "true" }, ...hints);
+}
+
+/**
+ * @param {TimelineDom} dom
+ * @param {[label: string, color: string][]} entries
+ */
 export function fillLegend(dom, entries) {
-  dom.legend.replaceChildren(...entries.map(([label, color]) => {
-    const swatch = uiElement("i", { "aria-hidden": "true" });
-    swatch.style.background = color;
-    return uiElement("li", {}, swatch, label);
-  }));
+  dom.legend.replaceChildren(
+    ...entries.map(([label, color]) => {
+      const swatch = element("i", { "aria-hidden": "true" });
+      swatch.style.background = color;
+      return element("li", {}, swatch, label);
+    }),
+  );
 }
 
-// Shows `lines` beside (x, y) of the host; the first line is the name.
+/**
+ * Shows `lines` beside (x, y) of the host; the first line is the name.
+ *
+ * @param {TimelineDom} dom
+ * @param {string[]} lines
+ * @param {number} x
+ * @param {number} y
+ */
 export function showTip(dom, lines, x, y) {
   const [name, ...rest] = lines;
-  dom.tip.replaceChildren(uiElement("b", {}, name), ...rest.map((line) => uiElement("div", {}, line)));
+  dom.tip.replaceChildren(element("b", {}, name), ...rest.map((line) => element("div", {}, line)));
   dom.tip.hidden = false;
   const { offsetWidth: width, offsetHeight: height } = dom.tip;
   const room = dom.host.clientWidth;

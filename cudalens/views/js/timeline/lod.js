@@ -1,20 +1,32 @@
-// Level of detail: events in rows that never overlap, and one pass over the pixels of a row that costs O(pixels), however
-// many events stand behind them. Sums of durations before each event give the exact share of a pixel that is busy; the
-// longest event in it, found through a pyramid of maxima, gives its colour.
+// Level of detail: events in rows that never overlap, and one pass over the pixels of a row that costs O(pixels),
+// however many events they represent. Sums of durations before each event give the exact share of a pixel that is busy;
+// the longest event in it, found through a pyramid of maxima, gives its colour.
 
-import { THEME_SHADES, themeGroup, themeHash } from "../shared/theme.js";
+import { groupOf, NUM_SHADES, nameHash } from "../shared/theme.js";
 
-const LOD_FANOUT = 16;
-const LOD_MAX_ROWS = 512;
-const LOD_FAINTEST = 88;
+/** @import { TraceData } from "../payload/payload.js" */
+/** @import { TimeRange } from "./view.js" */
 
-// Row of every event within its lane: beneath all that contain it, and beside nothing that runs at the same time. Rows
-// beyond LOD_MAX_ROWS are not drawn (65535). A zero-length event takes up no time.
+const FANOUT = 16;
+const MAX_ROWS = 512;
+const UNDRAWN = 65535;
+const MIN_ALPHA = 88;
+const OPAQUE = (255 << 24) >>> 0;
+const EDGE = (150 << 24) >>> 0;
+
+/**
+ * Row of every event within its lane: below all events that contain it, and shared with no event at the same time. Rows
+ * beyond MAX_ROWS are not drawn (UNDRAWN). A zero-length event takes up no time.
+ *
+ * @param {TraceData} data
+ * @returns {Rows}
+ */
 export function assignRows(data) {
   const { start, dur, n, header } = data;
   const row = new Uint16Array(n);
+  /** @type {number[]} */
   const heights = [];
-  const until = new Float64Array(LOD_MAX_ROWS);
+  const until = new Float64Array(MAX_ROWS);
   let i = 0;
   for (const lane of header.lanes) {
     let top = -1;
@@ -27,9 +39,9 @@ export function assignRows(data) {
       let r = top;
       while (r >= 0 && !(until[r] > s && until[r] >= e)) r--;
       r++;
-      while (r < LOD_MAX_ROWS && until[r] > s) r++;
-      if (r >= LOD_MAX_ROWS) {
-        row[i] = 65535;
+      while (r < MAX_ROWS && until[r] > s) r++;
+      if (r >= MAX_ROWS) {
+        row[i] = UNDRAWN;
         continue;
       }
       row[i] = r;
@@ -42,9 +54,14 @@ export function assignRows(data) {
   return { row, heights };
 }
 
-// Tone (group * shades + shade) of every event, through the few pairs of name and category.
+/**
+ * Tone (group * shades + shade) of every event, through the few pairs of name and category.
+ *
+ * @param {TraceData} data
+ */
 export function assignTones(data) {
   const { names, cats } = data.header;
+  /** @type {Map<number, number>} */
   const byPair = new Map();
   const tone = new Uint8Array(data.n);
   const shadeOf = new Int8Array(names.length).fill(-1);
@@ -56,8 +73,8 @@ export function assignTones(data) {
       let found = byPair.get(key);
       if (found === undefined) {
         const name = names[data.name[i]];
-        if (shadeOf[data.name[i]] < 0) shadeOf[data.name[i]] = themeHash(name) % THEME_SHADES;
-        found = themeGroup(cats[data.cat[i]], name) * THEME_SHADES + shadeOf[data.name[i]];
+        if (shadeOf[data.name[i]] < 0) shadeOf[data.name[i]] = nameHash(name) % NUM_SHADES;
+        found = groupOf(cats[data.cat[i]], name) * NUM_SHADES + shadeOf[data.name[i]];
         byPair.set(key, found);
       }
       lastKey = key;
@@ -71,25 +88,43 @@ export function assignTones(data) {
 /**
  * Events gathered row by row: place p holds event at[p], from s[p] to e[p].
  *
- * @param {object} data TraceData.
- * @param {object} rows From assignRows.
+ * @typedef {object} RowIndex
+ * @property {Uint32Array} first Place where each row begins, one more at the end.
+ * @property {Uint32Array} laneRow Number of each lane's first row, one more at the end.
+ * @property {Uint32Array} at
+ * @property {Float64Array} s
+ * @property {Float64Array} e
+ * @property {Float64Array} sum Duration before each place, one more at the end.
+ * @property {Uint8Array} tone
+ * @property {Uint32Array[]} maxima Levels of places of longest events.
+ */
+
+/** @typedef {{ row: Uint16Array, heights: number[] }} Rows Row of every event in its lane, and rows of each lane. */
+
+/**
+ * @param {TraceData} data
+ * @param {Rows} rows
  * @param {Uint8Array} tone Of every event.
- * @param {?Uint8Array} keep 1 for the events to gather; all where null.
- * @returns {object} first (place where each row begins, one more at the end), laneRow (number of each lane's first row),
- *   at, s, e, sum (duration before each place), tone, maxima (levels of places of longest events).
+ * @param {Uint8Array | null} [keep] 1 for the events to gather; all where null.
+ * @returns {RowIndex}
  */
 export function gatherRows(data, rows, tone, keep = null) {
   const { start, dur, lane, n } = data;
-  const laneRow = new Uint32Array(rows.heights.length + 1);
-  rows.heights.forEach((height, l) => (laneRow[l + 1] = laneRow[l] + height));
-  const first = new Uint32Array(laneRow[rows.heights.length] + 1);
-  const isOut = (i) => rows.row[i] === 65535 || (keep !== null && !keep[i]);
-  for (let i = 0; i < n; i++) if (!isOut(i)) first[laneRow[lane[i]] + rows.row[i] + 1]++;
-  for (let r = 1; r < first.length; r++) first[r] += first[r - 1];
+  const isOut = (/** @type {number} */ i) => rows.row[i] === UNDRAWN || (keep !== null && !keep[i]);
+  const laneRow = runningSums(rows.heights);
+  const counts = new Uint32Array(laneRow[rows.heights.length]);
+  for (let i = 0; i < n; i++) if (!isOut(i)) counts[laneRow[lane[i]] + rows.row[i]]++;
+  const first = runningSums(counts);
   const m = first[first.length - 1];
-  const index = { first, laneRow, at: new Uint32Array(m), s: new Float64Array(m), e: new Float64Array(m) };
-  index.sum = new Float64Array(m + 1);
-  index.tone = new Uint8Array(m);
+  const index = {
+    first,
+    laneRow,
+    at: new Uint32Array(m),
+    s: new Float64Array(m),
+    e: new Float64Array(m),
+    sum: new Float64Array(m + 1),
+    tone: new Uint8Array(m),
+  };
   const next = first.slice();
   for (let i = 0; i < n; i++) {
     if (isOut(i)) continue;
@@ -100,20 +135,37 @@ export function gatherRows(data, rows, tone, keep = null) {
     index.tone[p] = tone[i];
   }
   for (let p = 0; p < m; p++) index.sum[p + 1] = index.sum[p] + index.e[p] - index.s[p];
-  index.maxima = buildMaxima(index);
-  return index;
+  return { ...index, maxima: buildMaxima(index.s, index.e) };
 }
 
-function buildMaxima({ s, e }) {
+/**
+ * Sums of the counts before each place, and of all at the end.
+ *
+ * @param {ArrayLike<number>} counts
+ */
+function runningSums(counts) {
+  const sums = new Uint32Array(counts.length + 1);
+  for (let k = 0; k < counts.length; k++) sums[k + 1] = sums[k] + counts[k];
+  return sums;
+}
+
+/**
+ * @param {Float64Array} s
+ * @param {Float64Array} e
+ * @returns {Uint32Array[]}
+ */
+function buildMaxima(s, e) {
+  /** @type {Uint32Array[]} */
   const levels = [];
+  /** @type {Uint32Array | null} */
   let below = null;
-  for (let size = s.length; size > LOD_FANOUT; ) {
-    const num = Math.ceil(size / LOD_FANOUT);
+  for (let size = s.length; size > FANOUT; ) {
+    const num = Math.ceil(size / FANOUT);
     const level = new Uint32Array(num);
     for (let b = 0; b < num; b++) {
       let best = -1;
       let length = -1;
-      for (let k = b * LOD_FANOUT; k < Math.min(size, (b + 1) * LOD_FANOUT); k++) {
+      for (let k = b * FANOUT; k < Math.min(size, (b + 1) * FANOUT); k++) {
         const p = below === null ? k : below[k];
         if (e[p] - s[p] > length) {
           length = e[p] - s[p];
@@ -129,12 +181,18 @@ function buildMaxima({ s, e }) {
   return levels;
 }
 
-// Place of the longest event in places [from, to), the first of equals; from < to.
+/**
+ * Place of the longest event in places [from, to), the first of equals; from < to.
+ *
+ * @param {RowIndex} index
+ * @param {number} from
+ * @param {number} to
+ */
 export function longestIn(index, from, to) {
   const { s, e, maxima } = index;
   let best = from;
   let length = e[from] - s[from];
-  const look = (p) => {
+  const look = (/** @type {number} */ p) => {
     const other = e[p] - s[p];
     if (other > length || (other === length && p < best)) {
       length = other;
@@ -145,16 +203,23 @@ export function longestIn(index, from, to) {
   let b = to;
   for (let level = -1; a < b; level++) {
     const at = level < 0 ? null : maxima[level];
-    const isLast = level + 1 >= maxima.length || b - a <= LOD_FANOUT;
-    while (a < b && (isLast || a % LOD_FANOUT)) look(at === null ? a++ : at[a++]);
-    while (b > a && b % LOD_FANOUT) look(at === null ? --b : at[--b]);
-    a /= LOD_FANOUT;
-    b /= LOD_FANOUT;
+    const isLast = level + 1 >= maxima.length || b - a <= FANOUT;
+    while (a < b && (isLast || a % FANOUT)) look(at === null ? a++ : at[a++]);
+    while (b > a && b % FANOUT) look(at === null ? --b : at[--b]);
+    a /= FANOUT;
+    b /= FANOUT;
   }
   return best;
 }
 
-// First place in [from, to) whose start is at or after t, else `to`; looks near `from` first.
+/**
+ * First place in [from, to) whose start is at or after t, else `to`; looks near `from` first.
+ *
+ * @param {Float64Array} s
+ * @param {number} from
+ * @param {number} to
+ * @param {number} t
+ */
 export function placeAfter(s, from, to, t) {
   let step = 1;
   let low = from;
@@ -171,7 +236,13 @@ export function placeAfter(s, from, to, t) {
   return low;
 }
 
-// First place of row r that is not over by t: it ends after t, or starts at or after t.
+/**
+ * First place of row r that is not over by t: it ends after t, or starts at or after t.
+ *
+ * @param {RowIndex} index
+ * @param {number} r
+ * @param {number} t
+ */
 export function placeAt(index, r, t) {
   const from = index.first[r];
   const p = placeAfter(index.s, from, index.first[r + 1], t);
@@ -179,28 +250,27 @@ export function placeAt(index, r, t) {
 }
 
 /**
- * The pixels of one row: out[base + x] gets the colour of the longest event in pixel x with an alpha that grows with the
- * busy share of the pixel, and 0 where nothing ran.
+ * Where a row is painted: nanoseconds from t0 at `w` per pixel, into `width` pixels of `out` (ABGR, zeroed) from `base`
+ * on. Events of `minWidth` pixels or more are reported.
  *
- * @param {object} index From gatherRows.
- * @param {number} r Row.
- * @param {number} t0 Time of the left edge, ns.
- * @param {number} w Nanoseconds a pixel.
- * @param {Uint32Array} out ABGR pixels, zeroed.
- * @param {number} base Where the row begins in out.
- * @param {number} width Number of pixels.
- * @param {Uint32Array} pixels Colour of each tone, without alpha.
- * @param {number} alpha 0 to 1: how strongly to paint.
- * @param {?function} wide Called with (place, x0, x1) for events of `wideFrom` pixels or more.
- * @param {number} wideFrom In pixels.
+ * @typedef {{ t0: number, w: number, out: Uint32Array, base: number, width: number, minWidth: number }} RowTarget
  */
-export function paintRow(index, r, t0, w, out, base, width, pixels, alpha, wide, wideFrom) {
+
+/**
+ * The pixels of one row: each gets the colour of the longest event in it, with an alpha that grows with the busy share
+ * of the pixel, and 0 where nothing ran.
+ *
+ * @param {RowIndex} index
+ * @param {number} r Row.
+ * @param {RowTarget} target
+ * @param {Uint32Array} pixels Colour of each tone, without alpha.
+ * @param {(place: number, x0: number, x1: number) => void} wide Called for each wide event, pixels.
+ */
+export function paintRow(index, r, { t0, w, out, base, width, minWidth }, pixels, wide) {
   const { s, e, sum, tone } = index;
   const end = index.first[r + 1];
   const scale = 1 / w;
   const t1 = t0 + width * w;
-  const full = (Math.round(255 * alpha) << 24) >>> 0;
-  const edge = (Math.round(150 * alpha) << 24) >>> 0;
   let p = placeAt(index, r, t0);
   let x = 0;
   while (p < end && s[p] < t1 && x < width) {
@@ -215,10 +285,10 @@ export function paintRow(index, r, t0, w, out, base, width, pixels, alpha, wide,
       const to = (e[p] - t0) * scale;
       // Rounding may put `to` a hair short of the pixel that the event was found to fill.
       const stop = Math.min(width, Math.max(x + 1, Math.floor(to)));
-      out.fill((pixels[tone[p]] | full) >>> 0, base + x, base + stop);
-      if (wide !== null && to - from >= wideFrom) wide(p, from, to);
+      out.fill((pixels[tone[p]] | OPAQUE) >>> 0, base + x, base + stop);
+      if (to - from >= minWidth) wide(p, from, to);
       // A lighter last pixel keeps neighbours of one colour apart.
-      if (to - from >= 4 && stop < width) out[base + stop - 1] = (pixels[tone[p]] | edge) >>> 0;
+      if (to - from >= 4 && stop < width) out[base + stop - 1] = (pixels[tone[p]] | EDGE) >>> 0;
       x = stop;
       if (e[p] <= t0 + x * w) p++;
       continue;
@@ -228,15 +298,22 @@ export function paintRow(index, r, t0, w, out, base, width, pixels, alpha, wide,
     const clipped = Math.max(0, tx - s[p]) + Math.max(0, e[q - 1] - tq);
     const busy = (sum[q] - sum[p] - clipped) * scale;
     const best = q - p === 1 ? p : longestIn(index, p, q);
-    const strength = LOD_FAINTEST + (255 - LOD_FAINTEST) * (busy > 1 ? 1 : busy);
-    out[base + x] = (pixels[tone[best]] | (Math.round(strength * alpha) << 24)) >>> 0;
+    const strength = MIN_ALPHA + (255 - MIN_ALPHA) * (busy > 1 ? 1 : busy);
+    out[base + x] = (pixels[tone[best]] | (Math.round(strength) << 24)) >>> 0;
     x++;
     p = e[q - 1] > tq ? q - 1 : q;
   }
 }
 
-// Busy share of each of `num` equal stretches of [t0, t1] on row r, added to out.
-export function addBusy(index, r, t0, t1, out) {
+/**
+ * Adds the busy share of each of out.length equal stretches of [t0, t1] on row r to `out`.
+ *
+ * @param {RowIndex} index
+ * @param {number} r
+ * @param {TimeRange} view
+ * @param {Float32Array} out
+ */
+export function addBusy(index, r, [t0, t1], out) {
   const { s, e, sum } = index;
   const w = (t1 - t0) / out.length;
   const end = index.first[r + 1];
@@ -252,7 +329,12 @@ export function addBusy(index, r, t0, t1, out) {
 }
 
 /**
- * The event that stands at time t of row r, or the longest one within `slack` ns of it; -1 where there is none.
+ * The event at time t of row r, or the longest one within `slack` ns of it; -1 where there is none.
+ *
+ * @param {RowIndex} index
+ * @param {number} r
+ * @param {number} t
+ * @param {number} slack
  */
 export function eventAt(index, r, t, slack) {
   const { s, e, first } = index;

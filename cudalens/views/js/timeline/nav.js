@@ -1,47 +1,82 @@
-// Going from event to event without a mouse, and from match to match of a search.
+// Find the next event for the keyboard, and the next match of a search.
 
-import { eventAt, placeAt } from "./lod.js";
 import { launchesOf } from "./arrows.js";
+import { eventAt, placeAt } from "./lod.js";
 
-// Place of event i in the rows; its row is known, so only that row is searched.
-function placeOf(tl, i) {
-  const r = tl.index.laneRow[tl.data.lane[i]] + tl.rows.row[i];
-  let p = placeAt(tl.index, r, tl.data.start[i]);
+/** @import { Timeline } from "./state.js" */
+
+/** @typedef {"left" | "right" | "up" | "down"} Direction */
+/**
+ * @typedef {{ isHit: Uint8Array, count: number, at: number }} Search Names found, events found, the last match or -1.
+ */
+
+/**
+ * Place of event i in the rows; its row is known, so only that row is searched.
+ *
+ * @param {Timeline} timeline
+ * @param {number} i
+ */
+function placeOf(timeline, i) {
+  const r = timeline.index.laneRow[timeline.data.lane[i]] + timeline.rows.row[i];
+  let p = placeAt(timeline.index, r, timeline.data.start[i]);
   // Zero-length events may share one start.
-  while (p < tl.index.first[r + 1] && tl.index.at[p] !== i) p++;
+  while (p < timeline.index.first[r + 1] && timeline.index.at[p] !== i) p++;
   return { r, p };
 }
 
-// The event beside event i in a direction: "left", "right" on its row, "up" to its caller or the lane above, "down" to
-// the first event beneath it or the lane below; i itself where there is none.
-export function neighbour(tl, i, direction) {
+/**
+ * The event beside event i in a direction: "left", "right" on its row, "up" to its caller or the lane above, "down" to
+ * the first event below it or the lane below; i itself where there is none.
+ *
+ * @param {Timeline} timeline
+ * @param {number} i
+ * @param {Direction} direction
+ * @returns {number}
+ */
+export function neighbour(timeline, i, direction) {
   if (direction === "left" || direction === "right") {
-    const { r, p } = placeOf(tl, i);
+    const { r, p } = placeOf(timeline, i);
     const q = direction === "left" ? p - 1 : p + 1;
-    return q >= tl.index.first[r] && q < tl.index.first[r + 1] ? tl.index.at[q] : i;
+    return q >= timeline.index.first[r] && q < timeline.index.first[r + 1] ? timeline.index.at[q] : i;
   }
-  const lane = tl.data.lane[i];
-  const row = tl.rows.row[i] + (direction === "up" ? -1 : 1);
-  const middle = tl.data.start[i] + tl.data.dur[i] / 2;
-  if (row >= 0 && row < tl.layout.shown[lane]) {
-    const inside = direction === "up" ? tl.data.start[i] : middle;
-    const found = nearestInRow(tl, lane, row, inside, direction === "up" ? 0 : tl.data.dur[i] / 2);
+  const lane = timeline.data.lane[i];
+  const row = timeline.rows.row[i] + (direction === "up" ? -1 : 1);
+  const middle = timeline.data.start[i] + timeline.data.dur[i] / 2;
+  if (row >= 0 && row < timeline.layout.shown[lane]) {
+    const inside = direction === "up" ? timeline.data.start[i] : middle;
+    const found = nearestInRow(timeline, lane, row, inside, direction === "up" ? 0 : timeline.data.dur[i] / 2);
     if (found >= 0) return found;
   }
-  return otherLane(tl, lane, direction === "up" ? -1 : 1, middle) ?? i;
+  return otherLane(timeline, lane, direction === "up" ? -1 : 1, middle) ?? i;
 }
 
-function otherLane(tl, lane, by, t) {
-  for (let l = lane + by; l >= 0 && l < tl.layout.shown.length; l += by) {
-    const found = nearestInRow(tl, l, 0, t, Infinity);
+/**
+ * @param {Timeline} timeline
+ * @param {number} lane
+ * @param {number} by
+ * @param {number} t
+ * @returns {number | null}
+ */
+function otherLane(timeline, lane, by, t) {
+  for (let l = lane + by; l >= 0 && l < timeline.layout.shown.length; l += by) {
+    const found = nearestInRow(timeline, l, 0, t, Infinity);
     if (found >= 0) return found;
   }
   return null;
 }
 
-// Event of a row at t, or the nearest one that begins no farther than `reach` ns away; -1 where there is none.
-export function nearestInRow(tl, lane, row, t, reach) {
-  const { index } = tl;
+/**
+ * Event of a row at t, or the nearest one that begins no farther than `reach` ns away; -1 where there is none.
+ *
+ * @param {Timeline} timeline
+ * @param {number} lane
+ * @param {number} row
+ * @param {number} t
+ * @param {number} reach
+ * @returns {number}
+ */
+export function nearestInRow(timeline, lane, row, t, reach) {
+  const { index } = timeline;
   const r = index.laneRow[lane] + row;
   const exact = eventAt(index, r, t, 0);
   if (exact >= 0) return exact;
@@ -59,44 +94,67 @@ export function nearestInRow(tl, lane, row, t, reach) {
   return best;
 }
 
-// The other end of the launch arrow of event i; i where it has none.
-export function acrossLaunch(tl, i) {
-  if (tl.data.launch[i] >= 0) return tl.data.launch[i];
-  return launchesOf(tl, i, 1)[0] ?? i;
+/**
+ * The other end of the launch arrow of event i; i where it has none.
+ *
+ * @param {Timeline} timeline
+ * @param {number} i
+ */
+export function acrossLaunch(timeline, i) {
+  if (timeline.data.launch[i] >= 0) return timeline.data.launch[i];
+  return launchesOf(timeline, i, 1)[0] ?? i;
 }
 
-// The event to begin with: that of the first visible lane nearest to the middle of the window.
-export function firstEvent(tl, lane) {
-  const middle = (tl.view[0] + tl.view[1]) / 2;
-  for (let l = Math.max(lane, 0); l < tl.layout.shown.length; l++) {
-    const found = nearestInRow(tl, l, 0, middle, Infinity);
+/**
+ * The event to begin with: that of the first visible lane nearest to the middle of the window.
+ *
+ * @param {Timeline} timeline
+ * @param {number} lane
+ */
+export function firstEvent(timeline, lane) {
+  const middle = (timeline.view[0] + timeline.view[1]) / 2;
+  for (let l = Math.max(lane, 0); l < timeline.layout.shown.length; l++) {
+    const found = nearestInRow(timeline, l, 0, middle, Infinity);
     if (found >= 0) return found;
   }
   return -1;
 }
 
-// What a search finds: the ids of the names that contain `text` (upper and lower case alike) and how many events have them.
-export function searchNames(tl, text) {
+/**
+ * The names that contain `text`, ignoring case, and how many events have them.
+ *
+ * @param {Timeline} timeline
+ * @param {string} text
+ * @returns {Search | null}
+ */
+export function searchNames(timeline, text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return null;
-  tl.lowerNames ??= tl.data.header.names.map((name) => name.toLowerCase());
-  const isHit = Uint8Array.from(tl.lowerNames, (name) => +name.includes(wanted));
+  timeline.lowerNames ??= timeline.data.header.names.map((name) => name.toLowerCase());
+  const isHit = Uint8Array.from(timeline.lowerNames, (name) => +name.includes(wanted));
   let count = 0;
-  for (let i = 0; i < tl.data.n; i++) count += isHit[tl.data.name[i]];
-  return { text: wanted, isHit, count, position: 0 };
+  for (let i = 0; i < timeline.data.n; i++) count += isHit[timeline.data.name[i]];
+  return { isHit, count, at: -1 };
 }
 
-// The match before or after event `from` in time order (-1: the first or last one in view), and its ordinal.
-export function stepMatch(tl, from, by) {
-  const { data, search } = tl;
-  const isBefore = (a, b) => data.start[a] < data.start[b] || (data.start[a] === data.start[b] && a < b);
+/**
+ * The match before or after the last one in time order (at first: the first or last one in view), and its ordinal.
+ *
+ * @param {Timeline} timeline
+ * @param {Search} search
+ * @param {1 | -1} by
+ */
+export function stepMatch({ data, view }, search, by) {
+  const from = search.at;
+  const isBefore = (/** @type {number} */ a, /** @type {number} */ b) =>
+    data.start[a] < data.start[b] || (data.start[a] === data.start[b] && a < b);
   let best = -1;
   let extreme = -1;
   for (let i = 0; i < data.n; i++) {
     if (!search.isHit[data.name[i]]) continue;
-    const after = by > 0 ? isBefore : (a, b) => isBefore(b, a);
+    const after = by > 0 ? isBefore : (/** @type {number} */ a, /** @type {number} */ b) => isBefore(b, a);
     if (extreme < 0 || after(i, extreme)) extreme = i;
-    const isPast = from >= 0 ? after(from, i) : by > 0 ? data.start[i] >= tl.view[0] : data.start[i] <= tl.view[1];
+    const isPast = from >= 0 ? after(from, i) : by > 0 ? data.start[i] >= view[0] : data.start[i] <= view[1];
     if (isPast && (best < 0 || after(i, best))) best = i;
   }
   // Past the last match the first one comes again.

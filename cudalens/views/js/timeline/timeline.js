@@ -1,152 +1,185 @@
-// The stream timeline: lanes of device streams and threads on one canvas, for a mouse and without one.
+// The stream timeline: lanes of device streams and threads on one canvas, for mouse and keyboard.
 
-import { assignRows, assignTones, gatherRows } from "./lod.js";
-import { TIMELINE_THEME } from "../shared/theme.js";
 import { createActions, runSearch } from "./actions.js";
-import { launchIndex } from "./arrows.js";
-import { buildTimelineDom, fillLegend, styleTimelineDom } from "./dom.js";
-import { createPainter, legendEntries, usePalette } from "./draw.js";
+import { fillLegend } from "./dom.js";
+import { legendEntries } from "./draw.js";
 import { frameOf } from "./frame.js";
 import { listenToKeys, listenToPointer } from "./input.js";
 import { askFrame, choose, measure, moveTo, paintNow, reveal } from "./moves.js";
-import { raceMarks } from "./races.js";
-import { syncMarks } from "./syncs.js";
-import { TL_HEAD, TL_ROW, fitWindow, layoutLanes, timelineExtent } from "./view.js";
+import { createState, listen, paletteOf } from "./state.js";
+import { setColors } from "./style.js";
+import { HEAD_HEIGHT, ROW_HEIGHT } from "./view.js";
 
-const TL_TALLEST = 460;
-const TL_LOWEST = 150;
-const TL_MOST_STEPS = 4000;
+/** @import { TraceData } from "../payload/payload.js" */
+/** @import { ThemeName } from "../shared/theme.js" */
+/** @import { Actions } from "./actions.js" */
+/** @import { Timeline, TimelineOptions } from "./state.js" */
+/** @import { TimeRange } from "./view.js" */
+
+const MAX_HEIGHT = 460;
+const MIN_HEIGHT = 150;
 
 /**
- * Builds the timeline inside `root`.
+ * @typedef {object} TimelineView
+ * @property {(name: ThemeName) => void} setTheme
+ * @property {() => void} fit
+ * @property {(t0: number, t1: number) => void} zoomTo
+ * @property {() => TimeRange} getView
+ * @property {(event?: number | null) => void} select
+ * @property {(t0: number | null, t1?: number | null) => void} setRange
+ * @property {(names: Iterable<number> | null) => void} setNames
+ * @property {(event: number | null) => number | null} raceOf The race that an event is marked with, as a row of
+ *   trace.races.
+ * @property {(race: number) => void} showRace
+ * @property {(group: number) => void} showSync Shows the longest wait of a row of the table.
+ * @property {(text: string) => number} search The number of events found.
+ * @property {() => void} focus
+ * @property {() => void} resize
+ * @property {(event: number) => Box | null} boxOf Place of an event on the canvas, px, for tests and overlays.
+ * @property {() => { frames: number, script: number[] }} stats
+ * @property {() => void} destroy
+ */
+
+/** @typedef {{ x: number, y: number, width: number, height: number }} Box */
+
+/**
+ * Builds the timeline inside `root`. Times are ns from header.t0.
  *
  * @param {HTMLElement} root Empty element; it keeps the timeline until destroy().
- * @param {object} data TraceData of decodePayload().
- * @param {object} options theme ("light" or "dark"), height (px; by default as tall as the lanes, 460 at most), onSelect
- *   ({range: [t0, t1] or null, event: index or null, names: Set of name ids or null}) after the user selects, onHover
- *   (index or null), onTime([t0, t1]) after the window moved. Times are ns from header.t0.
- * @returns {object} setTheme, fit, zoomTo, getView, select, setRange, setNames, search, focus, resize, stats, destroy; and
- *   raceOf(index), the race that an event is marked with; showRace(race); showSync(group), the longest wait of a row of the table; boxOf(index), the event's place on the canvas in px, for tests and overlays.
+ * @param {TraceData} data
+ * @param {TimelineOptions} [options]
+ * @returns {TimelineView}
  */
 export function createTimeline(root, data, options = {}) {
-  const tl = createState(data, options);
-  tl.dom = buildTimelineDom(root);
-  tl.painter = createPainter(tl.dom.canvas, data);
-  const act = createActions(tl);
-  listenToPointer(tl, act);
-  listenToKeys(tl, act);
-  listenToTools(tl, act);
-  setTimelineTheme(tl, options.theme ?? "light");
-  setFrameHeight(tl);
-  measure(tl);
-  const watch = new ResizeObserver(() => measure(tl));
-  watch.observe(tl.dom.frame);
-  tl.cleanups.push(() => watch.disconnect());
-  paintNow(tl);
-  return publicFace(tl, act);
+  const timeline = createState(root, data, options);
+  const act = createActions(timeline);
+  listenToPointer(timeline, act);
+  listenToKeys(timeline, act);
+  listenToTools(timeline, act);
+  applyTheme(timeline, timeline.mode);
+  setFrameHeight(timeline);
+  measure(timeline);
+  const watch = new ResizeObserver(() => measure(timeline));
+  watch.observe(timeline.dom.frame);
+  timeline.cleanups.push(() => watch.disconnect());
+  paintNow(timeline);
+  return publicApi(timeline, act);
 }
 
-function createState(data, options) {
-  const rows = assignRows(data);
-  const tone = assignTones(data);
-  const whole = fitWindow(timelineExtent(data, true));
-  const tl = {
-    data, options, rows, tone, whole, extent: timelineExtent(data), view: [...whole], index: gatherRows(data, rows, tone),
-    launches: launchIndex(data), collapsed: new Set(), steps: stepRanges(data), races: raceMarks(data), syncs: syncMarks(data), chosen: null, names: null, search: null,
-    range: null, selected: null, focused: null, hover: null, hasFocus: false, focusLane: -1, isArmed: false, drag: null,
-    held: new Set(), scroll: 0, size: { width: 0, height: 0, gutter: 150, ratio: 1 }, script: [], pending: 0, cleanups: [],
-  };
-  const isHost = data.header.lanes.findIndex((lane) => lane.kind === "host" && lane.count > 0);
-  tl.hostTone = isHost < 0 ? 0 : tl.index.tone[tl.index.first[tl.index.laneRow[isHost]]];
-  tl.layout = layoutLanes(rows.heights, tl.collapsed);
-  tl.listen = (node, type, handler, how) => {
-    node.addEventListener(type, handler, how);
-    tl.cleanups.push(() => node.removeEventListener(type, handler, how));
-  };
-  return tl;
+/**
+ * @param {Timeline} timeline
+ * @param {ThemeName} mode
+ */
+function applyTheme(timeline, mode) {
+  Object.assign(timeline, paletteOf(mode));
+  setColors(timeline.dom.host, timeline.colors);
+  fillLegend(timeline.dom, legendEntries(timeline));
+  askFrame(timeline);
 }
 
-// Host ranges of profiler steps, in time order.
-function stepRanges(data) {
-  const isStep = new Set(data.header.step_names);
-  const steps = [];
-  if (!isStep.size) return steps;
-  for (let i = 0; i < data.n; i++) {
-    if (isStep.has(data.name[i]) && data.header.lanes[data.lane[i]].kind === "host") {
-      steps.push({ t0: data.start[i], t1: data.start[i] + data.dur[i], label: data.header.names[data.name[i]] });
-    }
-  }
-  // More bands than this would be a pattern, not a help.
-  return steps.length > TL_MOST_STEPS ? [] : steps.sort((a, b) => a.t0 - b.t0);
+/** @param {Timeline} timeline */
+function setFrameHeight({ dom, layout, options }) {
+  const wanted = options.height ?? Math.min(MAX_HEIGHT, Math.max(MIN_HEIGHT, layout.total + HEAD_HEIGHT));
+  dom.frame.style.height = `${Math.round(wanted) + 2}px`;
 }
 
-function setTimelineTheme(tl, mode) {
-  tl.mode = mode === "dark" ? "dark" : "light";
-  usePalette(tl, tl.mode);
-  styleTimelineDom(tl.dom, TIMELINE_THEME[tl.mode]);
-  fillLegend(tl.dom, legendEntries(tl));
-  askFrame(tl);
+/**
+ * @param {Timeline} timeline
+ * @param {Actions} act
+ */
+function listenToTools(timeline, act) {
+  const { dom } = timeline;
+  listen(timeline, dom.zoomIn, "click", () => act.zoom(0.5, null));
+  listen(timeline, dom.zoomOut, "click", () => act.zoom(2, null));
+  listen(timeline, dom.fit, "click", act.fit);
+  listen(timeline, dom.next, "click", () => act.nextMatch(1));
+  listen(timeline, dom.previous, "click", () => act.nextMatch(-1));
+  listen(timeline, dom.frame, "scroll", () => askFrame(timeline), { passive: true });
 }
 
-function setFrameHeight(tl) {
-  const wanted = tl.options.height ?? Math.min(TL_TALLEST, Math.max(TL_LOWEST, tl.layout.total + TL_HEAD));
-  tl.dom.frame.style.height = `${Math.round(wanted) + 2}px`;
-}
-
-function listenToTools(tl, act) {
-  const { dom } = tl;
-  const press = (button, what) => tl.listen(button, "click", what);
-  press(dom.zoomIn, () => act.zoom(0.5, null));
-  press(dom.zoomOut, () => act.zoom(2, null));
-  press(dom.fit, act.fit);
-  press(dom.next, () => act.nextMatch(1));
-  press(dom.previous, () => act.nextMatch(-1));
-  tl.listen(dom.frame, "scroll", () => askFrame(tl), { passive: true });
-}
-
-function publicFace(tl, act) {
-  const quietly = (change) => { change(); askFrame(tl); };
+/**
+ * @param {Timeline} timeline
+ * @param {Actions} act
+ * @returns {TimelineView}
+ */
+function publicApi(timeline, act) {
   return {
-    setTheme: (name) => setTimelineTheme(tl, name),
+    setTheme: (name) => applyTheme(timeline, name),
     fit: act.fit,
     zoomTo: (t0, t1) => act.show([t0, t1]),
-    getView: () => [...tl.view],
-    select: (i) => quietly(() => { tl.selected = i === undefined ? null : i; if (i !== null && i !== undefined) reveal(tl, i); }),
-    setRange: (t0, t1 = null) => quietly(() => { tl.range = t0 === null ? null : [t0, t1]; }),
-    setNames: (names) => { tl.names = names === null ? null : new Set(names); choose(tl); },
-    raceOf: (i) => tl.races.find((mark) => mark.event === i && i !== null)?.race ?? null,
-    showRace: (race) => quietly(() => showMark(tl, tl.races.find((one) => one.race === race))),
-    showSync: (group) => quietly(() => showMark(tl, tl.syncs.find((one) => one.group === group))),
-    search: (text) => { tl.dom.search.value = text; return runSearch(tl, text); },
-    focus: () => tl.dom.canvas.focus({ preventScroll: true }),
-    resize: () => measure(tl),
-    boxOf: (i) => boxOf(tl, i),
-    stats: () => ({ frames: tl.script.length, script: [...tl.script] }),
-    destroy: () => {
-      tl.isGone = true;
-      cancelAnimationFrame(tl.pending);
-      for (const cleanup of tl.cleanups.splice(0)) cleanup();
-      tl.dom.host.remove();
+    getView: () => [...timeline.view],
+    select(event = null) {
+      timeline.selected = event;
+      if (event !== null) reveal(timeline, event);
+      askFrame(timeline);
     },
+    setRange(t0, t1 = null) {
+      timeline.range = t0 === null || t1 === null ? null : [t0, t1];
+      askFrame(timeline);
+    },
+    setNames(names) {
+      timeline.names = names === null ? null : new Set(names);
+      choose(timeline);
+    },
+    raceOf: (event) => timeline.races.find((mark) => mark.event === event && event !== null)?.race ?? null,
+    showRace: (race) =>
+      showMark(
+        timeline,
+        timeline.races.find((mark) => mark.race === race),
+      ),
+    showSync: (group) =>
+      showMark(
+        timeline,
+        timeline.syncs.find((mark) => mark.group === group),
+      ),
+    search(text) {
+      timeline.dom.search.value = text;
+      return runSearch(timeline, text);
+    },
+    focus: () => timeline.dom.canvas.focus({ preventScroll: true }),
+    resize: () => measure(timeline),
+    boxOf: (event) => boxOf(timeline, event),
+    stats: () => ({ frames: timeline.script.length, script: [...timeline.script] }),
+    destroy: () => destroy(timeline),
   };
 }
 
-// Brings a mark into view; its event, where it has one, gets the focus.
-function showMark(tl, mark) {
-  if (!mark) return;
-  if (mark.event >= 0) {
-    tl.focused = mark.event;
-    reveal(tl, mark.event);
-  } else if (mark.at < tl.view[0] || mark.at > tl.view[1]) {
-    const half = (tl.view[1] - tl.view[0]) / 2;
-    moveTo(tl, [mark.at - half, mark.at + half]);
-  }
+/** @param {Timeline} timeline */
+function destroy(timeline) {
+  timeline.isGone = true;
+  cancelAnimationFrame(timeline.pending);
+  for (const cleanup of timeline.cleanups.splice(0)) cleanup();
+  timeline.dom.host.remove();
 }
 
-function boxOf(tl, i) {
-  const frame = frameOf(tl);
-  const lane = tl.data.lane[i];
-  if (tl.rows.row[i] >= tl.layout.shown[lane]) return null;
-  const x = frame.x(tl.data.start[i]);
-  return { x, y: frame.y(lane, tl.rows.row[i]), width: tl.data.dur[i] * frame.scale, height: TL_ROW - 1 };
+/**
+ * Brings a mark into view; its event, where it has one, gets the focus.
+ *
+ * @param {Timeline} timeline
+ * @param {{ event: number, at: number } | undefined} mark
+ */
+function showMark(timeline, mark) {
+  if (!mark) return;
+  if (mark.event >= 0) {
+    timeline.focused = mark.event;
+    reveal(timeline, mark.event);
+  } else if (mark.at < timeline.view[0] || mark.at > timeline.view[1]) {
+    const half = (timeline.view[1] - timeline.view[0]) / 2;
+    moveTo(timeline, [mark.at - half, mark.at + half]);
+  }
+  askFrame(timeline);
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {number} event
+ * @returns {Box | null}
+ */
+function boxOf(timeline, event) {
+  const frame = frameOf(timeline);
+  const lane = timeline.data.lane[event];
+  if (timeline.rows.row[event] >= timeline.layout.shown[lane]) return null;
+  const x = frame.x(timeline.data.start[event]);
+  const width = timeline.data.dur[event] * frame.scale;
+  return { x, y: frame.y(lane, timeline.rows.row[event]), width, height: ROW_HEIGHT - 1 };
 }

@@ -1,4 +1,4 @@
-"""The readings of GPUs in words: what a run's power, temperature, memory and clocks come to, in one line."""
+"""Readings of GPUs: the gauges, and a run's power, temperature, memory and clocks in one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Gauge:
     full: float | None = None
 
     def text(self, value: float | None) -> str:
-        """A value for the eye: ``87 %``, ``3.20 GiB``, ``412 W``."""
+        """A value as text: ``87 %``, ``3.20 GiB``, ``412 W``."""
         if value is None or pd.isna(value):
             return "-"
         if self.column.endswith("_bytes"):
@@ -36,6 +36,7 @@ class Gauge:
         return units.percent(value) if self.unit == "%" else f"{value:,.0f} {self.unit}"
 
 
+#: What is drawn, from top to bottom.
 GAUGES: Final = (
     Gauge("gpu_busy_pct", "GPU busy", "%", 100.0),
     Gauge("memory_used_bytes", "Memory", "B"),
@@ -43,7 +44,6 @@ GAUGES: Final = (
     Gauge("temperature_celsius", "Temperature", "°C"),
     Gauge("clock_mhz", "Clock", "MHz"),
 )
-"""What is drawn, from top to bottom."""
 
 
 def has_metrics(trace: Trace) -> bool:
@@ -62,7 +62,7 @@ def metrics_verdict(trace: Trace) -> str:
 
 
 def metrics_line(trace: Trace) -> str:
-    """What all readings come to, in a line: means, peaks, and how many there are."""
+    """All readings in one line: means, peaks, and how many there are."""
     metrics = trace.metrics
     if metrics.empty:
         return ""

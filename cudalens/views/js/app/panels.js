@@ -1,0 +1,210 @@
+// Start the panels of a view. A panel that needs data fetches it; each shows its section when it has something to show.
+
+import { createMetrics } from "../devices/metrics.js";
+import { createGraphs } from "../graphs/graphs.js";
+import { createMemoryMap } from "../memory/map.js";
+import { createMemoryPlot } from "../memory/plot.js";
+import { createRaces } from "../races/races.js";
+import { element, findAll } from "../shared/dom.js";
+import { inflate, inflateJson, loadLibrary } from "../shared/libraries.js";
+import { buildElement } from "../shared/markup.js";
+import { createTable } from "../table/table.js";
+import { fitWindow, timelineExtent } from "../timeline/view.js";
+
+/** @import { GraphsModel } from "../graphs/graphs.js" */
+/** @import { Plotly, PlotSeries } from "../memory/plot.js" */
+/** @import { TraceData } from "../payload/payload.js" */
+/** @import { RacesModel } from "../races/races.js" */
+/** @import { DataTableClass } from "../table/datatables.js" */
+/** @import { TimeRange } from "../timeline/view.js" */
+/** @import { App } from "./app.js" */
+
+/** @param {App} app */
+export async function startRaces({ source, parts, panels, isClosed }) {
+  /** @type {RacesModel} */
+  const model = await inflateJson(await source.races());
+  if (isClosed()) return;
+  const host = element("div", { class: "cudalens-races" });
+  const { hasProfile, hasGraphs } = source.facts;
+  parts.races.append(...(hasProfile || hasGraphs ? [element("h3", {}, "Races")] : []), host);
+  parts.races.hidden = false;
+  panels.races = createRaces(host, model, { onChoose: (race) => panels.timeline?.showRace(race.row) });
+}
+
+/** @param {App} app */
+export async function startGraphs({ source, parts, panels, isClosed }) {
+  /** @type {GraphsModel} */
+  const model = await inflateJson(await source.graphs());
+  if (isClosed()) return;
+  const host = element("div", { class: "cudalens-graphs" });
+  const { hasProfile, hasRaces } = source.facts;
+  parts.graphs.append(...(hasProfile || hasRaces ? [element("h3", {}, "CUDA graphs")] : []), host);
+  parts.graphs.hidden = false;
+  panels.graphs = createGraphs(host, model);
+}
+
+/** @param {App} app */
+export async function startMemoryMap(app) {
+  const { source, parts } = app;
+  const { memoryMap, memoryFirst } = source.facts;
+  const bytes = await source.memory();
+  if (app.isClosed()) return;
+  const host = element("div", { class: "mm-host" });
+  const tables = element("div", { class: "cudalens-memory" }, ...(memoryMap ?? []).map(buildElement));
+  parts.memoryMap.append(...(memoryFirst ? [] : [element("h3", {}, "Memory")]), host, tables);
+  parts.memoryMap.hidden = false;
+  app.panels.memoryMap = await createMemoryMap(host, bytes, { theme: app.theme });
+}
+
+/**
+ * The list of findings; a row selects its first piece of evidence.
+ *
+ * @param {App} app
+ * @param {TraceData} data
+ */
+export function startFindings({ source, parts, store }, data) {
+  if (!source.facts.findings) return;
+  parts.findings.append(buildElement(source.facts.findings));
+  makeRowsPressable(parts.findings, "tbody tr[data-event]", (row) => {
+    const event = data.row.indexOf(Number(row.dataset.event));
+    if (event >= 0) store.set({ event, range: null, names: null }, "findings");
+    return event >= 0;
+  });
+  parts.findings.hidden = false;
+}
+
+/**
+ * The table of waits; a row shows the longest of its waits in the timeline.
+ *
+ * @param {App} app
+ */
+export function startSyncs({ source, parts, panels }) {
+  if (!source.facts.syncs) return;
+  parts.syncs.append(buildElement(source.facts.syncs));
+  makeRowsPressable(parts.syncs, "tbody tr", (_, group) => {
+    panels.timeline?.showSync(group);
+    return true;
+  });
+  parts.syncs.hidden = false;
+}
+
+/**
+ * Rows that a click or Enter chooses.
+ *
+ * @param {HTMLElement} host
+ * @param {string} selector
+ * @param {(row: HTMLElement, number: number) => boolean} show Returns whether there was something to show.
+ */
+function makeRowsPressable(host, selector, show) {
+  const rows = findAll(host, selector, HTMLElement);
+  rows.forEach((row, number) => {
+    const press = () => {
+      if (!show(row, number)) return;
+      for (const other of rows) other.toggleAttribute("data-chosen", other === row);
+    };
+    row.tabIndex = 0;
+    row.addEventListener("click", press);
+    row.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") press();
+    });
+  });
+}
+
+/**
+ * @param {App} app
+ * @param {TraceData} data
+ */
+export async function startTable(app, data) {
+  const { asset, versions } = app.source;
+  const [library, style] = await Promise.all([
+    loadLibrary("datatables.js", versions.datatables, asset),
+    asset("datatables.css").then(inflate),
+  ]);
+  if (app.isClosed()) return;
+  app.panels.table = createTable(app.parts.tableHost, data, {
+    DataTable: /** @type {DataTableClass} */ (library),
+    styleSheet: new TextDecoder().decode(style),
+    theme: app.theme,
+    onNames: (names) => app.store.set({ names }, "table"),
+  });
+}
+
+/**
+ * The gauges below the timeline, on its axis.
+ *
+ * @param {App} app
+ * @param {TraceData} data
+ */
+export function startMetrics({ source, parts, panels, theme }, data) {
+  if (!data.metrics.length) return;
+  const host = element("div", { class: "cl-metrics-host" });
+  const heading = element("h3", {}, "GPU readings", element("span", {}, source.facts.metrics ?? ""));
+  parts.metrics.replaceChildren(heading, host);
+  parts.metrics.hidden = false;
+  const view = windowOf(data, data.metrics);
+  panels.metrics = createMetrics(host, data.metrics, data.header.metrics.gauges, { theme, view });
+}
+
+/**
+ * @param {App} app
+ * @param {TraceData} data
+ */
+export async function startMemory(app, data) {
+  const { parts, panels, source, store } = app;
+  const series = memorySeries(data);
+  const heading = element("h3", {}, "Memory");
+  if (panels.memoryMap) {
+    parts.memory.hidden = true;
+    return;
+  }
+  if (!series.length) {
+    parts.memory.replaceChildren(heading, element("p", { class: "cl-hint" }, source.facts.memoryHint));
+    return;
+  }
+  const host = element("div", { class: "cl-plot-host" });
+  parts.memory.replaceChildren(heading, host);
+  const library = await loadLibrary("plotly.js", source.versions.plotly, source.asset);
+  if (app.isClosed()) return;
+  const plot = createMemoryPlot(host, series, {
+    Plotly: /** @type {Plotly} */ (library),
+    theme: app.theme,
+    view: windowOf(data, series),
+    onRange: (range) => store.set({ range }, "memory"),
+  });
+  panels.memory = plot;
+  await plot.ready;
+  const { range } = store.get();
+  if (range) plot.setRange(range);
+}
+
+/**
+ * A curve of allocated bytes per device; actions without a known total are left out.
+ *
+ * @param {TraceData} data
+ * @returns {PlotSeries[]}
+ */
+function memorySeries(data) {
+  return data.memory
+    .map(({ label, ts, allocated }) => {
+      const known = [...allocated.keys()].filter((i) => !Number.isNaN(allocated[i]));
+      return {
+        label,
+        ts: Float64Array.from(known, (i) => ts[i]),
+        values: Float64Array.from(known, (i) => allocated[i]),
+      };
+    })
+    .filter((series) => series.ts.length);
+}
+
+/**
+ * The window of the timeline; from the first to the last time of `series` in a trace without events.
+ *
+ * @param {TraceData} data
+ * @param {{ ts: Float64Array }[]} series
+ * @returns {TimeRange}
+ */
+function windowOf(data, series) {
+  if (data.n) return fitWindow(timelineExtent(data, true));
+  const ends = series.flatMap(({ ts }) => [ts[0], ts[ts.length - 1]]);
+  return [Math.min(...ends), Math.max(...ends) + 1];
+}

@@ -1,0 +1,81 @@
+// The elements of a view, empty and in their order.
+
+import { element } from "../shared/dom.js";
+
+/** @import { PageFacts } from "./source.js" */
+/** @typedef {ReturnType<typeof buildSkeleton>} Parts */
+
+/**
+ * @param {HTMLElement} root
+ * @param {PageFacts} facts
+ */
+export function buildSkeleton(root, facts) {
+  const tableHost = element("div", { class: "cl-table-host" });
+  const parts = {
+    verdict: element("p", { class: "cl-verdict" }, ...badgeParts(facts.badge), ...verdictParts(facts.verdict)),
+    message: element("div", { class: "cl-message", role: "alert", hidden: true }),
+    status: element("p", { class: "cl-hint cl-status" }, "Loading the timeline…"),
+    races: section("cl-races", "Races"),
+    graphs: section("cl-graphs", "CUDA graphs"),
+    findings: section("cudalens-findings", "Findings"),
+    memoryMap: section("cl-memory-map", "Memory"),
+    timeline: element("div", { class: "cl-timeline" }),
+    metrics: section("cl-metrics", "Readings of the GPUs"),
+    syncs: section("cudalens-syncs", "Waits for the GPU"),
+    bar: element("div", { class: "cl-bar", hidden: true }),
+    table: section("cl-panel cl-table", "Costs by name", element("h3", {}, "Operators and kernels"), tableHost),
+    tableHost,
+    details: section("cl-panel cl-details", "Details of the selected event"),
+    memory: section("cl-panel cl-memory", "Memory curve"),
+  };
+  root.replaceChildren(
+    parts.verdict,
+    ...noteList(facts.notes),
+    parts.message,
+    parts.status,
+    ...(facts.graphsFirst ? [parts.graphs, parts.races] : [parts.races, parts.graphs]),
+    parts.findings,
+    ...(facts.memoryFirst ? [parts.memoryMap] : []),
+    parts.timeline,
+    parts.metrics,
+    parts.syncs,
+    parts.bar,
+    element("div", { class: "cl-columns" }, parts.table, parts.details),
+    parts.memory,
+    ...(facts.memoryFirst ? [] : [parts.memoryMap]),
+  );
+  return parts;
+}
+
+/**
+ * A hidden section.
+ *
+ * @param {string} name Of its class.
+ * @param {string} label
+ * @param {...HTMLElement} children
+ */
+function section(name, label, ...children) {
+  return element("section", { class: name, "aria-label": label, hidden: true }, ...children);
+}
+
+/** @param {string} badge */
+function badgeParts(badge) {
+  return badge ? [element("span", { class: "cl-badge" }, badge), " "] : [];
+}
+
+/**
+ * The answer in bold; what supports it follows in normal weight.
+ *
+ * @param {string} verdict
+ */
+function verdictParts(verdict) {
+  const at = verdict.indexOf("; ");
+  if (at < 0) return [element("strong", {}, verdict)];
+  return [element("strong", {}, verdict.slice(0, at)), verdict.slice(at)];
+}
+
+/** @param {string[]} [notes] */
+function noteList(notes = []) {
+  if (!notes.length) return [];
+  return [element("ul", { class: "cl-notes" }, ...notes.map((note) => element("li", {}, note)))];
+}

@@ -1,0 +1,51 @@
+// Where an app gets its data from: the widget from its kernel, the report from its own file.
+
+/** @import { MarkupElement } from "../shared/markup.js" */
+
+/**
+ * What cudalens/views/sections/page_facts.py makes.
+ *
+ * @typedef {object} PageFacts
+ * @property {string} verdict
+ * @property {string} badge
+ * @property {string[]} notes
+ * @property {string} memoryHint
+ * @property {MarkupElement | null} findings
+ * @property {MarkupElement | null} syncs
+ * @property {string | null} metrics
+ * @property {MarkupElement[] | null} memoryMap
+ * @property {boolean} memoryFirst Whether the memory map is above the timeline.
+ * @property {boolean} memoryAlone Whether there is no timeline.
+ * @property {boolean} hasRaces
+ * @property {boolean} hasGraphs
+ * @property {boolean} graphsFirst Whether the graphs are above the races.
+ * @property {boolean} hasProfile Whether there are events.
+ */
+
+/**
+ * A selection in terms that hold outside of the page.
+ *
+ * @typedef {object} OutwardSelection
+ * @property {[number, number] | null} range ns from the trace's start.
+ * @property {number | null} event Row of trace.events.
+ * @property {string[] | null} names
+ */
+
+/** @typedef {() => Promise<Uint8Array<ArrayBuffer>>} FetchData */
+
+/**
+ * @typedef {object} Source
+ * @property {PageFacts} facts
+ * @property {{ [library: string]: string }} versions Of datatables and plotly.
+ * @property {FetchData} payload The columns of the events.
+ * @property {FetchData} races Gzipped JSON.
+ * @property {FetchData} graphs Gzipped JSON.
+ * @property {FetchData} memory The columns of the memory map.
+ * @property {(name: string) => Promise<Uint8Array<ArrayBuffer>>} asset A gzipped library or its style sheet.
+ * @property {() => void} [onData] Before anything is drawn.
+ * @property {() => void} [onPaint] After the timeline is drawn.
+ * @property {() => void} [onFail]
+ * @property {(selection: OutwardSelection) => void} [onSelect]
+ */
+
+export {};

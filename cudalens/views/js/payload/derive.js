@@ -1,0 +1,159 @@
+// Compute what the payload of events does not send: times, the call tree, rows of the frame and launches.
+
+/** @import { Ints } from "./codec.js" */
+/** @import { Lane, TraceData } from "./payload.js" */
+/** @typedef {Pick<TraceData, "n" | "start" | "dur" | "flags" | "header">} Times */
+
+// Bits of data.flags: no duration by nature; folded into its caller by averaging; in no call tree; launched by a call.
+export const EVENT_FLAGS = { instant: 1, folded: 2, outside: 4, launched: 8 };
+
+/**
+ * Start and duration of every event, ns, from the columns of nesting() in cudalens/views/timeline/payload_order.py.
+ *
+ * @param {Lane[]} lanes
+ * @param {number} n
+ * @param {Ints} closed Events that end before each one begins.
+ * @param {Ints} gap From the end of the event before to each start, ns.
+ * @param {Ints} tail From the end of the last child to each end, ns.
+ */
+export function unfoldTimes(lanes, n, closed, gap, tail) {
+  const start = new Float64Array(n);
+  const dur = new Float64Array(n);
+  /** @type {number[]} */
+  const open = [];
+  /** @type {number[]} */
+  const lastEnd = [];
+  const close = () => {
+    const row = /** @type {number} */ (open.pop());
+    const inner = lastEnd[open.length + 1];
+    const end = (inner < 0 ? start[row] : inner) + tail[row];
+    dur[row] = end - start[row];
+    lastEnd[open.length] = end;
+  };
+  let i = 0;
+  for (const lane of lanes) {
+    lastEnd[0] = 0;
+    for (const stop = i + lane.count; i < stop; i++) {
+      for (let k = closed[i]; k > 0; k--) close();
+      const depth = open.length;
+      const before = lastEnd[depth];
+      start[i] = (before < 0 ? start[open[depth - 1]] : before) + gap[i];
+      open.push(i);
+      lastEnd[depth + 1] = -1;
+    }
+    while (open.length) close();
+  }
+  return { start, dur };
+}
+
+/**
+ * Self time by the call tree of frames/tree.py: the parent is the nearest earlier event of the host lane that ends no
+ * earlier and later than the start. Also that parent, -1 for roots, device work and events outside of any tree.
+ *
+ * @param {Times} data
+ */
+export function deriveTree({ n, start, dur, flags, header }) {
+  const own = dur.slice();
+  const parent = new Int32Array(n).fill(-1);
+  const depth = new Uint16Array(n);
+  const stack = new Int32Array(n + 1);
+  let i = 0;
+  for (const lane of header.lanes) {
+    const stop = i + lane.count;
+    if (lane.kind === "device") {
+      i = stop;
+      continue;
+    }
+    let height = 0;
+    for (; i < stop; i++) {
+      if (flags[i] & EVENT_FLAGS.outside) continue;
+      const need = Math.max(start[i] + dur[i], start[i] + 1);
+      while (height && start[stack[height - 1]] + dur[stack[height - 1]] < need) height--;
+      if (height) {
+        parent[i] = stack[height - 1];
+        own[parent[i]] -= dur[i];
+        depth[i] = height;
+      }
+      stack[height++] = i;
+    }
+  }
+  return { own, parent, depth };
+}
+
+/**
+ * The ranges of events of the lanes that have any.
+ *
+ * @param {Lane[]} lanes
+ */
+function laneRuns(lanes) {
+  /** @type {[number, number][]} */
+  const runs = [];
+  let from = 0;
+  for (const { count } of lanes) {
+    if (count) runs.push([from, from + count]);
+    from += count;
+  }
+  return runs;
+}
+
+/**
+ * Row in trace.events of every event: the lanes, merged by (start, longest first), and the corrections that were sent.
+ *
+ * @param {Times} data
+ * @param {Ints} at Distances between the places that are corrected.
+ * @param {Ints} off What is added to each place.
+ */
+export function deriveRows({ start, dur, header, n }, at, off) {
+  let runs = laneRuns(header.lanes);
+  let order = new Int32Array(n);
+  let other = new Int32Array(n);
+  for (let i = 0; i < n; i++) order[i] = i;
+  const precedes = (/** @type {number} */ a, /** @type {number} */ b) =>
+    start[a] < start[b] || (start[a] === start[b] && dur[a] >= dur[b]);
+  while (runs.length > 1) {
+    /** @type {[number, number][]} */
+    const next = [];
+    for (let r = 0; r < runs.length; r += 2) {
+      const [a0, a1] = runs[r];
+      const [b0, b1] = runs[r + 1] ?? [a1, a1];
+      let a = a0;
+      let b = b0;
+      for (let k = a0; k < b1; k++) {
+        other[k] = b >= b1 || (a < a1 && precedes(order[a], order[b])) ? order[a++] : order[b++];
+      }
+      next.push([a0, b1]);
+    }
+    [order, other] = [other, order];
+    runs = next;
+  }
+  const row = new Int32Array(n);
+  for (let k = 0; k < n; k++) row[order[k]] = k;
+  for (let k = 0, place = 0; k < at.length; k++) {
+    place += at[k];
+    row[order[place]] = place + off[k];
+  }
+  return row;
+}
+
+/**
+ * Index of the call that launched each event; -1 where there is none.
+ *
+ * @param {number} n
+ * @param {Uint8Array} flags
+ * @param {Ints} kind
+ * @param {Ints} launchers Kinds that launch.
+ * @param {Ints} steps From one launching call to the next, less one.
+ */
+export function unfoldLaunches(n, flags, kind, launchers, steps) {
+  const launch = new Int32Array(n).fill(-1);
+  const launches = new Set(launchers);
+  /** @type {number[]} */
+  const calls = [];
+  for (let i = 0; i < n; i++) if (launches.has(kind[i])) calls.push(i);
+  for (let i = 0, k = 0, ordinal = -1; i < n; i++) {
+    if (!(flags[i] & EVENT_FLAGS.launched)) continue;
+    ordinal += steps[k++] + 1;
+    launch[i] = calls[ordinal];
+  }
+  return launch;
+}

@@ -1,0 +1,142 @@
+// Paint the axes: the ruler above the lanes, and the gutter with the lanes' labels.
+
+import { formatDuration } from "../shared/format.js";
+import { HEAD_HEIGHT, OVERVIEW_HEIGHT, ROW_HEIGHT, RULER_HEIGHT, rulerTicks } from "./view.js";
+
+/** @import { Frame } from "./frame.js" */
+/** @import { Timeline } from "./state.js" */
+/** @import { TimeRange } from "./view.js" */
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Timeline} timeline
+ * @param {Frame} frame
+ */
+export function paintRuler(context, timeline, frame) {
+  const { x, t0, t1, width } = frame;
+  const { gutter } = timeline.size;
+  const { ticks } = rulerTicks(t0, t1, width);
+  context.fillStyle = timeline.colors.line;
+  context.fillRect(gutter, HEAD_HEIGHT - 1, width, 1);
+  context.textAlign = "left";
+  for (const { t, text } of ticks) {
+    const at = Math.round(x(t));
+    context.fillStyle = timeline.colors.line;
+    context.fillRect(at, HEAD_HEIGHT - 8, 1, 8);
+    context.fillStyle = timeline.colors.muted;
+    if (at + 60 < timeline.size.width) context.fillText(text, at + 4, OVERVIEW_HEIGHT + RULER_HEIGHT / 2);
+  }
+  const { range } = timeline;
+  if (range !== null && range[1] > t0 && range[0] < t1) paintRangeText(context, timeline, range, frame);
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Timeline} timeline
+ * @param {TimeRange} range
+ * @param {Frame} frame
+ */
+function paintRangeText(context, timeline, range, { x, width }) {
+  const { gutter } = timeline.size;
+  const text = formatDuration(range[1] - range[0]);
+  const room = context.measureText(text).width + 12;
+  const middle = (x(range[0]) + x(range[1])) / 2;
+  const left = Math.min(Math.max(middle - room / 2, gutter), gutter + width - room);
+  context.fillStyle = timeline.colors.tip;
+  context.fillRect(left, OVERVIEW_HEIGHT + 3, room, RULER_HEIGHT - 6);
+  context.fillStyle = timeline.colors.tipText;
+  context.fillText(text, left + 6, OVERVIEW_HEIGHT + RULER_HEIGHT / 2);
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Timeline} timeline
+ * @param {Frame} frame
+ */
+export function paintGutter(context, timeline, frame) {
+  const { gutter, height } = timeline.size;
+  context.fillStyle = timeline.colors.gutter;
+  context.fillRect(0, 0, gutter, height);
+  context.save();
+  context.beginPath();
+  context.rect(0, HEAD_HEIGHT, gutter - 1, height - HEAD_HEIGHT);
+  context.clip();
+  paintLaneLines(context, timeline, frame, 0);
+  context.textAlign = "left";
+  for (let l = frame.firstLane; l <= frame.lastLane; l++) paintLaneLabel(context, timeline, l);
+  context.restore();
+  context.fillStyle = timeline.colors.line;
+  context.fillRect(gutter - 1, 0, 1, height);
+  context.fillRect(0, HEAD_HEIGHT - 1, gutter, 1);
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Timeline} timeline
+ * @param {number} l
+ */
+function paintLaneLabel(context, timeline, l) {
+  const { layout, colors, size } = timeline;
+  const isTall = timeline.rows.heights[l] > 1;
+  // The label stays visible while any row of its lane is.
+  const low = HEAD_HEIGHT + layout.tops[l] - timeline.scroll + ROW_HEIGHT / 2 + 4;
+  const high = HEAD_HEIGHT + layout.tops[l + 1] - timeline.scroll - ROW_HEIGHT / 2 - 4;
+  const y = Math.round(Math.min(Math.max(low, HEAD_HEIGHT + ROW_HEIGHT / 2 + 4), high));
+  context.fillStyle = colors.muted;
+  if (isTall) paintTriangle(context, 12, y, timeline.collapsed.has(l));
+  context.fillStyle = l === timeline.focusLane && timeline.hasFocus ? colors.accent : colors.text;
+  context.fillText(cutToWidth(context, timeline.data.header.lanes[l].label, size.gutter - 32), 22, y);
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {number} x
+ * @param {number} y
+ * @param {boolean} isClosed
+ */
+function paintTriangle(context, x, y, isClosed) {
+  const points = isClosed
+    ? [
+        [-2.5, -4],
+        [3, 0],
+        [-2.5, 4],
+      ]
+    : [
+        [-4, -2.5],
+        [4, -2.5],
+        [0, 3],
+      ];
+  context.beginPath();
+  for (const [dx, dy] of points) context.lineTo(x + dx, y + dy);
+  context.fill();
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} text
+ * @param {number} room
+ */
+function cutToWidth(context, text, room) {
+  let shown = text.slice(0, 100);
+  if (shown === text && context.measureText(shown).width <= room) return shown;
+  while (shown.length > 1 && context.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
+  return `${shown}…`;
+}
+
+/**
+ * @param {CanvasRenderingContext2D} context
+ * @param {Timeline} timeline
+ * @param {Frame} frame
+ * @param {number} left
+ */
+export function paintLaneLines(context, timeline, { firstLane, lastLane }, left) {
+  context.fillStyle = timeline.colors.lineSoft;
+  for (let l = firstLane; l <= lastLane; l++) {
+    context.fillRect(
+      left,
+      Math.round(HEAD_HEIGHT + timeline.layout.tops[l + 1] - timeline.scroll) - 1,
+      timeline.size.width - left,
+      1,
+    );
+  }
+}

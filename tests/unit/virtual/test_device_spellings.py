@@ -337,7 +337,9 @@ CANDIDATES = [
     (4, 2, 8),
     ([2, 4],),
     (nn.TransformerEncoderLayer, 2),
-    (8, 16, [4, 8]),
+    (64, 16, [4, 8]),
+    ("LSTM", 4, 4),
+    (4, 4, True, 4),
 ]
 
 
@@ -346,7 +348,7 @@ def modules_with_device():
         (
             kind
             for kind in vars(nn).values()
-            if isinstance(kind, type) and "device" in inspect.signature(kind).parameters
+            if isinstance(kind, type) and issubclass(kind, nn.Module) and "device" in inspect.signature(kind).parameters
         ),
         key=lambda kind: kind.__name__,
     )
@@ -492,7 +494,7 @@ def test_streams_events_and_devices_take_every_spelling(spelling):
     assert torch.Stream(device=given).device == expected
     with torch.cuda.device(given):
         assert torch.cuda.current_device() == expected.index
-    torch.cuda.set_device(given)
+    torch.cuda.set_device(given if str(given) != "cuda" else 0)  # torch itself wants an index here
     try:
         assert torch.cuda.current_device() == expected.index
     finally:

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(str(error), keeps_lines=True)
     except CudalensError as error:
         return _refuse(str(error))
-    except BrokenPipeError:  # `cudalens summary … | head` has read enough
+    except BrokenPipeError:  # `cudalens summary … | head` closed the pipe
         sys.stderr.close()
         return 0
     except KeyboardInterrupt:
@@ -68,21 +68,23 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help='exit with 1 where this does not hold, as in "idle < 20%%"; may be given several times',
     )
-    check = _verb(verbs, "check", _check, "say how far a trace can be trusted; exit code 1 where it is partial")
-    check.add_argument("--no-repair", action="store_true", help="check the rows as they are, put nothing right")
+    check = _verb(verbs, "check", _check, "check how far a trace can be trusted; exit code 1 where it is partial")
+    check.add_argument("--no-repair", action="store_true", help="check the rows as they are, without repairs")
     check.add_argument("--json", action="store_true", help="print JSON")
     convert = _verb(verbs, "convert", _convert, "write a trace in another format")
     convert.add_argument("-o", "--output", metavar="PATH", required=True, help="the file or folder to write")
     convert.add_argument("--format", choices=tuple(_formats.FORMATS), help=_formats.help_text())
-    convert.add_argument("--weight", choices=("host", "device", "self"), help="of collapsed stacks (default: host)")
-    convert.add_argument("--by", choices=("tree", "stack", "module"), help="what collapsed stacks are of")
-    compare = verbs.add_parser("compare", help="say what became faster or slower between two traces")
+    convert.add_argument(
+        "--weight", choices=("host", "device", "self"), help="weight of collapsed stacks (default: host)"
+    )
+    convert.add_argument("--by", choices=("tree", "stack", "module"), help="frames of collapsed stacks")
+    compare = verbs.add_parser("compare", help="show what became faster or slower between two traces")
     for side, which in (("before", "the trace"), ("after", "the other trace")):
-        text = f"{which} {side}; more of them, repeats, between commas"
+        text = f"{which} {side}; several repeats, separated by commas"
         compare.add_argument(side, metavar=side.upper(), help=text)
     compare.add_argument("-o", "--output", metavar="FILE", help="also write the comparison as one offline HTML file")
     compare.set_defaults(run=_compare)
-    doctor = verbs.add_parser("doctor", help="say what works here, what does not, and why")
+    doctor = verbs.add_parser("doctor", help="show what works on this machine, what does not, and why")
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.set_defaults(run=_doctor)
     return parser
@@ -90,7 +92,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _verb(verbs: Any, name: str, run: Callable[[argparse.Namespace], int | None], help: str) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
-    parser.add_argument("trace", type=Path, help=".cudalens, or Chrome trace (.json, .json.gz); told by its content")
+    parser.add_argument(
+        "trace", type=Path, help=".cudalens, or Chrome trace (.json, .json.gz); the format is detected from the content"
+    )
     parser.set_defaults(run=run)
     return parser
 
@@ -130,7 +134,7 @@ def _convert(arguments: argparse.Namespace) -> None:
         _checked(arguments.output)
     options = {name: value for name in ("weight", "by") if (value := getattr(arguments, name)) is not None}
     if options and chosen is not _formats.FORMATS["collapsed"]:
-        raise OutputError(f"--{next(iter(options))} is for collapsed stacks alone; add --format collapsed.")
+        raise OutputError(f"--{next(iter(options))} is only for collapsed stacks; add --format collapsed.")
     with _stage("reading", "writing") as advance:
         trace = _load(arguments.trace)
         advance()
@@ -151,8 +155,8 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _repeats(text: str) -> list[Trace] | Ranks:
-    """The traces of the files between the commas of `text`, or the ranks of a job where it is one folder."""
-    whole = Path(text)  # its name may hold commas
+    """The traces of the files in `text`, separated by commas, or the ranks of a job where it is one folder."""
+    whole = Path(text)  # its name may have commas
     if whole.is_dir():
         return cudalens.load_ranks(whole)
     return [_load(path) for path in ([whole] if whole.exists() else map(Path, text.split(",")))]
@@ -179,11 +183,11 @@ def _wrote(path: Path) -> None:
 
 @contextmanager
 def _stage(*names: str) -> Iterator[Callable[[], None]]:
-    """A progress bar over the stages `names`, on a terminal's stderr alone; call what it gives after each stage."""
+    """A progress bar over the stages `names`, only on a terminal's stderr; call what it yields after each stage."""
     from tqdm import tqdm
 
     remaining = iter(names[1:])
-    # disable=None: tqdm draws nothing where stderr is no terminal.
+    # disable=None: tqdm draws nothing where stderr is not a terminal.
     with tqdm(total=len(names), desc=names[0], disable=None, leave=False, bar_format="{desc} {bar} {elapsed}") as bar:
 
         def advance() -> None:
@@ -196,7 +200,7 @@ def _stage(*names: str) -> Iterator[Callable[[], None]]:
 def _doctor(arguments: argparse.Namespace) -> None:
     from cudalens import device
 
-    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else torch's profiler announces itself on stderr
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else torch's profiler prints a line on stderr
     devices = cudalens.devices()
     facts = {"cudalens": cudalens.__version__, "versions": device.versions(), "checks": device.run_checks()}
     print(_as_json(facts, devices) if arguments.json else _as_text(facts, devices))

@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture ``cudasan`` watches a test for stream races, and fails the test that has one.
+"""The pytest plugin: the fixture ``cudasan`` checks a test for stream races, and fails a test that has one.
 
 ::
 
@@ -9,8 +9,8 @@
     def test_loader():
         ...
 
-The marker asks for the fixture by itself; ``pytest --cudasan`` does so for all tests. Nothing but this module is
-imported before the first of these tests runs.
+The marker implies the fixture; ``pytest --cudasan`` adds it to all tests. Only this module is imported before the first
+of these tests runs. Suppressions that match no race of the whole run are listed at its end.
 """
 
 from __future__ import annotations
@@ -25,17 +25,20 @@ if TYPE_CHECKING:
 
 FIXTURE: Final = "cudasan"
 _MARKER: Final = (
-    "cudasan(on_race='collect', detect=None, stack_depth=…, suppress=(), suppress_file=None): watch the test for "
-    "stream races, as cudalens.sanitize does; with 'collect' the test fails at its end if there was one"
+    "cudasan(on_race='collect', detect=None, stack_depth=…, suppress=(), suppress_file=None): check the test for "
+    "stream races, as cudalens.sanitize does; with 'collect' a test with a race fails at its end"
 )
 _OPTIONS: Final = frozenset({"on_race", "detect", "stack_depth", "suppress", "suppress_file"})
 _KEY: Final = pytest.StashKey["Sanitizer"]()
+
+#: Each suppression of the run, and whether it matched a race.
+_SUPPRESSIONS: Final = pytest.StashKey[dict[str, bool]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds ``--cudasan``."""
     group = parser.getgroup("cudalens")
-    group.addoption("--cudasan", action="store_true", help="watch every test for stream races (cudalens)")
+    group.addoption("--cudasan", action="store_true", help="check every test for stream races (cudalens)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Tests that are marked have the fixture."""
+    """Adds the fixture to tests with the marker."""
     names: list[str] | None = getattr(item, "fixturenames", None)
     if names is None or FIXTURE in names:
         return
@@ -54,21 +57,43 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture
 def cudasan(request: pytest.FixtureRequest) -> Generator[Sanitizer, None, None]:
-    """Watches the test for stream races: a `cudalens.sanitizer.Sanitizer` that is on.
+    """Checks the test for stream races: a `cudalens.sanitizer.Sanitizer` that is on.
 
-    A test that has races fails when it has ended, with the report. ``cudasan.clear()`` forgets those that are expected.
-    The marker ``cudasan`` gives the options of `cudalens.sanitize`.
+    A test with a race fails at its end, with the report. ``cudasan.clear()`` discards races that are expected. The
+    marker ``cudasan`` gives the options of `cudalens.sanitize`.
     """
-    import cudalens
+    import warnings
 
-    with cudalens.sanitize(**_options(request.node)) as sanitizer:
-        request.node.stash[_KEY] = sanitizer
-        yield sanitizer
+    import cudalens
+    from cudalens.sanitizer import SuppressionWarning
+
+    sanitizer = cudalens.sanitize(**_options(request.node))
+    request.node.stash[_KEY] = sanitizer
+    sanitizer.start()
+    yield sanitizer
+    _record_suppressions(request.config, sanitizer)
+    with warnings.catch_warnings():  # a pattern may match in another test
+        warnings.simplefilter("ignore", SuppressionWarning)
+        sanitizer.__exit__(None, None, None)
+
+
+def _record_suppressions(config: pytest.Config, sanitizer: Sanitizer) -> None:
+    known = config.stash.setdefault(_SUPPRESSIONS, {})
+    unused = sanitizer.unused_suppressions()
+    for pattern in sanitizer.suppressions:
+        known[pattern] = known.get(pattern, False) or pattern not in unused
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Lists the suppressions that match no race of the run."""
+    unused = [pattern for pattern, is_used in config.stash.get(_SUPPRESSIONS, {}).items() if not is_used]
+    if unused:
+        terminalreporter.write_line(f"cudasan: these suppressions match no race: {', '.join(map(repr, unused))}")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Fails a test that went well but raced; one that failed is told of its races too."""
+    """Fails a test that passed with a race; adds the races to the report of a test that failed."""
     try:
         result = yield
     except BaseException:
@@ -82,7 +107,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def _options(node: Any) -> dict[str, Any]:
-    """Options by markers, the closest first."""
+    """Options of the markers; the closest marker wins."""
     found: dict[str, Any] = {}
     for marker in node.iter_markers("cudasan"):
         unknown = marker.kwargs.keys() - _OPTIONS
@@ -94,7 +119,7 @@ def _options(node: Any) -> dict[str, Any]:
 
 
 def _report(item: pytest.Item) -> str:
-    """The races of a test that is watched, in text; empty where there are none."""
+    """The races of a checked test as text; empty where there are none."""
     sanitizer = item.stash.get(_KEY, None)
     if sanitizer is None or not sanitizer.races:
         return ""

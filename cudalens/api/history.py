@@ -1,9 +1,9 @@
-"""Past runs, and how a new one compares: ``18 % slower than the last 3 runs``.
+"""Past runs, and how a new run compares with them: ``18 % slower than the last 3 runs``.
 
-Each profiled cell's summary is kept for the session. `on` also keeps it in a project file, an SQLite database; nothing
-is written before. Runs are compared with earlier ones of the same series (the run's name where the user gave it one,
-else the same source of the cell) on the same device, from the same source, with the same options. A difference is told
-only where it leaves the band in which the earlier runs lie, see `Standing`.
+The summary of each profiled cell is kept for the session. `on` also appends it to a file of JSON lines; nothing is
+written before. Runs are compared with earlier ones of the same series (the run's name where the user gave it one, else
+the same source of the cell) on the same device, from the same source, with the same options. A difference is reported
+only where it is outside of the band of the earlier runs, see `Standing`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from cudalens.frames.info import Standing
 
 __all__ = ["DEFAULT_FILE", "HistoryWarning", "clear", "off", "on", "record", "table", "where"]
 
-DEFAULT_FILE: Final = "cudalens-history.sqlite"
+DEFAULT_FILE: Final = "cudalens-history.jsonl"
 
-#: Two runs have no spread to speak of.
 MAX_COMPARED: Final = 10
+
+#: Two runs are too few to estimate a spread.
 MIN_COMPARED: Final = 3
 
-#: The band around the median is at least this wide, as a share of it: clocks and neighbours alone make as much.
+#: Least half width of the band, as a share of the median: clock rates and other processes cause as much.
 LEAST_BAND: Final = 0.05
 
 #: Three standard deviations of a normal distribution, by its median absolute deviation.
@@ -57,10 +58,10 @@ def on(path: str | PathLike[str] | None = None) -> Path:
     """Keep the summaries of runs in a file from now on; returns its path.
 
     Args:
-        path: The file, made with the first run; None for ``cudalens-history.sqlite`` in the working folder.
+        path: The file, made with the first run; None for ``cudalens-history.jsonl`` in the working folder.
 
     Raises:
-        HistoryError: It cannot be used: its folder is missing, it is locked, broken, or something else's.
+        HistoryError: It cannot be used: its folder is missing, or it is damaged, not writable or not a history.
     """
     global _file
     file = HistoryFile(Path(path or DEFAULT_FILE).expanduser())
@@ -70,18 +71,18 @@ def on(path: str | PathLike[str] | None = None) -> Path:
 
 
 def off() -> None:
-    """Keep summaries for the session alone."""
+    """Keep summaries only for the session."""
     global _file
     _file = None
 
 
 def where() -> Path | None:
-    """The file in which summaries are kept; None for the session alone."""
+    """The file in which summaries are kept; None where they are kept only for the session."""
     return None if _file is None else _file.path
 
 
 def clear() -> None:
-    """Forget the runs of the session; files stay as they are."""
+    """Discard the runs of the session; files are not changed."""
     with _lock:
         _session.clear()
 
@@ -90,7 +91,7 @@ def table(name: str | None = None) -> pd.DataFrame:
     """Past runs, oldest first: those of the session and of the file, where one is on.
 
     Args:
-        name: Of runs with this name alone; None for all.
+        name: Only runs with this name; None for all.
 
     Returns:
         Columns ``when`` (UTC), ``name``, ``device``, ``value_ns`` (mean length of a step, or the measured
@@ -115,7 +116,7 @@ _NUMBERS: Final = ("value_ns", "num_steps", "wall_ns", "busy_ns", "peak_memory_b
 
 
 def record(trace: Trace, file: str | PathLike[str] | None = None) -> Trace:
-    """Keep the summary of `trace`, and compare it with earlier runs; returns the Trace that says how it stands.
+    """Keep the summary of `trace` and compare it with earlier runs; returns the Trace with the comparison.
 
     A run that raised or was interrupted is not kept. A file that cannot be used is a `HistoryWarning`.
 
@@ -130,7 +131,7 @@ def record(trace: Trace, file: str | PathLike[str] | None = None) -> Trace:
 
 
 def kept(trace: Trace, file: str | PathLike[str] | None = None) -> tuple[Trace, str | None]:
-    """As `record`; what is wrong with the file is handed back."""
+    """As `record`; returns the problem with the file instead of a warning."""
     if trace.info.status != "ok":
         return trace, None
     run, problem = _past_run(trace), None
@@ -149,7 +150,7 @@ def kept(trace: Trace, file: str | PathLike[str] | None = None) -> tuple[Trace, 
 
 
 def compared(run: PastRun, past: list[PastRun]) -> Standing | None:
-    """How `run` stands among the last of `past` (oldest first); None where there are too few to tell."""
+    """Compare `run` with the last of `past` (oldest first); None where there are too few."""
     last = past[-MAX_COMPARED:]
     if len(last) < MIN_COMPARED:
         return None

@@ -1,117 +1,111 @@
-"""The file of past runs: one small SQLite database, opened for each act and closed again, so that nothing holds it."""
+"""The file of past runs: JSON lines, one object for each run, which are only ever appended."""
 
 from __future__ import annotations
 
 import os
-import sqlite3
 import tempfile
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final
+
+import msgspec
 
 from cudalens.errors import HistoryError
 
-#: Marks our files among SQLite's, as ``PRAGMA application_id``.
-_APPLICATION: Final = 0x43444C48
-
-#: How long to wait for somebody else who writes.
 _VERSION: Final = 1
-_WAIT_S: Final = 2.0
+_MAX_LINE_BYTES: Final = 1 << 16
+_SQLITE: Final = b"SQLite format 3\0"
+_EXPECTED: Final = "expected a file that %cudaprofile history wrote. Nothing was written; give another name."
+
+_Int = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 @dataclass(frozen=True)
 class PastRun:
-    """What is kept of a run.
+    """The summary of a run.
 
     Attributes:
-        recorded_ns: When it was kept, ns since the epoch.
-        series: What it is compared within: the run's name, or the hash of its cell.
+        recorded_ns: When it was recorded, ns since the epoch.
+        series: The runs that it is compared with: the run's name, or the hash of its cell.
         setting: Device, source and options, which have to be the same to compare.
         name: Name of the run.
-        code_hash: Hash of the cell's source; "" where that is not known.
+        code_hash: Hash of the cell's source; "" where that is unknown.
         device: What it ran on.
-        value_ns: What is compared: mean length of a step, or the measured window without steps.
+        value_ns: The compared value: mean length of a step, or the measured window without steps.
         num_steps: Number of steps; 0 without any.
         wall_ns: Length of the measured window.
-        busy_ns: Time in which a device was at work; None without one.
+        busy_ns: Time in which a device was busy; None without one.
         peak_memory_bytes: Largest peak of memory; None where it was not recorded.
     """
 
-    recorded_ns: int
+    recorded_ns: _Int
     series: str
     setting: str
     name: str
     code_hash: str
     device: str
-    value_ns: int
-    num_steps: int
-    wall_ns: int
-    busy_ns: int | None
-    peak_memory_bytes: int | None
+    value_ns: _Int
+    num_steps: _Int
+    wall_ns: _Int
+    busy_ns: _Int | None
+    peak_memory_bytes: _Int | None
 
 
-_COLUMNS: Final = tuple(field.name for field in fields(PastRun))
-_TEXTS: Final = frozenset({"series", "setting", "name", "code_hash", "device"})
-_OPTIONAL: Final = frozenset({"busy_ns", "peak_memory_bytes"})
-_TABLE: Final = "CREATE TABLE IF NOT EXISTS runs ({})".format(
-    ", ".join(
-        f"{name} {'TEXT' if name in _TEXTS else 'INTEGER'}{'' if name in _OPTIONAL else ' NOT NULL'}"
-        for name in _COLUMNS
-    )
-)
+class _Version(msgspec.Struct):
+    """The version of the format, which each line has."""
+
+    cudalens_history: int | None = None
 
 
 class HistoryFile:
     """A file of past runs.
 
     Args:
-        path: Where it is; made when the first run is kept, its folder has to be there.
+        path: Its path. The file is created with the first run; its folder has to exist.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def add(self, run: PastRun) -> None:
-        """Keep `run`.
+        """Append `run`.
 
         Raises:
-            HistoryError: The file cannot be written, or is none of ours; it is unchanged.
+            HistoryError: The file cannot be written, or is not a history; it is unchanged.
         """
-        marks = ", ".join("?" * len(_COLUMNS))
-        with self._open() as database:
-            database.execute("BEGIN IMMEDIATE")
-            database.execute(f"PRAGMA application_id = {_APPLICATION}")
-            database.execute(f"PRAGMA user_version = {_VERSION}")
-            database.execute(_TABLE)
-            database.execute("CREATE INDEX IF NOT EXISTS runs_by_series ON runs (series, setting, recorded_ns)")
-            database.execute(f"INSERT INTO runs ({', '.join(_COLUMNS)}) VALUES ({marks})", astuple(run))  # noqa: S608
-            database.execute("COMMIT")
+        self.last(1)
+        try:
+            line = msgspec.json.encode({"cudalens_history": _VERSION, **asdict(run)}) + b"\n"
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            try:
+                os.write(descriptor, line)  # one call, so that the lines of several processes do not mix
+            finally:
+                os.close(descriptor)
+        except (OSError, ValueError) as error:
+            raise HistoryError(f"{self.path}: the run was not added ({_reason(error)}).") from None
 
     def last(self, number: int, series: str | None = None, setting: str | None = None) -> list[PastRun]:
         """The last runs, oldest first; of a series and setting where they are given.
 
         Raises:
-            HistoryError: The file cannot be read, or is none of ours.
+            HistoryError: The file cannot be read, or is not a history.
         """
         if not self.path.exists():
             return []
-        wanted = {"series": series, "setting": setting}
-        known = {name: value for name, value in wanted.items() if value is not None}
-        where = f"WHERE {' AND '.join(f'{name} = ?' for name in known)}" if known else ""
-        query = f"SELECT {', '.join(_COLUMNS)} FROM runs {where} ORDER BY recorded_ns DESC LIMIT ?"  # noqa: S608
-        with self._open() as database:
-            if self._is_new(database):
-                return []
-            rows = database.execute(query, (*known.values(), number)).fetchall()
-        return [self._run(row) for row in reversed(rows)]
+        wanted = (run for run in self._runs() if series in (None, run.series) and setting in (None, run.setting))
+        try:
+            found = deque(wanted, maxlen=number)
+        except OSError as error:
+            raise HistoryError(f"{self.path}: it cannot be read ({_reason(error)}).") from None
+        return sorted(found, key=lambda run: run.recorded_ns)
 
     def check(self) -> None:
-        """See that it can be used.
+        """Check that it can be used.
 
         Raises:
-            HistoryError: Its folder is missing or cannot be written, it is locked, broken, or something else's.
+            HistoryError: Its folder is missing, or it cannot be read or written, or is not a history.
         """
         folder = self.path.parent
         if not folder.is_dir():
@@ -119,57 +113,38 @@ class HistoryFile:
         if self.path.is_dir():
             raise HistoryError(f"{self.path}: a folder; give the name of a file in it.")
         self.last(1)
-        if self.path.exists() and not os.access(self.path, os.W_OK):
-            raise HistoryError(f"{self.path}: it may be read only; runs could not be kept. Give another name.")
+        if self.path.exists():
+            if not os.access(self.path, os.W_OK):
+                raise HistoryError(f"{self.path}: it may be read only; runs could not be kept. Give another name.")
+            return
         try:
-            with tempfile.TemporaryFile(dir=folder):  # SQLite keeps a journal beside the file while it writes
+            with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:
-            reason = error.strerror or error
-            raise HistoryError(f"{self.path}: nothing can be written to its folder ({reason}).") from None
+            raise HistoryError(f"{self.path}: nothing can be written to its folder ({_reason(error)}).") from None
 
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        database = None
+    def _runs(self) -> Iterator[PastRun]:
+        decoder = msgspec.json.Decoder(PastRun)
+        with open(self.path, "rb") as file:
+            for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), 1):
+                yield self._run(decoder, number, line)
+
+    def _run(self, decoder: msgspec.json.Decoder[PastRun], number: int, line: bytes) -> PastRun:
+        if number == 1 and line.startswith(_SQLITE):
+            raise HistoryError(f"{self.path}: an SQLite file, as earlier versions of cudalens wrote; {_EXPECTED}")
+        where = f"{self.path}, line {number}"
+        if not line.endswith(b"\n"):
+            raise HistoryError(f"{where}: no end of the line in {len(line):,} bytes; delete the line, or {_EXPECTED}")
         try:
-            database = sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None)
-            database.execute("PRAGMA trusted_schema = OFF")
-            self._refuse_others(database)
-            yield database
-        except (sqlite3.Error, ValueError, OverflowError) as error:
-            raise HistoryError(f"{self.path}: {_reason(error)}") from None
-        finally:
-            if database is not None:
-                database.close()
-
-    def _refuse_others(self, database: sqlite3.Connection) -> None:
-        if self._is_new(database):
-            return
-        owner = database.execute("PRAGMA application_id").fetchone()[0]
-        if owner != _APPLICATION:
-            raise HistoryError(
-                f"{self.path}: an SQLite file of another program; expected one that %cudaprofile history made. "
-                "Nothing was written; give another name."
-            )
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if version > _VERSION:
-            raise HistoryError(f"{self.path}: layout {version}; this cudalens knows {_VERSION}. A newer one made it.")
-
-    def _is_new(self, database: sqlite3.Connection) -> bool:
-        return database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
-
-    def _run(self, row: tuple[Any, ...]) -> PastRun:
-        for name, value in zip(_COLUMNS, row, strict=True):
-            kind = str if name in _TEXTS else int
-            if not (isinstance(value, kind) or (value is None and name in _OPTIONAL)):
-                raise HistoryError(f"{self.path}: a run has {name} = {str(value)[:40]!r}; expected {kind.__name__}.")
-        return PastRun(*row)
+            version = msgspec.json.decode(line, type=_Version).cudalens_history
+            if version is None:
+                raise HistoryError(f"{where}: a file of another program; {_EXPECTED}")
+            if version != _VERSION:
+                raise HistoryError(f"{where}: version {version} of the format; this cudalens reads {_VERSION}.")
+            return decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise HistoryError(f"{where}: damaged, or not a run ({error}); {_EXPECTED}") from None
 
 
 def _reason(error: Exception) -> str:
-    text = str(error)
-    if "locked" in text:
-        return "another process is writing to it; the run was not added. Try again, or use another file."
-    if "not a database" in text or "malformed" in text:
-        return f"no history, or a damaged one ({text}); move it away, and a new one will be made."
-    return f"it cannot be used ({text})."
+    return str(getattr(error, "strerror", None) or error)

@@ -1,60 +1,64 @@
-"""The magics that ``%load_ext cudalens`` loads: profile, sanitizer, graphs, memory and devices.
+"""The magics that ``%load_ext cudalens`` loads: profiler, sanitizer, CUDA graphs, memory and devices.
 
-Loading imports nothing heavy (no torch, pandas or widgets): those come with the first profiled cell. Unloading leaves
-the shell exactly as it was: magics, input transformers, AST transformers and events.
+Loading imports no large package (torch, pandas, widgets): the first profiled cell does. Unloading restores the shell:
+magics, input transformers, AST transformers and events.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from cudalens.magics.device import CudadeviceMagics, end_device
-from cudalens.magics.graph import CudagraphMagics
-from cudalens.magics.memory import CudamemMagics
-from cudalens.magics.profile import CudaprofileMagics
-from cudalens.magics.sanitize import CudasanMagics
+from cudalens.magics.base import Magic, loaded, remove
+from cudalens.magics.device import Cudadevice
+from cudalens.magics.graph import Cudagraph
+from cudalens.magics.memory import Cudamem
+from cudalens.magics.profile import Cudaprofile
+from cudalens.magics.sanitize import Cudasan
 from cudalens.magics.syntax import CellSyntax
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = [
-    "CellSyntax",
-    "CudadeviceMagics",
-    "CudagraphMagics",
-    "CudamemMagics",
-    "CudaprofileMagics",
-    "CudasanMagics",
-    "load",
-    "unload",
-]
+    from cudalens.magics.cells import CellRun
 
-_KINDS = (CudaprofileMagics, CudadeviceMagics, CudasanMagics, CudagraphMagics, CudamemMagics)
+__all__ = ["MAGICS", "cell_run", "load", "unload"]
+
+#: The device is the last one: the other magics may use it when they end.
+MAGICS: Final[tuple[type[Magic], ...]] = (Cudaprofile, Cudasan, Cudagraph, Cudamem, Cudadevice)
 
 
 def load(shell: InteractiveShell) -> None:
-    """Add the magics to `shell`, silently; harmless when they are there already."""
+    """Add the magics to `shell`. Magics that are loaded already are replaced."""
     unload(shell)
-    syntax = CellSyntax(shell)
-    for kind in _KINDS:
-        shell.register_magics(kind(shell))
+    syntax = CellSyntax(shell, MAGICS)
+    for kind in MAGICS:
+        kind(shell).load()
     shell.input_transformers_cleanup.append(syntax)
     shell.ast_transformers.append(syntax)
 
 
 def unload(shell: InteractiveShell) -> None:
-    """Take the magics out of `shell`, and with them a virtual device that a cell put in place; harmless without."""
-    for kind in _KINDS:
-        end = getattr(shell.magics_manager.registry.get(kind.__name__), "end", None)
-        if end is not None:
-            end()
-    end_device()  # last: what ends may have something to give back to the device
+    """Take the magics out of `shell`, and disable a virtual device that a cell enabled."""
+    for magic in sorted(loaded(shell), key=lambda magic: MAGICS.index(type(magic))):
+        magic.end()
+    remove(shell)
     for transformers in (shell.input_transformers_cleanup, shell.ast_transformers):
         transformers[:] = [item for item in transformers if not isinstance(item, CellSyntax)]
-    manager = shell.magics_manager
-    for kind in _KINDS:
-        manager.registry.pop(kind.__name__, None)
-    for functions in manager.magics.values():
-        ours = [name for name, function in functions.items() if isinstance(getattr(function, "__self__", None), _KINDS)]
-        for name in ours:
-            del functions[name]
+
+
+def cell_run(shell: InteractiveShell, magic: str, line: str, source: str | None, variable: str) -> CellRun:
+    """The context manager for the statements of one cell, which `CellSyntax` puts around them.
+
+    Args:
+        shell: The shell that runs the cell.
+        magic: Name of the magic, with percent signs.
+        line: The rest of the magic line.
+        source: The cell without the magic line, or None where it is unknown.
+        variable: Name of the run in the user's namespace until the cell ends.
+
+    Raises:
+        UsageError: The options are wrong.
+    """
+    kind = next(kind for kind in MAGICS if kind.cell_form is not None and kind.cell_form.name == magic)
+    assert kind.cell_form is not None
+    return kind.cell_run(shell, kind.cell_form.parse(line), source, variable)

@@ -13,9 +13,9 @@ class Names:
 
     Attributes:
         read: Those that it reads anywhere, in functions and comprehensions too.
-        needed: Of those, what may have to exist before the cell: read before it is sure to be assigned.
+        needed: Of those, the names that may have to exist before the cell: read before they are certainly assigned.
         assigned: Those that the cell binds.
-        written: Those whose object it writes into: ``x[0] = …``, ``x.flag = …``, ``x += …``, ``x.add_(…)``.
+        written: Those whose objects it writes into: ``x[0] = …``, ``x.flag = …``, ``x += …``, ``x.add_(…)``.
     """
 
     read: frozenset[str]
@@ -44,7 +44,7 @@ _SCOPES = (
 
 
 class _Flow(ast.NodeVisitor):
-    """Follows the statements in order; `sure` are names that are bound on every way to where it stands."""
+    """Visits the statements in order; `sure` are the names that are bound on every path to the current one."""
 
     def __init__(self) -> None:
         self.read: set[str] = set()
@@ -58,7 +58,7 @@ class _Flow(ast.NodeVisitor):
             self.visit(node)
 
     def branches(self, *bodies: Sequence[ast.AST]) -> None:
-        """Ways of which one is taken: sure is only what all of them bind."""
+        """Visit alternatives; only the names that all of them bind are sure afterwards."""
         before, after = set(self.sure), []
         for body in bodies:
             self.sure = set(before)
@@ -66,7 +66,7 @@ class _Flow(ast.NodeVisitor):
             after.append(self.sure)
         self.sure = set.intersection(*after)
 
-    # Statements that choose a way.
+    # Statements with alternatives.
 
     def visit_If(self, node: ast.If) -> None:
         self.visit(node.test)
@@ -96,7 +96,7 @@ class _Flow(ast.NodeVisitor):
         self.visit(node.subject)
         self.branches(*([case.pattern, *case.body] for case in node.cases), [])
 
-    # What binds names, after what it reads.
+    # Statements that bind names, after what they read.
 
     def visit_Assign(self, node: ast.Assign) -> None:
         self.block([node.value, *node.targets])
@@ -131,7 +131,7 @@ class _Flow(ast.NodeVisitor):
         else:
             self.bind_all([node.id])
 
-    # Scopes of their own: what they read and do not bind comes from outside.
+    # Inner scopes: names that they read and do not bind come from outside.
 
     def visit(self, node: ast.AST) -> None:
         if isinstance(node, _SCOPES):
@@ -149,7 +149,7 @@ class _Flow(ast.NodeVisitor):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             self.bind_all([node.name])
 
-    # What writes into objects.
+    # Expressions that write into objects.
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if not isinstance(node.ctx, ast.Load):
@@ -171,7 +171,7 @@ class _Flow(ast.NodeVisitor):
         self.generic_visit(node)
 
     def write_to(self, node: ast.AST) -> None:
-        """The name at the root of ``x[0].data`` is written into, unless the cell itself made what it stands for."""
+        """Record a write into the name at the root of ``x[0].data``, unless the cell itself created its object."""
         while isinstance(node, ast.Subscript | ast.Attribute):
             node = node.value
         if isinstance(node, ast.Name) and node.id not in self.sure:

@@ -1,4 +1,4 @@
-"""The last watched cell as something that can run again, and what to tell before it does."""
+"""The last checked cell as a program that can run again, and what is printed before it does."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from cudalens.sanitizer import Sanitizer
     from cudalens.sanitizer.engine import Race
 
+#: Cell magics that do not change what the cell does: it runs again without them.
 _OBSERVERS: Final = ("%%cudaprofile", "%%cudasan", "%%cudamem")
-"""Cell magics that leave the cell what it is: it runs again without them."""
 
 _ASKS: Final = frozenset({"input", "getpass", "breakpoint", "exit", "quit"})
 
+#: The effect that a call probably has, by its name.
 _EFFECTS: Final = {
     "writes files": frozenset(
         {"open", "save", "dump", "write", "writelines", "write_text", "write_bytes", "to_csv", "to_parquet", "to_json"}
@@ -32,11 +33,10 @@ _EFFECTS: Final = {
         | {"unlink", "remove", "rename", "replace", "rmtree", "copyfile", "copytree", "move", "add_scalar"}
     ),
     "starts programs": frozenset({"system", "Popen", "check_call", "check_output", "spawn"}),
-    "speaks with others": frozenset({"urlopen", "urlretrieve", "request", "post", "put", "send", "sendall", "publish"}),
+    "sends requests": frozenset({"urlopen", "urlretrieve", "request", "post", "put", "send", "sendall", "publish"}),
     "prints": frozenset({"print", "display", "pprint"}),
     "takes from an iterator": frozenset({"next"}),
 }
-"""What a call of that name does, as far as a name tells."""
 
 _MAX_LINES: Final = 12
 _MAX_LABEL: Final = 60
@@ -44,14 +44,14 @@ _MAX_LABEL: Final = 60
 
 @dataclass(frozen=True)
 class WatchedCell:
-    """A cell that was watched.
+    """A cell that was checked.
 
     Attributes:
-        sanitizer: It watched.
-        races: What it found in it.
-        source: The cell's text; magics that observe are blank texts in it, so that lines keep their numbers.
+        sanitizer: The sanitizer that was on.
+        races: The races in the cell.
+        source: The cell's text, with empty strings for the magic lines of cudalens, so that lines keep their numbers.
         first_line: Number of the first line that the user wrote.
-        filename: Of its code, as Python names it.
+        filename: File name of its code.
         count: The n of In[n].
     """
 
@@ -69,7 +69,7 @@ class WatchedCell:
 
     @property
     def lines(self) -> list[str]:
-        """What the user wrote, without the magic lines."""
+        """The lines that the user wrote, without the magic lines."""
         return self.source.split("\n")[self.first_line - 1 :]
 
     def statements(self, shell: InteractiveShell) -> list[ast.stmt]:
@@ -79,7 +79,7 @@ class WatchedCell:
             shell: The shell that it ran in.
 
         Raises:
-            ExploreError: It is nothing that can run again.
+            ExploreError: It cannot run again.
         """
         try:
             text = shell.transform_cell(self.source)  # type: ignore[no-untyped-call]
@@ -90,19 +90,19 @@ class WatchedCell:
             if (why := _refused(node)) is not None:
                 line = getattr(node, "lineno", 1)
                 raise ExploreError(
-                    f"{self.name} cannot run again by itself: it {why} (line {line}). Put what is to run again into a "
-                    "cell of its own, or into a function: san.confirm(function)."
+                    f"{self.name} cannot run again by itself: it {why} (line {line}). Put the statements that can run "
+                    "again into a cell of their own, or into a function: san.confirm(function)."
                 )
         found: list[ast.stmt] = tree.body
         return found
 
 
 def bare(source: str, *, before: int = 0) -> tuple[str, int]:
-    """A cell's text without the magics on top of it that observe, and the number of the user's first line.
+    """A cell's text without the magic lines of cudalens on top of it, and the number of the user's first line.
 
     Args:
         source: The text.
-        before: Lines above it that are not in it.
+        before: Number of lines above the text in the cell.
     """
     lines = source.split("\n")
     first = 0
@@ -120,17 +120,17 @@ def _refused(node: ast.AST) -> str | None:
         case ast.Await() | ast.AsyncFor() | ast.AsyncWith():
             return "awaits"
         case ast.Name(id="get_ipython"):
-            return "holds a magic or a shell command"
+            return "has a magic or a shell command"
         case ast.Call(func=ast.Name(id=name)) if name in _ASKS:
             return f"calls {name}()"
     return None
 
 
 def program_of(cell: WatchedCell, shell: InteractiveShell) -> Any:
-    """A cell as a `cudalens.sanitizer.rerun.Program`: each run of it is silent, and leaves no figure behind.
+    """A cell as a `cudalens.sanitizer.rerun.Program`; each run shows nothing and leaves no figure open.
 
     Raises:
-        ExploreError: It is nothing that can run again.
+        ExploreError: It cannot run again.
     """
     from cudalens.api.confirm import holders_among, numbers_in
     from cudalens.api.explore import tensors_among
@@ -161,7 +161,7 @@ def program_of(cell: WatchedCell, shell: InteractiveShell) -> Any:
 def _compiled(
     cell: WatchedCell, body: Sequence[ast.stmt], compiler: Callable[..., CodeType]
 ) -> tuple[list[CodeType], CodeType | None, str]:
-    """The code of each statement, as IPython compiles them; that of a last expression, and what to call its value."""
+    """The code of each statement and of a last expression, as IPython compiles them, and a label of its value."""
     *rest, last = body
     if not isinstance(last, ast.Expr):
         return [compiler(ast.Module([node], []), cell.filename, "exec") for node in body], None, ""
@@ -173,18 +173,18 @@ def _compiled(
 
 @contextmanager
 def silent(shell: InteractiveShell) -> Iterator[None]:
-    """Nothing that is printed, displayed or plotted meanwhile is seen."""
+    """Discard what is printed, displayed or plotted within the block."""
     from IPython.core.displaypub import CapturingDisplayPublisher
 
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     figures = set(pyplot.get_fignums()) if pyplot is not None else set()
-    nobody: Any = CapturingDisplayPublisher
-    publisher, shell.display_pub = shell.display_pub, nobody()
+    capturing: Any = CapturingDisplayPublisher
+    publisher, shell.display_pub = shell.display_pub, capturing()
     with ExitStack() as stack:
         stack.callback(setattr, shell, "display_pub", publisher)
-        nowhere = stack.enter_context(open(devnull, "w", encoding="utf-8"))
-        stack.enter_context(redirect_stdout(nowhere))
-        stack.enter_context(redirect_stderr(nowhere))
+        null = stack.enter_context(open(devnull, "w", encoding="utf-8"))
+        stack.enter_context(redirect_stdout(null))
+        stack.enter_context(redirect_stderr(null))
         yield
     pyplot = sys.modules.get("matplotlib.pyplot")
     for number in set(pyplot.get_fignums()) - figures if pyplot is not None else ():
@@ -192,17 +192,17 @@ def silent(shell: InteractiveShell) -> Iterator[None]:
 
 
 def question(cell: WatchedCell, shell: InteractiveShell, runs: int, most_races: int, command: str) -> str:
-    """What to tell before a cell runs again.
+    """The text that is printed before a cell runs again.
 
     Args:
         cell: The cell.
         shell: The shell that it ran in.
-        runs: Steered runs for each race.
+        runs: Delayed runs for each race.
         most_races: How many races are tried at a time.
-        command: The line that says yes.
+        command: The line that runs it.
 
     Raises:
-        ExploreError: The cell is nothing that can run again.
+        ExploreError: The cell cannot run again.
     """
     body = cell.statements(shell)
     num_races = min(len(cell.races), most_races)
@@ -213,25 +213,27 @@ def question(cell: WatchedCell, shell: InteractiveShell, runs: int, most_races: 
     text = "\n".join(f"    {line}" for line in shown[:_MAX_LINES]) + (
         f"\n    … and {more} more lines" if more > 0 else ""
     )
-    told = [f"  line {line}: {what} ({call})" for line, what, call in effects(body)]
+    calls = [f"  line {line}: {what} ({call})" for line, what, call in effects(body)]
     does = (
-        "As far as its text shows, it:\n" + "\n".join(told) if told else "Its text shows no files, prints or requests."
+        "By the names of its calls, it:\n" + "\n".join(calls)
+        if calls
+        else "Its calls have no names that suggest files, prints or requests."
     )
     return (
         f"To confirm {races}, the code of {cell.name} would run again, for real, up to {times:,} times "
-        f"(twice in its own order, then up to {runs:,} times steered for each race, and after each run in which values "
-        f"differ once more in its own order):\n\n{text}\n\n"
-        f"Each run does all that the cell does: files that it writes are written again, requests are sent again. "
-        f"What it prints or shows is not seen. {does}\n"
-        "Put back before each run and at the end: tensors that it writes, your variables, what their lists, "
-        "dictionaries and sets hold, random numbers, current streams.\n"
-        "Not put back: files, other Python objects (a counter in an object of yours, the place of an iterator), other "
-        f"programs.\n\nNothing has run. To go on:  {command}"
+        f"(twice in its own order, then up to {runs:,} times with delays for each race, and once more in its own order "
+        f"after each run in which values differ):\n\n{text}\n\n"
+        f"Each run does all that the cell does: files are written again, requests are sent again. "
+        f"What it prints or shows is discarded. {does}\n"
+        "Restored before each run and at the end: tensors that it writes, your variables, the contents of their lists, "
+        "dictionaries and sets, random number generators, current streams.\n"
+        "Not restored: files, other Python objects (a counter in an object, the position of an iterator), other "
+        f"programs.\n\nNothing has run. To run it:  {command}"
     )
 
 
 def effects(body: Sequence[ast.stmt]) -> list[tuple[int, str, str]]:
-    """Calls that reach beyond the cell's tensors, as far as names tell: line, what it does, the call."""
+    """Calls with effects outside of the cell's tensors, by their names: line, effect, the call."""
     found = []
     for node in (node for statement in body for node in ast.walk(statement)):
         if isinstance(node, ast.Call):

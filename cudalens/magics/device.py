@@ -1,135 +1,163 @@
-"""``%cudadevice``: a virtual CUDA device for the cells that follow, and which device there is."""
+"""``%cudadevice``: shows the devices, reads their gauges live, and puts a virtual CUDA device in place."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_magic, magics_class, no_var_expand
 
-from cudalens.magics.arguments import Table, rate, value
-from cudalens.magics.blocks import display
+from cudalens.errors import MetricsError, VirtualDeviceError
+from cudalens.magics.base import Magic, verb
+from cudalens.magics.cells import display
+from cudalens.magics.options import NoOptions, option, place, rate
 
 if TYPE_CHECKING:
-    from cudalens.magics.gauges import NotebookGauges
+    from collections.abc import Mapping
+
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from cudalens.views.devices.gauges import GaugesWidget
     from cudalens.virtual import device
 
-_DEFAULT_SPEC: Final = "h100"
-_TABLE: Final = Table(
-    "%cudadevice",
-    (
-        value("action", nargs="?", default="status", help="status (the default), live, virtual, off or specs."),
-        value("spec", nargs="?", help="For virtual: a device, such as h100 or h100x4. For live: stop."),
-        value("--rate", metavar="HZ", type=rate, help="For live: readings per second (2)."),
-        value("--alloc-conf", metavar="TEXT", help="For virtual: what PYTORCH_CUDA_ALLOC_CONF would say."),
-    ),
-)
+_NO_METRICS: Final = "%cudadevice live: {} `%cudadevice virtual h100` models a GPU."
+_HINT: Final = "Live gauges need a notebook with a kernel; these are the current readings."
+_MAX_NAMES: Final = 8
 
 
-@magics_class
-class CudadeviceMagics(Magics):
+@dataclass(frozen=True, kw_only=True)
+class LiveOptions(NoOptions):
+    """Options of ``%cudadevice live``."""
+
+    rate: float | None = option("--rate", metavar="HZ", type=rate, help="Readings per second (2).")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VirtualOptions(NoOptions):
+    """Options of ``%cudadevice virtual``."""
+
+    spec: str = place("SPEC", "A device of `specs`, or several, such as h100x4 (default: h100).", "h100")
+    alloc_conf: str | None = option(
+        "--alloc-conf", metavar="TEXT", help="Settings of the allocator, as in PYTORCH_CUDA_ALLOC_CONF."
+    )
+
+
+class Cudadevice(Magic):
     """``%cudadevice``."""
 
-    _gauges: NotebookGauges | None = None
+    name = "cudadevice"
+    about = """Show the CUDA devices, or put a virtual CUDA device in place for the following cells.
 
-    @_TABLE.documented
-    @no_var_expand
-    @line_magic
-    def cudadevice(self, line: str) -> None:
-        """Put a virtual CUDA device in place for the cells that follow, or take it away.
+``%cudadevice`` shows a card for each device; without a device it says why there is none and what to do. After
+``%cudadevice virtual h100``, code with ``device="cuda"`` runs in this notebook without a GPU: with real values, on the
+CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; tensors that are left become CPU tensors.
+``%cudadevice live`` shows utilization, memory, power, temperature and clocks while later cells run, until
+``%cudadevice live stop`` or until the page is closed."""
+    default = "status"
 
-        ``%cudadevice virtual h100`` makes ``device="cuda"`` code run in this notebook without a GPU: with real values,
-        on the CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; tensors that are left
-        become plain CPU tensors. ``%cudadevice specs`` lists what can be modelled. Without a word it shows a card for
-        each device, or says why there is none and what to do. ``%cudadevice live`` shows utilization, memory, power,
-        temperature and clocks while later cells run, until ``%cudadevice live stop`` or until no page shows them.
-        """
-        words = SimpleNamespace(**_TABLE.parse(line))
-        acts = {
-            "status": self._status,
-            "live": self._live,
-            "virtual": self._virtual,
-            "off": self._off,
-            "specs": self._specs,
-        }
-        takes = words.action == "virtual" or (words.action == "live" and words.spec == "stop")
-        if words.action not in acts or (words.spec and not takes):
-            raise _TABLE.refusal(f"what is {line!r}? Expected status, live, live stop, virtual, off or specs.")
-        if (said := acts[words.action](words)) is not None:
-            print(said)  # noqa: T201
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self.gauges: NotebookGauges | None = None
 
-    def _virtual(self, words: Any) -> str:
-        from cudalens.errors import VirtualDeviceError
-        from cudalens.virtual import active, device
+    def end(self) -> None:
+        """End the live gauges and a virtual device of a cell, when the extension is unloaded."""
+        self._end_gauges()
+        if "cudalens.virtual.context" in sys.modules:
+            from cudalens.virtual import active
 
-        before = active()
-        try:
-            wanted = device(words.spec or _DEFAULT_SPEC, alloc_conf=words.alloc_conf)
-            if before is not None and before.is_from_notebook:
-                before.disable()
-            wanted.is_from_notebook = True
-            wanted.enable()
-        except (VirtualDeviceError, ValueError) as error:
-            raise UsageError(f"%cudadevice: {error}") from None
-        return _told(wanted)
+            on = active()
+            if on is not None and on.is_from_notebook:
+                self._disable(on)
 
-    def _off(self, words: Any) -> str:
-        from cudalens.virtual import active
-
-        before = active()
-        if before is None:
-            return "No virtual device was on."
-        if not before.is_from_notebook:
-            raise UsageError("%cudadevice: this virtual device belongs to a with statement, which ends it.")
-        before.disable()
-        return f"The virtual {before.label} is off. Tensors that are left are plain CPU tensors."
-
-    def _status(self, words: Any) -> str | None:
+    @verb("status")
+    def _status(self, options: NoOptions) -> None:
+        """Show the devices."""
         import cudalens
         from cudalens.virtual import active
 
         if (on := active()) is not None:
-            print(_told(on))  # noqa: T201
-        assert self.shell is not None
+            print(_described(on))  # noqa: T201
         display(self.shell, cudalens.devices())
-        return None
 
-    def _live(self, words: Any) -> str | None:
-        from cudalens.magics.gauges import NotebookGauges, readings_now
+    @verb("live", LiveOptions)
+    def _live(self, options: LiveOptions) -> None:
+        """Show gauges that follow the readings of the devices while later cells run."""
         from cudalens.views.notebook import is_live
 
-        was_on = self._gauges is not None and self._gauges.widget.is_running
-        self.end()
-        if words.spec == "stop":
-            return None if was_on else "No live gauges were on."
-        assert self.shell is not None
+        self._end_gauges()
         if not is_live():
-            return readings_now()
+            print(_current_readings())  # noqa: T201
+            return
         from cudalens.views.devices.gauges_feed import DEFAULT_HZ
 
-        self._gauges = NotebookGauges(self.shell, words.rate or DEFAULT_HZ)
-        display(self.shell, self._gauges.widget)
-        return None
+        self.gauges = NotebookGauges(self.shell, options.rate or DEFAULT_HZ)
+        display(self.shell, self.gauges.widget)
 
-    def end(self) -> None:
-        """End live gauges, when the extension is unloaded or others take their place."""
-        if self._gauges is not None:
-            self._gauges.end()
+    @verb("live stop")
+    def _live_stop(self, options: NoOptions) -> None:
+        """End the live gauges; their last readings stay as a picture."""
+        was_on = self.gauges is not None and self.gauges.widget.is_running
+        self._end_gauges()
+        if not was_on:
+            print("No live gauges were on.")  # noqa: T201
 
-    def _specs(self, words: Any) -> str:
+    @verb("virtual", VirtualOptions)
+    def _virtual(self, options: VirtualOptions) -> None:
+        """Put a virtual device in place; one that an earlier cell put in place ends."""
+        from cudalens.virtual import active, device
+
+        before = active()
+        try:
+            wanted = device(options.spec, alloc_conf=options.alloc_conf)
+            if before is not None and before.is_from_notebook:
+                self._disable(before)
+            wanted.is_from_notebook = True
+            wanted.enable()
+        except (VirtualDeviceError, ValueError) as error:
+            raise UsageError(f"%cudadevice virtual: {error}") from None
+        print(_described(wanted))  # noqa: T201
+
+    @verb("off")
+    def _off(self, options: NoOptions) -> None:
+        """End the virtual device."""
+        from cudalens.virtual import active
+
+        before = active()
+        if before is None:
+            print("No virtual device was on.")  # noqa: T201
+        elif not before.is_from_notebook:
+            raise UsageError("%cudadevice off: this virtual device belongs to a with statement, which ends it.")
+        else:
+            self._disable(before)
+            print(f"The virtual {before.label} is off.")  # noqa: T201
+
+    @verb("specs")
+    def _specs(self, options: NoOptions) -> None:
+        """List the devices that can be modelled."""
         from cudalens.virtual import SPECS
 
-        rows = [
-            f"{spec.key:<12} {spec.total_memory_bytes / 2**30:6.1f} GiB  {spec.num_sms:4} SMs  "
-            f"{spec.memory_bandwidth_gbps:6,.0f} GB/s  {spec.name}"
-            for spec in sorted(SPECS.values(), key=lambda spec: spec.key)
-        ]
-        return "\n".join(rows)
+        for spec in sorted(SPECS.values(), key=lambda spec: spec.key):
+            print(  # noqa: T201
+                f"{spec.key:<12} {spec.total_memory_bytes / 2**30:6.1f} GiB  {spec.num_sms:4} SMs  "
+                f"{spec.memory_bandwidth_gbps:6,.0f} GB/s  {spec.name}"
+            )
+
+    def _disable(self, on: device) -> None:
+        """Disable a virtual device, and print which tensors become CPU tensors."""
+        text = _left_on(on, self.shell.user_ns)
+        on.disable()
+        if text:
+            print(text)  # noqa: T201
+
+    def _end_gauges(self) -> None:
+        if self.gauges is not None:
+            self.gauges.end()
 
 
-def _told(on: device) -> str:
-    """One line on a virtual device: what it is, and what it holds."""
+def _described(on: device) -> str:
+    """One line on a virtual device: what it is, and its memory in use."""
     assert on.gpus is not None
     used, total = 0, 0
     for gpu in on.gpus.devices:
@@ -142,13 +170,80 @@ def _told(on: device) -> str:
     )
 
 
-def end_device() -> None:
-    """Take away a virtual device that a cell put in place, when the extension is unloaded."""
-    import sys
+def _left_on(on: device, namespace: Mapping[str, Any]) -> str:
+    """Which tensors become CPU tensors when a virtual device ends; empty text where it has none."""
+    import torch
 
-    if "cudalens.virtual.context" in sys.modules:
-        from cudalens.virtual import active
+    from cudalens.analysis import units
+    from cudalens.magics.tensors import names_on_device
 
-        on = active()
-        if on is not None and on.is_from_notebook:
-            on.disable()
+    num_bytes = sum(torch.cuda.memory_allocated(index) for index in range(torch.cuda.device_count()))
+    if not num_bytes:
+        return ""
+    names = names_on_device(namespace)
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    listed = f": {', '.join(names[:_MAX_NAMES])}{more}" if names else ""
+    return (
+        f"The tensors on the virtual {on.label} ({units.size(num_bytes)}) are CPU tensors from now on{listed}. "
+        "Code that needs them on a device has to create or move them again."
+    )
+
+
+class NotebookGauges:
+    """Live gauges in a shell, which follow the beginning and end of its cells.
+
+    Args:
+        shell: The shell.
+        rate_hz: Readings per second.
+
+    Raises:
+        UsageError: There is nothing to read.
+    """
+
+    def __init__(self, shell: InteractiveShell, rate_hz: float) -> None:
+        from cudalens.views.devices.gauges import GaugesWidget
+
+        self._shell = shell
+        try:
+            self.widget: GaugesWidget = GaugesWidget(rate_hz, on_end=self._leave)
+        except MetricsError as error:
+            raise UsageError(_NO_METRICS.format(error)) from None
+        self.widget.cell(is_running=True)
+        shell.events.register("pre_run_cell", self._cell_begins)
+        shell.events.register("post_run_cell", self._cell_ended)
+
+    def end(self) -> None:
+        """End the gauges; their last readings stay as a picture. No effect when they have ended."""
+        self.widget.stop()
+
+    def _cell_begins(self, info: Any = None) -> None:
+        self.widget.cell(is_running=True)
+
+    def _cell_ended(self, result: Any = None) -> None:
+        self.widget.cell(is_running=False)
+        with suppress(Exception):  # a picture that is out of date is better than an error in the user's cell
+            self.widget.refresh()
+
+    def _leave(self) -> None:
+        for event, callback in (("pre_run_cell", self._cell_begins), ("post_run_cell", self._cell_ended)):
+            with suppress(ValueError):
+                self._shell.events.unregister(event, callback)
+
+
+def _current_readings() -> str:
+    """The current readings as text, for a terminal.
+
+    Raises:
+        UsageError: There is nothing to read.
+    """
+    from cudalens.views.devices.gauges_feed import GaugeFeed
+    from cudalens.views.devices.gauges_section import section
+    from cudalens.views.sections.write_text import to_text
+
+    feed = GaugeFeed()
+    try:
+        feed.start()
+    except MetricsError as error:
+        raise UsageError(_NO_METRICS.format(error)) from None
+    feed.stop("read once")
+    return f"{to_text(section(feed))}\n{_HINT}"

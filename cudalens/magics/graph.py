@@ -1,57 +1,81 @@
-"""The magics class of ``%cudagraph``, and of ``%%cudagraph`` where it is called as a function."""
+"""``%%cudagraph`` runs a cell by CUDA graphs; ``%cudagraph`` shows what the graph managers did."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import ast
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-
-from cudalens.magics.blocks import complain, display, run_as_cell
-from cudalens.magics.graph_options import LINE_MAGIC, LINE_TABLE, MAGIC, GraphOptions, parse_line
+from cudalens.magics import graph_rewrite
+from cudalens.magics.base import Magic, verb
+from cudalens.magics.cells import check_outputs, display, written
+from cudalens.magics.options import CellOptions, NoOptions, Outputs, flag, number, one_of, option, place
 
 if TYPE_CHECKING:
-    from cudalens.frames import Trace
+    from IPython.core.interactiveshell import InteractiveShell
 
-_NOTHING = (
+    from cudalens.frames import Trace
+    from cudalens.magics.graph_cell import GraphedCell
+
+_NOTHING: Final = (
     "No function is under a graph manager. `%%cudagraph` on top of a cell runs it by CUDA graphs, "
     "cudalens.cudagraph(fn) wraps a function."
 )
 
 
-@magics_class
-class CudagraphMagics(Magics):
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions(CellOptions):
+    """Options of ``%%cudagraph``."""
+
+    name: str | None = place("NAME", "Name of the cell in the tree; or of the function that the cell defines.")
+    repeat: int | None = number("--repeat", "Run the cell N times: the 1st warms up, the 2nd records.")
+    check: bool = flag("--check", help="Compare the first replay of each recording with an eager run.")
+    mutations: str = option(
+        "--mutations",
+        metavar="WHAT",
+        default="skip",
+        type=one_of("skip", "copy"),
+        help="Inputs that the cell overwrites: skip recording (the default), or copy them back.",
+    )
+
+
+class Cudagraph(Magic):
     """``%cudagraph`` and ``%%cudagraph``."""
 
-    @LINE_TABLE.documented
-    @no_var_expand
-    @line_cell_magic
-    def cudagraph(self, line: str, cell: str | None = None) -> Any:
-        """Run cells and functions by CUDA graphs, and see what the graph manager did.
+    name = "cudagraph"
+    about = """Run cells and functions by CUDA graphs, and see what the graph manager did.
 
-        ``%%cudagraph`` on top of a cell runs its statements as one function: the first run warms up, the second
-        records, later ones replay. What the cell reads are the inputs; what it assigns is in your namespace as always.
-        A cell that defines functions has them wrapped (as cudalens.cudagraph does); one that calls such functions shows
-        what the manager did with them. A cell that prints, awaits or holds other magics runs as it is, and says why.
+``%%cudagraph`` on top of a cell runs its statements as one function: the first run warms up, the second records, later
+ones replay. What the cell reads are the inputs; what it assigns is in your namespace as usual. A cell that changes
+nothing runs three times at once; every other cell runs once, and is recorded when you run it again.
+The functions that a cell defines are wrapped, as by cudalens.cudagraph; a cell that calls such functions shows what the
+manager did with them. A cell that prints, awaits or has other magics runs without a graph, and the view says why."""
+    default = "tree"
+    cell_options = GraphOptions
+    cell_about = "Run the cell by CUDA graphs."
 
-        ``%cudagraph tree`` shows all recordings, ``explain`` what did not replay and what to do about it, ``list`` the
-        functions; ``reset`` frees all graphs and their memory.
-        """
-        __tracebackhide__ = True
-        if cell is not None:
-            assert self.shell is not None
-            return run_as_cell(self.shell, MAGIC, line, cell)
-        action, options = parse_line(line)
-        return getattr(self, f"_{action}")(options)
+    @classmethod
+    def cell_run(cls, shell: InteractiveShell, options: GraphOptions, source: str | None, variable: str) -> GraphedCell:
+        """The run of one cell under a graph manager."""
+        from cudalens.magics.graph_cell import GraphedCell
+
+        return GraphedCell(shell, "%%cudagraph", options, source, variable)
+
+    @classmethod
+    def rewrite(cls, body: list[ast.stmt], run: str, shell: InteractiveShell, options: Any) -> list[ast.stmt]:
+        """The statements as a function and its call, where a graph can run them."""
+        return graph_rewrite.rewritten(body, run, shell, options.name)
 
     def end(self) -> None:
-        """Let go of the cells that ran by graphs, when the extension is unloaded."""
-        import sys
+        """Free the graphs of cells, when the extension is unloaded."""
+        if (cells := sys.modules.get("cudalens.magics.graph_cell")) is not None:
+            cells.forget_cells()
 
-        if (running := sys.modules.get("cudalens.magics.graph_running")) is not None:
-            running.forget_cells()
-
-    def _tree(self, options: GraphOptions) -> None:
-        assert self.shell is not None
+    @verb("tree", Outputs)
+    def _tree(self, options: Outputs) -> None:
+        """Show all recordings."""
+        check_outputs("%cudagraph tree", options.outputs)
         trace = _trace()
         if trace.graphs.empty:
             print(_NOTHING)  # noqa: T201
@@ -59,42 +83,41 @@ class CudagraphMagics(Magics):
         if options.var is not None:
             self.shell.user_ns[options.var] = trace
         display(self.shell, trace)
-        if options.html is not None:
-            try:
-                print(f"Wrote {trace.to_html(options.html)}.")  # noqa: T201
-            except OSError as error:
-                complain(f"{LINE_MAGIC}: {options.html} was not written: {type(error).__name__}: {error}")
+        for line in written("%cudagraph tree", trace, options.outputs):
+            print(line)  # noqa: T201
 
-    def _explain(self, options: GraphOptions) -> None:
+    @verb("explain")
+    def _explain(self, options: NoOptions) -> None:
+        """Print which calls did not replay, why, and what to do about it."""
         from cudalens.views.graphs.text import explain_text
 
         trace = _trace()
         print(_NOTHING if trace.graphs.empty else explain_text(trace))  # noqa: T201
 
-    def _list(self, options: GraphOptions) -> None:
+    @verb("list")
+    def _list(self, options: NoOptions) -> None:
+        """List the functions under graph managers."""
         from cudalens.views.graphs.text import functions_text
 
         trace = _trace()
         print(_NOTHING if trace.graphs.empty else functions_text(trace))  # noqa: T201
 
-    def _reset(self, options: GraphOptions) -> None:
+    @verb("reset")
+    def _reset(self, options: NoOptions) -> None:
+        """Free all graphs and their memory."""
         from cudalens.analysis import units
         from cudalens.graphs.graphed import reset
-        from cudalens.magics.graph_running import all_managers
+        from cudalens.magics.graph_cell import all_managers
 
-        known = all_managers()
-        num_graphs, num_bytes = (sum(counts) for counts in zip(*map(_held, known), strict=True)) if known else (0, 0)
+        counts = [(len(manager.nodes()), manager.pool_bytes()[0]) for manager in all_managers()]
+        num_graphs, num_bytes = (sum(column) for column in zip(*counts, strict=True)) if counts else (0, 0)
         reset()
         self.end()
         print(f"Freed {units.plural(num_graphs, 'graph')} and {units.size(num_bytes)} of pool memory.")  # noqa: T201
 
 
-def _held(manager: Any) -> tuple[int, int]:
-    return len(manager.nodes()), manager.pool_bytes()[0]
-
-
 def _trace() -> Trace:
     from cudalens.api.graph_trace import graphs_trace
-    from cudalens.magics.graph_running import all_managers
+    from cudalens.magics.graph_cell import all_managers
 
     return graphs_trace([(manager, None) for manager in all_managers()], "this session")

@@ -1,4 +1,4 @@
-"""What running a cell did besides its results: did it print, write into what it read, draw random numbers?"""
+"""Effects of running a cell besides its results: output, writes into what it read, random numbers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
+from cudalens.magics.tensors import tensors_in
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -17,27 +19,27 @@ if TYPE_CHECKING:
 
 
 class Effects:
-    """What a run did.
+    """The effects of a run.
 
     Attributes:
-        wrote: It wrote to standard output, or displayed something.
+        wrote: Whether it wrote to standard output, or displayed something.
     """
 
     def __init__(self, things: Iterable[Any]) -> None:
         self.wrote = False
-        self._tensors = list(_tensors(things))
+        self._tensors = list(tensors_in(things))
         self._versions = [_version(tensor) for tensor in self._tensors]
         self._draws = _draws()
 
-    def told(self) -> str:
-        """Why another run might come to something else; empty text where nothing shows that."""
+    def reason(self) -> str:
+        """Why another run may have another result; empty text where no effect was observed."""
         if [_version(tensor) for tensor in self._tensors] != self._versions:
             return "it writes into a tensor that it reads"
         return "" if _draws() == self._draws else "it draws random numbers"
 
 
 class _Listening:
-    """A stream that tells when somebody writes to it."""
+    """A stream that records whether text is written to it."""
 
     def __init__(self, stream: Any, effects: Effects) -> None:
         self._stream, self._effects = stream, effects
@@ -52,18 +54,18 @@ class _Listening:
 
 @contextmanager
 def watched(shell: InteractiveShell, things: Sequence[Any]) -> Iterator[Effects]:
-    """Watch what a run does to `things` (tensors, modules, lists of them), and what it shows."""
+    """Observe what a run does to `things` (tensors, modules, lists of them), and whether it shows something."""
     effects = Effects(things)
     with ExitStack() as stack:
         before = sys.stdout
         listening: Any = _Listening(before, effects)
         sys.stdout = listening
 
-        def give_back() -> None:
-            if sys.stdout is listening:  # the cell may have put another one in place
+        def restore() -> None:
+            if sys.stdout is listening:  # the cell may have replaced it
                 sys.stdout = before
 
-        stack.callback(give_back)
+        stack.callback(restore)
         stack.enter_context(_displays(shell, effects))
         yield effects
 
@@ -74,11 +76,11 @@ def _displays(shell: InteractiveShell, effects: Effects) -> Iterator[None]:
     own = vars(publisher).get("publish")
     publish = publisher.publish
 
-    def told(*args: Any, **more: Any) -> Any:
+    def recorded(*args: Any, **more: Any) -> Any:
         effects.wrote = True
         return publish(*args, **more)
 
-    publisher.publish = told
+    publisher.publish = recorded
     try:
         yield
     finally:
@@ -90,14 +92,14 @@ def _displays(shell: InteractiveShell, effects: Effects) -> Iterator[None]:
 
 def device_of(things: Iterable[Any]) -> int | None:
     """Index of the device of the first CUDA tensor among `things`; None where there is none."""
-    return next((tensor.get_device() for tensor in _tensors(things) if tensor.is_cuda), None)
+    return next((tensor.get_device() for tensor in tensors_in(things) if tensor.is_cuda), None)
 
 
 def owned(manager: GraphManager | None, results: Any) -> Any:
-    """`results` of a cell, with copies in place of tensors that lie in the graphs' memory.
+    """`results` of a cell, with copies in place of tensors in the graphs' memory.
 
-    The next run overwrites that memory, and a variable of a notebook keeps its value until somebody assigns it. Views
-    of one storage stay views of one storage.
+    The next run overwrites that memory, and a variable of a notebook keeps its value until it is assigned again. Views
+    of one storage remain views of one storage.
     """
     current = manager.current if manager is not None else None
     if current is None:
@@ -124,39 +126,29 @@ def _copied(tensor: torch.Tensor, addresses: set[int], storages: dict[int, torch
 
 
 def left_by(error: BaseException, local: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Variables that a cell had assigned when it raised `error`, as they may be kept.
+    """The variables that a cell had assigned when it raised `error`.
 
-    An interrupt may have come in the middle of a capture, where tensors have no values yet: it leaves none.
+    Tensors are left out after an interrupt: it may have arrived during a capture, in which tensors have no values.
     """
     kept = {name: thing for name, thing in local.items() if name not in given}
     if isinstance(error, Exception):
         return {name: pytree.tree_map_only(torch.Tensor, _own, thing) for name, thing in kept.items()}
-    return {name: thing for name, thing in kept.items() if next(_tensors([thing]), None) is None}
+    return {name: thing for name, thing in kept.items() if next(tensors_in([thing]), None) is None}
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.clone() if tensor.is_cuda else tensor
 
 
-def _tensors(things: Iterable[Any]) -> Iterator[torch.Tensor]:
-    for thing in things:
-        for leaf in pytree.tree_leaves(thing):
-            if isinstance(leaf, torch.Tensor):
-                yield leaf
-            elif isinstance(leaf, torch.nn.Module):
-                yield from leaf.parameters()
-                yield from leaf.buffers()
-
-
 def _version(tensor: torch.Tensor) -> int | None:
     try:
         return tensor._version
-    except RuntimeError:  # inference tensors keep none
+    except RuntimeError:  # inference tensors have no version
         return None
 
 
 def _draws() -> list[bytes]:
-    """The states of torch's random generators: the CPU's, and those of the devices that are in use."""
+    """The states of torch's random number generators: of the CPU, and of the devices in use."""
     states = [torch.get_rng_state()]
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         states += [torch.cuda.get_rng_state(index) for index in range(torch.cuda.device_count())]

@@ -1,177 +1,246 @@
-"""The options of ``%%cudaprofile``, as data: what they are called, what they mean, and how a magic line becomes them.
-
-The one table `ARGUMENTS` makes the parser, the help that ``%%cudaprofile?`` shows, and the usage in error messages.
-"""
+"""Options of the magics as data: one dataclass for each form of a magic makes its parser, its help and its usage."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import argparse
+import keyword
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from IPython.core.error import UsageError
 
-from cudalens.magics.arguments import Table, count, flag, identifier, path, rate, value
+_O = TypeVar("_O")
+_WIDTH: Final = 100
+_HELP_COLUMN: Final = 28
 
-if TYPE_CHECKING:
-    from cudalens.analysis.assertions.check import Assertion
 
-MAGIC: Final = "%%cudaprofile"
+def option(*names: str, help: str, default: Any = None, writes: str | None = None, **keywords: Any) -> Any:
+    """A field of a class of options: an option with a value.
+
+    Args:
+        *names: As on the line, such as ``-v`` and ``--var``.
+        help: What the option means.
+        default: Value where the line does not have the option.
+        writes: The method of Trace that writes the file that the option names; None for other options.
+        **keywords: Of ``ArgumentParser.add_argument``.
+    """
+    return field(default=default, metadata={"names": names, "help": help, "keywords": keywords, "writes": writes})
+
+
+def place(metavar: str, help: str, default: Any = None, *, nargs: str = "?") -> Any:
+    """A field of a class of options: a positional argument."""
+    return option(help=help, default=default, metavar=metavar, nargs=nargs)
+
+
+def flag(*names: str, help: str) -> Any:
+    """A field of a class of options: an option that is on or off."""
+    return option(*names, help=help, default=False, action="store_true")
+
+
+def number(name: str, help: str, *, least: int = 1, default: int | None = None, **keywords: Any) -> Any:
+    """A field of a class of options: a whole number of at least `least`."""
+    return option(name, help=help, default=default, **{"metavar": "N", "type": count(least), **keywords})
+
+
+def texts(name: str, metavar: str, help: str) -> Any:
+    """A field of a class of options: a text that may be given several times."""
+    return option(name, help=help, metavar=metavar, action="append")
+
+
+def file(name: str, help: str, writes: str | None = None) -> Any:
+    """A field of a class of options: a file, which the method `writes` of Trace writes."""
+    return option(name, help=help, writes=writes, metavar="FILE", type=path)
+
+
+def identifier(text: str) -> str:
+    """The name of a variable."""
+    if not text.isidentifier() or keyword.iskeyword(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid variable name")
+    return text
+
+
+def count(least: int) -> Callable[[str], int]:
+    """A whole number of at least `least`."""
+
+    def count(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        return int(text)
+
+    return count
+
+
+def one_of(*texts: str) -> Callable[[str], str]:
+    """One of `texts`."""
+
+    def one_of(text: str) -> str:
+        if text not in texts:
+            raise argparse.ArgumentTypeError(f"{text!r}: expected one of {', '.join(texts)}")
+        return text
+
+    return one_of
+
+
+def rate(text: str) -> float:
+    """A number of readings per second, in the range that `device.sampler` accepts."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of readings per second (write the name of a run before the option)"
+        ) from None
+    if not 0.01 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} readings per second; expected 0.01 to 1000")
+    return value
+
+
+def path(text: str) -> Path:
+    """A file to write or to read."""
+    if not text:
+        raise argparse.ArgumentTypeError("a file name is empty")
+    if text.endswith(os.sep):  # a Path drops the separator
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder; give a file name in it")
+    return Path(text).expanduser()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """What a magic line asks for.
+class NoOptions:
+    """The options of a form that has none."""
 
-    Attributes:
-        name: Name of the run; None for ``cell-<execution count>``.
-        var: Variable that receives the Trace, or None.
-        output: Whether the Trace becomes the value of the cell.
-        quiet: Whether nothing of ours is shown.
-        memory: Record allocations.
-        shapes: Record input shapes.
-        stacks: Record Python call stacks.
-        modules: Record the nn.Modules that were running.
-        flops: Estimate floating-point operations.
-        cpu_only: Leave the GPU out.
-        metrics: Read the GPUs' gauges meanwhile; a number for how often in a second.
-        syncs: Note the line of every wait for the GPU.
-        warmup: Runs of the cell before the profiler starts.
-        repeat: Profiled runs of the cell, each a step; None for one run without steps.
-        overhead: Run the cell again without the profiler, as often, to tell what profiling cost.
-        html: Where the offline report goes, or None.
-        save: Where the Trace goes, or None.
-        chrome: Where the Chrome trace goes, or None.
-        assertions: What has to hold on the Trace, or the cell fails.
-        history: File in which past runs are kept for this one, or None.
-        no_raise_error: Show an exception of the cell without raising it.
-    """
 
-    name: str | None = None
-    var: str | None = None
-    output: bool = False
-    quiet: bool = False
-    memory: bool = False
-    shapes: bool = False
-    stacks: bool = False
-    modules: bool = False
-    flops: bool = False
-    cpu_only: bool = False
-    metrics: bool | float = False
-    syncs: bool = False
-    warmup: int = 0
-    repeat: int | None = None
-    overhead: bool = False
-    html: Path | None = None
-    save: Path | None = None
-    chrome: Path | None = None
-    no_raise_error: bool = False
-    assertions: tuple[Assertion, ...] = ()
-    history: Path | None = None
+@dataclass(frozen=True, kw_only=True)
+class Outputs(NoOptions):
+    """Where the Trace goes besides the display."""
 
-    @property
-    def is_looped(self) -> bool:
-        """Whether the cell's statements run more than once, or as a step."""
-        return self.warmup > 0 or self.repeat is not None or self.overhead
+    var: str | None = option("-v", "--var", metavar="NAME", type=identifier, help="Put the Trace into the variable.")
+    html: Path | None = file("--html", "Also write the view as one offline HTML file.", "to_html")
 
-    @property
-    def collects(self) -> dict[str, Any]:
-        """The options that say what to record, as arguments of `cudalens.profile`."""
-        names = ("memory", "shapes", "stacks", "modules", "flops", "cpu_only", "metrics", "syncs")
-        return {name: getattr(self, name) for name in names}
+    def __post_init__(self) -> None:
+        """Refuse two outputs in one file, by ValueError."""
+        paths = list(self.outputs.values())
+        if twice := next((file for file in paths if paths.count(file) > 1), None):
+            raise ValueError(f"two outputs go to the same file {twice}")
 
     @property
     def outputs(self) -> dict[str, Path]:
         """The files to write, by the method of Trace that writes them."""
-        asked = {"to_html": self.html, "save": self.save, "to_chrome": self.chrome}
-        return {method: path for method, path in asked.items() if path is not None}
+        asked = {one.metadata["writes"]: getattr(self, one.name) for one in fields(self)}
+        return {method: file for method, file in asked.items() if method is not None and file is not None}
 
 
-ARGUMENTS: Final = (
-    value("name", nargs="?", help="Name of the run in cudalens.runs. The default is cell-<execution count>."),
-    value("-v", "--var", metavar="NAME", type=identifier, help="Put the Trace into the variable NAME."),
-    flag("-o", "--output", help="Return the Trace: it becomes the value of the cell, Out[n]."),
-    flag("-q", "--quiet", help="Show nothing; the run is still kept in cudalens.runs."),
-    flag("--memory", help="Record every allocation and release, for the memory curve."),
-    flag("--shapes", help="Record the shapes and dtypes of operator inputs."),
-    flag("--stacks", help="Record Python call stacks (costs the most)."),
-    flag("--modules", help="Record which nn.Modules were running."),
-    flag("--flops", help="Estimate floating-point operations of matrix products and convolutions."),
-    flag("--cpu-only", help="Leave the GPU out."),
-    value(
-        "--metrics",
-        metavar="RATE",
-        nargs="?",
-        const=True,
-        default=False,
-        type=rate,
-        help="Also read utilization, memory, temperature, power and clocks of the GPUs, RATE times a second (20).",
-    ),
-    flag("--syncs", help="Also note the line of every wait of the host for the GPU."),
-    value("--warmup", metavar="N", type=count(0), default=0, help="Run the cell N times before profiling starts."),
-    value("--repeat", metavar="N", type=count(1), help="Profile N runs of the cell, each of them one step."),
-    flag(
-        "--overhead",
-        help="Also tell what profiling cost: runs the cell's statements again, as often, without the profiler.",
-    ),
-    value("--html", metavar="FILE", type=path, help="Also write the view as one offline HTML file."),
-    value("--save", metavar="FILE", type=path, help="Also save the Trace (.cudalens), for cudalens.load."),
-    value("--chrome", metavar="FILE", type=path, help="Also write a Chrome trace (.json or .json.gz), for Perfetto."),
-    value(
-        "--assert",
-        dest="assertions",
-        metavar="TEXT",
-        action="append",
-        default=[],
-        help='Fail the cell where this does not hold, as in "idle < 20%%"; may be given several times.',
-    ),
-    value("--history", metavar="FILE", type=path, help="Compare with the past runs in FILE, and keep this one there."),
-    flag("--no-raise-error", help="Show an exception of the cell, but carry on as if there were none."),
-)
+@dataclass(frozen=True, kw_only=True)
+class CellOptions(Outputs):
+    """The options that all cell magics have."""
+
+    output: bool = flag("-o", "--output", help="Return the Trace: it becomes the value of the cell, Out[n].")
+    quiet: bool = flag("-q", "--quiet", help="Do not show the Trace.")
+
+    @property
+    def is_looped(self) -> bool:
+        """Whether the cell's statements run in a loop: more than once, or as a profiler step."""
+        return False
 
 
-_TABLE: Final = Table(MAGIC, ARGUMENTS)
-documented, usage = _TABLE.documented, _TABLE.usage
+class Form(Generic[_O]):
+    """One form of a magic, such as ``%%cudasan`` or ``%cudasan on``: its parser, its help and its usage.
 
-
-def parse(line: str) -> Options:
-    """The options that `line` (what stands behind the magic's name) asks for. Nothing in it is expanded.
-
-    Raises:
-        UsageError: An option is unknown, lacks its value, or has a wrong one; the message ends with the usage.
+    Args:
+        name: What the line begins with.
+        kind: The class of its options; each field is an `option` or a `flag`.
+        summary: What it does, in one line.
     """
-    asked = _TABLE.parse(line)
-    options = Options(**asked | {"assertions": _read(asked["assertions"])})
-    paths = list(options.outputs.values())
-    if twice := next((file for file in paths if paths.count(file) > 1), None):
-        raise _TABLE.refusal(f"two outputs go to the same file {twice}")
-    return options
 
+    def __init__(self, name: str, kind: type[_O], summary: str) -> None:
+        self.name, self.summary = name, summary
+        self._kind = kind
+        self._parser = _parser(name, kind)
 
-def _read(texts: list[str]) -> tuple[Assertion, ...]:
-    """The assertions, read before the cell runs."""
-    if not texts:
-        return ()
-    from cudalens.analysis.assertions.check import parse_assertion
-    from cudalens.errors import AssertionSyntaxError
+    def parse(self, line: str) -> _O:
+        """The options in `line` (what follows the name). Variables in it are not expanded.
 
-    try:
-        return tuple(map(parse_assertion, texts))
-    except AssertionSyntaxError as error:
-        raise UsageError(f"{MAGIC}: {error}\nThe cell has not run.") from None
-
-
-def check_outputs(options: Options) -> None:
-    """Refuse outputs that cannot be written, before anything runs.
-
-    Raises:
-        UsageError: A folder is missing or not writable, or the path is a folder.
-    """
-    from cudalens.errors import OutputError
-    from cudalens.frames.files import check_target
-
-    for file in options.outputs.values():
+        Raises:
+            UsageError: An option is unknown, lacks its value, or has a wrong one; the message ends with the usage.
+        """
         try:
-            check_target(file)
-        except OutputError as error:
-            raise UsageError(f"{MAGIC}: {error} The cell has not run.") from None
+            return self.parse_words(split(line))
+        except UnclosedQuoteError as error:
+            raise self.refusal(error) from None
+
+    def parse_words(self, words: Sequence[str]) -> _O:
+        """As `parse`, of a line that is split into words."""
+        try:
+            return self._kind(**vars(self._parser.parse_args(list(words))))
+        except ValueError as error:
+            raise self.refusal(error) from None
+
+    def usage(self) -> str:
+        """How to write it, on a few lines."""
+        return self._parser.format_usage().strip()
+
+    def help(self) -> str:
+        """What it does, how to write it, and what its options mean."""
+        return f"{self.name}: {self.summary}\n{self._parser.format_help().strip()}"
+
+    def places(self) -> str:
+        """Its name and its positional arguments, such as ``diff [A B]``."""
+        known = [one.metadata for one in fields(self._kind)]  # type: ignore[arg-type]
+        names = [one["keywords"]["metavar"] for one in known if not one["names"]]
+        return f"{self.name} [{' '.join(names)}]" if names else self.name
+
+    def refusal(self, reason: object) -> UsageError:
+        """The error that says what is wrong with a line, and how to write it."""
+        return UsageError(f"{self.name}: {reason}\n{self.usage()}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises ValueError instead of ending the process."""
+
+    def error(self, message: str) -> Any:
+        raise ValueError(message)
+
+
+def _parser(name: str, kind: Any) -> _Parser:
+    def formatter(prog: str) -> argparse.HelpFormatter:
+        return argparse.HelpFormatter(prog, width=_WIDTH, max_help_position=_HELP_COLUMN)
+
+    parser = _Parser(name, add_help=False, allow_abbrev=False, formatter_class=formatter)
+    parser.color = False  # type: ignore[attr-defined]  # Python 3.14 colors the help of terminals
+    for one in fields(kind):
+        known = one.metadata
+        keywords = {"default": argparse.SUPPRESS, "help": known["help"].replace("%", "%%"), **known["keywords"]}
+        if known["names"]:
+            parser.add_argument(*known["names"], dest=one.name, **keywords)
+        else:
+            parser.add_argument(one.name, **keywords)
+    return parser
+
+
+class UnclosedQuoteError(ValueError):
+    """A quote on a line is not closed."""
+
+
+_PART: Final = re.compile(r"""\s*(?:\#.*|(?P<word>(?:"[^"]*"|'[^']*'|[^\s"'])+))""", re.DOTALL)
+_QUOTED: Final = re.compile(r"""(["'])(.*?)\1""", re.DOTALL)
+
+
+def split(line: str) -> list[str]:
+    """The words of `line`. Quotes join words; a ``#`` at the start of a word begins a comment.
+
+    A backslash is an ordinary character, because Windows paths have it.
+
+    Raises:
+        UnclosedQuoteError: A quote is not closed.
+    """
+    words, at = [], 0
+    while at < len(line.rstrip()):
+        part = _PART.match(line, at)
+        if part is None:
+            raise UnclosedQuoteError(f"a quote is not closed in: {line}")
+        if part["word"] is not None:
+            words.append(_QUOTED.sub(r"\2", part["word"]))
+        at = part.end()
+    return words

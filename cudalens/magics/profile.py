@@ -1,121 +1,189 @@
-"""The magics class: the line form of ``%cudaprofile``, and the cell form where it is called as a function."""
+"""``%%cudaprofile`` profiles a cell; ``%cudaprofile`` lists, shows and compares the runs of the session."""
 
 from __future__ import annotations
 
-import shlex
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
 
-from cudalens.errors import CudalensError
-from cudalens.magics.blocks import brief, display, run_as_cell
-from cudalens.magics.options import MAGIC, documented, usage
+from cudalens.errors import AssertionSyntaxError
+from cudalens.magics.base import Magic, verb
+from cudalens.magics.cells import display
+from cudalens.magics.options import CellOptions, NoOptions, file, flag, number, place, rate, texts
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_LINE_USAGE = (
-    "usage: %cudaprofile list | show [NAME] | diff [A B] | history [on [FILE] | off]   "
-    "(and %%cudaprofile on top of a cell to profile it)"
-)
+    from cudalens.analysis.assertions.check import Assertion
+    from cudalens.magics.profile_cell import ProfiledCell
 
 
-@magics_class
-class CudaprofileMagics(Magics):
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions(CellOptions):
+    """Options of ``%%cudaprofile``."""
+
+    name: str | None = place("NAME", "Name of the run in cudalens.runs. The default is cell-<execution count>.")
+    quiet: bool = flag("-q", "--quiet", help="Show nothing; the run is still kept in cudalens.runs.")
+    memory: bool = flag("--memory", help="Record every allocation and release, for the memory curve.")
+    shapes: bool = flag("--shapes", help="Record the shapes and dtypes of operator inputs.")
+    stacks: bool = flag("--stacks", help="Record Python call stacks (the option with the highest overhead).")
+    modules: bool = flag("--modules", help="Record which nn.Modules were running.")
+    flops: bool = flag("--flops", help="Estimate floating-point operations of matrix products and convolutions.")
+    cpu_only: bool = flag("--cpu-only", help="Do not profile the GPU.")
+    metrics: bool | float = number(
+        "--metrics",
+        "Also read utilization, memory, temperature, power and clocks of the GPUs, RATE times a second (20).",
+        default=False,
+        metavar="RATE",
+        type=rate,
+        nargs="?",
+        const=True,
+    )
+    syncs: bool = flag("--syncs", help="Also record the line of every wait of the host for the GPU.")
+    warmup: int = number("--warmup", "Run the cell N times before profiling starts.", least=0, default=0)
+    repeat: int | None = number("--repeat", "Profile N runs of the cell, each of them one step.")
+    overhead: bool = flag("--overhead", help="Also measure the overhead: run the cell as often without the profiler.")
+    save: Path | None = file("--save", "Also save the Trace (.cudalens), for cudalens.load.", "save")
+    chrome: Path | None = file("--chrome", "Also write a Chrome trace (.json or .json.gz), for Perfetto.", "to_chrome")
+    asserts: list[str] | None = texts(
+        "--assert", "TEXT", 'Fail the cell where this does not hold, as in "idle < 20%"; may be given several times.'
+    )
+    history: Path | None = file("--history", "Compare with the past runs in FILE, and add this one.")
+    no_raise_error: bool = flag("--no-raise-error", help="Show an exception of the cell, and continue after it.")
+
+    @property
+    def is_looped(self) -> bool:
+        """Whether the cell's statements run in a loop: more than once, or as a profiler step."""
+        return self.warmup > 0 or self.repeat is not None or self.overhead
+
+    @property
+    def collects(self) -> dict[str, Any]:
+        """The options that say what to record, as arguments of `cudalens.profile`."""
+        names = ("memory", "shapes", "stacks", "modules", "flops", "cpu_only", "metrics", "syncs")
+        return {name: getattr(self, name) for name in names}
+
+    def assertions(self) -> tuple[Assertion, ...]:
+        """The assertions.
+
+        Raises:
+            UsageError: One cannot be parsed.
+        """
+        if not self.asserts:
+            return ()
+        from cudalens.analysis.assertions.check import parse_assertion
+
+        try:
+            return tuple(map(parse_assertion, self.asserts))
+        except AssertionSyntaxError as error:
+            raise UsageError(f"%%cudaprofile: {error}\nThe cell has not run.") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunName(NoOptions):
+    """Options of ``%cudaprofile show``."""
+
+    name: list[str] | None = place("NAME", "A name in cudalens.runs; the default is the last run.", nargs="*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoRuns(NoOptions):
+    """Options of ``%cudaprofile diff``."""
+
+    runs: list[str] | None = place("A B", "Runs, variables or files; the default is the last two runs.", nargs="*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryFile(NoOptions):
+    """Options of ``%cudaprofile history on``."""
+
+    path: list[str] | None = place("FILE", "The file; the default is one in the working folder.", nargs="*")
+
+
+class Cudaprofile(Magic):
     """``%%cudaprofile`` and ``%cudaprofile``."""
 
-    @documented
-    @no_var_expand
-    @line_cell_magic
-    def cudaprofile(self, line: str, cell: str | None = None) -> Any:
-        """Profile the cell and show its timeline, its costs and its memory.
+    name = "cudaprofile"
+    about = """Profile a cell and show its timeline, its costs and its memory.
 
-        Everything that the cell does stays as it is: its output, the value of its last expression, its exceptions,
-        ``await``, and other magics in it. What was recorded is shown below, and is kept in ``cudalens.runs``.
+The cell behaves as without the magic: its output, the value of its last expression, its exceptions, ``await``, and
+other magics in it. The view is shown below the output, and the run is kept in ``cudalens.runs``. Runs stay in memory
+until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``."""
+    cell_options = ProfileOptions
+    cell_about = "Profile the cell."
 
-        As a line, ``%cudaprofile list`` lists the runs of this session, ``%cudaprofile show NAME`` shows one again, and
-        ``%cudaprofile diff A B`` tells what became faster or slower from A to B: runs, variables or files. Without
-        names they are of the last run, and of the last two.
-        Runs stay in memory until ``del cudalens.runs[NAME]`` or ``cudalens.runs.clear()``.
-        """
-        __tracebackhide__ = True
-        return self._line(line) if cell is None else run_as_cell(self._user_shell, MAGIC, line, cell)
+    @classmethod
+    def cell_run(
+        cls, shell: InteractiveShell, options: ProfileOptions, source: str | None, variable: str
+    ) -> ProfiledCell:
+        """The profiled run of one cell."""
+        from cudalens.magics.profile_cell import ProfiledCell
 
-    def _line(self, line: str) -> None:
-        words = line.split(maxsplit=1)
-        if not words:
-            print(_LINE_USAGE)  # noqa: T201
-            return
-        from cudalens.api.runs import runs
+        return ProfiledCell(shell, "%%cudaprofile", options, source, variable)
 
-        match words:
-            case ["list"]:
-                print(runs)  # noqa: T201
-            case ["show", *rest]:
-                self._show(rest[0] if rest else "")
-            case ["history", *rest]:
-                self._history(rest[0] if rest else "")
-            case ["diff", *rest]:
-                self._diff(rest[0] if rest else "")
-            case _:
-                raise UsageError(f"%cudaprofile: what is {line!r}?\n{_LINE_USAGE}\n\n{usage()}")
+    @verb("list")
+    def _list(self, options: NoOptions) -> None:
+        """List the runs of this session."""
+        print(_runs())  # noqa: T201
 
-    def _show(self, name: str) -> None:
-        from cudalens.api.runs import runs
-
+    @verb("show", RunName)
+    def _show(self, options: RunName) -> None:
+        """Show a run again."""
+        runs, name = _runs(), " ".join(options.name or ())
         if not runs:
             raise UsageError("%cudaprofile: there is no run to show yet; put %%cudaprofile on top of a cell")
         if name and name not in runs:
             raise UsageError(f"%cudaprofile: there is no run {name!r}; there are: {', '.join(runs)}")
-        display(self._user_shell, runs[name] if name else runs.last)
+        display(self.shell, runs[name] if name else runs.last)
 
-    def _history(self, line: str) -> None:
+    @verb("diff", TwoRuns)
+    def _diff(self, options: TwoRuns) -> None:
+        """Show what became faster or slower from A to B."""
+        from cudalens.api.compare import compare
+
+        words = options.runs or list(_runs())[-2:]
+        if len(words) != 2:
+            raise UsageError(
+                f"%cudaprofile diff: expected two runs, variables or files, found {len(words)}: {' '.join(words)!r}"
+            )
+        display(self.shell, compare(*(self._run_of(word) for word in words)))
+
+    @verb("history")
+    def _history(self, options: NoOptions) -> None:
+        """List the past runs, with the file in which they are kept."""
         from cudalens.api import history
-        from cudalens.errors import HistoryError
         from cudalens.views.sections.history import History
 
-        match line.split(maxsplit=1):
-            case []:
-                display(self._user_shell, History(history.table(), history.where()))
-            case ["on", *file]:
-                try:
-                    path = history.on(file[0].strip("\"'") if file else None)
-                except HistoryError as error:
-                    raise brief(error) from None
-                print(f"Summaries of profiled cells are kept in {path}.")  # noqa: T201
-            case ["off"]:
-                history.off()
-            case _:
-                raise UsageError(f"%cudaprofile history: what is {line!r}? Expected nothing, on [FILE] or off.")
+        display(self.shell, History(history.table(), history.where()))
 
-    def _diff(self, line: str) -> None:
-        from cudalens.api.compare import compare
-        from cudalens.api.runs import runs
+    @verb("history on", HistoryFile)
+    def _history_on(self, options: HistoryFile) -> None:
+        """Keep summaries of profiled cells in a file."""
+        from cudalens.api import history
 
-        try:
-            words = shlex.split(line) or list(runs)[-2:]
-        except ValueError as error:
-            raise UsageError(f"%cudaprofile diff: {error} in {line!r}") from None
-        if len(words) != 2:
-            raise UsageError(f"%cudaprofile diff: expected two runs, variables or files, found {len(words)}: {line!r}")
-        try:
-            display(self._user_shell, compare(*(self._run_of(word) for word in words)))
-        except CudalensError as error:
-            raise brief(error) from None
+        path = history.on(" ".join(options.path) if options.path else None)
+        print(f"Summaries of profiled cells are kept in {path}.")  # noqa: T201
+
+    @verb("history off")
+    def _history_off(self, options: NoOptions) -> None:
+        """Keep summaries for this session only."""
+        from cudalens.api import history
+
+        history.off()
 
     def _run_of(self, word: str) -> Any:
-        """What a word of the line means: a run or a file by its name, or what a variable holds."""
-        from cudalens.api.runs import runs
+        """The value of a variable that holds runs; else the word, which names a run or a file."""
         from cudalens.frames import Ranks, Trace
 
-        value = self._user_shell.user_ns.get(word)
+        value = self.shell.user_ns.get(word)
         is_runs = isinstance(value, Trace | Ranks) or (
             isinstance(value, list | tuple) and bool(value) and all(isinstance(one, Trace | str) for one in value)
         )
-        return value if is_runs and word not in runs else word
+        return value if is_runs and word not in _runs() else word
 
-    @property
-    def _user_shell(self) -> InteractiveShell:
-        assert self.shell is not None
-        return self.shell
+
+def _runs() -> Any:
+    from cudalens.api.runs import runs
+
+    return runs

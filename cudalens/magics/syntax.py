@@ -1,28 +1,28 @@
-"""How ``%%cudaprofile``, ``%%cudasan`` and ``%%cudagraph`` on top of a cell leave the cell the user's.
+"""Puts the statements of a cell with a cell magic into a ``with`` block that IPython itself runs.
 
-A cell magic is usually a function that gets the cell as text and executes it by itself; it then has to imitate
-IPython, and cannot: ``await`` does not work, tracebacks count lines from the wrong place, the value of the last
-expression is shown by other rules. So `CellSyntax` takes the magic line out of the cell before IPython sees a magic,
-and lets IPython run the rest natively:
+A cell magic is usually a function that gets the cell as text and executes it. It then has to imitate IPython, which is
+not possible in full: ``await`` fails, line numbers in tracebacks are wrong, and the value of the last expression is
+shown by other rules. `CellSyntax` removes the magic line from the cell before IPython parses magics, and lets IPython
+run the rest:
 
 1. As an input transformer it replaces the magic line by a string literal, ``u'%%cudaprofile …'``, on the same line.
    Line numbers stay, ``from __future__`` may follow, IPython sees an ``await`` below and starts its event loop, and a
-   traceback that reaches up to the first line shows what the user wrote. (The prefix ``u`` is what tells the literal
-   from a string that somebody just happens to begin a cell with.) A cell magic on the next line is expanded as usual.
+   traceback that includes the first line shows what the user wrote. The prefix ``u`` distinguishes the literal from a
+   string that a user wrote. A cell magic on the next line is expanded as usual.
 2. As an AST transformer it finds that literal and puts the statements into one ``with`` block:
 
    .. code-block:: text
 
-       with cudalens.magics.running.profiled(shell, line, source) as run:
+       with cudalens.magics.cell_run(shell, magic, line, source, name) as run:
            ...                                   # the user's statements, with their own line numbers
            run.value = <the last expression>
        run.value                                 # IPython shows it by its own rules
 
-   The profiler stops when the block is left, by whatever way, before an exception reaches IPython and before the
-   value is shown. With ``--repeat`` and ``--warmup`` a ``for`` loop over `run.steps()` stands inside the block.
+   The run ends when the block is left, before an exception reaches IPython and before the value is shown. With
+   ``--repeat`` and ``--warmup`` the block contains a ``for`` loop over `run.steps()`.
 
-Everything is compiled before the block is entered, so nothing but the user's statements is profiled. Paths that run a
-cell through IPython's own transformations (``%%time``, ``%%capture``, ``%run file.ipy``) get the same treatment.
+Everything is compiled before the block is entered, so only the user's statements are profiled. Cells that IPython
+transforms in other ways (``%%time``, ``%%capture``, ``%run file.ipy``) are handled in the same way.
 """
 
 from __future__ import annotations
@@ -36,35 +36,47 @@ from typing import TYPE_CHECKING, Final
 from IPython.core.error import UsageError
 from IPython.core.inputtransformer2 import cell_magic, leading_indent
 
-from cudalens.magics.cell_magics import CELL_MAGICS, RUN_PREFIX, CellMagic, CellOptions
+from cudalens.magics.cells import RUN_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from IPython.core.interactiveshell import InteractiveShell
 
-_MAGIC_LINE: Final = re.compile(rf"({'|'.join(map(re.escape, CELL_MAGICS))})(?:[ \t]|$)")
+    from cudalens.magics.base import Magic
+    from cudalens.magics.options import CellOptions
+
+_PACKAGE: Final = "cudalens.magics"
 
 
 class CellSyntax(ast.NodeTransformer):
-    """The input transformer and the AST transformer of one shell."""
+    """The input transformer and the AST transformer of one shell.
 
+    Args:
+        shell: The shell.
+        magics: The magics; those without a cell form are ignored.
+    """
+
+    #: IPython does not call the transformer when it only tests whether typed text is complete.
     has_side_effects = True
-    """Tells IPython to leave us out when it only asks whether what was typed is complete."""
 
-    def __init__(self, shell: InteractiveShell) -> None:
+    def __init__(self, shell: InteractiveShell, magics: Sequence[type[Magic]]) -> None:
         self._shell = shell
+        self._magics = {magic.cell_form.name: magic for magic in magics if magic.cell_form is not None}
+        self._pattern = re.compile(rf"({'|'.join(map(re.escape, self._magics))})(?:[ \t]|$)")
         self._numbers: Iterator[int] = itertools.count(1)
         self._source: dict[str, str] = {}
 
     def __call__(self, lines: list[str]) -> list[str]:
-        """Replace the magic lines on top of a cell by string literals; other cells pass unchanged."""
-        if not lines or not _MAGIC_LINE.match(lines[0]) or not "".join(lines[1:]).strip():
+        """Replace the magic lines on top of a cell by string literals; other cells are unchanged."""
+        if not lines or not self._pattern.match(lines[0]) or not "".join(lines[1:]).strip():
             return lines
         magic_line, body = lines[0].rstrip(), _Body(lines[1:])
         self._source = {magic_line: "".join(lines[1:])}
-        return [f"u{magic_line!r}\n", *body.blank, *self._expand(body.code), *_tail(magic_line)]
+        return [f"u{magic_line!r}\n", *body.blank, *self._expand(body.code), *self._tail(magic_line)]
 
     def _expand(self, code: list[str]) -> list[str]:
-        if _MAGIC_LINE.match(code[0]):
+        if self._pattern.match(code[0]):
             source = self._source
             expanded = self(code)
             self._source = self._source | source
@@ -73,21 +85,20 @@ class CellSyntax(ast.NodeTransformer):
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
         """Put the statements of a marked cell into the block that profiles them."""
-        if (line := _marked(node.body)) is not None:
+        if (line := self._marked(node.body)) is not None:
             inner = self.visit_Module(ast.Module(node.body[1:], []))
             node.body = self._wrapped(line, node.body[0], inner.body)
         return node
 
     def _wrapped(self, line: str, marker: ast.stmt, body: list[ast.stmt]) -> list[ast.stmt]:
-        magic, arguments = _split(line)
+        magic, arguments = self._split(line)
         options = _options(magic, arguments)
         if options.output and body and isinstance(body[-1], ast.Pass):
             body = body[:-1]
         future, body = _split_future(body)
         run = f"{RUN_PREFIX}{next(self._numbers)}__"
         body, shown = self._with_value(body, run)
-        if magic.rewrite is not None:
-            body = magic.rewrite(body, run, self._shell, options)
+        body = magic.rewrite(body, run, self._shell, options)
         if options.output:
             shown = [_at(f"{run}.output()", body[-1] if body else marker)]
         if options.is_looped and _compiles(body):
@@ -95,9 +106,9 @@ class CellSyntax(ast.NodeTransformer):
             assert isinstance(loop, ast.For)
             loop.body = body or loop.body
             body = [loop]
-        room = f"__import__({magic.room!r}, fromlist=[{magic.function!r}])"
-        run_of = f"{room}.{magic.function}(get_ipython(), {arguments!r}, {self._source.get(line)!r}, {run!r})"
-        block = _at(f"with {run_of} as {run}: pass", marker)
+        made = f"__import__({_PACKAGE!r}, fromlist=['cell_run']).cell_run"
+        given = f"get_ipython(), {f'%%{magic.name}'!r}, {arguments!r}, {self._source.get(line)!r}, {run!r}"
+        block = _at(f"with {made}({given}) as {run}: pass", marker)
         assert isinstance(block, ast.With)
         block.body = body or block.body
         return [*future, block, *shown]
@@ -117,45 +128,45 @@ class CellSyntax(ast.NodeTransformer):
             return body, [_at(name, last)]
         return body, []
 
+    def _split(self, line: str) -> tuple[type[Magic], str]:
+        """The magic of a magic line, and the rest of the line."""
+        found = self._pattern.match(line)
+        assert found is not None
+        return self._magics[found[1]], line.removeprefix(found[1]).strip()
+
+    def _tail(self, magic_line: str) -> list[str]:
+        """With ``-o``, a last line, so that a semicolon at the end of the user's last line does not hide the Trace."""
+        return ["\npass\n"] if _options(*self._split(magic_line)).output else []
+
+    def _marked(self, body: list[ast.stmt]) -> str | None:
+        """The magic line of a cell that begins with the literal of `__call__`."""
+        if body and isinstance(first := body[0], ast.Expr) and isinstance(literal := first.value, ast.Constant):
+            text = literal.value
+            if literal.kind == "u" and isinstance(text, str) and self._pattern.match(text):
+                return text
+        return None
+
 
 class _Body:
-    """The lines below a magic line: blank ones, which keep their places, and the code, not indented."""
+    """The lines below a magic line: the blank lines before the code, and the code without its indentation."""
 
     def __init__(self, lines: list[str]) -> None:
         self.blank = list(itertools.takewhile(lambda line: not line.strip(), lines))
         self.code: list[str] = leading_indent(lines[len(self.blank) :])  # type: ignore[no-untyped-call]
 
 
-def _split(line: str) -> tuple[CellMagic, str]:
-    """The magic of a magic line, and what stands behind its name."""
-    found = _MAGIC_LINE.match(line)
-    assert found is not None
-    return CELL_MAGICS[found[1]], line.removeprefix(found[1]).strip()
-
-
-def _options(magic: CellMagic, arguments: str) -> CellOptions:
-    """The options, or the usual ones where they are wrong: the block says so when the cell runs."""
+def _options(magic: type[Magic], arguments: str) -> CellOptions:
+    """The options; the defaults where they are wrong, because the run reports the error when the cell runs."""
+    assert magic.cell_form is not None
     try:
-        return magic.parse(arguments)
+        options: CellOptions = magic.cell_form.parse(arguments)
     except UsageError:
-        return magic.parse("")
-
-
-def _tail(magic_line: str) -> list[str]:
-    """With ``-o`` the Trace shows also when the user's last line ends in a semicolon, which hides only that line."""
-    return ["\npass\n"] if _options(*_split(magic_line)).output else []
-
-
-def _marked(body: list[ast.stmt]) -> str | None:
-    if body and isinstance(first := body[0], ast.Expr) and isinstance(literal := first.value, ast.Constant):
-        text = literal.value
-        if literal.kind == "u" and isinstance(text, str) and _MAGIC_LINE.match(text):
-            return text
-    return None
+        options = magic.cell_form.parse("")
+    return options
 
 
 def _split_future(body: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """The leading ``from __future__`` imports, which may stand in no block, and the rest."""
+    """The leading ``from __future__`` imports, which are not allowed in a block, and the rest."""
     future = list(itertools.takewhile(_is_future, body))
     return future, body[len(future) :]
 
@@ -172,7 +183,7 @@ def _assigned(statement: ast.stmt) -> str | None:
 
 
 def _compiles(body: list[ast.stmt]) -> bool:
-    """Whether `body` is valid outside a loop; if not, no loop may make its ``break`` valid."""
+    """Whether `body` is valid outside a loop: a loop around it must not make its ``break`` valid."""
     try:
         module = ast.Module(body, [])
         compile(module, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.sanitizer.engine import Memory, Race, RaceKind, Touch
 from cudalens.sanitizer.replay import replay
-from cudalens.sanitizer.suppress import Suppressions, read_suppressions
+from cudalens.sanitizer.suppress import Suppressions, SuppressionWarning, read_suppressions
 
 if TYPE_CHECKING:
     from cudalens.sanitizer.live.sanitize import RaceWarning, Sanitizer, access, running, sanitize
@@ -24,6 +24,7 @@ __all__ = [
     "RaceWarning",
     "Sanitizer",
     "Status",
+    "SuppressionWarning",
     "Suppressions",
     "Touch",
     "access",

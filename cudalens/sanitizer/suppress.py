@@ -1,8 +1,9 @@
-"""What the user does not want to hear of: patterns, one by one or in a file."""
+"""Suppressions: patterns of races that are not reported, given one by one or in a file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from os import PathLike
 from typing import Final
@@ -11,14 +12,21 @@ from cudalens.errors import SanitizerError
 from cudalens.sanitizer.engine import Race, RaceKind, Touch
 
 _FIELDS: Final = ("op", "at", "tensor", "kind")
+_TERMINAL_CELL: Final = re.compile(r"<ipython-input-(\d+)-")
+_CELL: Final = re.compile(r"\bIn\[(\d+|\*)\]")
+
+
+class SuppressionWarning(UserWarning):
+    """A suppression matches no race: it may be misspelled, or no longer needed."""
 
 
 class Suppressions:
-    """Patterns that races are held against; one that fits either access of a race hides it.
+    """Patterns of races to hide; a race is hidden where a pattern matches one of its two accesses, or its kind.
 
-    A pattern is a glob, as in ``aten::copy_``, ``*/loader.py:12*``, ``In[[]3[]]:*`` or ``float32*``. It is held against
-    the operations' names, the places (file:line, as shown and as Python names the file), the tensors' names and the
-    kind of the race; ``op:``, ``at:``, ``tensor:`` or ``kind:`` in front of it leaves one of these.
+    A pattern is a glob, as in ``aten::copy_``, ``*/loader.py:12*``, ``In[3]:*`` or ``float32*``. It is compared with
+    the names of the operations, the places (file:line, as shown and as Python names the file), the names of the
+    tensors and the kind of the race; with ``op:``, ``at:``, ``tensor:`` or ``kind:`` before it, only with that.
+    ``In[3]`` means that cell and ``In[*]`` every cell; other brackets are a set of characters.
 
     Args:
         patterns: The patterns.
@@ -30,14 +38,26 @@ class Suppressions:
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         if isinstance(patterns, str):
             patterns = [patterns]
-        self._patterns = [_parse(pattern) for pattern in patterns]
+        self._patterns = {pattern: _parse(pattern) for pattern in patterns}
+        self._unused = dict.fromkeys(self._patterns)
 
     def __len__(self) -> int:
         return len(self._patterns)
 
+    def __iter__(self) -> Iterator[str]:
+        """The patterns as they were given."""
+        return iter(self._patterns)
+
     def hides(self, race: Race) -> bool:
-        """Whether some pattern fits."""
-        return any(_fits(pattern, race) for pattern in self._patterns)
+        """Whether a pattern matches."""
+        matching = [text for text, pattern in self._patterns.items() if _fits(pattern, race)]
+        for text in matching:
+            self._unused.pop(text, None)
+        return bool(matching)
+
+    def unused(self) -> list[str]:
+        """The patterns that have matched no race so far."""
+        return list(self._unused)
 
 
 def read_suppressions(path: str | PathLike[str]) -> list[str]:
@@ -63,6 +83,7 @@ def _parse(pattern: str) -> tuple[str | None, str]:
         )
     head, colon, rest = pattern.strip().partition(":")
     field, glob = (head, rest.strip()) if colon and head in _FIELDS else (None, pattern.strip())
+    glob = _CELL.sub(r"In[[]\1]", glob)
     if not glob:
         raise SanitizerError(
             f"the suppression {pattern!r} is empty; expected a glob, such as 'op:aten::copy_' or '*/loader.py:12'."
@@ -89,4 +110,6 @@ def _texts(touch: Touch) -> list[tuple[str, str]]:
         filename, line = getattr(touch.place, "filename", None), getattr(touch.place, "line", None)
         if filename:
             found.append(("at", f"{filename}:{line}"))
+        if cell := _TERMINAL_CELL.match(filename or ""):
+            found.append(("at", f"In[{cell[1]}]:{line}"))
     return found

@@ -22,7 +22,7 @@ def page(offline_page, tmp_path):
     return offline_page
 
 
-def test_the_list_stands_with_and_without_scripts(page):
+def test_the_list_is_there_with_and_without_scripts(page):
     number = len(cudalens.analysis.findings(page.trace))
     assert number >= 1
     assert page.locator(ROWS).count() == number

@@ -22,7 +22,7 @@ def page(offline_page, tmp_path):
     return offline_page
 
 
-def test_the_costliest_wait_comes_first_with_what_to_write_instead(page):
+def test_the_longest_wait_comes_first_with_what_to_write_instead(page):
     first = page.locator(ROWS).first.inner_text()
     assert "x.cpu()" in first
     assert "host.copy_(x, non_blocking=True)" in first
@@ -47,5 +47,5 @@ def test_rows_are_within_reach_of_the_keyboard(page):
     assert page.locator(f"{ROWS}[data-chosen]").count() == 1
 
 
-def test_the_table_stands_without_scripts(page):
+def test_the_table_is_there_without_scripts(page):
     assert page.locator("#cudalens-static .cudalens-syncs tbody tr").count() == 3

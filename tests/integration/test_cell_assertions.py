@@ -52,7 +52,7 @@ def test_without_raising_the_cell_goes_on(notebook):
 
 
 def test_a_broken_history_is_told_and_the_run_is_kept(notebook, tmp_path):
-    path = tmp_path / "h.sqlite"
+    path = tmp_path / "h.jsonl"
     path.write_bytes(b"nothing of the kind" * 100)
     assert notebook.run(f"%%cudaprofile kept -v kept_trace -q --history {path}\n6 * 7").success
     assert "the run is not in the history" in notebook.capsys.readouterr().err
@@ -60,7 +60,7 @@ def test_a_broken_history_is_told_and_the_run_is_kept(notebook, tmp_path):
 
 
 def test_cells_are_kept_for_the_session_and_in_a_file_when_asked(notebook, tmp_path):
-    path = tmp_path / "h.sqlite"
+    path = tmp_path / "h.jsonl"
     notebook.run("%%cudaprofile one -q\n1")
     notebook.run(f"%cudaprofile history on {path}")
     notebook.run("%%cudaprofile two -q\n2")

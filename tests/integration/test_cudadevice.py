@@ -37,6 +37,27 @@ def test_another_device_takes_the_place_of_the_first(notebook):
     assert notebook.text("out") == "4"
 
 
+def test_tensors_that_leave_the_device_are_named(notebook):
+    notebook.run("%cudadevice virtual h100\nx = torch.ones(4, device='cuda')\nparts = [x * 2]\nhost = torch.ones(2)")
+    notebook.capsys.readouterr()
+    notebook.run("%cudadevice virtual h100  # again")
+    said = notebook.capsys.readouterr().out
+    assert "The tensors on the virtual h100 (1.00 KiB) are CPU tensors from now on: x, parts." in said
+    assert "host" not in said
+    assert said.index("CPU tensors") < said.index("Virtual h100 is on")
+    assert notebook["x"].device.type == "cpu"
+    notebook.run("%cudadevice off")
+    assert notebook.capsys.readouterr().out == "The virtual h100 is off.\n"
+
+
+@pytest.mark.parametrize("line", ["%cudadevice off", "%unload_ext cudalens"])
+def test_the_end_of_the_device_names_its_tensors(notebook, line):
+    notebook.run("%cudadevice virtual t4\nmodel = torch.nn.Linear(2, 2, device='cuda')")
+    notebook.capsys.readouterr()
+    notebook.run(line)
+    assert "are CPU tensors from now on: model." in notebook.capsys.readouterr().out
+
+
 def test_status_and_specs_are_readable(notebook):
     notebook.run("%cudadevice virtual\nx = torch.empty(2**28, device='cuda')\n%cudadevice status")
     assert "Virtual h100 is on (simulated: NVIDIA H100 80GB HBM3)" in notebook.capsys.readouterr().out

@@ -120,6 +120,31 @@ def test_a_cell_that_would_change_something_runs_once(cuda, cell, why):
         assert equal(cuda, "x", "expected")
 
 
+TRAINING = """
+model = torch.nn.Linear(8, 1, device="cuda")
+class Trainer:
+    def __init__(self):
+        self.opt, self.num_steps = torch.optim.SGD(model.parameters(), lr=0.1), 0
+    def fit(self):
+        for _ in range(20):
+            model(x).sum().backward()
+            self.opt.step()
+            self.num_steps += 1
+        return self.num_steps
+trainer = Trainer()
+"""
+
+
+@pytest.mark.parametrize("cell", ["y = trainer.fit()", "y = [trainer][0].fit()", "y = run()"])
+def test_an_optimizer_that_is_out_of_sight_steps_once(cuda, cell):
+    cuda.run(TRAINING + "def run():\n    return trainer.fit()")
+    assert cuda.run(f"%%cudagraph\n{cell}").success
+    assert cuda["trainer"].num_steps == 20
+    first_line = cuda.capsys.readouterr().out.splitlines()[0]
+    assert first_line.startswith("The cell ran once, because it uses ")
+    assert "an object of Trainer, which may keep state" in first_line
+
+
 def test_repeat_runs_the_cell_so_often(cuda):
     cuda.run("start = x")
     cuda.run("%%cudagraph -v t --repeat 5\nx = x + 1")
@@ -138,10 +163,10 @@ def test_checks_stand_in_the_verdict(cuda):
     [
         ("y = x + 1\nprint('hi')", "prints or shows something", 3),
         ("await asyncio.sleep(0)\ny = x + 1", "awaits", 2),
-        ("%%time\ny = x + 1", "holds another magic", 2),
-        ("%matplotlib --list\ny = x + 1", "holds another magic", 2),
+        ("%%time\ny = x + 1", "has another magic", 2),
+        ("%matplotlib --list\ny = x + 1", "has another magic", 2),
         ("y = x + 1\nt = time.time()", "reads the clock", 3),
-        ("z = 1\ny = x + 1\ndel z", "works on the notebook's names", 4),
+        ("z = 1\ny = x + 1\ndel z", "changes the notebook's names", 4),
         ("class A:\n    pass\ny = x + 1", "defines a class", 2),
     ],
 )

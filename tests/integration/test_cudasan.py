@@ -121,6 +121,17 @@ def test_detectors_and_suppressions(cuda):
     assert races(cuda).empty
 
 
+def test_a_suppression_that_matches_nothing_is_named_once_at_the_end(cuda):
+    cuda.run(f"%%cudasan -v t --suppress 'aten::ad' --suppress 'In[{cuda.shell.execution_count}]:*'  # that cell{RACY}")
+    assert races(cuda).empty
+    assert cuda.capsys.readouterr().err == "%%cudasan: these suppressions match no race: 'aten::ad'\n"
+    cuda.run("%cudasan on --suppress 'aten::ad'  # a comment")
+    cuda.run(RACY)
+    assert cuda.capsys.readouterr().err == ""
+    cuda.run("%cudasan off  # another")
+    assert cuda.capsys.readouterr().err.count("these suppressions match no race: 'aten::ad'") == 1
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

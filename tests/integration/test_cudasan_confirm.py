@@ -83,7 +83,7 @@ def test_before_anything_runs_it_is_said_what_would(cuda, tmp_path):
     assert "line 14: prints (print)" in told
     assert "line 14: writes files (open)" in told
     assert "    x.mul_(2)" in told
-    assert told.rstrip().endswith(f"Nothing has run. To go on:  {CONFIRM} --yes")
+    assert told.rstrip().endswith(f"Nothing has run. To run it:  {CONFIRM} --yes")
     assert (cuda.shown, cuda["log"].runs, file.read_text()) == ([], 1, "x")
     cuda.run(f"{CONFIRM} --yes")
     assert cuda.text("display")
@@ -101,7 +101,7 @@ def test_the_last_cell_that_did_something_is_confirmed_with_its_own_races(cuda):
     assert "1 of 1 race confirmed" in cuda.text("display")
     cuda.run("torch.cuda.synchronize()\ny = x * 2")
     cuda.run(f"{CONFIRM} --yes")
-    assert "no race to confirm: In[8], the last watched cell, has none" in cuda.text("error")
+    assert "no race to confirm: In[8], the last checked cell, has none" in cuda.text("error")
 
 
 def test_the_verdict_stands_in_the_report(cuda):
@@ -151,14 +151,14 @@ def test_without_a_gpu_it_is_refused(notebook):
 
 def test_without_a_watched_cell(cuda):
     cuda.run(f"{CONFIRM} --yes")
-    assert "no cell has been watched" in cuda.text("error")
+    assert "no cell has been checked" in cuda.text("error")
 
 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("%time 1 + 1", "holds a magic or a shell command (line 14)"),
-        ("!true", "holds a magic or a shell command (line 14)"),
+        ("%time 1 + 1", "has a magic or a shell command (line 14)"),
+        ("!true", "has a magic or a shell command (line 14)"),
         ("import asyncio; await asyncio.sleep(0)", "awaits (line 14)"),
         ("if 0: input()", "calls input() (line 14)"),
     ],
@@ -183,4 +183,4 @@ def test_unloading_forgets_the_cell(cuda):
     cuda.run("%reload_ext cudalens")
     cuda.run("%cudadevice virtual h100")
     cuda.run(f"{CONFIRM} --yes")
-    assert "no cell has been watched" in cuda.text("error")
+    assert "no cell has been checked" in cuda.text("error")

@@ -4,7 +4,7 @@ import pytest
 from test_kernel import kernel as kernel
 from test_kernel import started as started
 
-FEED = "gauges = get_ipython().magics_manager.registry['CudadeviceMagics']._gauges\nfeed = gauges.widget.feed"
+FEED = "gauges = get_ipython().find_line_magic('cudadevice').cudalens_magic.gauges\nfeed = gauges.widget.feed"
 THREADS = (
     "import threading\nprint('threads:', sum(thread.name == 'cudalens-metrics' for thread in threading.enumerate()))"
 )

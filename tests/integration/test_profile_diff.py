@@ -41,7 +41,7 @@ def test_files_and_variables(profiled, tmp_path):
     [
         ("diff small", "expected two runs, variables or files, found 1"),
         ("diff small nothing", "'nothing' is neither a run nor a file"),
-        ("diff 'small large", "No closing quotation"),
+        ("diff 'small large", "a quote is not closed"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(profiled, line, reason):

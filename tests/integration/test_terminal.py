@@ -19,6 +19,9 @@ x.sum().item()
 
 
 %cudaprofile list
+import cudalens, webbrowser
+webbrowser._tryorder, webbrowser._browsers = [], {}
+cudalens.runs["hello"].figure("op_breakdown")
 """
 
 
@@ -44,3 +47,11 @@ def test_the_error_points_into_the_cell(said):
 
 def test_runs_are_listed(said):
     assert "hello" in said[said.index("<cudalens.runs") :]
+
+
+def test_a_figure_without_a_browser_is_a_table(said):
+    shown = said[said.index("<cudalens.runs") :]
+    assert "aten::sum" in shown
+    assert "No browser was found to draw it; figure.write_html('figure.html') writes a page." in shown
+    assert "Traceback" not in shown
+    assert "webbrowser.Error" not in shown

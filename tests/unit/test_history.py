@@ -1,6 +1,10 @@
 """Past runs: what is kept, what a new run is compared with, and files that cannot be used."""
 
+import json
+import os
 import sqlite3
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +106,7 @@ def test_nothing_is_written_unless_asked(tmp_path, monkeypatch):
 
 
 def test_a_file_outlives_the_session(tmp_path):
-    file = history.on(tmp_path / "h.sqlite")
+    file = history.on(tmp_path / "h.jsonl")
     standings(run(10), run(10), run(10))
     history.clear()
     (standing,) = standings(run(20))
@@ -114,12 +118,12 @@ def test_a_file_outlives_the_session(tmp_path):
 
 
 def test_a_file_for_one_run_alone(tmp_path):
-    standings(run(10), run(10), run(10), file=tmp_path / "h.sqlite")
+    standings(run(10), run(10), run(10), file=tmp_path / "h.jsonl")
     assert history.where() is None
     history.clear()
     assert standings(run(20)) == [None]
     history.clear()
-    assert standings(run(20), file=tmp_path / "h.sqlite")[0].num_runs == 3
+    assert standings(run(20), file=tmp_path / "h.jsonl")[0].num_runs == 3
 
 
 def test_the_table_holds_what_was_measured():
@@ -133,59 +137,113 @@ def test_the_table_holds_what_was_measured():
 
 
 def broken(path):
-    path.write_bytes(b"not a database at all" * 100)
+    path.write_bytes(b"not a history at all\n" * 100)
 
 
 def foreign(path):
+    path.write_bytes(b'{"name": "train", "loss": 3.0}\n')
+
+
+def sqlite(path):
     with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE runs (mine)")
+        database.execute("CREATE TABLE runs (value_ns)")
 
 
 def newer(path):
     HistoryFile(path).add(past(1))
-    with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version = 99")
+    path.write_text(path.read_text().replace('"cudalens_history":1', '"cudalens_history":99'))
 
 
 def twisted(path):
     HistoryFile(path).add(past(1))
-    with sqlite3.connect(path) as database:
-        database.execute("UPDATE runs SET value_ns = 'many', series = 'name cell-1'")
+    HistoryFile(path).add(past(2))
+    path.write_text(path.read_text().replace('"value_ns":2', '"value_ns":"many"'))
+
+
+def too_large(path):
+    HistoryFile(path).add(past(1))
+    path.write_text(path.read_text().replace('"value_ns":1', f'"value_ns":{2**63}'))
+
+
+def cut_off(path):
+    HistoryFile(path).add(past(1))
+    HistoryFile(path).add(past(2))
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def endless(path):
+    path.write_bytes(b" " * (1 << 20))
 
 
 @pytest.mark.parametrize(
     ("spoil", "said"),
-    [(broken, "damaged"), (foreign, "another program"), (newer, "layout 99"), (twisted, "value_ns = 'many'")],
+    [
+        (broken, "line 1: damaged"),
+        (foreign, "line 1: a file of another program"),
+        (sqlite, "an SQLite file, as earlier versions of cudalens wrote"),
+        (newer, "line 1: version 99"),
+        (twisted, "line 2: damaged.*value_ns"),
+        (too_large, "line 1: damaged.*value_ns"),
+        (cut_off, "line 2: no end of the line"),
+        (endless, "line 1: no end of the line in 65,536 bytes"),
+    ],
 )
 def test_a_file_that_cannot_be_used_is_refused_and_left_alone(tmp_path, spoil, said):
-    path = tmp_path / "h.sqlite"
+    path = tmp_path / "h.jsonl"
     spoil(path)
     before = path.read_bytes()
     with pytest.raises(HistoryError, match=said):
         history.on(path)
+    with pytest.raises(HistoryError, match=said):
+        HistoryFile(path).add(past(3))
     assert path.read_bytes() == before
     assert history.where() is None
 
 
+def test_each_run_is_a_line_that_any_program_can_read(tmp_path):
+    path = tmp_path / "h.jsonl"
+    HistoryFile(path).add(past(1))
+    first = path.read_bytes()
+    HistoryFile(path).add(past(2))
+    assert path.read_bytes().startswith(first)
+    assert [json.loads(line)["value_ns"] for line in path.read_text().splitlines()] == [1, 2]
+
+
+def test_runs_of_several_processes_do_not_mix(tmp_path):
+    path = tmp_path / "h.jsonl"
+    with ThreadPoolExecutor(4) as pool:  # each opens the file for itself, as a process does
+        list(pool.map(lambda number: HistoryFile(path).add(past(number, "x" * number)), range(100)))
+    assert sorted(one.value_ns for one in HistoryFile(path).last(1000)) == list(range(100))
+
+
+@given(st.text(), st.integers(0, 2**63 - 1), st.none() | st.integers(0, 2**63 - 1))
+def test_a_run_is_read_as_it_was_written(text, value_ns, busy_ns):
+    run = PastRun(value_ns, text, text, text, text, text, value_ns, 3, value_ns, busy_ns, busy_ns)
+    with tempfile.TemporaryDirectory() as folder:
+        file = HistoryFile(Path(folder) / "h.jsonl")
+        file.add(run)
+        assert file.last(1, text, text) == [run]
+
+
 def test_a_run_is_not_lost_with_the_file(tmp_path):
-    broken(tmp_path / "h.sqlite")
+    broken(tmp_path / "h.jsonl")
     standings(run(10), run(10), run(10))
     with pytest.warns(history.HistoryWarning, match="damaged"):
-        known = history.record(run(20), tmp_path / "h.sqlite")
+        known = history.record(run(20), tmp_path / "h.jsonl")
     assert known.info.standing.num_runs == 3
 
 
-def test_a_locked_file_is_a_warning(tmp_path, monkeypatch):
-    monkeypatch.setattr("cudalens.api.history_file._WAIT_S", 0.01)
-    path = tmp_path / "h.sqlite"
+def test_a_file_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch):
+    path = tmp_path / "h.jsonl"
     HistoryFile(path).add(past(1))
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN EXCLUSIVE")
-    try:
-        with pytest.warns(history.HistoryWarning, match="another process is writing"):
-            history.record(run(10), path)
-    finally:
-        other.close()
+
+    def refuse(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", refuse)
+    with pytest.warns(history.HistoryWarning, match="the run was not added .No space left on device"):
+        history.record(run(10), path)
+    monkeypatch.undo()
     assert len(HistoryFile(path).last(10)) == 1
 
 
@@ -198,13 +256,13 @@ def test_a_folder_in_place_of_a_file(tmp_path):
 def test_a_folder_that_cannot_be_written_is_told_at_once():
     """Not with the first run: by then the user relies on it."""
     with pytest.raises(HistoryError, match=r"nothing can be written to its folder \(.+\)"):
-        history.on("/proc/history.sqlite")
+        history.on("/proc/history.jsonl")
     assert history.where() is None
 
 
 def test_a_folder_that_is_missing(tmp_path):
     with pytest.raises(HistoryError, match="there is no folder"):
-        history.on(tmp_path / "none" / "h.sqlite")
+        history.on(tmp_path / "none" / "h.jsonl")
 
 
 def past(value_ns, code_hash=""):

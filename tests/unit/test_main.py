@@ -103,7 +103,7 @@ class TestFormats:
 
     def test_options_of_another_format_are_refused(self, saved, tmp_path, capsys):
         assert main(["convert", str(saved), "-o", str(tmp_path / "x.json"), "--weight", "host"]) == 1
-        assert "collapsed stacks alone" in capsys.readouterr().err
+        assert "only for collapsed stacks" in capsys.readouterr().err
 
     def test_help_lists_them(self, capsys):
         with pytest.raises(SystemExit):
@@ -123,6 +123,40 @@ class TestCompare:
     def test_refuses_what_is_no_trace(self, saved, tmp_path, capsys):
         assert main(["compare", str(saved), str(tmp_path / "none")]) == 1
         assert "none" in capsys.readouterr().err
+
+
+class TestMemorySnapshots:
+    @pytest.fixture(scope="class")
+    def snapshot(self, tmp_path_factory):
+        import torch
+
+        import cudalens.virtual
+
+        with cudalens.virtual.device("h100"):
+            x = torch.ones(1000, device="cuda")
+            with cudalens.memory_history("mine") as history:
+                y = x * 2
+        del y
+        return history.trace.save(tmp_path_factory.mktemp("memory") / "mine.cudalens")
+
+    @pytest.mark.parametrize("command", ["check", "compare"])
+    def test_are_refused_with_the_name_of_what_compares_them(self, snapshot, capsys, command):
+        assert main([command, str(snapshot), *([str(snapshot)] if command == "compare" else [])]) == 1
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert "memory snapshot" in told.err
+        assert "Trace.memory_diff" in told.err
+
+    def test_have_no_figures_of_events(self, snapshot, capsys):
+        assertions = ["kernels == 0", "wall < 1 s", "allocations == 1"]
+        trace = cudalens.load(snapshot)
+        trace.check("allocations == 1", "ooms == 0")
+        with pytest.raises(
+            cudalens.AssertionFailed, match=r"2 of 3 .*\n.*a memory snapshot has no kernels.*memory_diff"
+        ):
+            trace.check(*assertions)
+        with pytest.raises(cudalens.TraceError, match="memory_diff"):
+            cudalens.compare(trace, trace)
 
 
 class TestRefusals:

@@ -1,6 +1,6 @@
-"""Assertions about a Trace: ``idle < 20%``, ``peak_memory < 8 GB and races == 0``; what they say and whether they hold.
+"""Assertions about a Trace, such as ``idle < 20%`` and ``peak_memory < 8 GB and races == 0``: parsing and checking.
 
-`parse_assertion` reads one, before anything runs; `Assertion.check` holds it against a Trace. The language is in
+`parse_assertion` parses one, before anything runs; `Assertion.check` evaluates it on a Trace. The language is in
 `cudalens.analysis.assertions.grammar`, the figures in `cudalens.analysis.assertions.figures`.
 """
 
@@ -33,7 +33,7 @@ class Outcome:
 
     Attributes:
         text: The assertion.
-        holds: Whether it does; False also where a figure that it needs was not recorded.
+        holds: Whether it holds; False also where a figure that it needs was not recorded.
         found: The figures in it with their values, or why one is missing, in words.
     """
 
@@ -44,18 +44,18 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Assertion:
-    """An assertion that has been read.
+    """A parsed assertion.
 
     Attributes:
         text: As it was written.
-        expression: What it says.
+        expression: The parsed expression.
     """
 
     text: str
     expression: Expression
 
     def check(self, trace: Trace) -> Outcome:
-        """Whether it holds on `trace`. What ``and`` and ``or`` need not look at may be missing."""
+        """Whether it holds on `trace`. A figure that ``and`` and ``or`` do not evaluate may be missing."""
         found: dict[str, str] = {}
         try:
             holds = _holds(self.expression, trace, found)
@@ -65,24 +65,24 @@ class Assertion:
 
 
 def parse_assertion(text: str) -> Assertion:
-    """Read an assertion, as in ``idle < 20%``.
+    """Parse an assertion, such as ``idle < 20%``.
 
     Raises:
-        AssertionSyntaxError: It cannot be read; the message says where and what was expected.
+        AssertionSyntaxError: It cannot be parsed; the message has the place and what was expected.
     """
     return Assertion(text.strip(), Parser(text, kinds_of, NAMES).parse())
 
 
 def check(trace: Trace, *assertions: str | Assertion) -> None:
-    """Raise where an assertion about `trace` does not hold.
+    """Raise an exception where an assertion about `trace` does not hold.
 
     Args:
         trace: Any Trace.
-        *assertions: Texts, as in ``idle < 20%``, or what `parse_assertion` made of them.
+        *assertions: Texts, such as ``idle < 20%``, or results of `parse_assertion`.
 
     Raises:
-        AssertionSyntaxError: One cannot be read; nothing has been checked.
-        AssertionFailed: One does not hold; the message has each that fails, with its figures.
+        AssertionSyntaxError: One cannot be parsed; nothing has been checked.
+        AssertionFailed: One does not hold; the message lists all that do not hold, with their figures.
     """
     read = [parse_assertion(one) if isinstance(one, str) else one for one in assertions]
     outcomes = [one.check(trace) for one in read]
@@ -131,7 +131,7 @@ def _value(figure: Figure, kind: str, trace: Trace, found: dict[str, str]) -> fl
 
 
 def _written(measures: Mapping[str, float], kind: str) -> str:
-    """The figure as it is compared first, and what else it is in brackets."""
+    """The figure in the compared measure, and its other measures in parentheses."""
     order = [kind, *(other for other in measures if other != kind)]
     texts = [_WRITERS.get(one, _plain)(measures[one]) for one in order]
     return texts[0] + (f" ({', '.join(texts[1:])})" if texts[1:] else "")

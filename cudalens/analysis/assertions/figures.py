@@ -1,4 +1,4 @@
-"""The figures that assertions compare: what each is, and how it is measured on a Trace."""
+"""The figures that assertions compare, and how each is measured on a Trace."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pandas as pd
 
 from cudalens.analysis.assertions.grammar import BYTES, COUNT, PERCENT, TIME
 from cudalens.analysis.findings import RULES, findings
+from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.summary import summarize, wall_ns
 from cudalens.analysis.time.device_time import device_time
 from cudalens.analysis.time.sync_groups import summarize_syncs, syncs
@@ -22,17 +23,17 @@ Measures = Mapping[str, float]
 
 
 class NotRecordedError(Exception):
-    """A figure that the run did not record; the message says what would have."""
+    """A figure that the run did not record; the message names the option that records it."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """A figure that there is.
+    """A figure.
 
     Attributes:
-        kinds: What it can be measured as.
+        kinds: The measures that it has.
         measure: Measures it.
-        meaning: What it is, for the documentation.
+        meaning: Its definition, for the documentation.
     """
 
     kinds: frozenset[str]
@@ -49,7 +50,7 @@ def _shared(value_ns: float, trace: Trace) -> Measures:
 def _busy(trace: Trace) -> int:
     busy = device_time(trace)["busy_ns"]
     if pd.isna(busy):
-        raise NotRecordedError("no device was at work in this run")
+        raise NotRecordedError("no device was used in this run")
     return int(busy)
 
 
@@ -57,7 +58,7 @@ def _device(field: str) -> Callable[[Trace], Measures]:
     def measure(trace: Trace) -> Measures:
         value = device_time(trace)[field]
         if pd.isna(value):
-            raise NotRecordedError("no device was at work in this run")
+            raise NotRecordedError("no device was used in this run")
         return _shared(int(value), trace)
 
     return measure
@@ -82,7 +83,7 @@ def _peak(column: str) -> Callable[[Trace], Measures]:
         known = trace.memory[trace.memory[column].notna()]
         kinds = known["device_type"].astype(str)
         on_device = known[(kinds != "cpu") & known["device_type"].notna()]
-        # Where the run used a device, its memory is what is meant.
+        # Memory of a device, where the run used one.
         known = on_device if len(on_device) else known
         if not len(known):
             raise NotRecordedError("memory was not recorded; profile with --memory (cudalens.profile(memory=True))")
@@ -120,7 +121,7 @@ def _host_syncs(trace: Trace) -> Measures:
 def _races(trace: Trace) -> Measures:
     if trace.info.judged is None and not len(trace.races):
         raise NotRecordedError(
-            "nobody looked for races; switch the sanitizer on with %cudasan on (cudalens.sanitize())"
+            "races were not looked for; switch the sanitizer on with %cudasan on (cudalens.sanitize())"
         )
     return {COUNT: float((~trace.races["is_suppressed"]).sum())}
 
@@ -169,7 +170,7 @@ FIGURES: Final[Mapping[str, Known]] = {
     "races": Known(_COUNT, _races, "kinds of stream races, without suppressed ones"),
     "ooms": Known(_COUNT, _memory_actions("oom"), "allocations that failed"),
     "allocations": Known(_COUNT, _memory_actions("alloc"), "allocations"),
-    "findings": Known(_COUNT, _count(lambda t: len(findings(t))), "findings, as cudalens.analysis.findings tells them"),
+    "findings": Known(_COUNT, _count(lambda t: len(findings(t))), "findings, as cudalens.analysis.findings lists them"),
     "problems": Known(_COUNT, _count(lambda t: sum(p.count for p in t.info.problems)), "damage in the data"),
 }
 
@@ -192,19 +193,22 @@ NAMED: Final[Mapping[str, tuple[str, ...]]] = {
 
 NAMES: Final = (*FIGURES, *(f'{name}("…").{"|".join(PARTS)}' for name in NAMED), 'finding("rule")')
 
+#: Figures that a memory snapshot has.
+_OF_MEMORY: Final = frozenset({"peak_memory", "reserved_memory", "ooms", "allocations", "problems"})
+
 _RULE_NAMES: Final = re.compile(r"``(\w+)``")
 
 
 def rules() -> tuple[str, ...]:
-    """Names of the rules that findings come from, as the docstrings of `RULES` tell them."""
+    """Names of the rules of findings, from the docstrings of `RULES`."""
     return tuple(name for rule in RULES for name in _RULE_NAMES.findall((rule.__doc__ or "").partition(":")[0]))
 
 
 def kinds_of(name: str, argument: str | None, part: str | None) -> frozenset[str] | None:
-    """What a figure can be measured as; None where there is none of that name.
+    """The measures of a figure; None where there is no figure of that name.
 
     Raises:
-        ValueError: It is used in a way that it has not.
+        ValueError: It has a wrong argument or part.
     """
     if name in NAMED:
         return _kinds_of_named(name, argument, part)
@@ -235,6 +239,8 @@ def measure(trace: Trace, name: str, argument: str | None, part: str | None) -> 
     Raises:
         NotRecordedError: The run did not record it.
     """
+    if is_memory_snapshot(trace) and name not in _OF_MEMORY:
+        raise NotRecordedError(f"a memory snapshot has no {name}; compare snapshots with Trace.memory_diff")
     if name in FIGURES:
         return FIGURES[name].measure(trace)
     if name == "finding":

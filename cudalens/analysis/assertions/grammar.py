@@ -1,4 +1,4 @@
-"""The language of assertions, as in ``idle < 20% and peak_memory < 8 GB``: recursive descent, nothing is run as code.
+"""The language of assertions, such as ``idle < 20% and peak_memory < 8 GB``: a recursive-descent parser.
 
 .. code-block:: text
 
@@ -59,7 +59,7 @@ _WORDS: Final = frozenset({"and", "or", "not"})
 
 @dataclass(frozen=True)
 class Number:
-    """A number with what it measures, in per cent, ns, bytes or as it stands; zero without a unit may be anything."""
+    """A number in per cent, ns, bytes or without a unit; zero without a unit can be compared with every measure."""
 
     value: float
     kind: str
@@ -67,7 +67,7 @@ class Number:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """What it can be compared as."""
+        """The measures in which it can be compared."""
         return (
             frozenset({PERCENT, TIME, BYTES, COUNT})
             if self.value == 0 and self.kind == COUNT
@@ -77,7 +77,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a Trace: its name, the text in its brackets, and the part of it that is asked for."""
+    """A figure of a Trace: its name, its argument, and its part."""
 
     name: str
     argument: str | None
@@ -119,11 +119,11 @@ class _Token:
 
 
 class Parser:
-    """Reads one assertion.
+    """Parses one assertion.
 
     Args:
         text: The assertion.
-        known: Which figures there are.
+        known: The measures of each figure.
         names: Their names, for suggestions.
     """
 
@@ -137,7 +137,7 @@ class Parser:
         """The whole assertion.
 
         Raises:
-            AssertionSyntaxError: It is none; says where.
+            AssertionSyntaxError: It cannot be parsed; the message has the place.
         """
         found = self._joined("or")
         if self._peek().kind != "end":
@@ -176,7 +176,7 @@ class Parser:
     def _single(self) -> Expression:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            self._refuse(self._peek(), f"more than {_MAX_DEPTH} brackets or nots stand in one another")
+            self._refuse(self._peek(), f"more than {_MAX_DEPTH} brackets or nots are nested")
         try:
             if self._take("not"):
                 return Junction("not", (self._single(),))
@@ -214,7 +214,7 @@ class Parser:
             is_bare = isinstance(other, Number) and other.kind == COUNT
             problem = f"{other.text} has no unit" if is_bare else f"{other.text} is no measure of {wanted.text}"
             self._refuse(where, f"{problem}; expected {units}")
-        # As the written number says; of two figures by what both have first.
+        # By the unit of the number; of two figures by the first measure of both.
         number = next((v for v in (right, left) if isinstance(v, Number) and v.kind in common), None)
         kind = number.kind if number else next(k for k in (TIME, BYTES, COUNT, PERCENT) if k in common)
         return Comparison(left, sign, right, kind, f"{left.text} {sign} {right.text}")

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis.ancestors import nearest
+from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.summary import wall_ns
 from cudalens.analysis.time.work import KINDS, device_work
 from cudalens.errors import TraceError
@@ -99,9 +100,14 @@ def side_of(value: object, name: str) -> Side:
     if not side.traces:
         raise TraceError(f"cannot compare: side {name} holds no Trace; give at least one.")
     for trace in side.traces:
+        if is_memory_snapshot(trace):
+            raise TraceError(
+                f"cannot compare: '{trace.info.name}' (side {name}) is a memory snapshot. Compare these with "
+                "Trace.memory_diff (%cudamem diff A B)."
+            )
         if not len(trace) and not len(trace.memory):
             raise TraceError(
-                f"cannot compare: '{trace.info.name}' (side {name}) holds no event; nothing was recorded, or the file "
+                f"cannot compare: '{trace.info.name}' (side {name}) has no event; nothing was recorded, or the file "
                 "is of another kind. Compare memory snapshots with Trace.memory_diff."
             )
     return side

@@ -17,6 +17,11 @@ _STATES: Final = ("active_allocated", "active_pending_free", "inactive")
 SEGMENT_KEYS: Final = ("device", "segment_addr")
 
 
+def is_memory_snapshot(trace: Trace) -> bool:
+    """Whether `trace` is a memory snapshot or a memory history: data of the allocator, without a profile."""
+    return SNAPSHOT_KEYS in trace.info.options or (not len(trace) and len(trace.blocks) > 0)
+
+
 def segments_of(blocks: pd.DataFrame) -> pd.DataFrame:
     """A row per segment of a ``blocks`` frame, in its order.
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.groups import Ints, Lanes, in_step, integers, known, measured, numbered, share
 from cudalens.analysis.time.idle_host import texts
-from cudalens.analysis.time.intervals import intersect
 from cudalens.analysis.time.temporal import temporal_breakdown
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, Work, device_work
 from cudalens.frames import Trace
@@ -141,10 +140,9 @@ def _beside_compute(work: Work, at: Ints) -> Ints:
     """How long each of the pieces `at` ran while a computing kernel ran on its device, ns."""
     group, keys = numbered({"device": work.device})
     lanes = Lanes(work.start, work.end, group, len(keys))
-    compute = intersect(lanes.union(work.kind == COMPUTE), lanes.union(at))
+    compute = lanes.union(work.kind == COMPUTE)
     length = lanes.times(compute.end) - lanes.times(compute.start)
     total = np.concatenate([[0], np.cumsum(length)])
-    # Both ends of a piece are ends of intervals or lie outside of all: whole intervals, but where pieces overlap.
     return _before(compute.start, compute.end, total, lanes, lanes.end[at]) - _before(
         compute.start, compute.end, total, lanes, lanes.start[at]
     )

@@ -12,11 +12,13 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.trust import device as trust_device
 from cudalens.analysis.trust import host as trust_host
 from cudalens.analysis.trust.arrays import Ints, Look, Suspicion
 from cudalens.analysis.trust.clock import clock
+from cudalens.errors import TraceError
 from cudalens.frames import Trace
 from cudalens.frames.info import Trust, TrustFinding
 
@@ -85,13 +87,21 @@ def suspicions(trace: Trace) -> list[Suspicion]:
 
 
 def trust(trace: Trace) -> TrustReport:
-    """How far `trace` can be trusted: every rule is asked anew; what was repaired before is told, too.
+    """How far `trace` can be trusted: all rules are applied again; earlier repairs are included.
 
     The definitions of the rules are in ``docs/trust.md``.
 
     Returns:
-        The verdict, the findings, and all rows of each. What was repaired names the rows it concerned, as they stand.
+        The verdict, the findings, and all rows of each. Earlier repairs name the rows that they concerned.
+
+    Raises:
+        TraceError: It is a memory snapshot, which has no events.
     """
+    if is_memory_snapshot(trace):
+        raise TraceError(
+            f"cannot check '{trace.info.name}': it is a memory snapshot, and the rules are about events. "
+            "Trace.summary() shows it, Trace.memory_diff compares two."
+        )
     before = trace.info.trust
     repaired = [f for f in before.findings if f.severity == "repaired"] if before else []
     return report_of(suspicions(trace), repaired)

@@ -28,7 +28,7 @@ from cudalens.sanitizer.live.watch import Watch
 from cudalens.sanitizer.races_frame import Finding, races_frames
 from cudalens.sanitizer.settings import OnRace, checked_depth, checked_on_race, parse_kinds
 from cudalens.sanitizer.status import Status
-from cudalens.sanitizer.suppress import Suppressions, read_suppressions
+from cudalens.sanitizer.suppress import Suppressions, SuppressionWarning, read_suppressions
 from cudalens.sanitizer.text import describe, naming
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class Sanitizer(RaceValues):
         self.stack_depth = checked_depth(stack_depth)
         patterns = [suppress] if isinstance(suppress, str) else list(suppress)
         self._suppressions = Suppressions(patterns + (read_suppressions(suppress_file) if suppress_file else []))
+        self._is_warned = False
         accepts: Callable[[Race], bool] = functools.partial(_is_asked_for, self._kinds, self._suppressions)
         self._findings = Findings(accepts)
         self._num_told = 0
@@ -192,8 +193,26 @@ class Sanitizer(RaceValues):
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
     ) -> None:
         self.stop()
-        if error is None and self._unraised:
-            raise self._race_error()
+        if error is None:
+            self._warn_of_unused()
+            if self._unraised:
+                raise self._race_error()
+
+    @property
+    def suppressions(self) -> list[str]:
+        """The patterns of races to hide, also those of the file."""
+        return list(self._suppressions)
+
+    def unused_suppressions(self) -> list[str]:
+        """The suppressions that have matched no race so far."""
+        self._catch_up()
+        return self._suppressions.unused()
+
+    def _warn_of_unused(self) -> None:
+        if (unused := self._suppressions.unused()) and not self._is_warned:
+            self._is_warned = True
+            message = f"these suppressions match no race: {', '.join(map(repr, unused))}"
+            warnings.warn(message, SuppressionWarning, stacklevel=3)
 
     def clear(self) -> None:
         """Forget the races found so far; what is on goes on, and finds them anew."""

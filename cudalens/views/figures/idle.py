@@ -12,7 +12,7 @@ from cudalens.analysis import units
 from cudalens.analysis.time.idle import CAUSES, idle_time
 from cudalens.frames import Ranks, Trace
 from cudalens.views.figures.idle_causes import WORDS, cause_color
-from cudalens.views.figures.style import MAX_POINTS, Mode, finished, label, lanes, nothing
+from cudalens.views.figures.style import MAX_POINTS, Mode, finished, label, lanes, nothing, points
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
@@ -26,15 +26,8 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.F
     for cause in CAUSES:
         rows = shown[shown["cause"] == cause]
         if len(rows):
-            drawn.add_scatter(
-                x=(rows["ts"] - zero) / 1e6,
-                y=rows["gap_ns"] / 1e3,
-                mode="markers",
-                name=WORDS[cause],
-                marker={"color": cause_color(cause, mode), "size": 7, "opacity": 0.8},
-                customdata=_hover(rows),
-                hovertemplate="%{customdata}<extra></extra>",
-            )
+            look = {"color": cause_color(cause, mode), "size": 7, "opacity": 0.8}
+            points(drawn, (rows["ts"] - zero) / 1e6, rows["gap_ns"] / 1e3, WORDS[cause], _hover(rows), **look)
     drawn.update_xaxes(title_text="ms after the first gap")
     drawn.update_yaxes(title_text="length of the gap, µs", type="log", exponentformat="none")
     return finished(drawn, _title(frame), trace, mode)

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from cudalens.analysis import units
 from cudalens.analysis.time.launch import launch_statistics
 from cudalens.frames import Ranks, Trace
-from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, group_color, label, nothing
+from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, group_color, label, nothing, points
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
@@ -43,15 +43,8 @@ def _points(drawn: go.Figure, rows: pd.DataFrame, name: str, color: str) -> None
             *(rows[k] for k in ("work_name", "call", "call_ns", "work_ns", "delay_ns", "queue_length")), strict=True
         )
     ]
-    drawn.add_scatter(
-        x=np.maximum(rows["call_ns"], 100) / 1e3,
-        y=np.maximum(rows["work_ns"], 100) / 1e3,
-        mode="markers",
-        name=name,
-        marker={"color": color, "size": 6, "opacity": 0.6},
-        customdata=hover,
-        hovertemplate="%{customdata}<extra></extra>",
-    )
+    call, work = (np.maximum(rows[column], 100) / 1e3 for column in ("call_ns", "work_ns"))
+    points(drawn, call, work, name, hover, color=color, size=6, opacity=0.6)
 
 
 def _title(frame: pd.DataFrame) -> str:

@@ -11,9 +11,7 @@ from cudalens.analysis import units
 from cudalens.analysis.time.launch import FULL_QUEUE
 from cudalens.analysis.time.launch_queue import queue_lengths
 from cudalens.frames import Ranks, Trace
-from cudalens.views.figures.style import MAX_POINTS, Mode, finished, group_color, lanes, nothing
-
-_GROUPS = ("kernel", "comm", "op", "range", "runtime", "sync")
+from cudalens.views.figures.style import MAX_POINTS, Mode, finished, lanes, nothing, series_color
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
@@ -29,7 +27,7 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.F
             x=(ts - zero) / 1e6,
             y=length,
             mode="lines",
-            line={"shape": "hv", "width": 1.5, "color": group_color(_GROUPS[i % len(_GROUPS)])},
+            line={"shape": "hv", "width": 1.5, "color": series_color(i)},
             name=name,
             hovertemplate="%{y} in the queue at %{x:.3f} ms<extra>" + name + "</extra>",
         )

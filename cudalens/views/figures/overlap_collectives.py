@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from cudalens.analysis import units
 from cudalens.analysis.time.overlap import collectives
 from cudalens.frames import Ranks, Trace
-from cudalens.views.figures.style import MAX_POINTS, Mode, finished, group_color, label, nothing
+from cudalens.views.figures.style import MAX_POINTS, Mode, finished, group_color, label, nothing, points
 
 _GROUPS = ("comm", "kernel", "op", "range", "runtime", "sync")
 
@@ -27,15 +27,9 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.F
     zero = int(shown["ts"].min())
     drawn = go.Figure()
     for i, (name, rows) in enumerate(shown.groupby(kind.map(lambda text: label(text, 30)), sort=False)):
-        drawn.add_scatter(
-            x=rows["num_bytes"].to_numpy(float) if by_size else (rows["ts"] - zero) / 1e6,
-            y=(rows["bus_bytes_per_s"] if by_size else rows["dur"]).to_numpy(float) / (1e9 if by_size else 1e6),
-            mode="markers",
-            name=name,
-            marker={"color": group_color(_GROUPS[i % len(_GROUPS)]), "size": 8, "opacity": 0.75},
-            customdata=_hover(rows),
-            hovertemplate="%{customdata}<extra></extra>",
-        )
+        x = rows["num_bytes"].to_numpy(float) if by_size else (rows["ts"] - zero) / 1e6
+        y = (rows["bus_bytes_per_s"] if by_size else rows["dur"]).to_numpy(float) / (1e9 if by_size else 1e6)
+        points(drawn, x, y, name, _hover(rows), color=group_color(_GROUPS[i % len(_GROUPS)]), size=8, opacity=0.75)
     drawn.update_xaxes(title_text="bytes" if by_size else "ms after the first", type="log" if by_size else "linear")
     drawn.update_yaxes(title_text="bus bandwidth, GB/s" if by_size else "ms", rangemode="tozero")
     return finished(drawn, _title(frame, sized), trace, mode)

@@ -1,20 +1,24 @@
 """`Picture`: a plotly figure with a table for front ends that cannot draw it.
 
 A notebook keeps a figure as data (``application/vnd.plotly.v1+json``), without a script. JupyterLab, Notebook and
-VS Code draw these, with what plotly's own package installs and without a network. GitHub and nbconvert's pages do not,
-and would show nothing; they take the ``text/html`` beside it, a table. A terminal takes the title.
+VS Code draw these, with what plotly's own package installs and without a network. GitHub and nbconvert's pages do not;
+they show the ``text/html`` beside it, a table. A terminal opens a browser, and without one prints the title and the
+table.
 """
 
 from __future__ import annotations
 
 import re
+import webbrowser
 from html import unescape
 from typing import Any, Final
 
 import plotly.graph_objects as go
 import plotly.io as pio
 
-from cudalens.views.sections.markup import Node, element
+from cudalens.views.sections.model import Column, Row, Section, Table
+from cudalens.views.sections.write_html import to_html
+from cudalens.views.sections.write_text import to_text
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 #: plotly's renderer in a kernel whose front end it does not know.
@@ -28,36 +32,48 @@ class Picture(go.Figure):  # type: ignore[misc]  # plotly has no types
 
     def _ipython_display_(self) -> None:
         if pio.renderers.default != _RENDERER:
-            super()._ipython_display_()
+            try:
+                super()._ipython_display_()
+            except webbrowser.Error:
+                print(self._text())  # noqa: T201
             return
         from IPython.display import display
 
         display(self.mimebundle(), raw=True)  # type: ignore[no-untyped-call]  # as IPython has it
 
+    def show(self, *args: Any, **kwargs: Any) -> None:
+        """Show it as plotly does; in a terminal without a browser, print its title and its table."""
+        try:
+            super().show(*args, **kwargs)
+        except webbrowser.Error:
+            print(self._text())  # noqa: T201
+
     def mimebundle(self) -> dict[str, Any]:
         """The figure as data, as a table, and as its title alone."""
         drawn = pio.renderers[_RENDERER].to_mimebundle(self.to_dict())
-        return {**drawn, "text/html": self._fallback().html(), "text/plain": self._title()}
+        return {**drawn, "text/html": to_html(self._section()), "text/plain": self._title()}
 
     def _title(self) -> str:
         """The title as plain text."""
         return unescape(_MARKUP.sub(lambda tag: " " if tag[1] == "br" else "", self.layout.title.text or ""))
 
-    def _fallback(self) -> Node:
+    def _text(self) -> str:
+        """The title, the values of its bars, and how to see the figure."""
+        note = "No browser was found to draw it; figure.write_html('figure.html') writes a page."
+        return f"{to_text(self._section())}\n{note}"
+
+    def _section(self) -> Section:
         """The title, and the values of its bars; of other figures the title alone."""
         series = [trace for trace in self.data if trace.type == "bar"]
-        return element("div", element("p", element("strong", self._title())), self._table(series) if series else None)
+        return Section("figure", verdict=self._title(), blocks=(self._table(series),) if series else ())
 
-    def _table(self, series: list[Any]) -> Node:
+    def _table(self, series: list[Any]) -> Table:
         names = [unescape(str(name)) for name in self.layout.yaxis.ticktext or ()][:_MAX_ROWS]
-        columns = [dict(zip(bar.y, bar.x, strict=True)) for bar in series]
-        titles = [f"{bar.name or ''}, {self.layout.xaxis.title.text or ''}".strip(", ") for bar in series]
-        head = element("tr", element("th"), *(element("th", title) for title in titles))
-        body = [
-            element("tr", element("th", name), *(element("td", _number(column.get(at))) for column in columns))
-            for at, name in enumerate(names)
-        ]
-        return element("table", element("thead", head), element("tbody", *body))
+        values = [dict(zip(bar.y, bar.x, strict=True)) for bar in series]
+        titles = (f"{bar.name or ''}, {self.layout.xaxis.title.text or ''}".strip(", ") for bar in series)
+        columns = (Column(""), *(Column(title, align="right") for title in titles))
+        rows = [Row((name, *(_number(value.get(k)) for value in values))) for k, name in enumerate(names)]
+        return Table(columns, rows, max_text=_MAX_ROWS)
 
 
 def _number(value: Any) -> str:

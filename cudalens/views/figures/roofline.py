@@ -11,9 +11,7 @@ import plotly.graph_objects as go
 from cudalens.analysis import units
 from cudalens.analysis.time.roofline import roofline
 from cudalens.frames import Ranks, Trace
-from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, group_color, label, nothing
-
-_GROUPS = ("kernel", "comm", "op", "range", "runtime", "sync")
+from cudalens.views.figures.style import MAX_POINTS, Mode, colors_of, finished, label, nothing, points, series_color
 
 
 def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.Figure:
@@ -26,16 +24,10 @@ def figure(trace: Trace | Ranks, *, mode: Mode = "auto", **options: Any) -> go.F
     biggest = float(shown["gpu_ns"].max())
     dtypes = shown["dtype"].astype(object).where(shown["dtype"].notna(), "unknown dtype")
     for i, (dtype, rows) in enumerate(shown.groupby(dtypes, sort=False)):
-        color = group_color(_GROUPS[i % len(_GROUPS)])
-        drawn.add_scatter(
-            x=rows["intensity"].to_numpy(float),
-            y=rows["flops_per_s"].to_numpy(float) / 1e12,
-            mode="markers",
-            name=label(dtype),
-            marker={"color": color, "size": 6 + 26 * np.sqrt(rows["gpu_ns"] / biggest), "opacity": 0.7},
-            customdata=_hover(rows),
-            hovertemplate="%{customdata}<extra></extra>",
-        )
+        color = series_color(i)
+        x, y = rows["intensity"].to_numpy(float), rows["flops_per_s"].to_numpy(float) / 1e12
+        size = 6 + 26 * np.sqrt(rows["gpu_ns"] / biggest)
+        points(drawn, x, y, label(dtype), _hover(rows), color=color, size=size, opacity=0.7)
         _roofs(drawn, rows, (float(shown["intensity"].min()), float(shown["intensity"].max())), color, label(dtype))
     drawn.update_xaxes(title_text="FLOPs per byte moved", type="log", exponentformat="none")
     drawn.update_yaxes(title_text="TFLOP/s", type="log", exponentformat="none")

@@ -37,6 +37,12 @@ def group_color(key: str) -> str:
     return next(str(group["color"]) for group in theme()["groups"] if group["key"] == key)
 
 
+def series_color(number: int) -> str:
+    """The colour of the series `number`, where series have no group."""
+    groups = ("kernel", "comm", "op", "range", "runtime", "sync")
+    return group_color(groups[number % len(groups)])
+
+
 def idle_color(mode: Mode) -> str:
     """The colour of idle time."""
     return str(colors_of(mode)["line"])
@@ -88,6 +94,12 @@ def bars(
         tickmode="array", tickvals=list(range(len(names))), ticktext=list(names), autorange="reversed", automargin=True
     )
     figure.update_xaxes(title_text=unit)
+
+
+def points(figure: go.Figure, x: Any, y: Any, name: str, hover: Sequence[str], **marker: Any) -> None:
+    """Add a series of points; `hover` is not escaped here. `marker`: ``color``, ``size``, ``opacity`` … of plotly."""
+    text = {"customdata": list(hover), "hovertemplate": "%{customdata}<extra></extra>"}
+    figure.add_scatter(x=x, y=y, mode="markers", name=name, marker=marker, **text)
 
 
 def finished(figure: go.Figure, title: str, trace: Trace | Ranks, mode: Mode, *, rows: int | None = None) -> go.Figure:

@@ -83,7 +83,7 @@ def test_what_fails_says_what_was_found(trace, text, found):
     assert isinstance(failed.value, CudalensError)
 
 
-def test_races_that_nobody_looked_for_are_no_proof(trace):
+def test_races_that_were_not_looked_for_are_no_proof(trace):
     unwatched = trace.replace(info=trace.info.replace(judged=None))
     with pytest.raises(AssertionFailed, match="switch the sanitizer on with %cudasan on"):
         unwatched.check("races == 0")
@@ -91,7 +91,7 @@ def test_races_that_nobody_looked_for_are_no_proof(trace):
 
 def test_a_run_without_a_device_has_no_idle_gpu():
     cpu = World().op("aten::add", US).trace(source="cpu")
-    with pytest.raises(AssertionFailed, match="no device was at work"):
+    with pytest.raises(AssertionFailed, match="no device was used"):
         cpu.check("idle < 20%")
 
 
@@ -123,8 +123,8 @@ REFUSED = [
     ('finding("nothing") < 3 ms', 0, "one of the rules launch_bound"),
     ('wall("x") < 3 ms', 0, "takes nothing in brackets"),
     ("__import__('os').system == 0", 0, "there is no figure '__import__'"),
-    ("not " * 60 + "idle < 1%", 4 * 50, "stand in one another"),
-    ("(" * 60 + "idle < 1%" + ")" * 60, 50, "stand in one another"),
+    ("not " * 60 + "idle < 1%", 4 * 50, "are nested"),
+    ("(" * 60 + "idle < 1%" + ")" * 60, 50, "are nested"),
     ("x" * 3000, 2000, "at most 2,000 characters"),
     ('kernel("unclosed) < 3', 7, "has no meaning here"),
 ]

@@ -110,6 +110,50 @@ def test_each_collective_beside_computation(rows):
 
 
 @pytest.mark.parametrize(
+    ("collective", "overlap"),
+    [
+        ((0, 10), 0),
+        ((0, 25), 5),
+        ((20, 10), 10),
+        ((25, 10), 5),
+        ((25, 30), 15),
+        ((30, 10), 0),
+        ((90, 5), 0),
+        ((0, 90), 20),
+    ],
+)
+def test_a_collective_before_within_between_and_after_computation(collective, overlap):
+    """Computation from 20 to 30 and from 45 to 55 on device 0; on device 1 all the time."""
+    compute = [work(20, 10, "gemm", stream=1), work(45, 10, "gemm", stream=1), work(0, 100, "gemm", device=1)]
+    together = [*compute, work(20, 35, NCCL, stream=3)]
+    for others, num in ((compute, 1), (together, 2)):
+        frame = collectives(trace_of([*others, work(*collective, NCCL, stream=2)]))
+        assert len(frame) == num
+        assert frame[frame["stream"] == 2]["overlap_ns"].tolist() == [overlap]
+
+
+def test_devices_that_only_compute_have_no_row_of_communication():
+    per_device = communication_overlap(trace_of([work(0, 10, NCCL), work(0, 40, "gemm", device=1)]))
+    assert per_device["device"].tolist() == [0]
+    assert per_device["num_collectives"].tolist() == [1]
+
+
+def test_exposed_communication_is_a_share_of_the_devices_span():
+    per_device = communication_overlap(trace_of([work(0, 10, NCCL, stream=1), work(5, 35, "gemm", stream=2)]))
+    found = per_device.iloc[0]
+    assert (found["comm_ns"], found["overlap_ns"], found["exposed_ns"]) == (10, 5, 5)
+    assert (found["overlap_pct"], found["exposed_pct"]) == (50.0, 12.5)
+
+
+def test_types_are_known_by_their_names_in_c10_too_and_one_rank_alone_sends_nothing():
+    told = {"in_elements": 8, "out_elements": 2, "message_dtype": "c10::Float8_e4m3fn", "collective": "allreduce"}
+    rows = [work(0, 10, NCCL, group_size=1, **told), work(20, 10, NCCL, **told | {"message_dtype": "c10::Half"})]
+    frame = collectives(trace_of(rows))
+    assert frame["num_bytes"].tolist() == [8, 16]
+    assert frame["bus_bytes_per_s"].tolist() == [0.0, pd.NA]
+
+
+@pytest.mark.parametrize(
     ("name", "elements", "dtype", "ranks", "num_bytes", "factor"),
     [
         ("allreduce", (1000, 1000), "Float", 4, 4000, 1.5),

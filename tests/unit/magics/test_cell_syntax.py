@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from IPython.core.inputtransformer2 import TransformerManager
 
+from cudalens.magics import MAGICS
 from cudalens.magics.syntax import CellSyntax
 
 
 def transformed(cell):
     """The text that IPython compiles for `cell`, and the transformer."""
-    syntax = CellSyntax(types.SimpleNamespace(ast_node_interactivity="last_expr"))
+    syntax = CellSyntax(types.SimpleNamespace(ast_node_interactivity="last_expr"), MAGICS)
     manager = TransformerManager()
     manager.cleanup_transforms.append(syntax)
     return manager.transform_cell(cell), syntax
@@ -86,11 +87,11 @@ def test_nested_lines_nest_blocks_with_names_of_their_own():
 
 def test_the_source_is_kept_as_typed():
     (block, *_) = tree_of("%%cudaprofile\n  x = 1  # why\n  %pwd\n").body
-    source = block.items[0].context_expr.args[2].value
+    source = block.items[0].context_expr.args[3].value
     assert source == "  x = 1  # why\n  %pwd\n"
 
 
 def test_a_hostile_line_stays_text():
     line = "'; __import__('os').abort() #\\"
     (block,) = tree_of(f"%%cudaprofile {line}\nx = 1").body
-    assert block.items[0].context_expr.args[1].value == line
+    assert block.items[0].context_expr.args[2].value == line

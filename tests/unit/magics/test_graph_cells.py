@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.magics.cell_names import names_of
-from cudalens.magics.graph_cells import rewritten
-from cudalens.magics.graph_options import GraphOptions
-from cudalens.magics.graph_reach import Bound, bound_values, decorated_in
+from cudalens.magics.graph_reach import Bound, bound_values, decorated_in, state_reached
+from cudalens.magics.graph_rewrite import rewritten
 
 RUN = "__cudalens_run_1__"
 
@@ -86,9 +85,9 @@ def test_a_cell_that_runs_without_a_name_did_not_need_it_or_was_not_sure(parts, 
     assert set(namespace) - before - {"__builtins__"} <= found.assigned
 
 
-def run_cell(source, namespace, options=None, **shell):
+def run_cell(source, namespace, name=None, **shell):
     """The rewritten cell, run with a run that calls the function as it is; returns what it was asked for."""
-    asked = SimpleNamespace(value=None, called=[], stayed=[], wrapped=[])
+    asked = SimpleNamespace(value=None, called=[], refused=[], wrapped=[])
 
     def call(name, *, given, static, why_once, read):
         function = namespace.pop(name)
@@ -99,7 +98,7 @@ def run_cell(source, namespace, options=None, **shell):
 
     run = SimpleNamespace(
         call=call,
-        stays=lambda key, line: asked.stayed.append((key, line)),
+        refuse=lambda key, line: asked.refused.append((key, line)),
         wrap=lambda function: asked.wrapped.append(function.__name__) or function,
         value=None,
     )
@@ -112,7 +111,7 @@ def run_cell(source, namespace, options=None, **shell):
             ast.copy_location(node, tree.body[-1])
         keep.value = value
         tree.body[-1] = keep
-    tree.body = rewritten(tree.body, RUN, kernel, options or GraphOptions())
+    tree.body = rewritten(tree.body, RUN, kernel, name)
     namespace[RUN] = run
     exec(compile(tree, "<cell>", "exec"), namespace)
     del namespace[RUN]
@@ -177,7 +176,7 @@ def test_cells_that_a_replay_would_not_repeat_stay_as_they_are(source, key, line
 
     namespace = {"time": time, "clock": time.perf_counter}
     asked = run_cell(source, namespace)
-    assert asked.stayed == [(key, line)]
+    assert asked.refused == [(key, line)]
     assert asked.called == []
 
 
@@ -185,21 +184,21 @@ def test_functions_are_wrapped_but_for_those_that_others_call():
     source = "def step(x):\n    return helper(x)\ndef helper(x):\n    return x + 1\ny = step(1)\nprint(end='')"
     namespace = {}
     asked = run_cell(source, namespace)
-    assert (asked.wrapped, asked.called, asked.stayed) == (["step"], [], [])
+    assert (asked.wrapped, asked.called, asked.refused) == (["step"], [], [])
     assert namespace["y"] == 2
-    assert run_cell(source, {}, GraphOptions(name="helper")).wrapped == ["helper"]
+    assert run_cell(source, {}, "helper").wrapped == ["helper"]
     assert run_cell("def g():\n    yield 1", {}).wrapped == []
 
 
 @pytest.mark.parametrize("mode", ["all", "none"])
 def test_a_shell_that_shows_every_expression_keeps_the_cell(mode):
-    assert run_cell("y = 1", {}, ast_node_interactivity=mode).stayed == [("mode", 1)]
+    assert run_cell("y = 1", {}, ast_node_interactivity=mode).refused == [("mode", 1)]
 
 
 def test_what_is_not_valid_outside_of_a_function_is_not_made_valid():
     body = ast.parse("return 3").body
     shell = SimpleNamespace(user_ns={}, ast_node_interactivity="last_expr")
-    assert rewritten(body, RUN, shell, GraphOptions()) is body
+    assert rewritten(body, RUN, shell) is body
 
 
 def test_line_numbers_stay():
@@ -233,3 +232,128 @@ def test_library_functions_are_no_part_of_what_recordings_depend_on():
 
     assert bound_values({"dumps": json.dumps, "json": json, "len": len}, ["dumps", "json", "len"], []) == {}
     assert decorated_in({"dumps": json.dumps}, ["dumps"]) == []
+
+
+# -- may a cell run again? ---------------------------------------------------------------------------------------------
+
+STATE = """
+import functools, os, torch
+import torch.nn.functional as F
+x, k, sizes, settings = torch.ones(3), 2, [1, 2], {"scale": 3.0}
+model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+opt = torch.optim.SGD(model.parameters())
+log, counter = [], iter(range(9))
+half = functools.partial(torch.mul, other=0.5)
+
+def pure(v, scale=2.0):
+    weights = [v * n for n in sizes]
+    return F.relu(weights[0]) * scale
+
+def outer(v):
+    return pure(v) + 1
+
+def train():
+    loss = model(x[None]).sum()
+    loss.backward()
+    opt.step()
+
+def logs(v):
+    log.append(v)
+
+def stores(v):
+    settings["scale"] = v
+
+def counts():
+    global k
+    k = k + 1
+
+def writes(v):
+    os.unlink(v)
+
+def make():
+    n = 0
+    def step():
+        nonlocal n
+        n += 1
+        return n
+    return step
+
+closure = make()
+
+class Trainer:
+    def fit(self):
+        self.n = 1
+
+trainer = Trainer()
+
+class Block(torch.nn.Module):
+    def forward(self, v):
+        return v * 2
+
+class Counting(torch.nn.Module):
+    def forward(self, v):
+        self.n = 1
+        return v
+
+class Broken:
+    named_parameters = None
+    def modules(self):
+        raise RuntimeError
+
+broken = Broken()
+block, counting = Block(), Counting()
+hooked = torch.nn.Linear(3, 3)
+hooked.register_forward_hook(lambda *args: None)
+"""
+
+
+@pytest.fixture(scope="module")
+def user_names():
+    namespace = {"__name__": "__main__"}
+    exec(STATE, namespace)
+    return namespace
+
+
+@pytest.mark.parametrize(
+    "name", ["x", "k", "sizes", "settings", "model", "torch", "F", "half", "pure", "outer", "functools", "block"]
+)
+def test_what_keeps_no_state_may_be_used_again(user_names, name):
+    assert state_reached(user_names, [name]) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("opt", "it uses 'opt', an object of SGD"),
+        ("train", ".backward is called"),
+        ("logs", "which reaches logs(), where .append is called"),
+        ("stores", "an item is assigned"),
+        ("counts", "'k' is assigned"),
+        ("writes", "a module that may have effects"),
+        ("closure", "'n' is assigned"),
+        ("trainer", "an object of Trainer"),
+        ("counter", "which may keep state"),
+        ("counting", "'n' is assigned"),
+        ("hooked", "a module with hooks"),
+        ("broken", "which cannot be searched for state"),
+        ("Trainer", "a class that may have effects"),
+    ],
+)
+def test_what_may_keep_state_is_found(user_names, name, why):
+    assert why in state_reached(user_names, ["x", name])
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("y = x.sum()\nopt.step()", "it calls .step()"),
+        ("y = next(counter)", "it calls next()"),
+        ("setattr(trainer, 'n', 3)", "it calls setattr()"),
+        ("hooked.register_forward_hook(f)", "it calls .register_forward_hook()"),
+        ("import os\nos.remove", "it imports 'os'"),
+        ("import torch.nn as nn\ny = nn.functional.relu(x)", ""),
+    ],
+)
+def test_statements_that_change_something_are_a_reason_to_run_once(user_names, source, why):
+    (call,) = run_cell(source, dict(user_names) | {"f": len}).called
+    assert call.why_once == why

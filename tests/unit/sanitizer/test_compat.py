@@ -19,20 +19,30 @@ LATE = "Perhaps the sanitizer was enabled after some torch operations?"
 
 
 class Program:
-    """Kernels on streams, told to a handler; each launch answers how many accesses it races with."""
+    """Kernels on streams for a handler of ours or of torch; each launch answers how many accesses it races with.
+
+    The names of the handler's methods are those of ``torch.cuda._sanitizer.EventHandler``, which `compat` promises.
+    """
 
     def __init__(self, module=compat):
         self.handler = module.EventHandler()
 
-    def launch(self, stream, reads=(), writes=()):
+    def do(self, act, *fields):
+        """What torch calls when it does `act`: "event_creation", "memory_allocation" …"""
+        return getattr(self.handler, f"_handle_{act}")(*fields)
+
+    def errors(self, stream, reads=(), writes=(), outputs=(), name="aten::op"):
         names = {t: ["self"] for t in (*reads, *writes)}
-        return len(self.handler._handle_kernel_launch(stream, list(reads), list(writes), {}, "aten::op", names))
+        return self.do("kernel_launch", stream, list(reads), list(writes), outputs, name, names)
+
+    def launch(self, stream, reads=(), writes=()):
+        return len(self.errors(stream, reads, writes))
 
     def record(self, event, stream):
-        self.handler._handle_event_record(event, stream)
+        self.do("event_record", event, stream)
 
     def wait(self, event, stream):
-        self.handler._handle_event_wait(event, stream)
+        self.do("event_wait", event, stream)
 
 
 @pytest.fixture
@@ -152,9 +162,9 @@ def test_an_event_that_is_gone_or_made_anew_orders_nothing(program, acts):
     program.launch(1, reads=[7])
     program.record(50, 1)
     if "delete" in acts:
-        program.handler._handle_event_deletion(50)
+        program.do("event_deletion", 50)
     if "create" in acts:
-        program.handler._handle_event_creation(50)
+        program.do("event_creation", 50)
     program.wait(50, 2)
     assert program.launch(2, writes=[7]) == 1
 
@@ -198,20 +208,20 @@ def test_the_host_waits_for_all_streams_for_one_or_for_an_event(program):
         program.launch(stream, writes=[stream])
     program.record(50, 2)
     program.launch(2, writes=[4])
-    program.handler._handle_stream_synchronization(1)
-    program.handler._handle_event_synchronization(50)
+    program.do("stream_synchronization", 1)
+    program.do("event_synchronization", 50)
     assert program.launch(9, writes=[1, 2]) == 0
     assert program.launch(9, writes=[3]) == program.launch(9, writes=[4]) == 1
-    program.handler._handle_device_synchronization()
-    program.handler._handle_stream_creation(10)
+    program.do("device_synchronization")
+    program.do("stream_creation", 10)
     assert program.launch(10, writes=[1, 2, 3, 4]) == 0
 
 
 def test_a_freed_tensor_is_forgotten(program):
-    program.handler._handle_memory_allocation(7)
+    program.do("memory_allocation", 7)
     program.launch(1, writes=[7])
-    program.handler._handle_memory_deallocation(7)
-    program.handler._handle_memory_allocation(7)
+    program.do("memory_deallocation", 7)
+    program.do("memory_allocation", 7)
     assert program.launch(2, writes=[7]) == 0
 
 
@@ -223,11 +233,11 @@ def test_memory_stays_flat_over_reads_that_nothing_orders(program):
 
 operations = st.one_of(
     st.tuples(st.just("launch"), st.integers(0, 3), st.sets(st.integers(1, 3)), st.sets(st.integers(1, 3))),
-    st.tuples(st.sampled_from(["record", "wait"]), st.integers(50, 52), st.integers(0, 3)),
-    st.tuples(st.just("_handle_stream_synchronization"), st.integers(0, 3)),
-    st.tuples(st.sampled_from(["_handle_event_synchronization", "_handle_event_deletion"]), st.integers(50, 52)),
-    st.tuples(st.sampled_from(["_handle_memory_allocation", "_handle_memory_deallocation"]), st.integers(1, 3)),
-    st.just(("_handle_device_synchronization",)),
+    st.tuples(st.sampled_from(["event_record", "event_wait"]), st.integers(50, 52), st.integers(0, 3)),
+    st.tuples(st.just("stream_synchronization"), st.integers(0, 3)),
+    st.tuples(st.sampled_from(["event_synchronization", "event_deletion"]), st.integers(50, 52)),
+    st.tuples(st.sampled_from(["memory_allocation", "memory_deallocation"]), st.integers(1, 3)),
+    st.just(("device_synchronization",)),
 )
 
 
@@ -242,18 +252,15 @@ def test_both_tell_of_the_first_race_at_the_same_launch(acts):
             assert bool(found[0]) == bool(found[1])  # torch counts every read, we count streams
             if any(found):
                 return  # after a race torch forgets writes that were read
-        elif name.startswith("_"):
-            for p in (ours, theirs):
-                getattr(p.handler, name)(*fields)
         else:
             for p in (ours, theirs):
-                getattr(p, name)(*fields)
+                p.do(name, *fields)
 
 
-def logged(caplog, act, *fields):
+def logged(caplog, program, act, *fields):
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="torch.cuda._sanitizer"):
-        act(*fields)
+        program.do(act, *fields)
     return [record.getMessage() for record in caplog.records]
 
 
@@ -267,26 +274,25 @@ def torch_log(caplog):
 
 def test_what_was_never_made_is_made_up_and_logged(program, torch_log):
     for act, what in (
-        (program.handler._handle_event_deletion, "Event with id: 4, but no matching event creation"),
-        (program.handler._handle_memory_deallocation, "tensor with pointer: 4, but no matching tensor allocation"),
+        ("event_deletion", "Event with id: 4, but no matching event creation"),
+        ("memory_deallocation", "tensor with pointer: 4, but no matching tensor allocation"),
     ):
         line = f"Found {what} in the trace. Backfilling the trace now. {LATE}"
-        assert line in logged(torch_log, act, 4)
+        assert line in logged(torch_log, program, act, 4)
 
 
 def test_what_is_made_twice_is_logged(program, torch_log):
-    handler = program.handler
-    handler._handle_event_creation(4)
-    handler._handle_memory_allocation(4)
-    assert logged(torch_log, handler._handle_event_creation, 4)[0] == (
+    program.do("event_creation", 4)
+    program.do("memory_allocation", 4)
+    assert logged(torch_log, program, "event_creation", 4)[0] == (
         "Found duplicate event creation in the trace for event with id: 4. Assuming the trace for event deletion "
         f"wasn't caught and backfilling it now. {LATE}"
     )
-    assert logged(torch_log, handler._handle_memory_allocation, 4)[0] == (
+    assert logged(torch_log, program, "memory_allocation", 4)[0] == (
         "Found duplicate tensor allocation in the trace for tensor with pointer: 4. Assuming the trace for tensor "
         f"deallocation wasn't caught and backfilling it now. {LATE}"
     )
-    assert logged(torch_log, handler._handle_stream_creation, 0)[0] == (
+    assert logged(torch_log, program, "stream_creation", 0)[0] == (
         "Found duplicate Stream creation in the trace for Stream with id: 0. PyTorch Streams are only created once, "
         "so this trace entry is ignored."
     )
@@ -317,9 +323,9 @@ def test_the_message_is_that_of_torch(has_allocation, aliases, is_output):
 
 
 def test_an_error_tells_of_both_accesses_and_of_the_allocation(program):
-    program.handler._handle_memory_allocation(7)
+    program.do("memory_allocation", 7)
     program.launch(1, writes=[7])
-    (error,) = program.handler._handle_kernel_launch(2, [7], [], {7}, "aten::sum", {7: ["self"]})
+    (error,) = program.errors(2, reads=[7], outputs={7}, name="aten::sum")
     assert (error.previous_access.seq_num, error.current_access.seq_num) == (1, 2)
     assert (error.previous_access.stream, error.current_access.stream) == (1, 2)
     assert error.current_access.type is compat.AccessType.READ

@@ -1,11 +1,14 @@
 """The sanitizer as a tool: options, findings, what it leaves behind, and what happens when something is wrong in it."""
 
+import contextlib
 import gc
+import re
 import sys
 import threading
 import tracemalloc
 import warnings
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,7 +18,7 @@ import cudalens
 from cudalens import RaceError, SanitizerError
 from cudalens.device import gpu_trace, modes
 from cudalens.device.stacks import frames_of, is_own
-from cudalens.sanitizer import RaceKind, RaceWarning, access, running
+from cudalens.sanitizer import RaceKind, RaceWarning, Suppressions, SuppressionWarning, access, running
 from cudalens.virtual import device
 
 N = 64
@@ -222,15 +225,50 @@ def test_wrong_options_are_refused(options, message):
     ],
 )
 def test_suppressions(side, pattern, hides):
-    with cudalens.sanitize(suppress=pattern) as san:
+    with unused_is(pattern, is_warned=not hides), cudalens.sanitize(suppress=pattern) as san:
         race(side)
     assert (san.races == []) == hides
+    assert san.unused_suppressions() == ([] if hides else [pattern])
+
+
+def unused_is(pattern, *, is_warned):
+    if not is_warned:
+        return contextlib.nullcontext()
+    return pytest.warns(SuppressionWarning, match=f"match no race: {re.escape(repr(pattern))}")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hides"),
+    [
+        ("In[3]:7", True),
+        ("at:In[3]:*", True),
+        ("In[*]:7", True),
+        ("In[[]3[]]:7", True),
+        ("In[4]:*", False),
+        ("In3:7", False),
+        ("I[mn][[]3[]]:7", True),
+    ],
+)
+def test_in_3_in_a_pattern_is_that_cell(pattern, hides):
+    touch = SimpleNamespace(op="aten::mul", tensor="float32[3]", place="In[3]:7")
+    race = SimpleNamespace(kind=RaceKind.WRITE_AFTER_WRITE, first=touch, second=touch)
+    assert Suppressions([pattern]).hides(race) == hides
+
+
+def test_each_unused_suppression_is_named_once(side):
+    patterns = ["aten::fill_", "write after write", "aten::ad", "nothing"]
+    san = cudalens.sanitize(suppress=patterns)
+    with pytest.warns(SuppressionWarning) as caught, san:
+        race(side)
+    assert [str(one.message) for one in caught] == ["these suppressions match no race: 'aten::ad', 'nothing'"]
+    with san:
+        race(side)
 
 
 def test_a_suppression_file(side, tmp_path):
     path = tmp_path / "races.supp"
     path.write_text("# known\n\nop:aten::mul   # harmless\naten::fill_\n")
-    with cudalens.sanitize(suppress_file=path) as san:
+    with unused_is("op:aten::mul", is_warned=True), cudalens.sanitize(suppress_file=path) as san:
         race(side)
     assert san.races == []
 

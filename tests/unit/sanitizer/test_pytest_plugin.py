@@ -128,3 +128,11 @@ def test_loading_it_imports_nothing_heavy(pytester):
         "    assert not {'torch', 'numpy', 'pandas', 'IPython'} & set(sys.modules)\n"
     )
     pytester.runpytest_subprocess(*PLUGIN).assert_outcomes(passed=1)
+
+
+def test_suppressions_that_match_no_race_of_the_run_are_listed_once(run):
+    marker = "@pytest.mark.cudasan(suppress=['aten::mul_', 'aten::ad'])\n"
+    result = run(f"{marker}def test_races(): race()\n{marker}def test_clean(): pass\n")
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["cudasan: these suppressions match no race: 'aten::ad'"])
+    assert result.stdout.str().count("match no race") == 1

@@ -52,7 +52,7 @@ class TestVerdict:
         )
         assert "cell-3 has one step" in compare(gpu_trace(1), slower(gpu_trace(5), 2, name="b")).verdict
 
-    def test_steps_that_vary_wildly_are_told_by_what_fits_as_well(self):
+    def test_steps_that_vary_widely_give_a_range_of_multiples(self):
         calm = gpu_trace(3)
         wild = slower(calm, 1, name="wild")
         steps = wild.events.index[wild.events["name"].astype(str).str.startswith("ProfilerStep#")]
@@ -65,7 +65,7 @@ class TestVerdict:
             verdict,
         ), verdict
 
-    def test_the_hosts_calls_are_told_where_the_gpu_did_not_change(self):
+    def test_the_hosts_calls_are_named_where_the_gpu_did_not_change(self):
         a = gpu_trace(1)
         events = a.events.copy()
         call = events.index[events["cat"] == "cuda_runtime"][0]
@@ -92,7 +92,7 @@ class TestVerdict:
         assert mixed.verdict.startswith("[model is simulated (h100), the other was measured] ")
         assert "'model' is simulated and 'cell-3' was measured" in str(mixed)
 
-    def test_memory_is_told(self):
+    def test_memory_is_reported(self):
         a, b = gpu_trace(4), gpu_trace(4)
         b = b.replace(memory=b.memory.assign(allocated_bytes=b.memory["allocated_bytes"] * 4))
         found = compare(a, b)
@@ -101,7 +101,7 @@ class TestVerdict:
 
 
 class TestText:
-    def test_changes_stand_in_tables(self):
+    def test_changes_are_in_tables(self):
         renamed = str(compare(gpu_trace(5), slower(gpu_trace(5, kernel="hopper"), 2, name="b")))
         assert "ampere_sgemm_128x64_tn → hopper" in renamed
         text = str(compare(gpu_trace(5), slower(gpu_trace(5, mm="aten::bmm"), 2, name="b")))
@@ -113,7 +113,7 @@ class TestText:
         assert len(text.splitlines()) == 2
         assert "5 and 5 steps; medians" in text
 
-    def test_names_that_are_the_same_are_told_apart(self):
+    def test_equal_names_get_a_letter(self):
         found = compare(gpu_trace(2), gpu_trace(2))
         assert names(found.differences) == ("cell-3 (a)", "cell-3 (b)")
 
@@ -137,7 +137,7 @@ class TestPage:
         assert "</script>" not in page
         assert "&lt;img" in page
 
-    def test_stands_alone(self):
+    def test_needs_nothing_else(self):
         page = compare(gpu_trace(5), slower(gpu_trace(5), 2, name="b"))._repr_html_()
         assert not re.search(r"(src|href)=|@import|url\(", page)
         assert assets.style("compare") in page

@@ -30,7 +30,7 @@ def test_a_figure_is_kept_as_data_without_script_and_as_table(bundles):
     assert "<script" not in bundle["text/html"]
     assert "http" not in bundle["text/html"]
     for name in drawn.layout.yaxis.ticktext:
-        assert f"<th>{name}</th>" in bundle["text/html"]
+        assert f">{name}</td>" in bundle["text/html"]
 
 
 def test_the_title_is_the_text(bundles):
@@ -46,12 +46,12 @@ def test_foreign_names_stay_text(bundles):
     assert "&lt;script&gt;" in bundles[0]["text/html"]
 
 
-def test_values_stand_in_the_row_of_their_bar(bundles):
+def test_values_are_in_the_row_of_their_bar(bundles):
     ranks = Ranks({0: gpu_trace(), 1: gpu_trace(steps=6)}, name="job")
     ranks.figure("idle_causes")._ipython_display_()
     rows = bundles[0]["text/html"].partition("<tbody>")[2].split("</tr>")[:2]
     assert ["rank 0" in rows[0], "rank 1" in rows[1]] == [True, True]
-    assert rows[0].partition("<td>")[2] != rows[1].partition("<td>")[2]
+    assert rows[0].partition("</td>")[2] != rows[1].partition("</td>")[2]
 
 
 def test_the_title_counts_ranks():

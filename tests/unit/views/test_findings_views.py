@@ -92,7 +92,7 @@ def test_past_runs_as_a_table():
     assert repr(History(pd.DataFrame(), None)).startswith("no run yet, of this session")
 
 
-def test_the_standing_is_part_of_what_is_saved(tmp_path):
+def test_the_comparison_with_past_runs_is_saved(tmp_path):
     from cudalens.frames.info import Standing
 
     trace = gpu_trace()

@@ -148,7 +148,7 @@ def test_a_moment_holds_a_row_per_gpu(feed):
     assert feed.gpus[0]["full"]["power_watts"] == 400.0
 
 
-def test_devices_stand_in_the_programs_order(machine, monkeypatch):
+def test_devices_are_in_the_programs_order(machine, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,0")
     feed = GaugeFeed(0.01)
     feed.start()
@@ -162,7 +162,7 @@ def test_the_last_moments_are_kept(feed):
     assert len(feed.history) == HISTORY
 
 
-def test_a_lost_gpu_is_told_of(feed, machine):
+def test_a_lost_gpu_is_reported(feed, machine):
     machine.readings[0] = None
     feed.read()
     assert feed.history[-1]["rows"][0] == [None] * len(COLUMNS)
@@ -285,7 +285,7 @@ def test_nonsense_of_the_page_changes_nothing(widget, content):
     assert widget.is_running
 
 
-def test_the_button_ends_it_and_the_page_hears_of_it(widget):
+def test_the_button_ends_it_and_the_page_is_notified(widget):
     tell(widget, kind="stop", view="a")
     assert not widget.is_running
     assert widget.get_state()["_about"]["ended"] == "stopped by its button"

@@ -62,7 +62,7 @@ def test_a_trace_without_readings_says_nothing_of_them():
     assert verdict(trace) == verdict(with_readings(metrics_frame({"ts": []})))
 
 
-def test_what_is_not_told_is_left_out():
+def test_what_is_not_known_is_left_out():
     trace = with_readings(metrics_frame({"ts": [T0], "device": [0], "physical_index": [0], "gpu_busy_pct": [50.0]}))
     assert metrics_verdict(trace) == ""
     assert metrics_line(trace) == "GPU busy 50 % on average; 1 reading of 1 GPU"

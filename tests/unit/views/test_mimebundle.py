@@ -64,7 +64,7 @@ def test_without_a_kernel_display_falls_back_to_the_bundle():
         gpu_trace()._ipython_display_()
 
 
-def test_html_stands_alone_and_leads_with_the_answer():
+def test_html_needs_nothing_else_and_begins_with_the_answer():
     html = module.static_html(gpu_trace())
     assert html.index("<strong>3.00 ms, GPU busy 45 %") < html.index("<svg") < html.rindex("<table>")
     assert "ampere_sgemm_128x64_tn" in html

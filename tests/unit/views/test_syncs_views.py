@@ -75,7 +75,7 @@ def test_the_verdict_names_the_worst(rows, words):
     assert words in text.verdict(trace(*rows))
 
 
-def test_unasked_only_what_took_a_share_of_the_time_is_told():
+def test_without_the_option_only_waits_of_one_percent_are_reported():
     assert waits.verdict(trace(wait(90), asked=False)) != ""
     assert waits.verdict(trace(wait(90), asked=False, wall_us=100_000)) == ""
     assert waits.verdict(trace(wait(900, kind="device synchronize"), asked=False)) == ""
@@ -97,7 +97,7 @@ def test_a_long_list_is_cut_and_counted():
     assert "and 18 other places" in table
 
 
-def test_the_table_stands_in_saved_notebooks_and_for_the_page():
+def test_the_table_is_in_saved_notebooks_and_on_the_page():
     run = trace(wait(90, gpu_dur=45_000))
     for page in (notebook.static_html(run), html_of(run)):
         assert "loss.item()" in page
@@ -118,7 +118,7 @@ def test_waits_that_matter_little_are_folded():
     assert " open" not in html_of(trace(wait(1), asked=False, wall_us=100_000))[:80]
 
 
-def test_marks_stand_on_the_calls_of_the_longest_waits():
+def test_marks_are_on_the_calls_of_the_longest_waits():
     first, second = wait(90, event=1), wait(80, "In[3]:6", "x[mask]", "boolean index", event=2)
     marks = sync_marks(trace(second, first, wait(10, "In[3]:7")))
     assert [(mark["group"], mark["at"], mark["dur"]) for mark in marks] == [(0, 100_000, 90_000), (1, 300_000, 80_000)]

@@ -23,7 +23,7 @@ def test_verdict_says_the_answer_first_then_cost_work_memory_overhead():
     assert support[4] == "profiling cost 62.0 ms more (start 20.0 ms, stop 30.0 ms, frames 12.0 ms)"
 
 
-def test_a_peak_that_is_lost_beside_anothers_is_left_out():
+def test_a_peak_a_thousand_times_smaller_is_left_out():
     trace = gpu_trace()
     host = trace.memory.head(1).astype({"device_type": object}).assign(device_type="cpu", allocated_bytes=252)
     both = pd.concat([host, trace.memory.astype({"device_type": object})], ignore_index=True)
@@ -33,7 +33,7 @@ def test_a_peak_that_is_lost_beside_anothers_is_left_out():
     assert "cpu" not in line
 
 
-def test_verdict_without_a_device_speaks_of_the_cpu():
+def test_verdict_without_a_device_is_about_the_cpu():
     line = text.verdict(cpu_trace())
     assert line.startswith("2.00 ms, CPU ops busy 65 %; most in aten::addmm (62 % of CPU self time); 3 CPU ops")
     assert "GPU" not in line

@@ -29,14 +29,14 @@ def as_lab(color, blindness):
 
 
 @pytest.mark.parametrize("blindness", BLINDNESS)
-def test_groups_are_told_apart(blindness):
+def test_groups_can_be_distinguished(blindness):
     colors = {group["key"]: as_lab(group["color"], blindness) for group in theme.theme()["groups"]}
     close = [(a, b) for a, b in combinations(colors, 2) if np.linalg.norm(colors[a] - colors[b]) < 10]
     assert close == []
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_text_stands_out_from_every_block(mode):
+def test_text_has_contrast_on_every_block(mode):
     for group in theme.theme()["groups"]:
         for toward, share in theme.theme()[mode]["shades"]:
             fill = theme.mixed(group["color"], toward, share)
@@ -44,7 +44,7 @@ def test_text_stands_out_from_every_block(mode):
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_words_stand_out_from_the_background(mode):
+def test_words_have_contrast_on_the_background(mode):
     colors = theme.theme()[mode]
     for ink, ground in [("text", "bg"), ("muted", "bg"), ("text", "gutter"), ("muted", "gutter"), ("tipText", "tip")]:
         assert theme.contrast(colors[ink], colors[ground]) >= 4.5

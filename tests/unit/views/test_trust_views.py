@@ -22,13 +22,13 @@ def trace(trust=None, **facts):
 
 
 @pytest.mark.parametrize("trust", [None, Trust("clean"), Trust("clean", (NOTE,))])
-def test_a_clean_trace_wears_no_badge(trust):
+def test_a_clean_trace_has_no_badge(trust):
     assert not text.verdict(trace(trust)).startswith("[")
     assert facts(trace(trust))["badge"] is None
     assert text.notes(trace(trust).info) == []
 
 
-def test_what_is_wrong_stands_on_the_face():
+def test_what_is_wrong_is_in_the_badge_and_the_notes():
     found = trace(Trust("partial", (LOST, MOVED, NOTE)))
     assert text.verdict(found).startswith("[partial trace] ")
     assert facts(found)["badge"] == "partial trace"

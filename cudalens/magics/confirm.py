@@ -1,4 +1,4 @@
-"""``%cudasan confirm``: the last watched cell runs again, steered toward its races, once the user has said yes."""
+"""``%cudasan confirm``: runs the last checked cell again with delays that provoke its races, once the user agrees."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from weakref import WeakKeyDictionary
 
 from IPython.core.error import UsageError
 
-from cudalens.errors import CudalensError, ExploreError
-from cudalens.magics.blocks import brief, display
+from cudalens.errors import ExploreError
+from cudalens.magics.cells import display
 from cudalens.magics.confirm_cell import WatchedCell, bare, program_of, question
-from cudalens.magics.watch_options import LINE_MAGIC, WatchOptions
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from cudalens.magics.sanitize import ConfirmOptions
     from cudalens.sanitizer import Sanitizer
     from cudalens.sanitizer.engine import Race
 
@@ -22,12 +22,12 @@ _last: WeakKeyDictionary[InteractiveShell, WatchedCell] = WeakKeyDictionary()
 
 
 def remember(shell: InteractiveShell, cell: WatchedCell) -> None:
-    """This cell was watched last."""
+    """Store `cell` as the last checked one."""
     _last[shell] = cell
 
 
 def forget(shell: InteractiveShell) -> None:
-    """No cell was watched."""
+    """Forget the last checked cell."""
     _last.pop(shell, None)
 
 
@@ -36,65 +36,58 @@ def ended_cell(shell: InteractiveShell, sanitizer: Sanitizer, races: tuple[Race,
 
     Args:
         shell: The shell.
-        sanitizer: It watched.
-        races: What it found in it.
-        result: What IPython says of the cell.
+        sanitizer: The sanitizer that was on.
+        races: The races in the cell.
+        result: IPython's result of the cell.
     """
     raw: str = result.info.raw_cell
     count = result.execution_count or shell.execution_count
     transformed = getattr(result.info, "transformed_cell", None) or shell.transform_cell(raw)  # type: ignore[no-untyped-call]
     filename = shell.compile.get_code_name(raw, transformed, count)
     lines = raw.split("\n")
-    while lines and not lines[0].strip():  # IPython takes them away
+    while lines and not lines[0].strip():  # IPython removes them
         lines.pop(0)
     text, first_line = bare("\n".join(lines))
     return WatchedCell(sanitizer, races, text, first_line, filename, count)
 
 
-def confirmed(shell: InteractiveShell, options: WatchOptions) -> None:
-    """Say what running the last watched cell again does; with ``--yes`` run it, and show what came of it.
+def confirm(shell: InteractiveShell, options: ConfirmOptions) -> None:
+    """Print what running the last checked cell again does; with ``--yes`` run it, and show the result.
 
     Raises:
-        ExploreError: It cannot be done; shown without a traceback.
+        ExploreError: It cannot be done.
         UsageError: An option is wrong.
     """
-    try:
-        found = _confirmed(shell, options)
-    except CudalensError as error:
-        raise brief(error) from None
-    if found is not None:
-        display(shell, found)
-
-
-def _confirmed(shell: InteractiveShell, options: WatchOptions) -> Any:
     from cudalens.api.confirm import MAX_RUNS, checked_device
     from cudalens.sanitizer.rerun import DEFAULT_RUNS, MAX_RACES
 
     runs = options.runs or DEFAULT_RUNS
     if runs > MAX_RUNS:
-        raise UsageError(f"{LINE_MAGIC}: --runs {runs}: expected a whole number from 1 to {MAX_RUNS:,}.")
+        raise UsageError(f"%cudasan confirm: --runs {runs}: expected a whole number from 1 to {MAX_RUNS:,}.")
     checked_device(on_virtual=options.on_virtual)
     cell = _cell(shell)
     if not options.yes:
         print(question(cell, shell, runs, MAX_RACES, _command(options, runs)))  # noqa: T201
-        return None
-    return cell.sanitizer.confirm(
-        program_of(cell, shell), races=cell.races, runs=runs, limit_s=options.limit_s, on_virtual=options.on_virtual
+        return
+    program = program_of(cell, shell)
+    found: Any = cell.sanitizer.confirm(
+        program, races=cell.races, runs=runs, limit_s=options.limit_s, on_virtual=options.on_virtual
     )
+    display(shell, found)
 
 
 def _cell(shell: InteractiveShell) -> WatchedCell:
     cell = _last.get(shell)
     if cell is None:
         raise ExploreError(
-            "no cell has been watched that did anything on a GPU. `%cudasan on` watches the cells that follow, "
-            "`%%cudasan` on top of a cell that one."
+            "no cell has been checked that used a GPU. `%cudasan on` checks the following cells, `%%cudasan` on top "
+            "of a cell that cell."
         )
     if not cell.races:
-        raise ExploreError(f"there is no race to confirm: {cell.name}, the last watched cell, has none.")
+        raise ExploreError(f"there is no race to confirm: {cell.name}, the last checked cell, has none.")
     return cell
 
 
-def _command(options: WatchOptions, runs: int) -> str:
+def _command(options: ConfirmOptions, runs: int) -> str:
     limit = f" --limit {options.limit_s}" if options.limit_s is not None else ""
-    return f"{LINE_MAGIC} confirm --runs {runs}{limit}{' --on-virtual' * options.on_virtual} --yes"
+    return f"%cudasan confirm --runs {runs}{limit}{' --on-virtual' * options.on_virtual} --yes"

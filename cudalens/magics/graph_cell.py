@@ -1,4 +1,4 @@
-"""``%%cudagraph`` around one cell: its statements as a function under the graph manager, and what that did with it."""
+"""``%%cudagraph`` around one cell: runs its statements as a function under the graph manager, and shows the result."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cudalens.errors import CudalensError
 from cudalens.magics import graph_effects
-from cudalens.magics.blocks import CellBlock, brief, complain, execution_count
-from cudalens.magics.graph_cells import WHYS
-from cudalens.magics.graph_options import MAGIC, GraphOptions, parse
-from cudalens.magics.graph_reach import bound_values, modules_in
+from cudalens.magics.cells import CellRun, execution_count, without_traceback
+from cudalens.magics.graph_reach import bound_values, data_in, state_reached
+from cudalens.magics.graph_rewrite import WHYS
 
 if TYPE_CHECKING:
     from types import CodeType
@@ -22,9 +21,10 @@ if TYPE_CHECKING:
     from cudalens.api.graph_trace import PlainRun
     from cudalens.frames import Trace
     from cudalens.graphs.manager import GraphManager
+    from cudalens.magics.graph import GraphOptions
 
+#: Runs after which a cell that can be recorded replays: the first warms up, the second records.
 _ENOUGH: Final = 3
-"""Runs after which a cell that can be recorded replays: the first warms up, the second records."""
 
 _MAX_CELLS: Final = 256
 
@@ -34,10 +34,10 @@ class KnownCell:
     """A cell that ran before.
 
     Attributes:
-        graphed: It, as a function under the manager.
+        graphed: The cell as a function under the manager.
         code: Of its body.
-        printed: It was seen to print, so that it runs as it is from then on.
-        ran: It has run in the step that is under way.
+        printed: Whether it printed, so that it runs without a graph from then on.
+        ran: Whether it has run in the current step.
     """
 
     graphed: Any
@@ -47,87 +47,72 @@ class KnownCell:
 
     @property
     def counts(self) -> Any:
-        """What its calls came to, as the manager counts them."""
+        """How the manager handled its calls: warm-ups, recordings, replays, eager calls."""
         return self.graphed._function.counts
 
 
+#: Cells by name, source and options.
 _known: Final[dict[Any, KnownCell]] = {}
-"""Cells by name, source and what they were made with."""
 
+#: Managers of cells, by device. Functions that users wrap have other managers, because their steps begin otherwise.
 _managers: Final[dict[int, GraphManager]] = {}
-"""Managers of cells, by device. Functions that users wrap have others: steps of a notebook begin by other rules."""
 
 
 def cell_managers() -> list[GraphManager]:
-    """The managers that cells ran under, by device."""
+    """The managers of cells, by device."""
     return [manager for _, manager in sorted(_managers.items()) if manager.is_present and not manager.is_closed]
 
 
 def forget_cells() -> None:
-    """Let go of all cells, and free their graphs."""
+    """Forget all cells, and free their graphs."""
     _known.clear()
     while _managers:
         _managers.popitem()[1].shutdown()
 
 
 def all_managers() -> list[GraphManager]:
-    """All managers that there is something to say of: those of functions, then those of cells."""
+    """All managers: those of functions, then those of cells."""
     from cudalens.graphs.graphed import managers
 
     return [*managers(), *cell_managers()]
 
 
-def graphed(shell: InteractiveShell, arguments: str, source: str | None, variable: str) -> CellGraph:
-    """The context manager for one run of a cell under a graph manager.
-
-    Args:
-        shell: The shell that runs the cell.
-        arguments: What stands behind the magic's name.
-        source: The cell without the magic line, or None where it is not known.
-        variable: Name under which the block stands in the user's namespace until the cell has ended.
-
-    Raises:
-        UsageError: The options are wrong.
-    """
-    return CellGraph(shell, parse(arguments), source, variable)
-
-
-class CellGraph(CellBlock):
+class GraphedCell(CellRun):
     """Runs the cell that it is entered for by CUDA graphs, then shows what the manager did."""
 
-    def __init__(self, shell: InteractiveShell, options: GraphOptions, source: str | None, variable: str) -> None:
-        outputs = {"to_html": options.html} if options.html else {}
-        super().__init__(shell, MAGIC, source, variable, var=options.var, outputs=outputs)
+    def __init__(
+        self, shell: InteractiveShell, magic: str, options: GraphOptions, source: str | None, variable: str
+    ) -> None:
+        super().__init__(shell, magic, options, source, variable)
         self._options = options
         self._marks: list[tuple[GraphManager, int]] = []
         self._plain: list[PlainRun] = []
         self._wrapped: list[str] = []
+        self._first_line = ""
         self._count = execution_count(shell)
 
     @property
     def is_silent(self) -> bool:
-        """Whether no Trace is shown: nobody wants one, or no function of a manager was called."""
+        """Whether no Trace is shown: with `-q`, or where no function of a manager was called."""
         return self._options.quiet or (self.trace is not None and self.trace.graphs.empty)
 
-    def __enter__(self) -> CellGraph:
+    def start(self) -> None:
+        """Mark what the managers have done so far."""
         self._marks = [(manager, manager.mark()) for manager in all_managers()]
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
-    ) -> None:
-        try:
-            self.trace = self._traced(error)
-            self._deliver(self.trace)
-        except Exception as failure:  # nothing of ours hides the user's exception, nor ends a cell that went well
-            complain(f"{MAGIC}: what the graph manager did cannot be shown: {type(failure).__name__}: {failure}")
-        if error is not None:
-            self._show()
+    def collect(self, error: BaseException | None) -> Trace:
+        """What the managers did since `start`."""
+        from cudalens.api.graph_trace import graphs_trace
+        from cudalens.api.outcome import Outcome
+
+        marked = {id(manager): mark for manager, mark in self._marks}
+        pairs = [(manager, marked.get(id(manager))) for manager in all_managers()]
+        return graphs_trace(pairs, self._name, code=self._source, outcome=Outcome.of(error), plain=self._plain)
 
     # What the rewritten cell calls.
 
-    def stays(self, key: str, line: int) -> None:
-        """The cell runs as it is, because of what stands in a line of it."""
+    def refuse(self, key: str, line: int) -> None:
+        """Record that the cell runs without a graph, for the reason `key` of `WHYS`, in line `line`."""
         from cudalens.api.graph_trace import PlainRun
 
         why = WHYS[key]
@@ -144,7 +129,7 @@ class CellGraph(CellBlock):
         ]
 
     def wrap(self, function: Callable[..., Any]) -> Any:
-        """A function that the cell defines, under the manager."""
+        """Put a function that the cell defines under the manager."""
         from cudalens.graphs.graphed import cudagraph
 
         mutations: Any = self._options.mutations
@@ -154,13 +139,15 @@ class CellGraph(CellBlock):
     def call(
         self, name: str, *, given: Sequence[str], static: Sequence[str], why_once: str, read: Sequence[str]
     ) -> Any:
-        """Run the cell's function as often as need be, and put what it assigns into the user's namespace.
+        """Run the cell's function, and put what it assigns into the user's namespace.
+
+        Without ``--repeat`` a cell that changes nothing runs until it replays; every other cell runs once.
 
         Args:
-            name: Name of the function in the user's namespace, which it leaves.
-            given: Names of its parameters, which are the user's variables too.
-            static: Those that are used where they lie.
-            why_once: Why it should run once at a time; empty where it may run again.
+            name: Name of the function in the user's namespace, from which it is removed.
+            given: Names of its parameters, which are variables of the user.
+            static: Parameters whose memory a graph uses directly.
+            why_once: Why another run may change something, by the statements; empty where they show no reason.
             read: Names that the cell reads.
 
         Returns:
@@ -172,45 +159,43 @@ class CellGraph(CellBlock):
         try:
             manager = self._manager(namespace, given)
         except CudalensError:
-            self.stays("device", 0)
+            self.refuse("device", 0)
             return self._once(function, function.__code__, {name: namespace[name] for name in given}, {})
         known = self._cell(manager, function, given, static)
         more = bound_values(namespace, read, given)
         if known.printed:
-            self.stays("wrote", 0)
+            self.refuse("wrote", 0)
             return self._once(function, function.__code__, {name: namespace[name] for name in given}, {})
-        return self._runs(manager, known, given, more, why_once, modules_in(namespace, read))
+        return self._runs(known, given, more, why_once, read)
 
     def _runs(
-        self,
-        manager: GraphManager,
-        known: KnownCell,
-        given: Sequence[str],
-        more: dict[str, Any],
-        why_once: str,
-        modules: Sequence[Any],
+        self, known: KnownCell, given: Sequence[str], more: dict[str, Any], why_once: str, read: Sequence[str]
     ) -> Any:
         __tracebackhide__ = True
+        data = data_in(self._shell.user_ns, read)
+        keeps_state = state_reached(self._shell.user_ns, read)
         counts = known.counts
         asked = self._options.repeat
         number = 0
         while True:
             values = {name: self._shell.user_ns[name] for name in given}
             _begin_step(known)
-            with graph_effects.watched(self._shell, [*values.values(), *modules]) as effects:
+            with graph_effects.watched(self._shell, [*values.values(), *data]) as effects:
                 value = self._once(known.graphed, known.code, values, more)
             number += 1
-            why_once = why_once or effects.told()
+            why_once = why_once or effects.reason() or keeps_state
             known.printed = effects.wrote
             is_enough = counts.replays or counts.eager or number == _ENOUGH
             if number == asked or known.printed or (asked is None and (why_once or is_enough)):
                 break
-        self._tell(known, number, why_once)
+        self._describe(known, number, why_once)
         return value
 
     def _show(self) -> None:
-        """Show the Trace; of functions that have only been defined, say that they are under the manager."""
-        was_shown = self._is_shown
+        """Print how often the cell ran, then show the Trace; without one, print which functions are wrapped."""
+        if self._first_line and not self._options.quiet:
+            print(self._first_line)  # noqa: T201
+        self._first_line, was_shown = "", self._is_shown
         super()._show()
         if was_shown or self._options.quiet or self.trace is None or not self.trace.graphs.empty:
             return
@@ -219,23 +204,25 @@ class CellGraph(CellBlock):
             print(f"{', '.join(self._wrapped)} {verb} by CUDA graphs from now on; .fn is the function itself.")  # noqa: T201
         elif self.trace.info.status == "ok":
             print("No function under a graph manager was called in this cell.")  # noqa: T201
-        while self._notes:
-            print(self._notes.pop(0))  # noqa: T201
+        self._print_notes()
 
-    def _tell(self, known: KnownCell, number: int, why_once: str) -> None:
-        """Say how often the cell ran, where that is not plain."""
+    def _describe(self, known: KnownCell, number: int, why_once: str) -> None:
+        """Describe how often the cell ran and why, for the first line of the output."""
         counts = known.counts
         if known.printed:
-            self._notes.append("It printed while it warmed up, which a replay would not: from now on it runs as it is.")
+            line = "It printed while it warmed up, which a replay does not: from now on it runs without a graph."
         elif number > 1 and self._options.repeat is None:
-            done = "and it turned out that it cannot be recorded" if counts.eager else "record and replay"
-            self._notes.append(f"The cell ran {number} times: to warm up, {done}. --repeat 1 runs it once.")
+            done = "and then it cannot be recorded" if counts.eager else "record and replay"
+            line = f"The cell ran {number} times: to warm up, {done}. --repeat 1 runs it once."
         elif why_once and not counts.replays and not counts.eager and self._options.repeat is None:
             what = "records" if not counts.recordings else "replays"
-            self._notes.append(f"It ran once, because {why_once}: the next run {what} (--repeat 3 does all at once).")
+            line = f"The cell ran once, because {why_once}: the next run {what} (--repeat 3 does all at once)."
+        else:
+            line = ""
+        self._first_line = line
 
     def _once(self, function: Callable[..., Any], code: CodeType, values: dict[str, Any], more: dict[str, Any]) -> Any:
-        """Run the cell's function, and deliver what it assigns, also where it raises half way."""
+        """Run the cell's function, and assign what it assigns, also where it raises."""
         __tracebackhide__ = True
         try:
             value, assigned = function(**values, **more)
@@ -243,14 +230,14 @@ class CellGraph(CellBlock):
             trail = _from(error.__traceback__, code)
             if trail is not None:
                 self._shell.user_ns.update(graph_effects.left_by(error, trail.tb_frame.f_locals, values))
-            error.__traceback__ = trail or error.__traceback__  # nothing of ours stands between the cell and its line
+            error.__traceback__ = trail or error.__traceback__  # without the frames of cudalens
             raise
         value, assigned = graph_effects.owned(getattr(function, "manager", None), (value, assigned))
         self._shell.user_ns.update(assigned)
         return value
 
     def _manager(self, namespace: dict[str, Any], given: Sequence[str]) -> GraphManager:
-        """The manager of the device of the first tensor among the values, and a mark in it."""
+        """The manager of the device of the first tensor among the values."""
         from cudalens.graphs.manager import GraphManager
 
         made = GraphManager(graph_effects.device_of(namespace[name] for name in given))
@@ -262,7 +249,7 @@ class CellGraph(CellBlock):
     def _cell(
         self, manager: GraphManager, function: FunctionType, given: Sequence[str], static: Sequence[str]
     ) -> KnownCell:
-        """The cell as a function under the manager: the one of an earlier run of the same cell, or a new one."""
+        """The cell as a function under the manager, from an earlier run of the same cell or new."""
         options = (self._options.mutations, self._options.check)
         key = (self._options.name or self._source, self._source, tuple(given), tuple(static), options)
         self._tidy(manager, key)
@@ -280,12 +267,12 @@ class CellGraph(CellBlock):
                 check=self._options.check or None,
             )
         except CudalensError as error:
-            raise brief(error) from None
+            raise without_traceback(error) from None
         known = _known[key] = KnownCell(wrapped, body.__code__)
         return known
 
     def _tidy(self, manager: GraphManager, key: tuple[Any, ...]) -> None:
-        """Forget cells of managers that were reset or closed, other code of the same name, and the oldest of many."""
+        """Forget cells of managers that were reset or closed, other code of the same name, and the oldest cells."""
         for old, known in list(_known.items()):
             is_gone = known.graphed.manager.is_closed or not known.graphed.manager.is_present
             is_other = known.graphed.manager is not manager and old == key
@@ -299,17 +286,9 @@ class CellGraph(CellBlock):
     def _name(self) -> str:
         return self._options.name or f"cell-{self._count}"
 
-    def _traced(self, error: BaseException | None) -> Trace:
-        from cudalens.api.graph_trace import graphs_trace
-        from cudalens.api.outcome import Outcome
-
-        marked = {id(manager): mark for manager, mark in self._marks}
-        pairs = [(manager, marked.get(id(manager))) for manager in all_managers()]
-        return graphs_trace(pairs, self._name, code=self._source, outcome=Outcome.of(error), plain=self._plain)
-
 
 def _begin_step(known: KnownCell) -> None:
-    """A cell that runs again begins a new step; whatever else ran since belongs to the last one."""
+    """Begin a new step when a cell runs again."""
     manager = known.graphed.manager
     if known.ran:
         manager.mark_step_begin()
@@ -319,13 +298,13 @@ def _begin_step(known: KnownCell) -> None:
 
 
 def _renamed(function: FunctionType, name: str) -> FunctionType:
-    """The cell's function under the name that tracebacks and reports show."""
+    """The cell's function, renamed for tracebacks and reports."""
     code = function.__code__.replace(co_name=name, co_qualname=name)
     return FunctionType(code, function.__globals__, name, function.__defaults__)
 
 
 def _as_call(body: FunctionType, given: tuple[str, ...]) -> Callable[..., Any]:
-    """What the manager wraps: takes the cell's values by name, and more, on which recordings depend."""
+    """The function that the manager wraps: it takes the cell's values and those that recordings depend on, by name."""
 
     def cell(**values: Any) -> Any:
         __tracebackhide__ = True
@@ -336,7 +315,7 @@ def _as_call(body: FunctionType, given: tuple[str, ...]) -> Callable[..., Any]:
 
 
 def _from(trail: TracebackType | None, code: CodeType) -> TracebackType | None:
-    """The part of a traceback that begins in the cell."""
+    """The part of a traceback from the cell on."""
     while trail is not None and trail.tb_frame.f_code is not code:
         trail = trail.tb_next
     return trail

@@ -1,8 +1,8 @@
-"""How the statements of a ``%%cudagraph`` cell become a function that a graph manager can run, and when they do not.
+"""Rewrites the statements of a ``%%cudagraph`` cell as a function for a graph manager, where a graph can run them.
 
-The function takes what the cell reads and returns what it assigns. A replay runs no Python: so a cell that does more
-than compute (it prints, awaits, reads the clock, holds other magics) stays as it is, and the reason is told. A cell
-that defines functions has those wrapped, one that calls functions under a manager runs as it is.
+The function takes what the cell reads and returns what it assigns. A replay runs no Python. A cell that does more than
+compute (it prints, awaits, reads the clock, has other magics) is not rewritten, and the reason is reported. In a cell
+that defines functions these are wrapped; a cell that calls functions under a manager is not rewritten.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cudalens.magics.cell_names import Names, names_of
-from cudalens.magics.graph_options import GraphOptions
-from cudalens.magics.graph_reach import decorated_in
-
-RUN_PREFIX: Final = "__cudalens_run_"
-"""How the names begin under which runs stand in the user's namespace."""
+from cudalens.magics.cells import RUN_PREFIX
+from cudalens.magics.graph_reach import changing_call, decorated_in, is_pure_package
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a cell runs as it is.
+    """Why a cell runs without a graph.
 
     Attributes:
-        reason: In a word.
-        detail: In a sentence, of the cell.
+        reason: Short form.
+        detail: What the cell does, as the predicate of a sentence.
         advice: What to do about it.
     """
 
@@ -40,39 +37,41 @@ _SCOPE: Final = frozenset({"exec", "eval", "globals", "locals", "vars", "breakpo
 _CLOCKS: Final = frozenset({"time", "random", "datetime", "secrets"})
 _ALONE: Final = "move it to a cell of its own, or put the computation into a function: cudalens.cudagraph(fn)."
 
+#: Why cells run without a graph, by a key.
 WHYS: Final[Mapping[str, Why]] = {
     "awaits": Why("AWAITS", "awaits, and a replay runs no Python", _ALONE),
-    "shows": Why("PRINTS", "prints or shows something, which a replay would not", _ALONE),
-    "magic": Why("OTHER_MAGIC", "holds another magic or a shell command, which a replay would not run", _ALONE),
-    "scope": Why("NAMESPACE", "works on the notebook's names themselves or on files", _ALONE),
+    "shows": Why("PRINTS", "prints or shows something, which a replay does not", _ALONE),
+    "magic": Why("OTHER_MAGIC", "has another magic or a shell command, which a replay does not run", _ALONE),
+    "scope": Why("NAMESPACE", "changes the notebook's names or works on files", _ALONE),
     "clock": Why(
-        "READS_CLOCK", "reads the clock or Python's random numbers, which a replay would not read anew", _ALONE
+        "READS_CLOCK", "reads the clock or Python's random numbers, which a replay does not read again", _ALONE
     ),
     "mode": Why(
-        "SHOWS_ALL", "is set to show every expression, and a function shows none", "set ast_node_interactivity."
+        "SHOWS_ALL",
+        "runs where IPython shows every expression, and a function shows none",
+        "set ast_node_interactivity.",
     ),
-    "class": Why("DEFINES_CLASS", "defines a class, which would be a new one in every run", _ALONE),
+    "class": Why("DEFINES_CLASS", "defines a class, and each run would define a new one", _ALONE),
     "device": Why("NO_DEVICE", "runs where there is no CUDA device", "`%cudadevice virtual h100` models one."),
-    "wrote": Why("PRINTS", "printed something while it warmed up, which a replay would not", _ALONE),
+    "wrote": Why("PRINTS", "printed something while it warmed up, which a replay does not", _ALONE),
 }
-"""Why cells run as they are, by a key."""
 
 
-def rewritten(body: list[ast.stmt], run: str, shell: Any, options: GraphOptions) -> list[ast.stmt]:
+def rewritten(body: list[ast.stmt], run: str, shell: Any, name: str | None = None) -> list[ast.stmt]:
     """The statements of a cell, as they run under the manager.
 
     Args:
-        body: The user's statements; the last may keep its value in ``<run>.value``.
-        run: Name of the variable that holds the run.
+        body: The user's statements; the last may store its value in ``<run>.value``.
+        run: Name of the variable of the run.
         shell: The shell.
-        options: What the magic line asks for.
+        name: Name of the function in the cell to wrap; None for all that no other one calls.
 
     Returns:
-        The definition of a function and its call; or `body`, where it stays as it is.
+        The definition of a function and its call; or `body`, where it is not rewritten.
     """
     if not body or not _compiles(body):
         return body
-    if functions := _wrappable(body, options.name):
+    if functions := _wrappable(body, name):
         for function in functions:
             function.decorator_list.insert(0, _expression(f"{run}.wrap", function))
         return body
@@ -84,18 +83,18 @@ def rewritten(body: list[ast.stmt], run: str, shell: Any, options: GraphOptions)
         return body
     if (found := _refusal(cell, run, shell)) is not None:
         key, line = found
-        return [_at(f"{run}.stays({key!r}, {line})", body[0]), *body]
+        return [_at(f"{run}.refuse({key!r}, {line})", body[0]), *body]
     return _as_function(cell, run, names, shell, has_value=kept is not None)
 
 
 def _as_function(body: list[ast.stmt], run: str, names: Names, shell: Any, *, has_value: bool) -> list[ast.stmt]:
-    """A function of the statements and its call; with `has_value` the last one is an expression, whose value it is."""
+    """A function of the statements and its call; with `has_value` the function returns the last expression's value."""
     given = sorted(name for name in names.needed if name in shell.user_ns and not name.startswith("_"))
-    # What is written in place stays the notebook's own tensor, so it is looked up by name, unless it is a local one.
+    # A tensor that is written in place is looked up by name, unless it is local, so that the user's tensor is written.
     given = [name for name in given if name not in names.written or name in names.assigned]
     given = [name for name in given if name in names.assigned or is_value(shell.user_ns[name])]
     parameters = ", ".join(f"{name}=None" for name in given)
-    assigned = sorted(names.assigned)
+    assigned, why_once = sorted(names.assigned), _why_once(body, names)
     *rest, last = body
     value: ast.expr = ast.copy_location(ast.Constant(None), last)
     if has_value and isinstance(last, ast.Expr):
@@ -109,13 +108,13 @@ def _as_function(body: list[ast.stmt], run: str, names: Names, shell: Any, *, ha
     returned.value.elts[0] = value
     function.body = [*body, returned]
     ast.copy_location(function, body[0] if body else last)
-    facts = f"given={given!r}, static={sorted(names.written & names.assigned)!r}, why_once={_why_once(body, names)!r}"
+    facts = f"given={given!r}, static={sorted(names.written & names.assigned)!r}, why_once={why_once!r}"
     call = _at(f"{run}.value = {run}.call({f'{run}cell'!r}, {facts}, read={sorted(names.read)!r})", last)
     return [function, call]
 
 
 def is_value(thing: Any) -> bool:
-    """Whether a variable is something that a cell computes with, and not code: no function, class or module."""
+    """Whether a variable is data of a cell and not code: no function, class or module."""
     return not callable(thing) and not isinstance(thing, type(ast))
 
 
@@ -129,7 +128,7 @@ def _kept_value(last: ast.stmt, run: str) -> ast.expr | None:
 
 
 def _refusal(body: Sequence[ast.stmt], run: str, shell: Any) -> tuple[str, int] | None:
-    """Why a cell stays as it is, and the line of that."""
+    """Why a cell is not rewritten (a key of `WHYS`), and the line that is the reason."""
     if shell.ast_node_interactivity in ("all", "none"):
         return "mode", body[0].lineno
     for statement in body:
@@ -168,7 +167,7 @@ def _is_clock(thing: Any) -> bool:
 
 
 def _wrappable(body: Iterable[ast.stmt], name: str | None) -> list[ast.FunctionDef]:
-    """Functions of the cell that are to be wrapped: the one of that name, else those that no other one calls."""
+    """The functions of the cell to wrap: the one called `name`, else those that no other one calls."""
     functions = [statement for statement in body if isinstance(statement, ast.FunctionDef)]
     if named := [function for function in functions if function.name == name]:
         return named
@@ -180,21 +179,34 @@ def _yields(function: ast.FunctionDef) -> bool:
     return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(function))
 
 
-_CHANGES: Final = frozenset(
-    {"append", "extend", "insert", "remove", "pop", "clear", "update", "add", "discard", "setdefault", "write"}
-    | {"backward", "step", "zero_grad", "load_state_dict", "fill", "send", "put"}
-)
-
-
 def _why_once(body: Sequence[ast.stmt], names: Names) -> str:
-    """Why running a cell again might change what it computes; empty text where nothing shows that."""
+    """Why running a cell again may change a result; empty text where its statements show no reason."""
     if both := sorted(names.needed & names.assigned):
         return f"it changes {both[0]!r}, which it reads"
     if names.written:
         return f"it writes into {min(names.written)!r}"
     for node in _nodes(body):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
-            return f"it calls .{node.func.attr}()"
+        if isinstance(node, ast.Call) and (call := changing_call(_called(node.func))):
+            return f"it calls {call}()"
+        if other := [name for name in _imported(node) if not is_pure_package(name)]:
+            return f"it imports {other[0]!r}"
+    return ""
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """The modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+
+
+def _called(function: ast.expr) -> str:
+    """The name or the attribute that is called, an attribute with its dot; empty text for another expression."""
+    match function:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(attr=name):
+            return f".{name}"
     return ""
 
 
@@ -204,7 +216,7 @@ def _nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def _compiles(body: list[ast.stmt]) -> bool:
-    """Whether `body` is valid outside of a function; if not, no function may make its ``return`` valid."""
+    """Whether `body` is valid outside of a function: a function around it must not make its ``return`` valid."""
     try:
         compile(ast.Module(body, []), "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""One profiled run of a cell: what `CellSyntax` puts around the user's statements."""
+"""One profiled run of a cell: the block that ``%%cudaprofile`` puts around the user's statements."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from cudalens.errors import CudalensError
-from cudalens.magics.blocks import CellBlock, brief, complain, execution_count
-from cudalens.magics.options import MAGIC, Options, check_outputs, parse
+from cudalens.magics.cells import CellRun, check_outputs, execution_count, print_error, without_traceback
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -16,24 +15,10 @@ if TYPE_CHECKING:
     from cudalens.api.overhead import PlainRuns
     from cudalens.api.profile import profile
     from cudalens.frames import Trace
+    from cudalens.magics.profile import ProfileOptions
 
 
-def profiled(shell: InteractiveShell, arguments: str, source: str | None, variable: str) -> CellRun:
-    """The context manager for one run of a cell.
-
-    Args:
-        shell: The shell that runs the cell.
-        arguments: What stands behind the magic's name.
-        source: The cell without the magic line, or None where it is not known.
-        variable: Name under which the run stands in the user's namespace until the cell has ended.
-
-    Raises:
-        UsageError: The options are wrong.
-    """
-    return CellRun(shell, parse(arguments), source, variable)
-
-
-class CellRun(CellBlock):
+class ProfiledCell(CellRun):
     """Profiles the block that it is entered for, then shows and exports what was recorded.
 
     The inner one of two nested runs has no Trace.
@@ -42,35 +27,32 @@ class CellRun(CellBlock):
         step: Number of the current run of the cell, when it runs several times.
     """
 
-    def __init__(self, shell: InteractiveShell, options: Options, source: str | None, variable: str) -> None:
-        super().__init__(shell, MAGIC, source, variable, var=options.var, outputs=options.outputs)
+    def __init__(
+        self, shell: InteractiveShell, magic: str, options: ProfileOptions, source: str | None, variable: str
+    ) -> None:
+        self._options, self._assertions = options, options.assertions()
+        super().__init__(shell, magic, options, source, variable)
         self.step = 0
-        self._options = options
         self._profile: profile | None = None
         self._has_stopped = self._is_measuring = False
         self._plain: PlainRuns | None = None
         self._profiled_value: Any = None
         self._progress: Any = None
 
-    @property
-    def is_silent(self) -> bool:
-        """Whether nothing of ours is shown."""
-        return self._options.quiet
-
-    def __enter__(self) -> CellRun:
-        check_outputs(self._options)
+    def __enter__(self) -> ProfiledCell:
+        check_outputs(self._magic, self._options.outputs)
         if self._options.is_looped:
-            self._progress = _progress_bar(self._options)
+            self._progress = self._progress_bar()
         else:
-            self._start()
+            self._begin()
         return self
 
     def steps(self) -> Iterator[int]:
-        """Yields once for each run of the cell: first the warmup, then the profiled steps."""
+        """Yield once for each run of the cell: first the warmup, then the profiled steps."""
         for number in range(self._options.warmup):
             yield number
             self._progress.update()
-        self._start()
+        self._begin()
         for number in range(self._options.repeat or 1):
             self._mark_step()
             yield number
@@ -79,10 +61,10 @@ class CellRun(CellBlock):
             yield from self._plain_steps()
 
     def _plain_steps(self) -> Iterator[int]:
-        """The cell once more, as often, without the profiler; its value stays that of the profiled runs."""
+        """Run the cell as often without the profiler; its value stays that of the profiled runs."""
         from cudalens.api.overhead import PlainRuns
 
-        self._is_measuring = True  # what is delivered shall say what profiling cost
+        self._is_measuring = True  # the Trace is delivered with the overhead
         self._stop(None, None, None)
         if self.trace is None:
             return
@@ -94,7 +76,7 @@ class CellRun(CellBlock):
         self._note_overhead(None)
 
     def _note_overhead(self, error: BaseException | None) -> None:
-        """Keep in the Trace what profiling cost, or what kept us from measuring it."""
+        """Store the overhead of profiling in the Trace, or the reason why it was not measured."""
         from cudalens.api.runs import runs
 
         plain, self._plain, self.value = self._plain, None, self._profiled_value
@@ -107,12 +89,13 @@ class CellRun(CellBlock):
         self._deliver(self.trace)
 
     def _end_plain(self, error: BaseException | None) -> bool:
-        """The runs without the profiler were cut short: the profile stands, and an exception of theirs is told."""
+        """Handle an exception in the runs without the profiler: the profile is kept, the exception is reported."""
         self._note_overhead(error)
         if isinstance(error, Exception):
             from cudalens.api.outcome import Outcome
 
-            complain(f"{MAGIC}: the run without the profiler raised {Outcome.of(error).error}. The profile stands.")
+            message = Outcome.of(error).error
+            print_error(f"{self._magic}: the run without the profiler raised {message}. The profile is kept.")
             return True
         self._show()
         return False
@@ -131,44 +114,44 @@ class CellRun(CellBlock):
             return self._check()
         goes_on = self._options.no_raise_error and isinstance(error, Exception)
         if not (goes_on and self._options.output):  # then it is the value of the cell, and shown as such
-            self._show()  # what was recorded until then stands above the traceback
+            self._show()  # above the traceback
         if not goes_on:
             return False
         self._shell.showtraceback((type(error), error, trail), tb_offset=0)
         return True
 
     def _deliver(self, trace: Trace) -> None:
-        """Compare the Trace with past runs, and put it where it was asked for."""
+        """Compare the Trace with past runs, then deliver it."""
         from cudalens.api import history
         from cudalens.api.runs import runs
 
         compared, problem = history.kept(trace, self._options.history)
         if problem is not None:
-            complain(f"{MAGIC}: the run is not in the history: {problem}")
+            print_error(f"{self._magic}: the run is not in the history: {problem}")
         self.trace = runs.add(compared) if compared is not trace else trace
         super()._deliver(self.trace)
 
     def _check(self) -> bool:
-        """Fail the cell where an assertion does not hold, with what it shows above the failure."""
-        if not self._options.assertions or self.trace is None:
+        """Fail the cell where an assertion does not hold; the view is shown above the failure."""
+        if not self._assertions or self.trace is None:
             return False
         from cudalens.analysis.assertions.check import check
         from cudalens.errors import AssertionFailed
 
         try:
-            check(self.trace, *self._options.assertions)
+            check(self.trace, *self._assertions)
         except AssertionFailed as failure:
             if self._options.no_raise_error:
-                complain(str(failure))
+                print_error(str(failure))
                 return False
             if not self._options.quiet:
                 self.output()
                 self._is_shown = False
             self._show()
-            raise brief(failure) from None
+            raise without_traceback(failure) from None
         return False
 
-    def _start(self) -> None:
+    def _begin(self) -> None:
         from cudalens.api.profile import profile
 
         name = self._options.name or f"cell-{execution_count(self._shell)}"
@@ -176,7 +159,7 @@ class CellRun(CellBlock):
         try:
             run.__enter__()
         except CudalensError as error:
-            raise brief(error) from None
+            raise without_traceback(error) from None
         self._profile = run
 
     def _mark_step(self) -> None:
@@ -184,18 +167,18 @@ class CellRun(CellBlock):
         self._profile.step()
 
     def _stop(self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None) -> None:
-        """Stop the profiler and take its Trace. A failure of its own never hides the user's exception."""
+        """Stop the profiler and take its Trace. An error of the profiler never replaces the user's exception."""
         if self._profile is None or self._has_stopped:
             return
         self._has_stopped = True
         try:
             self._profile.__exit__(kind, error, trail)
         except CudalensError as failure:
-            # The cell itself went well, so it ends well, unless somebody goes on with the Trace that is not there.
+            # The cell succeeds without a Trace, unless later code needs the Trace.
             if error is None and self._is_trace_wanted:
-                raise brief(failure) from None
-            complain(f"{MAGIC}: {failure}")
-        except KeyboardInterrupt:  # it came while the profiler was being turned off
+                raise without_traceback(failure) from None
+            print_error(f"{self._magic}: {failure}")
+        except KeyboardInterrupt:  # it arrived while the profiler was stopping
             self._is_measuring = False
             self._take()
             self._show()
@@ -205,9 +188,9 @@ class CellRun(CellBlock):
 
     @property
     def _is_trace_wanted(self) -> bool:
-        """Whether the user asked for the Trace by name or as a file, and not only to look at."""
+        """Whether the magic line uses the Trace for more than the display."""
         options = self._options
-        return bool(options.output or options.var or options.outputs or options.assertions or options.history)
+        return bool(options.output or options.var or options.outputs or options.asserts or options.history)
 
     def _take(self) -> None:
         assert self._profile is not None
@@ -216,15 +199,17 @@ class CellRun(CellBlock):
             if not self._is_measuring:
                 self._deliver(self.trace)
         elif self._is_trace_wanted:
-            complain(
-                f"{MAGIC}: this run is a range of the run around it and has no Trace of its own; "
+            print_error(
+                f"{self._magic}: this run is a range of the run around it and has no Trace of its own; "
                 f"-o, -v, --html, --save, --chrome, --assert and --history belong on the outer one."
             )
 
+    def _progress_bar(self) -> Any:
+        from tqdm.auto import tqdm
 
-def _progress_bar(options: Options) -> Any:
-    from tqdm.auto import tqdm
-
-    total = options.warmup + (options.repeat or 1) * (2 if options.overhead else 1)
-    # Drawn only for long work, and rarely: drawing falls into the steps that are measured.
-    return tqdm(total=total, desc=MAGIC, unit="run", leave=False, delay=1.0, mininterval=0.5, disable=options.quiet)
+        options = self._options
+        total = options.warmup + (options.repeat or 1) * (2 if options.overhead else 1)
+        # Drawn only for long work, and rarely, because the time of drawing is part of the measured steps.
+        return tqdm(
+            total=total, desc=self._magic, unit="run", leave=False, delay=1.0, mininterval=0.5, disable=options.quiet
+        )

@@ -12,7 +12,7 @@ from cudalens.device.stacks import is_own
 from cudalens.errors import ExploreError
 from cudalens.frames.exploration import columns_of_race
 from cudalens.virtual import active
-from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.explorer.conflicts import Pair, unordered_conflicts
 from cudalens.virtual.explorer.exploring import MAX_CONFLICTS, Explorer, Suspect
 from cudalens.virtual.explorer.op_log import OpLog
@@ -103,7 +103,7 @@ class Exploring:
             raise ExploreError(f"seed={seed!r}: expected the first seed of random orders, a whole number from 0 on.")
         log, _, since, until = self._block()
         races = sanitizer.races[since:until]
-        with unseen():
+        with below_modes():
             conflicts = unordered_conflicts(log.program, log.ops, at_most=MAX_CONFLICTS)
             suspects = [Suspect(_text(race), _pairs(race, log, conflicts)) for race in races]
             found = self._explorer().explore(suspects, budget=budget, seed=seed)
@@ -116,7 +116,7 @@ class Exploring:
         Raises:
             ExploreError: There was none, or the seed is none of it.
         """
-        with unseen():
+        with below_modes():
             return self._explorer().replay(seed)
 
     def _block(self) -> tuple[OpLog, dict[str, Output], int, int]:

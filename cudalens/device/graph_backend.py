@@ -151,7 +151,7 @@ class GraphBackend(Protocol):
     def disown(self, storage: torch.UntypedStorage) -> None:
         """Give the block of `storage` back to the allocator now; the storage stays where it is and owns nothing."""
 
-    def spoil(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
+    def invalidate(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
         """Somebody else's values lie where `storage` was: whoever touches its data from now on gets `message`.
 
         Args:

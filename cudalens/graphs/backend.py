@@ -159,7 +159,7 @@ class CudaBackend:
         if torch._C._has_Standard_Deleter(storage._cdata):
             torch._C._free_And_Remove_DeleterFn(storage._cdata)
 
-    def spoil(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
+    def invalidate(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
         """Whoever touches the data of `storage` from now on gets `message`."""
         if tensor is not None:
             torch._C._set_storage_access_error_msg(tensor, message)

@@ -204,7 +204,7 @@ class Recorder:
         for made in left:
             storage = made.ref.storage()
             if storage is not None:
-                self.backend.spoil(
+                self.backend.invalidate(
                     made.ref.tensor(),
                     storage,
                     f"This tensor was made by {node.variant.function.name} at {made.place} while it was recorded as a "

@@ -135,7 +135,7 @@ class Stale:
             return False
         if self.owns:
             backend.disown(storage)
-        backend.spoil(tensor, storage, self._message())
+        backend.invalidate(tensor, storage, self._message())
         return True
 
     def _message(self) -> str:

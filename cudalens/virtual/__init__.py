@@ -5,8 +5,8 @@
     with cudalens.virtual.device("h100"):
         x = torch.randn(1024, 1024, device="cuda")
 
-Values are real (CPU tensors hold them); streams, events, memory and time are modelled. Nothing about a real GPU was
-measured: whatever shows such times says "simulated".
+Values are real (CPU tensors hold them); streams, events, memory and time are modelled. No time is measured on a GPU:
+output with such times is labelled "simulated".
 """
 
 from __future__ import annotations

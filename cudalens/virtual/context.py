@@ -1,4 +1,4 @@
-"""``with cudalens.virtual.device("h100"):`` - what is put in place, and put back."""
+"""`device`: enable and disable virtual CUDA devices (``with cudalens.virtual.device("h100"):``)."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ _active: device | None = None
 
 
 class Observer(Protocol):
-    """Who wants to know when a virtual device is in place."""
+    """Is notified when a virtual device is enabled or disabled."""
 
     def entered(self, device: device) -> None:
-        """It is."""
+        """The virtual device was enabled."""
 
     def left(self) -> None:
-        """It is about to go."""
+        """The virtual device is about to be disabled."""
 
 
-#: Those who want to know now.
+#: The registered observers.
 observers: Final[list[Observer]] = []
 
 
 class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
-    """Virtual CUDA devices for a block of code (or, with `enable` and `disable`, for a while).
+    """Virtual CUDA devices for a block of code (or between `enable` and `disable`).
 
     Inside, PyTorch code for ``device="cuda"`` runs with real values on CPU tensors while streams, events,
     synchronisation, the caching allocator, graph capture and time are modelled.
 
     Args:
-        spec: A name from `cudalens.virtual.SPECS`, with a number of devices where wanted (``"h100x4"``), or a
+        spec: A name from `cudalens.virtual.SPECS`, optionally with a number of devices (``"h100x4"``), or a
             `DeviceSpec`.
-        alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF; by default what the environment says.
+        alloc_conf: Text as in PYTORCH_CUDA_ALLOC_CONF; by default that of the environment.
 
     Attributes:
-        spec: What the devices are.
-        num_devices: How many.
+        spec: The specification of the devices.
+        num_devices: The number of devices.
         gpus: Their state; None outside of the block.
-        is_from_notebook: A magic put it in place, for the cells that follow.
+        is_from_notebook: Whether a magic enabled it for the following cells.
 
     Raises:
         VirtualDeviceError: The name is unknown; or, on entry, another virtual device is active.
-        ValueError: `alloc_conf` is not what torch understands.
+        ValueError: `alloc_conf` is not valid for torch.
     """
 
     def __init__(self, spec: str | DeviceSpec = "h100", *, alloc_conf: str | None = None) -> None:
@@ -67,21 +67,21 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         self._patches = Patches()
         self._modes: ThreadModes | None = None
         self._default: Any = None
-        self._held = DeferredInterrupts()
+        self._interrupts = DeferredInterrupts()
 
     @property
     def label(self) -> str:
-        """As the user asked for it: ``h100``, ``h100x4``."""
+        """The device text: ``h100``, ``h100x4``."""
         return self.spec.key if self.num_devices == 1 else f"{self.spec.key}x{self.num_devices}"
 
     def __enter__(self) -> device:
-        self._held.install()
+        self._interrupts.install()
         try:
             self._enable()
-            self._held.deliver()
+            self._interrupts.deliver()
         except BaseException:
             self._disable()
-            self._held.remove()
+            self._interrupts.remove()
             raise
         return self
 
@@ -91,37 +91,37 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
         try:
             self._disable()
         finally:
-            self._held.remove()
-            self._held.deliver()
+            self._interrupts.remove()
+            self._interrupts.deliver()
 
     def enable(self) -> None:
-        """Put the virtual devices in place.
+        """Enable the virtual devices.
 
         Raises:
             VirtualDeviceError: A virtual device is active already.
         """
-        self._held.install()
+        self._interrupts.install()
         try:
             self._enable()
         finally:
-            self._held.remove()
-            self._held.deliver()
+            self._interrupts.remove()
+            self._interrupts.deliver()
 
     def disable(self) -> None:
-        """Put everything back; nothing where it is not active. Call it on the thread that enabled."""
-        self._held.install()
+        """Disable the virtual devices and undo all patches, if active. Must run on the enabling thread."""
+        self._interrupts.install()
         try:
             self._disable()
         finally:
-            self._held.remove()
-            self._held.deliver()
+            self._interrupts.remove()
+            self._interrupts.deliver()
 
     def _enable(self) -> None:
         global _active
         if _active is not None:
             raise VirtualDeviceError(
-                f"a virtual {_active.spec.key} is active already; virtual devices do not nest. Leave its block "
-                "(in a notebook: %cudadevice off) first, or ask for several at once: cudalens.virtual.device('h100x2')."
+                f"a virtual {_active.spec.key} is already active; virtual devices do not nest. Leave its block "
+                "(in a notebook: %cudadevice off) first, or request several at once: cudalens.virtual.device('h100x2')."
             )
         ordinals = visible_ordinals(self.spec.key, self.num_devices)
         self.gpus = Gpus(self.spec, len(ordinals), self._conf, ordinals=ordinals)
@@ -168,5 +168,5 @@ for _critical in (device.__enter__, device.__exit__, device.enable, device.disab
 
 
 def active() -> device | None:
-    """The virtual device that is in place, or None."""
+    """The active virtual device, or None."""
     return _active

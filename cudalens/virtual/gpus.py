@@ -1,4 +1,4 @@
-"""The assembled virtual GPUs: machine, allocators and what they do for a tensor."""
+"""`Gpus`: the state of one set of virtual GPUs (machine, allocators, tensor placement)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import torch
 
 from cudalens.device import gpu_trace
 from cudalens.virtual.allocator import AllocatorConf, Block, CachingAllocator
-from cudalens.virtual.capture.graph_memory import moved
+from cudalens.virtual.capture.graph_memory import relocate
 from cudalens.virtual.dispatch.workspaces import Workspaces
-from cudalens.virtual.tensors.arenas import follow, keeps_bytes, move_in
+from cudalens.virtual.tensors.arenas import follow, has_arena, move_in
 from cudalens.virtual.tensors.residency import KEY, Residence
 from cudalens.virtual.timing.machine import Device, Machine
 from cudalens.virtual.timing.streams import CudaEvent, Stream
@@ -35,13 +35,13 @@ _SYNCS_RAISE: Final = 2
 
 
 class Target(threading.local):
-    """Where the call that is under way on this thread puts its result.
+    """The target device of the current call on this thread.
 
     Attributes:
-        is_named: The call named a device.
+        is_named: Whether the call named a device.
         device: That virtual device; None for the host.
-        is_factory: The user called a factory: a host tensor made now was meant to be one.
-        is_assigning: ``x[...] = value`` is under way, whose Python numbers are written by a kernel.
+        is_factory: Whether the user called a factory, whose host tensors are meant to be on the host.
+        is_assigning: Whether the call is ``x[...] = value``, which writes Python numbers by a kernel.
     """
 
     is_named: bool = False
@@ -51,7 +51,7 @@ class Target(threading.local):
 
     @contextmanager
     def named(self, device: Device | None = None) -> Iterator[None]:
-        """The call under way names `device`; None for the host."""
+        """Set `device` as named by the current call; None for the host."""
         before = self.is_named, self.device
         self.is_named, self.device = True, device
         try:
@@ -61,7 +61,7 @@ class Target(threading.local):
 
 
 class StreamFence:
-    """An event of the allocator's own on a stream."""
+    """An internal event of the allocator on a stream."""
 
     __slots__ = ("_event",)
 
@@ -70,40 +70,40 @@ class StreamFence:
         stream.mark(self._event)
 
     def is_done(self) -> bool:
-        """Whether what the stream held has ended by the host's time."""
+        """Whether the stream's work before it has ended at the host time."""
         return self._event.has_passed()
 
     def wait(self) -> None:
-        """Block the host until then."""
+        """Block the host until that work has ended."""
         self._event.wait_done()
 
 
 class AllocatorHost:
-    """What the allocator of one device asks of the rest."""
+    """The host interface of one device's allocator."""
 
     def __init__(self, device: Device) -> None:
         self._device, self._machine = device, device.machine
 
     def fence(self, stream: int) -> StreamFence:
-        """Mark what the stream of that handle holds now; of this device, or of another one that uses its memory."""
+        """Record an event on the stream of that handle, on this device or on another one that uses its memory."""
         devices = [self._device, *self._machine.devices]
         found = next(filter(None, (device.find_stream(stream) for device in devices)), None)
         return StreamFence(self._machine, found or self._device.external_stream(stream))
 
     def now_us(self) -> int:
-        """The virtual clock, microseconds."""
+        """The virtual time, microseconds."""
         return self._machine.now_ns // 1000
 
     def is_capturing(self) -> bool:
-        """Whether a capture is under way on the device."""
+        """Whether a graph capture is active on the device."""
         return any(capture.device is self._device for capture in self._machine.captures)
 
     def synchronize(self) -> None:
-        """Block the host until the device is done."""
+        """Block the host until the device is idle."""
         self._device.drain()
 
     def on_segment(self, action: str, address: int, num_bytes: int) -> None:
-        """The driver was asked for a segment, or given one back: that takes the host's time."""
+        """Record the runtime call that allocates or frees a segment, which takes host time."""
         spec = self._device.spec
         name, cost = {
             "segment_alloc": ("cudaMalloc", spec.malloc_ns),
@@ -119,16 +119,16 @@ class Gpus:
 
     Attributes:
         machine: Streams, events and time.
-        devices: The GPUs.
+        devices: The virtual GPUs.
         torch_devices: ``torch.device("cuda", index)`` of each.
-        ordinals: Their numbers in the machine, before CUDA_VISIBLE_DEVICES hid and reordered.
-        is_closed: Whether the block has ended: what outlived it is a plain CPU tensor.
-        generators: Each device's default random generator.
-        target: What the call that is under way says about its result's place.
+        ordinals: Their indices before CUDA_VISIBLE_DEVICES is applied.
+        is_closed: Whether the block has ended; its tensors are then plain CPU tensors.
+        generators: The default random generator of each device.
+        target: The target device of the current call.
         sync_debug_mode: 0 silent, 1 warn, 2 error, as torch.cuda.set_sync_debug_mode.
-        workspaces: Scratch memory of cuBLAS.
-        serves_graphs: Whether a graph capture has been begun.
-        on_first_use: Called before the first memory is taken: torch.cuda initialises itself then. None afterwards.
+        workspaces: The workspaces of cuBLAS.
+        serves_graphs: Whether a graph capture was started.
+        on_first_use: Called before the first allocation, which initialises torch.cuda; None afterwards.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Gpus:
         self.on_first_use: Callable[[], None] | None = None
         self.generators = default_generators(self.torch_devices)
         self._lock = threading.Lock()
-        self._dead: deque[tuple[Device, Block]] = deque()
+        self._released: deque[tuple[Device, Block]] = deque()
         self.workspaces = Workspaces(self.machine, self)
         for device in self.devices:
             device.allocator = CachingAllocator(
@@ -158,13 +158,13 @@ class Gpus:
             )
 
     def device_index(self, device: Any) -> int | None:
-        """The virtual GPU that a spelling of a device names; None for another kind of device.
+        """The index of the virtual GPU of a device argument; None for another kind of device.
 
         Args:
             device: ``"cuda"``, ``"cuda:1"``, a torch.device, an index, or None.
 
         Raises:
-            RuntimeError: The index is beyond the devices; torch's own words.
+            RuntimeError: The index is out of range; torch's message.
         """
         if device is None:
             return None
@@ -180,14 +180,14 @@ class Gpus:
             raise cuda_error(INVALID_DEVICE)
         return index
 
-    def settle(self, tensor: torch.Tensor, device: Device, *, block: Block | None = None) -> Residence:
-        """Give a tensor's storage its place on a device: `block`, or one from the pool of the current stream.
+    def place_tensor(self, tensor: torch.Tensor, device: Device, *, block: Block | None = None) -> Residence:
+        """Place a tensor's storage on a device, in `block` or in a new block of the current stream.
 
         Raises:
-            torch.OutOfMemoryError: The virtual device is full; torch's own words.
+            torch.OutOfMemoryError: The virtual device is full; torch's message.
         """
         if self.serves_graphs:
-            there = self._settle_in_pool(tensor, device, block)
+            there = self._place_in_arena(tensor, device, block)
             if isinstance(there, Residence):
                 return there
             block = there
@@ -198,79 +198,79 @@ class Gpus:
         residence = storage.__dict__[KEY] = Residence(self, device, block, num_bytes)
         return residence
 
-    def _settle_in_pool(self, tensor: torch.Tensor, device: Device, block: Block | None) -> Residence | Block | None:
-        """As `settle` in a graph's pool, where the tensor's bytes are its segment's; elsewhere returns the block."""
+    def _place_in_arena(self, tensor: torch.Tensor, device: Device, block: Block | None) -> Residence | Block | None:
+        """As `place_tensor` for a block of a graph's pool; otherwise returns the block."""
         storage = tensor.untyped_storage()
         there = follow(tensor, storage)
         if there is not None:
             return there
         if block is None and storage.nbytes():
             block = self.reserve(device, storage.nbytes())
-        if block is None or not keeps_bytes(block):
+        if block is None or not has_arena(block):
             return block
         there = move_in(self, tensor, device, block)
-        moved(tensor.untyped_storage(), there)
+        relocate(tensor.untyped_storage(), there)
         return there
 
     def serve_graphs(self, device: Device, pool_id: PoolId) -> None:
-        """A graph capture uses a memory pool of a device from now on."""
+        """Mark a memory pool of a device as used by graph captures."""
         self.serves_graphs = True
         device.allocator.serve_graphs(pool_id)
 
     def reserve(self, device: Device, num_bytes: int) -> Block:
-        """A block from the pool of the device's current stream.
+        """Allocate a block for the device's current stream.
 
         Raises:
-            torch.OutOfMemoryError: The virtual device is full; torch's own words.
+            torch.OutOfMemoryError: The virtual device is full; torch's message.
         """
         if self.on_first_use is not None:
             self.on_first_use()
         stream = self.machine.current_stream(device)
         with self._lock:
             block: Block = device.allocator.malloc(num_bytes, stream.handle, stack=python_stack)
-        if self._dead:
-            self._bury()
+        if self._released:
+            self._free_released()
         self.machine.signals.memory_allocated(block.address)
         return block
 
     def release(self, device: Device, block: Block) -> None:
-        """Give a block back. Safe inside the garbage collector, which may run in the middle of an allocation."""
-        self._dead.append((device, block))
-        self._bury()
+        """Free a block. Safe inside the garbage collector, which may run during an allocation."""
+        self._released.append((device, block))
+        self._free_released()
 
-    def _bury(self) -> None:
-        while self._dead and self._lock.acquire(blocking=False):
+    def _free_released(self) -> None:
+        while self._released and self._lock.acquire(blocking=False):
             try:
-                device, block = self._dead.popleft()
+                device, block = self._released.popleft()
                 self.machine.signals.memory_freed(block.address)
                 device.allocator.free(block, stack=python_stack)
-            except IndexError:  # another thread took the last one
+            except IndexError:  # another thread freed the last one
                 return
             finally:
                 self._lock.release()
 
     def record_stream(self, device: Device, block: Block, stream: Stream) -> None:
-        """`stream` uses the block: it is not handed out again before what the stream holds when the block is freed."""
+        """Record that `stream` uses a block: it is reused only after the stream has reached its free."""
         with self._lock:
             device.allocator.record_stream(block, stream.handle)
-        if self._dead:
-            self._bury()
+        if self._released:
+            self._free_released()
         gpu_trace.emit(gpu_trace.BlockRecordedOnStream(block.address, stream.handle))
 
     def stream_of(self, stream: Any) -> Stream:
-        """The stream behind torch's stream object."""
+        """The virtual stream of torch's stream object."""
         index, number = int(stream.device_index), int(stream.stream_id)
         return self.devices[index].stream(number)
 
     def launch(self, device: Device, work: Work, call: str = "cudaLaunchKernel") -> None:
-        """Put work on the device's current stream."""
+        """Issue work to the device's current stream."""
         self.machine.current_stream(device).launch(work, call)
 
     def check_sync(self) -> None:
-        """An implicit synchronisation is about to happen: what the sync debug mode says to it.
+        """Apply the sync debug mode before an implicit synchronisation.
 
         Raises:
-            RuntimeError: The sync debug mode is "error"; torch's own words.
+            RuntimeError: The sync debug mode is "error"; torch's message.
         """
         if self.sync_debug_mode == _SYNCS_RAISE:
             raise RuntimeError(_SYNCS)
@@ -278,6 +278,6 @@ class Gpus:
             warn_user(_SYNCS)
 
     def close(self) -> None:
-        """The block ends."""
+        """Close the devices at the end of the block."""
         self.is_closed = True
-        self._dead.clear()
+        self._released.clear()

@@ -1,4 +1,4 @@
-"""Patches of modules that may not be imported yet: done at once where they are, else when they come."""
+"""Patch modules when they are imported."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from cudalens.virtual.patching import Patches
 
 
 def when_imported(patches: Patches, name: str, change: Change) -> None:
-    """Call `change` with a module: now, or as soon as it has been imported.
+    """Call `change` with a module: now if it is imported, otherwise after its import.
 
     Args:
         patches: Undone at the end; `change` uses the same.
         name: The module's full name.
-        change: Replaces what has to be replaced.
+        change: Applies the patches.
     """
     patches.on_restore(imports.when_imported(name, change))

@@ -1,7 +1,7 @@
-"""What a virtual device is made of: every part installs itself, the modes are entered last.
+"""The list of patches (parts) and torch modes that make up a virtual device.
 
-A part is a function of the patches that will be undone at the end, and of the GPUs. It replaces attributes through the
-patches alone.
+A part is a function of `Patches`, which are undone at the end, and of the GPUs. It replaces attributes only through the
+patches.
 """
 
 from __future__ import annotations

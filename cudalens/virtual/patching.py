@@ -1,4 +1,4 @@
-"""Attributes that are replaced for a while, and put back."""
+"""Replace attributes of modules and classes temporarily, and restore them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from cudalens.errors import VirtualDeviceError
 
 
 class Patches:
-    """Replaces attributes and items, and puts all of them back in reverse order.
+    """Replaces attributes and items, and restores all of them in reverse order.
 
-    What an owner merely inherited, or did not have, is deleted again, so that its own ``__dict__`` is as it was.
+    An attribute that an owner inherited or did not have is deleted, so that its ``__dict__`` is as before.
     """
 
     def __init__(self) -> None:
@@ -26,11 +26,11 @@ class Patches:
         self._undo: list[Callable[[], object]] = []
 
     def on_restore(self, undo: Callable[[], object]) -> None:
-        """Have something else undone with the rest: before the attributes, the last first."""
+        """Register a function to call on `restore`, before the attributes are restored; last registered first."""
         self._undo.append(undo)
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
-        """Replace `owner`'s own attribute `name`; returns what stood there before, None where nothing did."""
+        """Replace `owner`'s own attribute `name`; returns the previous value, None if there was none."""
         before = vars(owner).get(name, ABSENT)
         setattr(owner, name, value)
         self._attributes.append((owner, name, before))
@@ -42,12 +42,12 @@ class Patches:
         mapping[key] = value
 
     def restore(self) -> None:
-        """Put everything back; the first error is raised after the rest has been put back."""
+        """Restore everything; the first error is raised after everything else is restored."""
         errors: list[Exception] = []
         while self._undo or self._attributes or self._items:
             try:
                 self._restore_last()
-            except Exception as error:  # everything else still has to go back
+            except Exception as error:  # everything else must still be restored
                 errors.append(error)
         if errors:
             raise errors[0]
@@ -67,18 +67,18 @@ class Patches:
 
 
 def is_dummy(kind: Any) -> bool:
-    """Whether a class is one that torch made for a build without CUDA (`torch._utils._dummy_type`)."""
+    """Whether a class is a dummy of a torch build without CUDA (`torch._utils._dummy_type`)."""
     return isinstance(kind, type) and kind.__module__ == "torch._utils"
 
 
 def fill(patches: Patches, kind: type, methods: dict[str, Any]) -> None:
-    """Give a class that can be changed methods for a while."""
+    """Add methods to a class."""
     for name, method in methods.items():
         patches.set(kind, name, method)
 
 
 def refusal(why: str) -> Callable[..., Any]:
-    """A function that raises VirtualDeviceError, whatever it is called with."""
+    """A function that raises VirtualDeviceError for any arguments."""
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise VirtualDeviceError(why)
@@ -87,10 +87,10 @@ def refusal(why: str) -> Callable[..., Any]:
 
 
 def fill_function(patches: Patches, name: str, function: Callable[..., Any], users: Iterable[Any]) -> None:
-    """Put `function` in the place of a C function of ``torch._C``.
+    """Replace a C function of ``torch._C``.
 
-    A build without CUDA has a dummy class of that name: it is made to call `function`, which also reaches those who
-    imported it. Elsewhere the name is replaced, in ``torch._C`` and in `users`, modules that imported it.
+    A build without CUDA has a dummy class of that name: calling it then calls `function`, also for names imported
+    earlier. In other builds the name is replaced in ``torch._C`` and in `users`, the modules that imported it.
     """
     there = getattr(torch._C, name, None)
     if is_dummy(there):
@@ -102,25 +102,25 @@ def fill_function(patches: Patches, name: str, function: Callable[..., Any], use
 
 
 def run_source(module: types.ModuleType) -> dict[str, Any]:
-    """Run a module's source once more; returns what it defined. The module itself stays as it is.
+    """Run a module's source again; returns its new namespace. The module itself is unchanged.
 
     Raises:
-        VirtualDeviceError: There is no source.
+        VirtualDeviceError: The source is not available.
     """
     spec = importlib.util.find_spec(module.__name__)
     loader = spec.loader if spec is not None else None
     code = getattr(loader, "get_code", lambda name: None)(module.__name__)
     if code is None:
         raise VirtualDeviceError(
-            f"The source of {module.__name__} is not at hand, which is needed to make its classes for a virtual device "
-            "in a CUDA build of torch. Install torch from a wheel, or use its CPU build."
+            f"The source of {module.__name__} is not available. In a CUDA build of torch it is needed to create the "
+            "classes of a virtual device. Install torch from a wheel, or use its CPU build."
         )
     again = types.ModuleType(module.__name__)
     again.__package__ = module.__package__
     overload = typing.overload
-    typing.overload = lambda func: func  # it would keep what is made here, in the place of torch's own
+    typing.overload = lambda func: func  # it would register the new functions instead of torch's
     try:
-        exec(code, again.__dict__)  # noqa: S102 - torch's own source
+        exec(code, again.__dict__)  # noqa: S102 - torch's source
     finally:
         typing.overload = overload
     return again.__dict__

@@ -1,4 +1,4 @@
-"""Which torch is at hand: what it does on a GPU changed from release to release, and the one at hand is modelled."""
+"""The installed torch version; the model follows the behaviour of that version on a GPU."""
 
 from __future__ import annotations
 

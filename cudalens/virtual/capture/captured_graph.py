@@ -10,15 +10,15 @@ from cudalens.virtual.timing.work import Placed
 
 
 class CapturedGraph:
-    """What a capture recorded (cudaGraphExec_t).
+    """A captured graph (cudaGraphExec_t).
 
     Attributes:
-        id: Of the graph, as traces name it.
-        nodes: What it does; every node comes after those that it depends on.
-        leaves: The nodes that none depends on.
-        tape: The operators behind the nodes.
-        num_generators: How many random generators they draw from.
-        tail_ns: When its latest replay is done; one graph does not overlap with itself.
+        id: The graph id in traces.
+        nodes: Its nodes in topological order.
+        leaves: The nodes that no other node depends on.
+        tape: The operators of the nodes.
+        num_generators: The number of random generators that it draws from.
+        tail_ns: End of its last replay, virtual ns; a graph does not overlap with itself.
     """
 
     def __init__(self, capture: GraphCapture) -> None:
@@ -26,19 +26,19 @@ class CapturedGraph:
         self.nodes: list[Node] = capture.nodes
         self.tape = capture.tape
         self.origin = capture.origin
-        capture.nodes, capture.tape = [], Tape()  # events that were recorded in it may live on
+        capture.nodes, capture.tape = [], Tape()  # events recorded in the capture may keep it alive
         self.leaves = _leaves(self.nodes)
         self.num_generators = num_generators(self.tape)
         self.tail_ns = 0
 
     def replay(self, stream: Stream) -> None:
-        """Run the graph again; the host pays for one launch.
+        """Replay the graph with one launch.
 
         Args:
-            stream: Where it is launched: behind what was issued there, and before what comes next.
+            stream: The stream of the launch.
 
         Raises:
-            VirtualDeviceError: Memory that the graph uses has been freed.
+            VirtualDeviceError: Memory that the graph uses was freed.
         """
         if stream.capture is not None:
             stream.capture.embed(stream, self)
@@ -65,7 +65,7 @@ class CapturedGraph:
                 node.stream.device.tail_ns = max(node.stream.device.tail_ns, end_ns)
 
     def _place(self, machine: Machine, stream: Stream, ready_ns: int, correlation_id: int) -> list[int]:
-        """Give every node its time; returns their ends, virtual ns."""
+        """Schedule every node; returns their ends, virtual ns."""
         ends: list[int] = []
         gap_ns = machine.spec.graph_node_ns
         for number, node in enumerate(self.nodes):
@@ -84,7 +84,7 @@ class CapturedGraph:
 
 
 def _pass_event(node: Node, stream: Stream, ready_ns: int) -> int:
-    """An external event is recorded or waited for within a graph."""
+    """Record or wait for an external event within a graph."""
     if node.records is not None:
         event = node.records
         event.device, event.stream, event.capture, event.recorded_ns = stream.device, stream, None, ready_ns

@@ -1,8 +1,8 @@
-"""The operators of a graph capture, kept so that a replay can run them again on the same memory.
+"""Record the operators of a graph capture, and run them again on the same memory in a replay.
 
-A capture on a real GPU runs nothing. Here every operator runs once on the CPU, because its result's shape is needed;
-what it overwrote is put back when the capture ends, and memory that was made within the capture is then marked as
-never written (NaN, or zero where the dtype has none), as its contents are undefined until the first replay.
+A capture on a real GPU runs nothing. Here every operator runs once on the CPU, because its result's shape is needed. At
+the end of the capture, the memory that it overwrote is restored, and memory that was allocated within the capture is
+marked as undefined (NaN, or zero for dtypes without NaN), because its contents are undefined before the first replay.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.capture.graph_draws import Draws, StatePoint, number_of
+from cudalens.virtual.capture.graph_generators import CapturedGenerators, StatePoint, number_of
 from cudalens.virtual.capture.graph_memory import Memory, Operand, is_pageable, memory_of
-from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
+from cudalens.virtual.tensors.nested import item_at, tensors_in
 
-#: They launch nothing: a replay leaves what they made as it is.
+#: Operators without a kernel: a replay does not change their results.
 _BLANK: Final = frozenset(
     f"aten::{name}"
     for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided")
 )
 
-#: A replay clears memory of the pool for them, and makes no zeros elsewhere to be copied there.
+#: In a pool, a replay clears the memory in place for these operators.
 _ZEROS: Final = frozenset({"aten::zeros", "aten::zeros_like", "aten::new_zeros"})
 
-#: Arguments that are written though the schema does not say so: the running statistics.
+#: Arguments that are written without an annotation in the schema: the running statistics.
 _UNDECLARED_WRITES: Final = {"aten::native_batch_norm": (3, 4), "aten::cudnn_batch_norm": (3, 4)}
 
 _NOTHING: Final = nullcontext()
@@ -35,14 +36,14 @@ _writes: dict[Any, tuple[int | str, ...]] = {}
 
 
 class CapturedOp:
-    """One operator call, with `Operand` in the place of tensors."""
+    """An operator call, with `Operand` instead of tensors."""
 
     __slots__ = ("args", "func", "has_grad", "is_blank", "is_zeros", "kwargs", "makes")
 
     def __init__(self, func: Any, args: Any, kwargs: Any, makes: list[tuple[tuple[int, ...], Operand]]) -> None:
         self.func, self.args, self.kwargs, self.makes = func, args, kwargs, makes
         self.is_blank, self.is_zeros = func._schema.name in _BLANK, func._schema.name in _ZEROS
-        self.has_grad = torch.is_grad_enabled()  # some kernels keep more for a backward
+        self.has_grad = torch.is_grad_enabled()  # some kernels save more tensors for a backward pass
 
     def run(self) -> None:
         """Run it again."""
@@ -51,9 +52,9 @@ class CapturedOp:
                 self.makes[0][1].memory.clear()
             return
         with torch.set_grad_enabled(self.has_grad) if self.has_grad != torch.is_grad_enabled() else _NOTHING:
-            out = self.func(*_taken(self.args), **_taken(self.kwargs))
+            out = self.func(*_tensor_form(self.args), **_tensor_form(self.kwargs))
         for path, operand in self.makes:
-            result = _at(out, path)
+            result = item_at(out, path)
             if self.is_blank:
                 operand.blank(result)
             else:
@@ -61,57 +62,59 @@ class CapturedOp:
 
 
 class Tape:
-    """The operators of one capture, in their order."""
+    """The operators of one capture, in order."""
 
     def __init__(self) -> None:
         self.ops: list[CapturedOp | StatePoint | Tape] = []
         self._saved: dict[Memory, torch.Tensor] = {}
-        self._draws = Draws()
+        self._generators = CapturedGenerators()
         self._made: list[Operand] = []
         self._is_running = False
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator for its result's shape, and note it.
+        """Run an operator to get its result's shape, and record it.
 
         Args:
-            func: The overload that is called on the CPU.
-            args: Its arguments, as the CPU is given them.
-            kwargs: Likewise.
+            func: The overload to call on the CPU.
+            args: The arguments for the CPU.
+            kwargs: The keyword arguments for the CPU.
         """
         writes = writes_of(func)
-        with unseen():
-            kept_args, kept_kwargs = self._kept(args), self._kept(kwargs)
+        with below_modes():
+            kept_args, kept_kwargs = self._operand_form(args), self._operand_form(kwargs)
             self._save(writes, kept_args, kept_kwargs)
         if kwargs.get("generator") is not None:
-            self._draws.save(kwargs["generator"])
+            self._generators.save(kwargs["generator"])
         self._is_running = True
         try:
             out = func(*args, **kwargs)
         finally:
             self._is_running = False
-        self._note(func, kept_args, kept_kwargs, out, has_effect=bool(writes))
+        self._record(func, kept_args, kept_kwargs, out, has_effect=bool(writes))
         return out
 
-    def note(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """Note a factory that would have left memory untouched, or did."""
-        with unseen():
-            self._note(func, self._kept(args), self._kept(kwargs), out, has_effect=False, is_undefined=True)
+    def record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Record a factory that does not write its result."""
+        with below_modes():
+            self._record(
+                func, self._operand_form(args), self._operand_form(kwargs), out, has_effect=False, is_undefined=True
+            )
 
-    def make(self, tensor: torch.Tensor) -> None:
-        """Note a tensor whose contents are known: a replay makes it with the same."""
-        with unseen():
+    def record_contents(self, tensor: torch.Tensor) -> None:
+        """Record a tensor with constant contents, which a replay creates again."""
+        with below_modes():
             contents, memory = tensor.clone(), memory_of(tensor, self, is_result=True)
         operand = Operand(tensor, memory)
         self.ops.append(CapturedOp(torch.ops.aten.clone.default, (contents,), {}, [((), operand)]))
         self._made.append(operand)
 
     def embed(self, tape: Tape) -> None:
-        """Note the replay of another graph, and run it once as every operator of a capture is run."""
-        with unseen():
+        """Record the replay of another graph, and run it once, as every operator of a capture."""
+        with below_modes():
             for memory in tape.written():
                 self._save_memory(memory)
         for generator in tape.generators():
-            self._draws.save(generator)
+            self._generators.save(generator)
         self._is_running = True
         try:
             tape.replay()
@@ -119,27 +122,27 @@ class Tape:
             self._is_running = False
         self.ops.append(tape)
 
-    def ask_state(self, generator: torch.Generator) -> torch.Tensor | None:
-        """The program asks for a generator's state; None where an operator does, of which nothing is noted."""
+    def get_state(self, generator: torch.Generator) -> torch.Tensor | None:
+        """Get a generator's state for the program; None if an operator gets it, which is not recorded."""
         if self._is_running:
             return None
-        state, point = self._draws.ask(generator)
+        state, point = self._generators.get_state(generator)
         self.ops.append(point)
         return state
 
     def set_state(self, generator: torch.Generator, state: torch.Tensor) -> bool:
-        """The program sets a generator's state; False where an operator does, of which nothing is noted.
+        """Set a generator's state for the program; False if an operator sets it, which is not recorded.
 
         Raises:
-            VirtualDeviceError: The state is not of this capture.
+            VirtualDeviceError: The state does not come from this capture.
         """
         if not self._is_running:
-            self.ops.append(self._draws.set(generator, state))
+            self.ops.append(self._generators.set_state(generator, state))
         return not self._is_running
 
     def end(self) -> None:
-        """The capture is over: nothing has been computed."""
-        with unseen():
+        """Restore memory and generators at the end of the capture."""
+        with below_modes():
             self._undo()
         self._saved, self._made = {}, []
 
@@ -148,13 +151,13 @@ class Tape:
             now = memory.contents()
             if now is not None and now.numel() >= contents.numel():
                 now[: contents.numel()].copy_(contents)
-        self._draws.restore()
+        self._generators.restore()
         for operand in self._made:
             operand.undefine()
 
     def replay(self) -> None:
-        """Run everything again."""
-        with unseen():
+        """Run all operators again."""
+        with below_modes():
             for op in self.ops:
                 if isinstance(op, Tape):
                     op.replay()
@@ -162,7 +165,7 @@ class Tape:
                     op.run()
 
     def written(self) -> Iterator[Memory]:
-        """The memory that operators overwrite, or that they made."""
+        """The memory that operators overwrite or create."""
         for op in self.ops:
             if isinstance(op, Tape):
                 yield from op.written()
@@ -179,12 +182,12 @@ class Tape:
             elif isinstance(op, CapturedOp) and op.kwargs.get("generator") is not None:
                 yield op.kwargs["generator"]
 
-    def _note(
+    def _record(
         self, func: Any, args: Any, kwargs: Any, out: Any, *, has_effect: bool, is_undefined: bool = False
     ) -> None:
         known = {id(operand.memory) for operand in _operands((args, tuple(kwargs.values())))}
         makes = []
-        for path, tensor in _tensors(out, ()):
+        for path, tensor in tensors_in(out):
             memory = memory_of(tensor, self, is_result=True)
             if id(memory) not in known:
                 makes.append((path, Operand(tensor, memory)))
@@ -195,16 +198,20 @@ class Tape:
         if not is_undefined:
             self._made += [operand for _, operand in makes]
 
-    def _kept(self, value: Any) -> Any:
-        """`value` with places for tensors; numbers in host memory are read now, as a launch reads them."""
+    def _operand_form(self, value: Any) -> Any:
+        """`value` with operands for tensors; numbers in host memory are read now, as in a launch."""
         if isinstance(value, torch.Tensor):
             if value.dim() == 0 and is_pageable(value):
                 return value.clone()
             return Operand(value, memory_of(value, self))
         if isinstance(value, list | tuple):
-            return [self._kept(item) for item in value] if isinstance(value, list) else tuple(map(self._kept, value))
+            return (
+                [self._operand_form(item) for item in value]
+                if isinstance(value, list)
+                else tuple(map(self._operand_form, value))
+            )
         if isinstance(value, dict):
-            return {key: self._kept(item) for key, item in value.items()}
+            return {key: self._operand_form(item) for key, item in value.items()}
         return value
 
     def _save(self, writes: tuple[int | str, ...], args: Any, kwargs: Any) -> None:
@@ -221,12 +228,12 @@ class Tape:
 
 
 def num_generators(tape: Tape) -> int:
-    """How many generators a graph draws from."""
+    """The number of generators that a graph draws from."""
     return len({number_of(generator) for generator in tape.generators()})
 
 
 def writes_of(func: Any) -> tuple[int | str, ...]:
-    """Which arguments an operator overwrites: positions, and names of keyword arguments."""
+    """The arguments that an operator overwrites: positions, and names of keyword arguments."""
     known = _writes.get(func)
     if known is None:
         found: list[int | str] = list(_UNDECLARED_WRITES.get(func._schema.name, ()))
@@ -251,27 +258,13 @@ def _operands(value: Any) -> Iterator[Operand]:
             yield from _operands(item)
 
 
-def _tensors(value: Any, path: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    if isinstance(value, torch.Tensor):
-        yield path, value
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from _tensors(item, (*path, index))
-
-
-def _at(value: Any, path: tuple[int, ...]) -> Any:
-    for index in path:
-        value = value[index]
-    return value
-
-
-def _taken(value: Any) -> Any:
+def _tensor_form(value: Any) -> Any:
     if isinstance(value, Operand):
         return value.take()
     if isinstance(value, list):
-        return [_taken(item) for item in value]
+        return [_tensor_form(item) for item in value]
     if isinstance(value, tuple):
-        return tuple(_taken(item) for item in value)
+        return tuple(_tensor_form(item) for item in value)
     if isinstance(value, dict):
-        return {key: _taken(item) for key, item in value.items()}
+        return {key: _tensor_form(item) for key, item in value.items()}
     return value

@@ -1,8 +1,8 @@
-"""The virtual device's part of a graph manager: memory pools, places in them, and their state.
+"""Graph manager backend of the virtual device: memory pools, tensors at addresses in them, and their state.
 
-What torch does by private functions on a real device (torch/csrc/cuda/Module.cpp and the caching allocator, as
-torch._inductor.cudagraph_trees uses them) is done here on the model, with the same consequences: books that are brought
-back, storages that own their block or do not, memory that everybody shares who knows the address.
+On a real device these are private functions of torch (torch/csrc/cuda/Module.cpp and the caching allocator, as used by
+torch._inductor.cudagraph_trees). Here they work on the model with the same effects: allocator state that is restored,
+storages with or without ownership of their block, memory that is shared by address.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cudalens.device import graph_backend as protocol
 from cudalens.device.graph_backend import Allocation, PoolId, PoolSize, TensorPlace
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import Block, PoolState
-from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.tensors.arenas import Arena
-from cudalens.virtual.tensors.residency import KEY, ArenaResidence, Residence, Spoilt
+from cudalens.virtual.tensors.residency import KEY, ArenaResidence, Invalidated, Residence
 from cudalens.virtual.torch_cuda.stacks import python_stack
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Offer the backend while the virtual device is in place."""
+    """Provide the backend while the virtual device is active."""
     backend = VirtualGraphBackend(gpus)
     patches.on_restore(protocol.provide(lambda device: backend))
 
@@ -50,24 +50,24 @@ class VirtualGraphBackend:
     def capture(
         self, graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream
     ) -> AbstractContextManager[Any]:
-        """While it is entered, what this thread does on `stream`, which is current then, is captured into `graph`."""
+        """Capture the work of this thread into `graph` inside the context, in which `stream` is current."""
         return protocol.capture_alone(graph, pool, stream)
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Launch what `graph` holds on the current stream; the device itself tells listeners."""
+        """Launch `graph` on the current stream; the device notifies listeners."""
         graph.replay()
 
     def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Let go of what `graph` holds; the device, which has freed it where it has ended, tells listeners."""
-        if not self._gpus.is_closed:  # afterwards torch's own class is back, which may be one without reset()
+        """Release the graph's resources; the device notifies listeners. An ended device has released them already."""
+        if not self._gpus.is_closed:  # afterwards torch's class is restored, which may have no reset()
             graph.reset()
 
     @contextmanager
     def allocate_to(self, pool: PoolId, device: int) -> Iterator[None]:
-        """While it is entered, memory that this thread asks for comes from `pool`.
+        """Route this thread's allocations to `pool` inside the context.
 
         Raises:
-            RuntimeError: Memory goes to `pool` already, or nobody holds it; torch's own words.
+            RuntimeError: Allocations are already routed to `pool`, or it has no holder; torch's message.
         """
         place, thread = self._device(device), threading.get_ident()
         place.allocator.begin_allocate_to_pool(pool, lambda stream: threading.get_ident() == thread)
@@ -79,29 +79,30 @@ class VirtualGraphBackend:
             place.allocator.release_pool(pool)
 
     def checkpoint(self, pool: PoolId, device: int) -> PoolState:
-        """Which blocks of `pool` are handed out, to be restored later.
+        """Save which blocks of `pool` are allocated.
 
         Raises:
-            RuntimeError: The pool is not there, or another stream may still use a block of it; torch's own words.
+            RuntimeError: There is no such pool, or another stream may still use a block of it; torch's message.
         """
         return self._allocator(device).checkpoint_pool(pool)
 
     def restore(
         self, pool: PoolId, device: int, state: PoolState, live: Sequence[torch.UntypedStorage], dead: Iterable[int]
     ) -> None:
-        """Bring the allocator's books to `state`, in which a replay left the memory.
+        """Restore the allocator's state of a pool to `state`, which is the state after a replay.
 
         Args:
             pool: The memory pool.
             device: Index of its device.
             state: From `checkpoint`.
-            live: Storages (of `tensor_at`) at addresses that `state` has handed out: from now on they own their blocks.
-            dead: Addresses that `state` has handed out and nobody uses any more: they are free afterwards.
+            live: Storages (of `tensor_at`) at addresses that are allocated in `state`; they get ownership of their
+                blocks.
+            dead: Addresses that are allocated in `state` but no longer used; they are freed.
 
         Raises:
-            RuntimeError: A storage of `live` lies where `state` has nothing, or owns its block already; something is
-                handed out that `state` knows nothing of; or the allocator cannot do it. Torch's own words, where it
-                has some.
+            RuntimeError: A storage of `live` is at an address that is not allocated in `state`, or owns its block
+                already; a block is allocated that `state` does not contain; or the allocator cannot restore it. torch's
+                message if torch has one.
         """
         allocator = self._allocator(device)
         owners = _owners(state, live)
@@ -113,35 +114,35 @@ class VirtualGraphBackend:
             self._delete(device, address)
 
     def live_allocations(self, pool: PoolId, device: int) -> list[Allocation]:
-        """The blocks of `pool` that are handed out, by the allocator's books."""
+        """The allocated blocks of `pool`."""
         blocks = self._allocator(device).live_blocks(pool)
         return [Allocation(block.address, block.size, _frames(block)) for block in blocks]
 
     def has_live(self, pool: PoolId, device: int, addresses: set[int]) -> bool:
-        """Whether the blocks that are handed out are exactly those at `addresses`; quicker than `live_allocations`."""
+        """Whether exactly the blocks at `addresses` are allocated; faster than `live_allocations`."""
         return {block.address for block in self._allocator(device).live_blocks(pool)} == addresses
 
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
-        """How large `pool` is now."""
+        """The current size of `pool`."""
         return PoolSize(*self._allocator(device).pool_bytes(pool))
 
     def tensor_at(self, place: TensorPlace, storage: torch.UntypedStorage | None = None) -> torch.Tensor:
-        """A tensor at a place, on `storage` or on a new one that owns nothing. Its memory stays a replay's to write.
+        """A tensor at a place, on `storage` or on a new storage that does not own its block.
 
         Raises:
-            VirtualDeviceError: No graph's pool has memory there.
+            VirtualDeviceError: The place is not in a graph's pool.
         """
         if storage is None:
             storage = self._storage_at(place)
-        with unseen():
+        with below_modes():
             tensor = torch.empty(0, dtype=place.dtype)
             return place.flagged(tensor.set_(storage, place.storage_offset, place.size, place.stride))
 
     def disown(self, storage: torch.UntypedStorage) -> None:
-        """Give the block of `storage` back to the allocator now; the storage stays where it is and owns nothing.
+        """Free the block of `storage`; the storage keeps its address without owning the block.
 
         Raises:
-            RuntimeError: It owns none; torch's own words.
+            RuntimeError: It owns no block; torch's message.
             VirtualDeviceError: It is not in a graph's pool.
         """
         residence = _residence(storage)
@@ -149,37 +150,37 @@ class VirtualGraphBackend:
             raise RuntimeError("Expected standard deleter")
         residence.disown()
 
-    def spoil(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
-        """Somebody else's values lie where `storage` was: whoever touches its data from now on gets `message`.
+    def invalidate(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
+        """Make each further access to the data of `storage` raise an error, because its memory was overwritten.
 
         Args:
-            tensor: The tensor that was handed out, where it still lives.
+            tensor: The tensor that was returned to the user, if it is alive.
             storage: Its storage, which views may share.
-            message: Text of the RuntimeError that they get.
+            message: The text of the RuntimeError.
         """
         residence = storage.__dict__.get(KEY)
         if isinstance(residence, ArenaResidence):
             residence.disown()
         if residence is not None:
-            storage.__dict__[KEY] = Spoilt(residence, message)
+            storage.__dict__[KEY] = Invalidated(residence, message)
 
     def same_addresses(self, tensors: Sequence[torch.Tensor], addresses: Sequence[int]) -> bool:
         """Whether every tensor's data_ptr() is the address at the same position."""
         return all(tensor.data_ptr() == address for tensor, address in zip(tensors, addresses, strict=True))
 
     def clear_workspaces(self) -> None:
-        """Forget the scratch memory that cuBLAS keeps, so that none of it outlives a warmup or a capture in a pool."""
+        """Free the cuBLAS workspaces, so that none of them remains in a pool after a warm-up or a capture."""
         self._gpus.workspaces.clear()
 
     def without_benchmark_emptying(self) -> AbstractContextManager[None]:
-        """Nothing to hold back: no convolution is measured on a virtual device, so none empties the cache."""
+        """Do nothing: a virtual device benchmarks no convolution, which would empty the cache."""
         return nullcontext()
 
     def release(self, pool: PoolId, device: int) -> None:
-        """Nobody will use `pool` again: the allocator may give its free memory back."""
+        """Free the cached memory of `pool`, which will not be used again."""
         if self._gpus.is_closed or self._gpus.machine.captures:
             return
-        # Where the garbage collector runs within the allocator itself, the next empty_cache() gives the memory back.
+        # If the garbage collector runs within the allocator, the next empty_cache() frees the memory.
         with suppress(VirtualDeviceError):
             self._allocator(device).empty_cache(pool, stack=python_stack)
 
@@ -206,24 +207,24 @@ class VirtualGraphBackend:
         owner = None if segment is None else segment.head.pool.owner
         if segment is None or owner is None or not owner.serves_graphs:
             raise VirtualDeviceError(
-                f"there is no memory of a graph's pool at {place.address:#x} on cuda:{place.device}, where a tensor of "
-                f"{place.num_bytes} bytes was asked for. Memory has a place of its own while a graph uses its pool."
+                f"there is no memory of a graph's pool at {place.address:#x} on cuda:{place.device} for a tensor of "
+                f"{place.num_bytes} bytes. An address is valid while a graph uses its pool."
             )
-        return Arena.of(segment).settle(self._gpus, device, place.address, place.num_bytes)
+        return Arena.of(segment).place(self._gpus, device, place.address, place.num_bytes)
 
 
 def _residence(storage: torch.UntypedStorage) -> ArenaResidence:
     residence = storage.__dict__.get(KEY)
     if not isinstance(residence, ArenaResidence):
-        raise VirtualDeviceError("a storage outside of graphs' memory pools was to give up its block, or to get one.")
+        raise VirtualDeviceError("cannot change the owner of a block for a storage outside of graphs' memory pools.")
     return residence
 
 
 def _owners(state: PoolState, live: Sequence[torch.UntypedStorage]) -> list[ArenaResidence]:
-    """Where storages are that get a block, each place once.
+    """The residences of storages that get ownership of a block, one per address.
 
     Raises:
-        RuntimeError: One lies where the state has nothing, or owns a block.
+        RuntimeError: A storage is at an address that is not allocated in the state, or owns a block.
     """
     there = {block.address for block in state.allocated}
     owners: dict[int, ArenaResidence] = {}
@@ -231,8 +232,8 @@ def _owners(state: PoolState, live: Sequence[torch.UntypedStorage]) -> list[Aren
         residence = _residence(storage)
         if residence.address not in there:
             raise RuntimeError(
-                f"a storage at {residence.address:#x} is to own its block, and the state of the pool that is brought "
-                "back has none there"
+                f"a storage at {residence.address:#x} cannot own its block: no block is allocated there in the state "
+                "that is restored"
             )
         if residence.block is not None:
             raise RuntimeError(" Not expecting deleter function")
@@ -241,7 +242,7 @@ def _owners(state: PoolState, live: Sequence[torch.UntypedStorage]) -> list[Aren
 
 
 def _check_known(allocator: CachingAllocator, pool: PoolId, state: PoolState) -> None:
-    """Whoever has memory now that the state knows nothing of would free it a second time."""
+    """Check that no block is allocated that the state does not contain: its owner would free it twice."""
     there = {block.address for block in state.allocated}
     if any(block.address not in there for block in allocator.live_blocks(pool)):
         raise RuntimeError("Any stale tensors which are being manually freed must be passed to set checkpoint")

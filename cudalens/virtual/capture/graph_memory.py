@@ -1,9 +1,9 @@
-"""Memory as a CUDA graph sees it: addresses in its pool, and storages elsewhere; never the user's tensors.
+"""The memory that a CUDA graph reads and writes: addresses in its pool, and storages elsewhere.
 
-A graph does not keep the user's tensors alive, so that their blocks go back to the graph's pool as they do on a real
-device. What a graph reads and writes in a pool it finds by address (`arenas`), whoever has that memory by then: graphs
-that share a pool and are replayed out of order overwrite each other's results as on a GPU. Memory from outside of any
-pool it knows by its storage, and says so where that is gone.
+A graph does not keep the user's tensors alive, so that their blocks return to the graph's pool as on a real device. In
+a pool, a graph reads and writes by address (`arenas`), whichever tensor has that memory at the replay: graphs that
+share a pool and are replayed out of order overwrite each other's results, as on a GPU. Memory outside of pools is
+identified by its storage; a replay raises an error if the storage was freed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MEMORY_KEY: Final = "_cudalens_memory"
 
 
 class Memory:
-    """A piece of memory that a graph reads or writes.
+    """A range of memory that a graph reads or writes.
 
     Attributes:
-        maker: The tape whose operator made it; None for memory from outside of any capture.
+        maker: The tape whose operator created it; None for memory from outside of captures.
         num_bytes: Its size.
-        arena: The bytes of the segment that it lies in, in a pool; None elsewhere.
-        address: Where in a pool.
-        own: Its contents outside of a pool, where a graph made it and no tensor of the user has it any more.
+        arena: In a pool, the arena that contains it; None elsewhere.
+        address: Its address in a pool.
+        own: Outside of a pool, its contents if a graph created it and the user's tensor was freed.
     """
 
     __slots__ = ("_storage", "address", "arena", "maker", "num_bytes", "own")
@@ -41,7 +41,7 @@ class Memory:
     def __init__(self, storage: torch.UntypedStorage, maker: Tape | None) -> None:
         self._storage: Callable[[], torch.UntypedStorage | None] = weakref.ref(storage)
         residence: Residence | None = storage.__dict__.get(KEY)
-        if maker is None and residence is None:  # page-locked host memory: a replay copies from or to it
+        if maker is None and residence is None:  # page-locked host memory is kept alive: a replay copies from or to it
             self._storage = lambda: storage
         self.maker = None if maker is None else weakref.ref(maker)
         self.num_bytes = storage.nbytes()
@@ -49,52 +49,54 @@ class Memory:
         self.arena: Arena | None = None
         self.address = 0
         if residence is not None:
-            self.move(residence, self.num_bytes)
+            self.relocate(residence, self.num_bytes)
 
-    def move(self, residence: Residence, num_bytes: int) -> None:
-        """Its storage got a place on a device."""
+    def relocate(self, residence: Residence, num_bytes: int) -> None:
+        """Update it after its storage was placed on a device."""
         self.num_bytes = num_bytes
         self.arena, self.address = residence.arena, residence.address
 
     @property
     def storage(self) -> torch.UntypedStorage | None:
-        """The user's storage, while anything refers to it; outside of a pool."""
+        """The user's storage while it is alive; outside of a pool."""
         return self._storage()
 
     @property
     def live(self) -> torch.UntypedStorage | None:
-        """Where its contents are; outside of a pool."""
+        """The storage with its contents; outside of a pool."""
         storage = self._storage()
-        if storage is None and self.own is None and not self.num_bytes and self.arena is None:  # nothing to be freed
+        if (
+            storage is None and self.own is None and not self.num_bytes and self.arena is None
+        ):  # empty memory needs no storage
             self.own = torch.empty(0, dtype=torch.uint8).untyped_storage()
         return self.own if storage is None else storage
 
     def contents(self) -> torch.Tensor | None:
-        """Its bytes, as a flat tensor of uint8; None where they are gone."""
+        """Its bytes as a flat tensor of uint8; None if they were freed."""
         if self.arena is not None:
-            return self.arena.bytes_at(self.address, self.num_bytes) if self.arena.is_there else None
+            return self.arena.bytes_at(self.address, self.num_bytes) if self.arena.is_allocated else None
         storage = self.live
         return None if storage is None else bytes_of(storage)
 
     def clear(self) -> None:
-        """Let it read as zeros, in a pool."""
-        if self.arena is not None and self.arena.is_there:
+        """Set it to zero, in a pool."""
+        if self.arena is not None and self.arena.is_allocated:
             self.arena.clear(self.address, self.num_bytes)
 
     def made_by(self, tape: Tape) -> bool:
-        """Whether an operator of `tape` made it."""
+        """Whether an operator of `tape` created it."""
         return self.maker is not None and self.maker() is tape
 
 
-def moved(storage: torch.UntypedStorage, residence: Residence) -> None:
-    """A storage got a place in a pool: what graphs know of it so far had none yet."""
+def relocate(storage: torch.UntypedStorage, residence: Residence) -> None:
+    """Update the `Memory` of a storage after the storage was moved to a pool."""
     memory: Memory | None = storage.__dict__.get(MEMORY_KEY)
     if memory is not None:
-        memory.move(residence, storage.nbytes())
+        memory.relocate(residence, storage.nbytes())
 
 
 class Operand:
-    """A tensor as a replay sees it: a place in a piece of memory."""
+    """A tensor for a replay: a view of a `Memory`."""
 
     __slots__ = ("_dtype", "_flags", "_offset", "_size", "_stride", "memory")
 
@@ -109,16 +111,16 @@ class Operand:
         return self._dtype, self._size, self._stride, int(self._offset), self._flags
 
     def take(self) -> torch.Tensor:
-        """The tensor, made anew.
+        """Create the tensor.
 
         Raises:
-            VirtualDeviceError: Its memory is gone.
+            VirtualDeviceError: Its memory was freed.
         """
         memory, tensor = self.memory, torch.empty(0, dtype=self._dtype)
         arena = memory.arena
         storage = memory.live if arena is None else arena.storage
-        if storage is None or (arena is not None and not arena.is_there):
-            raise self._gone()
+        if storage is None or (arena is not None and not arena.is_allocated):
+            raise self._freed_error()
         first = 0 if arena is None else (memory.address - arena.address) // tensor.element_size()
         tensor.set_(storage, first + self._offset, self._size, self._stride)
         if self._flags != (False, False):
@@ -127,7 +129,7 @@ class Operand:
         return tensor
 
     def store(self, result: torch.Tensor) -> None:
-        """Take over what an operator returned this time."""
+        """Store the result of an operator in a replay."""
         memory = self.memory
         storage, is_alike = result.untyped_storage(), self._is_alike(result)
         if memory.arena is not None and is_alike and storage.nbytes() == memory.num_bytes:
@@ -145,18 +147,18 @@ class Operand:
         return result.storage_offset() == self._offset and result.stride() == self._stride
 
     def blank(self, result: torch.Tensor) -> None:
-        """As `store`, of an operator that leaves its result unwritten."""
+        """As `store`, for an operator that does not write its result."""
         if self.memory.arena is None and self.memory.live is None:
             self.store(result)
 
     def undefine(self) -> None:
-        """Mark its contents as never written."""
+        """Mark its contents as undefined."""
         if self.memory.arena is None and self.memory.storage is None:
             return
         tensor = self.take()
         tensor.fill_(float("nan") if tensor.is_floating_point() or tensor.is_complex() else 0)
 
-    def _gone(self) -> VirtualDeviceError:
+    def _freed_error(self) -> VirtualDeviceError:
         what = f"a {self._dtype} tensor of size {tuple(self._size)}"
         if self.memory.maker is not None:
             return VirtualDeviceError(
@@ -165,12 +167,12 @@ class Operand:
             )
         return VirtualDeviceError(
             f"A graph uses {what} that existed before the capture and has been freed since; on a GPU the replay would "
-            "read or overwrite whatever lies there now. Keep every tensor that a graph uses as long as the graph."
+            "read or overwrite other data there. Keep every tensor that a graph uses as long as the graph."
         )
 
 
 def memory_of(tensor: torch.Tensor, tape: Tape, *, is_result: bool = False) -> Memory:
-    """The memory of a tensor that `tape` met.
+    """The memory of a tensor that `tape` uses.
 
     Raises:
         VirtualDeviceError: The tensor has no storage.
@@ -189,7 +191,7 @@ def memory_of(tensor: torch.Tensor, tape: Tape, *, is_result: bool = False) -> M
 
 
 def is_pageable(tensor: torch.Tensor) -> bool:
-    """Whether a tensor is in ordinary host memory."""
+    """Whether a tensor is in pageable host memory."""
     found = tensor.untyped_storage().__dict__
     return KEY not in found and PINNED_KEY not in found
 

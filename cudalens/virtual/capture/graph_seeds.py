@@ -1,8 +1,8 @@
-"""The device memory that holds a graph's random seed and offset, and the kernels that fill it before a replay.
+"""Model the device memory for a graph's random seed and offset, and the kernels that fill it before a replay.
 
-Random kernels of a graph read where to begin from two one-element tensors (Note [CUDA Graph-safe RNG states] in
-ATen/cuda/CUDAGeneratorImpl.h). The numbers themselves come from the device's generator here; what is modelled is the
-memory that torch takes, and the work of filling it.
+Random kernels of a graph read their starting point from two one-element tensors (Note [CUDA Graph-safe RNG states] in
+ATen/cuda/CUDAGeneratorImpl.h). Here the numbers come from the device's generator; only the memory that torch allocates
+and the work of filling it are modelled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cudalens.virtual.timing.streams import Stream
 if TYPE_CHECKING:
     from cudalens.virtual.gpus import Gpus
 
-#: Since then every capture has tensors of its own, on the default stream; before, all graphs shared a pair.
+#: From torch 2.13 every capture has its own tensors, on the default stream; before, all graphs shared a pair.
 _PER_CAPTURE: Final = torch_version() >= (2, 13)
 
 _NUM_TENSORS: Final = 2
@@ -30,7 +30,7 @@ _shared: WeakValueDictionary[tuple[int, int], Seeds] = WeakValueDictionary()
 
 
 class Seeds:
-    """Two blocks of device memory, given back with the last graph that holds them."""
+    """Two blocks of device memory, freed with the last graph that holds them."""
 
     def __init__(self, gpus: Gpus, stream: Stream) -> None:
         self._gpus, self._device = gpus, stream.device
@@ -49,7 +49,7 @@ class Seeds:
 
 
 def before_capture(gpus: Gpus, stream: Stream) -> Seeds | None:
-    """What torch takes before a capture begins on `stream`; None in a torch that takes it later."""
+    """The memory that torch allocates before a capture starts on `stream`; None if it allocates it later."""
     if _PER_CAPTURE:
         return None
     key = id(gpus), stream.device.index
@@ -60,12 +60,12 @@ def before_capture(gpus: Gpus, stream: Stream) -> Seeds | None:
 
 
 def after_begin(gpus: Gpus, stream: Stream) -> Seeds | None:
-    """What torch takes once a capture has begun; None in a torch that took it before."""
+    """The memory that torch allocates after a capture has started; None if it allocated it before."""
     return Seeds(gpus, stream.device.default_stream) if _PER_CAPTURE else None
 
 
 def fill(stream: Stream, num_generators: int) -> None:
-    """Before a replay: the seed and the offset of every generator that the graph draws from."""
+    """Fill the seed and offset of every generator that the graph draws from, before a replay."""
     if num_generators:
         number = torch.ops.aten.empty.memory_format([1], dtype=torch.int64, device=_META)
         work = cost.kernel_work(stream.device.spec, torch.ops.aten.fill_.Scalar, (number, 0), {}, number)

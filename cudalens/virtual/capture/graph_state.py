@@ -1,4 +1,4 @@
-"""What a ``torch.cuda.CUDAGraph`` object owns: its capture while that is under way, its graph, its memory pool."""
+"""The state of a ``torch.cuda.CUDAGraph`` object: its active capture, its graph and its memory pool."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _user_pools = itertools.count(1)
 
 
 def new_pool_id(*, is_user_created: bool) -> PoolId:
-    """The id of a memory pool: a graph's own says so in its first number, one that a user asked for in its second."""
+    """A new memory pool id: the first number is set for a graph's own pool, the second for a user's pool."""
     return (0, next(_user_pools)) if is_user_created else (next(_graph_pools), 0)
 
 
 class GraphState:
-    """What a ``CUDAGraph`` object owns.
+    """The state of a ``CUDAGraph`` object.
 
     Attributes:
         gpus: The virtual GPUs that it belongs to.
-        keeps: It keeps what it was made ready from (``keep_graph``).
+        keeps: Whether it keeps the uninstantiated graph (``keep_graph``).
         owner: A weak reference to the object.
-        stream: Where it captures, or captured last.
-        device: The current device then; None before the first capture.
+        stream: The stream of its last capture.
+        device: The device of its last capture; None before the first.
         pool_id: Its memory pool.
-        capture: What is under way; None otherwise.
-        graph: The graph that can be replayed, once it was captured.
-        is_instantiated: Whether it has been made ready to launch.
-        has_template: Whether what it was made ready from is still there.
-        generators: What the program registered with it.
+        capture: The active capture; None without one.
+        graph: The captured graph; None before.
+        is_instantiated: Whether it is ready to launch.
+        has_template: Whether the uninstantiated graph still exists.
+        generators: The generators that the program registered.
     """
 
     #: ``enable_debug_mode`` is for all graphs of the process, as in torch.
@@ -66,14 +66,14 @@ class GraphState:
         """``capture_begin``.
 
         Raises:
-            RuntimeError: It cannot begin here; torch's own words, or CUDA's own error.
+            RuntimeError: A capture cannot start here; torch's message, or CUDA's error.
         """
         machine = self.gpus.machine
         stream = machine.current_stream()
         self._check_begin(stream, mode)
         self.stream, self.device = stream, machine.current_device
         if self._holds_pool:
-            self.reset()  # an earlier capture came to nothing
+            self.reset()  # after an earlier capture that failed
         if pool is None or tuple(pool) == (0, 0):
             pool = new_pool_id(is_user_created=False)
         self.pool_id = (int(pool[0]), int(pool[1]))
@@ -118,7 +118,7 @@ class GraphState:
         """``capture_end``.
 
         Raises:
-            RuntimeError: Nothing was captured; torch's own words, or CUDA's own error.
+            RuntimeError: Nothing was captured; torch's message, or CUDA's error.
         """
         if self.gpus.machine.current_stream() is not self.stream:
             raise RuntimeError("Capture must end on the same stream it began on.")
@@ -130,7 +130,7 @@ class GraphState:
             capture.end()
             is_valid = True
         finally:
-            if capture not in self.gpus.machine.captures:  # another thread's attempt leaves it under way
+            if capture not in self.gpus.machine.captures:  # after an attempt of another thread it is still active
                 device.allocator.end_allocate_to_pool(self.pool_id)
                 self.capture = None
                 gpu_trace.emit(gpu_trace.CaptureEnded(self._number, self.stream.handle, is_valid))
@@ -147,10 +147,10 @@ class GraphState:
             self.has_template = GraphState.is_debugging
 
     def instantiate(self) -> None:
-        """Make it ready to launch.
+        """Instantiate the graph.
 
         Raises:
-            RuntimeError: Nothing was captured, or it is ready and does not keep its template; torch's own words.
+            RuntimeError: Nothing was captured, or it is instantiated and does not keep the graph; torch's message.
         """
         if self.graph is None:
             raise RuntimeError("capture_end() must have been called before calling instantiate")
@@ -164,12 +164,12 @@ class GraphState:
         """Launch it on the current stream of its device.
 
         Raises:
-            RuntimeError: Nothing was captured; torch's own words.
-            VirtualDeviceError: Its device has ended, or memory that it uses has been freed.
+            RuntimeError: Nothing was captured; torch's message.
+            VirtualDeviceError: Its virtual device has ended, or memory that it uses was freed.
         """
         if self.gpus.is_closed:
             raise VirtualDeviceError(
-                "This CUDA graph belongs to a virtual device that has ended. Capture it again on the present one."
+                "This CUDA graph belongs to a virtual device that has ended. Capture it again on the current one."
             )
         if self.graph is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
@@ -181,14 +181,14 @@ class GraphState:
         gpu_trace.emit(gpu_trace.GraphReplayed(self._number, stream.handle))
 
     def reset(self) -> None:
-        """Let go of the graph and of its memory."""
+        """Release the graph and its memory."""
         if self.capture is not None and self.device is not None:
             self.capture.abandon()
             self.device.allocator.end_allocate_to_pool(self.pool_id)
             gpu_trace.emit(gpu_trace.CaptureEnded(self._number, self.stream.handle, is_valid=False))
         if self._holds_pool and self.device is not None:
             if self.graph is not None:
-                self.gpus.workspaces.graph_is_gone(self.stream.handle)
+                self.gpus.workspaces.release_for_graph(self.stream.handle)
             self.device.allocator.release_pool(self.pool_id)
             gpu_trace.emit(gpu_trace.GraphDestroyed(self._number))
         self.capture, self.graph, self._holds_pool = None, None, False
@@ -200,14 +200,14 @@ class GraphState:
         """The id of its memory pool.
 
         Raises:
-            RuntimeError: Nothing was captured; torch's own words.
+            RuntimeError: Nothing was captured; torch's message.
         """
         if self.graph is None:
             raise RuntimeError("Called CUDAGraph::pool() without a preceding successful capture.")
         return self.pool_id
 
     def dump(self, path: str) -> None:
-        """Write the graph in Graphviz' language, where debugging is on."""
+        """Write the graph in Graphviz format if debugging is on."""
         if not (GraphState.is_debugging or self.keeps):
             warnings.warn("CUDA Graphs debug not enabled, set with [graph].enable_debug_mode()", stacklevel=4)
             return
@@ -221,8 +221,8 @@ class GraphState:
         """``raw_cuda_graph``.
 
         Raises:
-            RuntimeError: The graph is not kept, or not captured yet; torch's own words.
-            VirtualDeviceError: Otherwise: there is no such thing.
+            RuntimeError: The graph is not kept, or not captured; torch's message.
+            VirtualDeviceError: Otherwise: there is no such object.
         """
         if not self.keeps:
             raise RuntimeError(
@@ -236,8 +236,8 @@ class GraphState:
         """``raw_cuda_graph_exec``.
 
         Raises:
-            RuntimeError: The graph is not ready to launch; torch's own words.
-            VirtualDeviceError: Otherwise: there is no such thing.
+            RuntimeError: The graph is not instantiated; torch's message.
+            VirtualDeviceError: Otherwise: there is no such object.
         """
         if not self.is_instantiated:
             raise RuntimeError("You cannot access the raw cudaGraphExec_t instance until instantiate() has been called")
@@ -250,13 +250,13 @@ class GraphState:
 
 def _no_driver(what: str) -> VirtualDeviceError:
     return VirtualDeviceError(
-        f"{what} asks for a pointer to a CUDA driver object, and a virtual device has no driver. Use debug_dump() to "
+        f"{what} returns a pointer to a CUDA driver object, and a virtual device has no driver. Use debug_dump() to "
         "see the graph's nodes, or a real GPU."
     )
 
 
 def dot(graph: CapturedGraph) -> str:
-    """A graph in Graphviz' language."""
+    """A graph in Graphviz format."""
     lines = ["digraph dot {", f'subgraph cluster_{graph.id} {{ label="graph_{graph.id}" node [shape="record"]']
     for number, node in enumerate(graph.nodes):
         name = "event" if node.work is None else node.work.name

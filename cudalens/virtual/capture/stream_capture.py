@@ -1,9 +1,9 @@
-"""Graph capture: what a stream does while its work is recorded, and what is forbidden meanwhile.
+"""Stream capture into a CUDA graph: records work as nodes, and checks which calls are forbidden.
 
-The rules are those of the CUDA programming guide, "Creating a Graph Using Stream Capture". A captured stream orders
-nodes, not work: it remembers behind which nodes its next one comes. An event that was recorded in a capture carries
-such a set of nodes to another stream, which thereby joins the capture. What the host would have to wait for does not
-exist yet, so asking for it is an error that spoils the capture; ending the capture then tells so once more.
+The rules are those of the CUDA programming guide, "Creating a Graph Using Stream Capture". A captured stream stores the
+nodes that its next node depends on. An event recorded in a capture stores such a set of nodes; a stream that waits for
+it joins the capture. Querying or waiting for captured work is an error that invalidates the capture; ending an
+invalidated capture is also an error.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MODES: Final = ("global", "thread_local", "relaxed")
 
 @dataclass(slots=True)
 class Node:
-    """One thing that a graph does.
+    """A node of a graph.
 
     Attributes:
         stream: The captured stream that issued it.
-        deps: Indices of the nodes that come before it.
-        work: What is done; None for an event node.
-        records: An external event that is recorded here.
-        waits: An external event that is waited for here.
+        deps: Indices of the nodes that it depends on.
+        work: Its work; None for an event node.
+        records: The external event that it records.
+        waits: The external event that it waits for.
     """
 
     stream: Stream
@@ -47,15 +47,15 @@ class Node:
 
 
 class GraphCapture:
-    """One capture, from its begin to its end; it answers for the streams that belong to it (`machine.Capture`).
+    """An active capture; it handles the calls on its streams (`interfaces.Capture`).
 
     Attributes:
-        origin: The stream that it began on, and must end on.
-        device: The origin's device.
+        origin: The stream that it started on, and must end on.
+        device: The device of the origin.
         mode: Which calls of other threads it forbids (cudaStreamCaptureMode).
-        nodes: What has been recorded.
-        tape: The operators that have been recorded.
-        is_active: Whether it is neither spoilt nor ended.
+        nodes: The recorded nodes.
+        tape: The recorded operators.
+        is_active: Whether it is neither invalidated nor ended.
         owner: A weak reference to the ``CUDAGraph`` that captures.
     """
 
@@ -70,10 +70,10 @@ class GraphCapture:
         self._tails: dict[Stream, tuple[int, ...]] = {}
 
     def begin(self) -> None:
-        """The origin becomes a captured stream.
+        """Start to capture the origin.
 
         Raises:
-            RuntimeError: It is one already, or it is the legacy default stream; CUDA's own errors.
+            RuntimeError: It is already captured, or it is the legacy default stream; CUDA's errors.
         """
         if self.origin.handle == 0:
             raise cuda_error(cuda_errors.CAPTURE_UNSUPPORTED)
@@ -84,10 +84,10 @@ class GraphCapture:
         self._join(self.origin, ())
 
     def end(self) -> None:
-        """All streams leave the capture, and whatever operators overwrote is as it was.
+        """End the capture of all streams, and restore the memory that operators overwrote.
 
         Raises:
-            RuntimeError: It was spoilt, a side stream was not joined, or another thread began it; CUDA's own errors.
+            RuntimeError: It was invalidated, a side stream was not joined, or another thread started it; CUDA's errors.
         """
         if self not in self._machine.captures:
             raise cuda_error(cuda_errors.ILLEGAL_STATE)
@@ -102,7 +102,7 @@ class GraphCapture:
             raise cuda_error(cuda_errors.CAPTURE_UNJOINED)
 
     def abandon(self) -> None:
-        """As `end`, whatever state it is in."""
+        """As `end`, in any state."""
         self.is_active = False
         if self in self._machine.captures:
             self._machine.captures.remove(self)
@@ -112,29 +112,29 @@ class GraphCapture:
                 self.tape.end()
 
     def accepts(self, stream: int) -> bool:
-        """Whether memory for the stream of that handle comes from the graph's pool."""
+        """Whether allocations for the stream of that handle use the graph's pool."""
         return self.is_active and any(captured.handle == stream for captured in self._tails)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator for its result's shape, and record it; its kernel comes by `launch`.
+        """Run an operator to get its result's shape, and record it; `launch` follows for its kernel.
 
         Args:
-            func: The overload that is called on the CPU.
-            args: Its arguments, as the CPU is given them.
-            kwargs: Likewise.
+            func: The overload to call on the CPU.
+            args: The arguments for the CPU.
+            kwargs: The keyword arguments for the CPU.
         """
         return self.tape.run(func, args, kwargs)
 
-    def note(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """As `run`, of an operator whose result is there already and that wrote none of its arguments."""
-        self.tape.note(func, args, kwargs, out)
+    def record_result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """As `run`, for an operator whose result exists already and that wrote none of its arguments."""
+        self.tape.record(func, args, kwargs, out)
 
     def adopt(self, tensor: Any) -> None:
-        """A tensor that torch made on the host for itself joins the device, as it was made there on a GPU."""
-        self.tape.make(tensor)
+        """Record a host tensor, created by torch for internal use, as a tensor of the device."""
+        self.tape.record_contents(tensor)
 
     def launch(self, stream: Stream, work: Work, call: str) -> Placed:
-        """Record work as a node. The host pays for the call, the device does nothing."""
+        """Record work as a node. Takes host time for the call, and no device time."""
         self._check_active()
         correlation_id = self._machine.call(call, self._machine.spec.launch_ns)
         self._append(stream, Node(stream, (), work))
@@ -142,7 +142,7 @@ class GraphCapture:
         return Placed(now, now, correlation_id)
 
     def record(self, stream: Stream, cuda_event: CudaEvent) -> None:
-        """The event takes up where the stream is; an external one becomes a node."""
+        """Store the stream's dependencies in a CUDA event; an external event becomes a node."""
         self._check_active()
         self._machine.call("cudaEventRecord", self._machine.spec.event_ns)
         if cuda_event.is_external:
@@ -152,7 +152,7 @@ class GraphCapture:
         cuda_event.capture, cuda_event.node = self, self._tails[stream]
 
     def wait(self, stream: Stream, cuda_event: CudaEvent) -> None:
-        """The stream's next node comes behind the event's; a stream from outside joins the capture."""
+        """Make the stream's next node depend on the event's nodes; a stream from outside joins the capture."""
         self._machine.call("cudaStreamWaitEvent", self._machine.spec.event_ns)
         if cuda_event.is_external and stream.capture is self:
             self._check_active()
@@ -160,48 +160,48 @@ class GraphCapture:
             return
         self._check_edge(stream, cuda_event)
         if cuda_event.capture is None:
-            return  # an event that was never recorded holds up nothing
+            return  # an event without a record has no effect
         if stream.capture is None:
             self._join(stream, cuda_event.node)
         else:
             self._tails[stream] = self._reduced((*self._tails[stream], *cuda_event.node))
 
     def synchronize(self, stream: Stream) -> None:
-        """A captured stream cannot be waited for.
+        """Refuse to wait for a captured stream.
 
         Raises:
-            RuntimeError: Always; CUDA's own error.
+            RuntimeError: Always; CUDA's error.
         """
         self._refuse(cuda_errors.CAPTURE_UNSUPPORTED)
 
     def query(self, stream: Stream) -> bool:
-        """Nor asked.
+        """Refuse to query a captured stream.
 
         Raises:
-            RuntimeError: Always; CUDA's own error.
+            RuntimeError: Always; CUDA's error.
         """
         self._refuse(cuda_errors.CAPTURE_UNSUPPORTED)
         return False
 
     def touch(self, cuda_event: CudaEvent) -> None:
-        """Nor can an event that was recorded in it.
+        """Refuse to query or wait for an event that was recorded in the capture.
 
         Raises:
-            RuntimeError: Always; CUDA's own error.
+            RuntimeError: Always; CUDA's error.
         """
         self._refuse(cuda_errors.CAPTURED_EVENT)
 
     def check_call(self, device: Device | None) -> None:
-        """The host asks or waits for something outside of the capture.
+        """Check a query or a wait of the host outside of the capture.
 
-        Waiting for a device that has a captured stream is an error always; other calls depend on the mode and on who
-        makes them (cudaThreadExchangeStreamCaptureMode).
+        Waiting for a device with a captured stream is always an error; other calls depend on the mode and on the
+        calling thread (cudaThreadExchangeStreamCaptureMode).
 
         Args:
-            device: The device that is waited for as a whole, if one is.
+            device: The device that is synchronized, if any.
 
         Raises:
-            RuntimeError: It is forbidden; CUDA's own error. The capture is spoilt.
+            RuntimeError: It is forbidden; CUDA's error. The capture is invalidated.
         """
         is_own = threading.get_ident() == self._thread
         holds = device is not None and any(stream.device is device for stream in self._tails)
@@ -209,16 +209,16 @@ class GraphCapture:
             self._refuse(cuda_errors.CAPTURE_UNSUPPORTED)
 
     def check_legacy(self, device: Device) -> None:
-        """The legacy default stream waits for blocking streams, so it cannot be used while one is captured.
+        """Check work on the legacy default stream: it waits for blocking streams, so none may be captured.
 
         Raises:
-            RuntimeError: One is; CUDA's own error. The capture is spoilt.
+            RuntimeError: One is captured; CUDA's error. The capture is invalidated.
         """
         if any(stream.is_blocking and stream.device is device for stream in self._tails):
             self._refuse(cuda_errors.CAPTURE_IMPLICIT)
 
     def embed(self, stream: Stream, graph: CapturedGraph) -> None:
-        """A graph is replayed on a captured stream: its nodes become part of this one's."""
+        """Add the nodes of a graph that is replayed on a captured stream."""
         self._check_active()
         self._machine.call("cudaGraphLaunch", self._machine.spec.graph_launch_ns)
         self.tape.embed(graph.tape)
@@ -229,8 +229,8 @@ class GraphCapture:
         if graph.nodes:
             self._tails[stream] = tuple(first + leaf for leaf in graph.leaves)
 
-    def spoil(self) -> None:
-        """Something forbidden happened: nothing more can be recorded, and the end tells so."""
+    def invalidate(self) -> None:
+        """Mark the capture as invalid: nothing more can be recorded, and its end raises an error."""
         self.is_active = False
 
     def _join(self, stream: Stream, deps: tuple[int, ...]) -> None:
@@ -261,20 +261,20 @@ class GraphCapture:
         if isinstance(other, GraphCapture) and stream.capture is not None and other is not stream.capture:
             if other not in self._machine.captures:
                 self._refuse(cuda_errors.CAPTURED_EVENT)
-            other.spoil()
+            other.invalidate()
             self._refuse(cuda_errors.CAPTURE_MERGE)
 
     def _refuse(self, code: int) -> None:
-        self.spoil()
+        self.invalidate()
         raise cuda_error(code)
 
     def _reduced(self, tails: tuple[int, ...]) -> tuple[int, ...]:
-        """Nodes without those that others of them come behind anyway."""
+        """The nodes without those that other nodes of the set depend on."""
         wanted = set(tails)
         if len(wanted) < 2:
             return tuple(wanted)
-        behind = self._ancestors(dep for tail in wanted for dep in self.nodes[tail].deps)
-        return tuple(sorted(wanted - behind))
+        implied = self._ancestors(dep for tail in wanted for dep in self.nodes[tail].deps)
+        return tuple(sorted(wanted - implied))
 
     def _ancestors(self, nodes: Any) -> set[int]:
         found: set[int] = set()
@@ -287,6 +287,6 @@ class GraphCapture:
         return found
 
     def _is_joined(self) -> bool:
-        """Whether all that side streams did comes before where the origin is."""
+        """Whether the origin depends on all nodes of side streams."""
         reached = self._ancestors(self._tails[self.origin])
         return len(reached) == len(self.nodes)

@@ -1,11 +1,11 @@
-"""``torch.autocast("cuda")``: the casts that torch makes of CUDA tensors, made of tensors of the virtual device.
+"""``torch.autocast("cuda")`` for tensors of a virtual device.
 
-torch casts in kernels of its dispatch key AutocastCUDA, which tensors in host memory do not carry. While a virtual
-device is active, the key is added on its threads, so that torch's own switch (``torch.autocast``) turns it on and off,
-and the kernels behind it are replaced by ones that know where a tensor lives.
+torch casts in kernels of its dispatch key AutocastCUDA, which tensors in host memory do not have. While a virtual
+device is active, the key is added on its threads, so that torch's own switch (``torch.autocast``) enables and disables
+it, and its kernels are replaced by kernels that check the device of a tensor.
 
-The other way round, ``torch.autocast("cpu")`` would cast tensors of the virtual device, which lie in host memory. While
-it is on, kernels of a key that nobody else uses here come first, and keep it away from them.
+Conversely, ``torch.autocast("cpu")`` would cast tensors of the virtual device, because they are in host memory. While
+it is on, kernels of a key that is otherwise unused here run first, and skip the cast for these tensors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cudalens.virtual.tensors.residency import is_any_resident, residence_of
 _KEY: Final = torch._C.DispatchKey.AutocastCUDA
 _KEY_NAME: Final = "AutocastCUDA"
 _GUARD: Final = torch._C.DispatchKey.AutocastXPU
-#: Comes before AutocastCPU, and casts tensors of Intel GPUs alone.
+#: Runs before AutocastCPU, and otherwise casts only tensors of Intel GPUs.
 _GUARD_NAME: Final = "AutocastXPU"
 
 _BANNED: Final = (
@@ -38,7 +38,7 @@ _BANNED: Final = (
 
 
 class AutocastKey:
-    """The dispatch key of CUDA's autocast on the calling thread, as a torch mode would be: entered and left."""
+    """Context manager that adds the dispatch key of CUDA's autocast on the calling thread."""
 
     def __init__(self, gpus: Gpus) -> None:
         self._before = False
@@ -70,13 +70,13 @@ def _register(patches: Patches, key: str, kernels: dict[str, Callable[..., Any]]
     library = torch.library.Library("aten", "IMPL", key)  # type: ignore[no-untyped-call]
     patches.on_restore(library._destroy)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "Overriding a previously registered kernel": that is the purpose
+        warnings.simplefilter("ignore")  # "Overriding a previously registered kernel" is intended
         for name, kernel in kernels.items():
             library.impl(name, kernel)  # type: ignore[no-untyped-call]
 
 
 def _install_guard(patches: Patches) -> None:
-    """Have ``torch.autocast("cpu")`` leave tensors of the virtual device alone, from its first use on."""
+    """Exclude tensors of the virtual device from ``torch.autocast("cpu")``; installed at its first use."""
     set_enabled: Any = torch.set_autocast_enabled
     registered: list[bool] = []
 
@@ -89,11 +89,11 @@ def _install_guard(patches: Patches) -> None:
         torch._C._dispatch_tls_set_dispatch_key_included(_GUARD, is_on)
         torch._C._dispatch_tls_set_dispatch_key_excluded(_GUARD, not is_on)
 
-    def take_away() -> None:
+    def remove_guard() -> None:
         torch._C._dispatch_tls_set_dispatch_key_included(_GUARD, False)
         torch._C._dispatch_tls_set_dispatch_key_excluded(_GUARD, True)
 
-    patches.on_restore(take_away)
+    patches.on_restore(remove_guard)
     patches.set(torch, "set_autocast_enabled", set_autocast_enabled)
 
 
@@ -109,15 +109,15 @@ def _guard(func: Any) -> Callable[..., Any]:
     device = host | torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        away = device if is_any_resident((*args, *kwargs.values())) else host
-        with torch._C._ExcludeDispatchKeyGuard(away):
+        excluded = device if is_any_resident((*args, *kwargs.values())) else host
+        with torch._C._ExcludeDispatchKeyGuard(excluded):
             return func(*args, **kwargs)
 
     return kernel
 
 
 def overload(name: str) -> Any:
-    """The aten operator of a schema's name; None where this torch has none."""
+    """The aten operator of a schema name; None if this version of torch has none."""
     packet_name, _, form = name.partition(".")
     packet = getattr(torch.ops.aten, packet_name, None)
     return getattr(packet, form or "default", None)
@@ -129,13 +129,13 @@ def _without_autocast(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 class Casts:
-    """The kernels, and the copies of weights that one pass through an autocast region shares."""
+    """The kernels, and the cached casts of weights within an autocast region."""
 
     def __init__(self) -> None:
         self._copies: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
 
     def kernels(self) -> dict[str, Callable[..., Any]]:
-        """By schema name."""
+        """The kernels by schema name."""
         makers: dict[Policy, Callable[[Any], Callable[..., Any]]] = {
             "lower": self._lower,
             "float32": self._float32,
@@ -152,7 +152,7 @@ class Casts:
         return found | {name: self._lower(func) for name in RECURRENT if (func := overload(name)) is not None}
 
     def clear(self) -> None:
-        """The outermost region has been left."""
+        """Drop the cached casts, at the end of the outermost region."""
         self._copies.clear()
 
     def _lower(self, func: Any) -> Callable[..., Any]:
@@ -169,7 +169,7 @@ class Casts:
         return kernel
 
     def _float32_dtype(self, func: Any) -> Callable[..., Any]:
-        """The operator is told to give float32, unless the caller asked for a dtype."""
+        """Set the operator's dtype argument to float32, unless the caller passed a dtype."""
         position = next(i for i, argument in enumerate(func._schema.arguments) if argument.name == "dtype")
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -214,7 +214,7 @@ class Casts:
         return kernel
 
     def _cast(self, value: Any, dtype: torch.dtype) -> Any:
-        """`value` with the tensors in it cast, where they may be."""
+        """`value` with all eligible tensors cast."""
         if isinstance(value, torch.Tensor):
             return self._cast_tensor(value, dtype) if value.dtype is not dtype and is_eligible(value) else value
         if isinstance(value, list | tuple):
@@ -224,7 +224,7 @@ class Casts:
         return value
 
     def _cast_tensor(self, tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """A copy; of a float32 leaf that is trained, one copy for the whole region."""
+        """A cast copy; for a float32 leaf that requires grad, one copy for the whole region."""
         is_weight = tensor.dtype is torch.float32 and tensor.requires_grad and tensor.is_leaf and not tensor._is_view()
         if not is_weight or dtype is torch.float32 or not torch.is_autocast_cache_enabled():
             return tensor.to(dtype)
@@ -240,12 +240,12 @@ _NORM_WITH_DTYPE: Final = {"Scalar": "ScalarOpt_dtype", "ScalarOpt_dim": "Scalar
 
 
 def is_cast(name: str) -> bool:
-    """Whether this torch casts an operator for CUDA."""
+    """Whether this version of torch casts an operator for CUDA."""
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", _KEY_NAME))
 
 
 def is_eligible(value: Any) -> bool:
-    """Whether autocast for CUDA may cast it: floating-point, but not double, and on the device."""
+    """Whether autocast for CUDA casts a value: a floating-point tensor on the device, but not double."""
     return (
         isinstance(value, torch.Tensor)
         and value.is_floating_point()
@@ -258,7 +258,7 @@ def _widest(current: torch.dtype, value: Any) -> torch.dtype:
     """The wider of `current` and the dtypes in `value`.
 
     Raises:
-        RuntimeError: A dtype is neither float32 nor the region's; torch's own words.
+        RuntimeError: A dtype is neither float32 nor the region's; torch's message.
     """
     if isinstance(value, list | tuple):
         for item in value:

@@ -1,6 +1,6 @@
-"""What ``torch.autocast("cuda")`` does to which operator: torch's lists for CUDA (ATen/autocast_mode.h). No torch.
+"""Autocast policies of operators for ``torch.autocast("cuda")``: torch's lists (ATen/autocast_mode.h). No torch.
 
-An operator or an overload that a version of torch does not have, or does not cast, is passed over.
+Operators and overloads that a version of torch does not have, or does not cast, are ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FLOAT32_DTYPE: Final = (
 )
 _PROMOTE: Final = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add"
 
-#: By name and overload, as in a schema.
+#: The policy by name and overload, as in a schema.
 POLICIES: Final[dict[str, Policy]] = {
     **dict.fromkeys(_LOWER.split(), "lower"),
     **dict.fromkeys(_FLOAT32.split(), "float32"),

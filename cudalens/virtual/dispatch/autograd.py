@@ -1,18 +1,18 @@
-"""Streams of a backward pass: each node runs on the stream of its forward operator, as PyTorch's engine has it.
+"""Stream semantics of backward passes: each node runs on the stream of its forward operator, as in PyTorch's engine.
 
-The engine of a CPU tensor's graph knows no streams, so its part is done here, after torch/csrc/autograd/engine.cpp and
+The engine handles streams only for CUDA tensors, so this module does it, following torch/csrc/autograd/engine.cpp and
 input_buffer.cpp of torch 2.9 and later:
 
-- While a node runs (hooks too), the current stream is the one under which its forward operator ran. The node of a leaf
-  was made for the first operator that used the leaf.
-- A gradient that crosses from one stream to another is marked with an event when it is made, waited for before it is
-  used, and its memory is recorded on the stream that uses it. Gradients of one input are added on the user's stream.
+- While a node runs (including hooks), the current stream is the stream of its forward operator. The node of a leaf is
+  created for the first operator that uses the leaf.
+- For a gradient that crosses from one stream to another, an event is recorded after it is computed and waited for
+  before it is used, and its memory is recorded on the stream that uses it. Gradients of one input are added on the
+  consumer's stream.
 - At the end, the caller's current streams wait for those of the leaves.
 
-How a node's stream is known: autograd numbers the nodes of a thread; `History` remembers at which numbers the thread
-switched streams. A backward pass that stays on the caller's streams costs one look at that history. Numbers are per
-thread: a thread that has made no nodes itself and runs another's backward pass finds the streams of the thread that
-switched last.
+Autograd numbers the nodes of a thread; `History` stores the numbers at which the thread switched streams, which gives
+the stream of each node. A backward pass that uses only the caller's streams costs one lookup. Numbers are per thread: a
+thread without nodes that runs a backward pass of another thread uses the history of the thread that switched last.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import torch
 from cudalens.virtual.dispatch.backward_plan import CALLER, Key, Plan, key_of
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.tensors.device_arguments import function_mode_back_on
+from cudalens.virtual.tensors.device_arguments import function_mode_enabled
 from cudalens.virtual.tensors.gradients import check_roots
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.stream_history import History, Streams, named
@@ -36,7 +36,7 @@ _RUN = "_engine_run_backward"
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Make ``backward()`` and ``torch.autograd.grad`` follow streams, where this torch numbers its nodes."""
+    """Make ``backward()`` and ``torch.autograd.grad`` follow streams, if this version of torch numbers its nodes."""
     if not (hasattr(torch.autograd, _RUN) and hasattr(torch._C, "_current_autograd_node") and _has_numbers()):
         return
     streams = BackwardStreams(gpus)
@@ -44,7 +44,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     original = getattr(torch.autograd, _RUN)
 
     def engine(*args: Any, **kwargs: Any) -> Any:
-        with function_mode_back_on(gpus):
+        with function_mode_enabled(gpus):
             return original(*args, **kwargs)
 
     def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:
@@ -67,7 +67,7 @@ def _next_number() -> int:
 
 
 class _PerThread(threading.local):
-    """What a thread has done with streams, and the backward pass that it is in."""
+    """The stream history of a thread, and its current backward pass."""
 
     def __init__(self) -> None:
         self.history: History | None = None
@@ -85,10 +85,10 @@ class BackwardStreams:
         self._num_tasks = 0
 
     def switched(self, number: int | None = None) -> None:
-        """The thread has set a current stream.
+        """Record that the thread has set a current stream.
 
         Args:
-            number: The first node that is made under it, if not the next one.
+            number: The first node created under it; by default the next one.
         """
         history = self._per_thread.history
         if history is None:
@@ -96,19 +96,19 @@ class BackwardStreams:
         history.record(_next_number() if number is None else number, named(self._machine.thread_streams))
         self._last_switched = history
 
-    def follow(self) -> None:
-        """Somebody asks for the current stream: bring it up to the node that is running."""
+    def update_current(self) -> None:
+        """Set the current streams to those of the running node, before they are read."""
         task = self._per_thread.task
         if task is not None:
             node = torch._C._current_autograd_node()
             task.go_to(CALLER if node is None else key_of(node))
 
     def run(self, original: Callable[..., Any], outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        """One backward pass, which may be inside of a node of another."""
+        """Run a backward pass, which may be nested in a node of another."""
         per_thread = self._per_thread
         if self._last_switched is None:
             return original(outputs, *args, **kwargs)
-        self.follow()
+        self.update_current()
         outer, per_thread.task = per_thread.task, None
         try:
             plan = self._plan(outputs, args, kwargs)
@@ -119,7 +119,7 @@ class BackwardStreams:
             per_thread.task = outer
 
     def _plan(self, outputs: Sequence[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | None:
-        """None where everything stays on the caller's streams."""
+        """The plan of a backward pass; None if it uses only the caller's streams."""
         history, caller = self._history(), named(self._machine.thread_streams)
         if history is None or (len(history) == 1 and history.last == caller):
             return None
@@ -128,7 +128,7 @@ class BackwardStreams:
         return None if plan.is_plain else plan
 
     def _history(self) -> History | None:
-        """The thread's own; of a thread without nodes, that of the thread that switched last."""
+        """The thread's history; for a thread without nodes, that of the thread that switched last."""
         if _next_number() == 0:
             return self._last_switched
         return self._per_thread.history or History()
@@ -151,7 +151,7 @@ class BackwardStreams:
     def _count(self, step: int) -> None:
         with self._lock:
             self._num_tasks += step
-            self._machine.before_stream_read = self.follow if self._num_tasks else None
+            self._machine.before_stream_read = self.update_current if self._num_tasks else None
 
 
 def _root_edge(output: Any) -> tuple[Key, int]:
@@ -162,7 +162,7 @@ def _root_edge(output: Any) -> tuple[Key, int]:
 
 
 class _Slot:
-    """A gradient on its way to an input of a node: the stream that made it, and a mark behind it, where needed."""
+    """A gradient for an input of a node: the stream that computed it, and an event after it if needed."""
 
     __slots__ = ("mark", "stream")
 
@@ -171,7 +171,7 @@ class _Slot:
 
 
 class Task:
-    """A backward pass that crosses streams."""
+    """A backward pass that uses several streams."""
 
     def __init__(self, gpus: Gpus, plan: Plan, switched: Callable[[int | None], None]) -> None:
         self._gpus, self._machine, self._plan, self._switched = gpus, gpus.machine, plan, switched
@@ -179,20 +179,20 @@ class Task:
         self._at: Key = CALLER
         self._number = _next_number()
         self._slots: dict[Key, dict[int, _Slot]] = {}
+        #: The node whose gradients are being accumulated, the device and the stream.
         self._adds: tuple[Key, int, Stream] = CALLER, -1, gpus.devices[0].default_stream
-        """Which node's gradients are being added to others, on which device, on which stream."""
         self._handles = plan.hook(self._enter, self._leave)
 
     def begin(self, roots: Sequence[tuple[Key, int]], grads: Sequence[Any]) -> None:
-        """The caller hands in the first gradients."""
+        """Register the gradients that the caller passes."""
         for (key, input_nr), grad in zip(roots, grads, strict=False):
             if key in self._plan.crossing:
                 self._send(CALLER, key, input_nr, grad)
 
     def go_to(self, key: Key) -> None:
-        """A node begins, unless it has begun already.
+        """Switch to the streams of a node, unless it is current already.
 
-        That shows at its first operator, whose own node, where gradients are differentiated, has been made by then.
+        This happens at its first operator; with double differentiation, that operator's own node exists already.
         """
         if key != self._at:
             self._at = key
@@ -200,7 +200,7 @@ class Task:
         self._number = _next_number()
 
     def finish(self) -> None:
-        """The engine is done: the caller waits for the leaves."""
+        """Make the caller's streams wait for the streams of the leaves."""
         for key in list(self._slots):
             self._enter(key)
         caller = self._plan.streams[CALLER]
@@ -214,7 +214,7 @@ class Task:
                 self._order(stream, self._stream(caller, index))
 
     def close(self) -> None:
-        """It is over, well or not: everything is as it was before."""
+        """Restore the state before the backward pass, also after an error."""
         for handle in self._handles:
             handle.remove()
         for slots in self._slots.values():
@@ -233,7 +233,7 @@ class Task:
         return streams.get(device_index) or self._machine.devices[device_index].default_stream
 
     def _order(self, before: Stream, after: Stream) -> None:
-        """What `after` does from now on comes behind what `before` holds now."""
+        """Make the following work of `after` wait for the current work of `before`."""
         if before is not after:
             mark = self._mark(before)
             after.wait(mark)
@@ -245,7 +245,7 @@ class Task:
         return mark
 
     def _enter(self, key: Key) -> None:
-        """A node is about to use its gradients: they must be ready on its stream."""
+        """Make a node's streams wait for its gradients."""
         for slot in self._slots.pop(key, {}).values():
             stream = self._stream(self._plan.streams[key], slot.stream.device.index)
             if slot.stream is not stream:
@@ -258,7 +258,7 @@ class Task:
         slot.mark = None
 
     def _leave(self, key: Key, grads: Sequence[Any]) -> None:
-        """A node has computed gradients: those that go to other streams, or are added to others, are looked at."""
+        """Handle a node's computed gradients that cross streams or are accumulated."""
         for edge, grad in zip(self._plan.edges[key], grads, strict=False):
             if edge is not None and edge.consumer in self._plan.crossing:
                 self._send(key, edge.consumer, edge.input_nr, grad)
@@ -280,9 +280,10 @@ class Task:
             self._accumulate(producer, slot, source, target)
 
     def _accumulate(self, producer: Key, slot: _Slot, source: Stream, target: Stream) -> None:
-        """A second gradient for one input: torch adds it next, on the consumer's stream, while the producer is current.
+        """Add a second gradient for one input: torch adds it on the consumer's stream while the producer is current.
 
-        Where one node adds into several consumers, all is added on the first one's stream, and the others wait for it.
+        If one node accumulates into several consumers, all are added on the first one's stream, and the others wait for
+        it.
         """
         index = target.device.index
         if (producer, index) != self._adds[:2]:

@@ -1,4 +1,4 @@
-"""A backward pass that leaves its caller's stream: which nodes run where, and which gradients cross between streams."""
+"""Plan the streams of a backward pass: the streams of each node, and the gradients that cross between streams."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ import torch
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.stream_history import History, Streams
 
-#: A node: its sequence number; of a leaf's node, which has none, a negative number made of its tensor's identity.
+#: The key of a node: its sequence number, or for a leaf's node a negative number from its tensor's identity.
 Key = int
 
-#: Who called ``backward()``: it produces the gradients of the roots.
+#: The caller of ``backward()``, which provides the gradients of the roots.
 CALLER: Final[Key] = -1
 
-#: Nodes that accumulate into a leaf carry UINT64_MAX, so that the engine runs them first.
+#: Nodes that accumulate into a leaf have the number UINT64_MAX, so that the engine runs them first.
 _UNNUMBERED: Final = 1 << 62
 
 
 def key_of(node: Any) -> Key:
-    """What a node is known by; its wrapper in Python comes and goes."""
+    """The key of a node; its Python wrapper is not unique."""
     number: int = node._sequence_nr()
     return number if number < _UNNUMBERED else -2 - id(node.variable)
 
 
 class Edge(NamedTuple):
-    """Where an output of a node goes: the node that takes it, and as which of its inputs."""
+    """An edge of the graph: the consuming node and its input number."""
 
     consumer: Key
     input_nr: int
 
 
 class Leaf(NamedTuple):
-    """Where a backward pass ends: the streams of the node, and the device of its tensor, where that is known."""
+    """A leaf of a backward pass: the streams of its node, and the device of its tensor if known."""
 
     streams: Streams
     device_index: int | None
 
 
 class Plan:
-    """What a backward pass will do with streams.
+    """The streams of a backward pass.
 
     Attributes:
-        streams: The current streams under which each node runs.
-        edges: Outputs of the nodes that share a consumer with another stream than its own.
-        crossing: Nodes that take a gradient from another stream.
-        leaves: Where it ends.
+        streams: The current streams of each node.
+        edges: The edges of the producers of `crossing` nodes.
+        crossing: The nodes with a gradient from another stream.
+        leaves: The leaves.
     """
 
     __slots__ = ("_nodes", "crossing", "edges", "leaves", "streams")
@@ -71,17 +71,17 @@ class Plan:
 
     @property
     def is_plain(self) -> bool:
-        """Whether all of it runs on the caller's streams."""
+        """Whether all nodes run on the caller's streams."""
         caller = self.streams[CALLER]
         return all(streams == caller for streams in self.streams.values())
 
     def hook(self, enter: Callable[[Key], None], leave: Callable[[Key, Sequence[Any]], None]) -> list[Any]:
-        """Have `enter` called before nodes that take gradients from other streams, and `leave` after those that send.
+        """Call `enter` before nodes with gradients from other streams, and `leave` after nodes that produce them.
 
-        The nodes are let go of: the engine may end them one by one.
+        References to nodes are then dropped: the engine may free them one by one.
 
         Returns:
-            What removes the hooks.
+            The handles that remove the hooks.
         """
         handles = [self._nodes[key].register_prehook(_before(enter, key)) for key in self.crossing]
         handles += [self._nodes[key].register_hook(_after(leave, key)) for key in self.edges]
@@ -89,7 +89,7 @@ class Plan:
         return handles
 
     def _walk(self, roots: Iterable[Any]) -> dict[Key, list[Key]]:
-        """Every node that may run, and which nodes produce its gradients."""
+        """All nodes that may run, with the producers of their gradients."""
         stack = [_node_of(root) for root in roots]
         producers: dict[Key, list[Key]] = {key_of(node): [CALLER] for node in stack}
         while stack:
@@ -106,7 +106,7 @@ class Plan:
 
 
 def _streams_of(key: Key, made_by: Sequence[Key], history: History, caller: Streams) -> Streams:
-    """A node runs on the streams of its forward operator. A leaf's node is made for the first operator that uses it."""
+    """The streams of a node's forward operator; for a leaf's node, of the first operator that uses the leaf."""
     if key >= 0:
         return history.at(key)
     first_use = min((producer for producer in made_by if producer >= 0), default=None)
@@ -118,7 +118,7 @@ def _edges(node: Any) -> list[Edge | None]:
 
 
 def _node_of(value: Any) -> Any:
-    """The node that takes the gradient of a tensor, or of an edge of the graph that the user named."""
+    """The node that consumes the gradient of a tensor or of a gradient edge."""
     if isinstance(value, torch.Tensor):
         return value.grad_fn if value.grad_fn is not None else torch.autograd.graph.get_gradient_edge(value).node
     return value.node

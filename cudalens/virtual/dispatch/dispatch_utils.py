@@ -1,4 +1,4 @@
-"""Operators as the dispatch handler runs them, from elsewhere."""
+"""Run operators without torch's modes, autograd and autocast."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _AUTOCAST: Final = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU) | t
 
 
 @contextmanager
-def unseen() -> Iterator[None]:
-    """Run operators below autograd and autocast, and seen by no mode of torch."""
+def below_modes() -> Iterator[None]:
+    """Run operators below autograd and autocast, without any torch mode."""
     with (
         torch._C.DisableTorchFunction(),
         torch._C._DisableTorchDispatch(),

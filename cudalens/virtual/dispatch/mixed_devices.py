@@ -1,4 +1,4 @@
-"""Tensors of two places in one operator: what torch allows, and what it says to the rest."""
+"""Operators with tensors on different devices: which combinations torch allows, and its error messages."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _ON_HOST: Final[dict[str, frozenset[str]]] = {
 def adopt_or_raise(
     gpus: Gpus, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device
 ) -> list[torch.Tensor]:
-    """Judge the tensors that are not on `device`; returns the index tensors that are copied over from the host.
+    """Check the tensors that are not on `device`; returns the index tensors to copy from the host.
 
     Raises:
-        RuntimeError: A tensor is on another device, and the operator does not take it; torch's own words.
+        RuntimeError: A tensor is on another device, and the operator does not accept it; torch's message.
     """
     to_bring: list[torch.Tensor] = []
     on_host = _ON_HOST.get(plan.name, frozenset())
@@ -45,7 +45,7 @@ def adopt_or_raise(
 
 
 def adopt_target(gpus: Gpus, target: torch.Tensor, source: torch.Tensor) -> None:
-    """What torch made for itself, to copy a tensor of a device into, is on that device."""
+    """Move a target that torch created for internal use to the device of the copy's source."""
     if residence_of(target) is None and _is_strided(target) and ADOPT_KEY in target.untyped_storage().__dict__:
         residence = residence_of(source)
         if residence is not None:
@@ -54,10 +54,10 @@ def adopt_target(gpus: Gpus, target: torch.Tensor, source: torch.Tensor) -> None
 
 
 def check_out(gpus: Gpus, plan: Plan, kwargs: dict[str, Any], device: Device) -> None:
-    """Look at where results are to be written.
+    """Check the device of output arguments.
 
     Raises:
-        RuntimeError: Elsewhere than on `device`; torch's own words.
+        RuntimeError: An output is not on `device`; torch's message.
     """
     where = gpus.torch_devices[device.index]
     for name, tensor in kwargs.items():
@@ -75,7 +75,7 @@ def _adopt(gpus: Gpus, tensor: torch.Tensor, device: Device) -> None:
     capture = gpus.machine.current_stream(device).capture if gpus.machine.captures else None
     if capture is not None:
         capture.adopt(tensor)
-    gpus.settle(tensor, device)
+    gpus.place_tensor(tensor, device)
 
 
 def _named_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, torch.Tensor]]:

@@ -1,4 +1,4 @@
-"""Every aten operator on a virtual device: where its arguments are, what it allocates, launches and waits for."""
+"""Dispatch mode of the virtual device: runs aten operators on the CPU, and models allocation, launch and waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out
 from cudalens.virtual.dispatch.plans import Plan, make_plan
-from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, passed_on
+from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, mark_result
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors import arenas
 from cudalens.virtual.tensors import backing as hosting
@@ -31,12 +31,12 @@ _NESTED = tuple(
     for name in ("tensor_from_tensor_list", "tensor_from_mask", "from_padded", "view_from_buffer", "view_from_jagged")
     if (packet := getattr(_aten, f"_nested_{name}", None)) is not None
 )
-#: Plans live as long as the process: operators do.
+#: Plans are cached for the lifetime of the process, as operators are.
 _plans: dict[Any, Plan] = {}
 
 
 class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every aten operator below autograd, runs it on CPU tensors, and models what a GPU would do."""
+    """Handles every aten operator below autograd: runs it on CPU tensors, and models what a GPU would do."""
 
     def __init__(self, gpus: Gpus) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -53,7 +53,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No wrapper around the handler: importing torch._dynamo takes longer than most programs here run."""
+        """Avoid the wrapper around the handler, which would import torch._dynamo (slow)."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -62,36 +62,36 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if types and has_own_dispatch(types):
             return NotImplemented  # the operators that the subclass calls come here
         if _plan(func).is_composite:
-            return self._in_parts(func, args, kwargs or {})
+            return self._decompose(func, args, kwargs or {})
         recorder = self._machine.recorder
         if recorder is None:
-            return self._explained(func, args, kwargs or {})
+            return self._run_or_explain(func, args, kwargs or {})
         begun = recorder.begin(func._schema.name)
         try:
-            return self._explained(func, args, kwargs or {})
+            return self._run_or_explain(func, args, kwargs or {})
         finally:
             recorder.end(begun)
 
-    def _in_parts(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """An operator that is made of others: it comes whole where autograd does not take it apart, as in inference."""
+    def _decompose(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a composite operator as its parts; autograd decomposes it first, except in inference mode."""
         torch._C._push_on_torch_dispatch_stack(self)
         try:
             return func.decompose(*args, **kwargs)
         finally:
             torch._C._pop_torch_dispatch_stack(None)
 
-    def _explained(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._gpus.is_closed:  # on a thread that outlives the device
+    def _run_or_explain(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._gpus.is_closed:  # on a thread that runs after the device has ended
             return func(*args, **kwargs)
         try:
-            if _num_function_modes():  # in backward: what is asked of tensors here is not the user's business
+            if _num_function_modes():  # in a backward pass: do not call the user's function modes
                 with torch._C.DisableTorchFunction():
                     return self._dispatch(func, args, kwargs)
             return self._dispatch(func, args, kwargs)
         except RuntimeError as error:
-            if self._gpus.serves_graphs and _plan(func).resizes and arenas.is_too_tight(error):
-                again = lambda: self._explained(func, args, kwargs)  # noqa: E731
-                return arenas.run_loosely(self._gpus, error, (*args, *kwargs.values()), again)
+            if self._gpus.serves_graphs and _plan(func).resizes and arenas.is_resize_error(error):
+                again = lambda: self._run_or_explain(func, args, kwargs)  # noqa: E731
+                return arenas.run_resizable(self._gpus, error, (*args, *kwargs.values()), again)
             better = refusals.explain(error, func._schema.name, (*args, *kwargs.values()), is_below=True)
             if better is None:
                 raise
@@ -99,9 +99,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         log = self._machine.op_log
-        return self._carry_out(func, args, kwargs) if log is None else log.watch(self._carry_out, func, args, kwargs)
+        return self._execute(func, args, kwargs) if log is None else log.watch(self._execute, func, args, kwargs)
 
-    def _carry_out(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _execute(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         plan = _plan(func)
         if plan.takes_time:
             self._machine.now_ns += self._host_op_ns
@@ -118,13 +118,13 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if device is None:
             rng.check_host(kwargs)
             out = func(*args, **kwargs)
-            return passed_on(out, args) if are_scratch(args) else out
+            return mark_result(out, args) if are_scratch(args) else out
         if is_mixed or (plan.resizes and kwargs):
             self._unmix(plan, func, args, kwargs, device)
         return self._run(plan, func, args, kwargs, device)
 
     def _run(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
-        """An operator on the device: run for its values, then allocate, launch and wait as a GPU would."""
+        """Run an operator on the device: compute its values, then model allocation, launch and waits."""
         if plan.is_view:
             return func(*args, **kwargs)
         syncs = (plan.syncs and kwargs.get("output_size") is None) or (plan.indexes and _has_mask(args))
@@ -136,49 +136,49 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             out = act(*args, **kwargs)
         if plan.resizes:
-            self._resettle(args, kwargs)
-        if syncs:  # the host learns the size of the result, then allocates it
+            self._reallocate(args, kwargs)
+        if syncs:  # the host waits for the size of the result, then allocates it
             if plan.has_work:
                 kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
             kernels.fetch(self._gpus, device, plan.name)
-            self._settle(out, device)
+            self._place_results(out, device)
             return out
-        self._settle(out, device)
+        self._place_results(out, device)
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
         return out
 
     def _compute(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
-        """The values of an operator that draws random numbers, or that a graph capture may want to know of."""
+        """Compute an operator that draws random numbers, or that a capture or a log may record."""
         call = self._caller(device)
         return rng.run(self._gpus, device, func, args, kwargs, call) if plan.draws else call(func, args, kwargs)
 
     def _caller(self, device: Device) -> Caller:
-        """What runs an operator: a graph capture, where the device's current stream belongs to one, or who notes it."""
+        """The function that runs an operator: the capture of the device's current stream, the log, or a plain call."""
         capture = self._machine.current_stream(device).capture if self._machine.captures else None
         if capture is not None:
             return capture.run
         log = self._machine.op_log
         return call_now if log is None else functools.partial(log.run, device)
 
-    def _settle(self, out: Any, device: Device) -> None:
-        """Give fresh storages among the results a block of the device."""
+    def _place_results(self, out: Any, device: Device) -> None:
+        """Allocate blocks for new storages among the results."""
         if isinstance(out, torch.Tensor):
             if KEY not in out.untyped_storage().__dict__:
-                self._gpus.settle(out, device)
+                self._gpus.place_tensor(out, device)
         elif isinstance(out, tuple | list):
             for item in out:
-                self._settle(item, device)
+                self._place_results(item, device)
 
-    def _resettle(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A storage that grew or shrank in place takes another block."""
+    def _reallocate(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Allocate a new block for a storage that was resized in place."""
         for tensor in (*args, *kwargs.values()):
             residence = residence_of(tensor) if isinstance(tensor, torch.Tensor) else None
             if residence is not None and residence.num_bytes != tensor.untyped_storage().nbytes():
-                self._gpus.settle(tensor, residence.device)
+                self._gpus.place_tensor(tensor, residence.device)
 
     def _make(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Device | None) -> Any:
-        """A factory: its result goes where the call says, else where its model lives."""
+        """Run a factory: its result is on the device of the call, else on that of its tensor argument."""
         named, device = kwargs.get("device"), own
         if named is not None and named.type not in ("cpu", "cuda"):
             return func(*args, **kwargs)
@@ -196,32 +196,32 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _make_on(self, device: Device, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if kwargs.get("pin_memory"):
             raise RuntimeError("Only dense CPU tensors can be pinned")
-        like = hosting.likeness(func, args, kwargs)
-        # The block comes first where it may not fit: the host should not write what the device cannot hold.
+        like = hosting.meta_result(func, args, kwargs)
+        # Allocate the block first if it may not fit: the host must not write a tensor that the device cannot hold.
         block = None if like is None else self._gpus.reserve(device, like.untyped_storage().nbytes())
         out = None if like is None else self._blank(device, func, like, block)
         if out is None:
             out = rng.make(self._gpus, device, func, args, kwargs, self._caller(device))
         elif self._machine.captures or self._machine.op_log is not None:
-            self._note_blank(device, func, args, kwargs, out)
+            self._record_blank(device, func, args, kwargs, out)
         if residence_of(out) is None:
-            self._gpus.settle(out, device, block=block)
+            self._gpus.place_tensor(out, device, block=block)
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
         return out
 
     def _blank(self, device: Device, func: Any, like: torch.Tensor, block: Block | None) -> torch.Tensor | None:
-        """A factory's large result without a touch to its memory, where the factory allows for it."""
-        if block is None or not arenas.keeps_bytes(block) or not hosting.leaves_blank(func):
+        """Create a factory's large result without writing its memory, if the factory allows it."""
+        if block is None or not arenas.has_arena(block) or not hosting.leaves_blank(func):
             return hosting.blank(func, like)
         zeros = hosting.is_zeros(func) and self._machine.current_stream(device).capture is None
-        return arenas.settle_blank(self._gpus, like, device, block, zeros=zeros)
+        return arenas.place_blank(self._gpus, like, device, block, zeros=zeros)
 
-    def _note_blank(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
-        """A factory's result was reserved, not made: who notes operators notes the call all the same."""
+    def _record_blank(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Record a factory whose result was allocated without running it."""
         capture = self._machine.current_stream(device).capture
         if capture is not None:
-            capture.note(func, args, kwargs, out)
+            capture.record_result(func, args, kwargs, out)
         elif self._machine.op_log is not None:
             self._machine.op_log.log_factory(device, func, args, kwargs)
 
@@ -233,15 +233,15 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             pin(out)
         is_strided = isinstance(out, torch.Tensor) and out.layout is torch.strided
         if is_strided and not self._target.is_factory and is_call_on_device():
-            # Made inside torch's C++ for a tensor that it takes to be on the CPU; whoever it meets first tells.
+            # Created by torch's C++ for a tensor that it takes for a CPU tensor; the first operator decides its device.
             out.untyped_storage().__dict__[ADOPT_KEY] = True
         return out
 
     def _unmix(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> None:
-        """Not all tensors are on `device`: host numbers and indices may be, torch's own scratch joins, others may not.
+        """Handle tensors that are not on `device`: copy indices, move torch's internal tensors, refuse others.
 
         Raises:
-            RuntimeError: Tensors of two devices meet; torch's own words.
+            RuntimeError: An operator gets tensors of two devices; torch's message.
         """
         if plan.resizes:
             check_out(self._gpus, plan, kwargs, device)
@@ -263,7 +263,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         out = self._copied(func, source, kwargs, own, target)
         if target is not None:
-            self._gpus.settle(out, target)
+            self._gpus.place_tensor(out, target)
         if own is target and target is not None:
             kernels.launch(self._gpus, target, _plan(func), func, args, kwargs, out)
         else:
@@ -272,7 +272,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return out
 
     def _place(self, place: torch.device, own: Device | None) -> Device | None:
-        """Where a copy goes. C++ that says "cpu" means the device of the tensor at hand, unless the user named it."""
+        """The target of a copy. "cpu" from torch's C++ means the device of the tensor, unless the user named it."""
         if place.type == "cuda":
             return self._gpus.devices[self._gpus.device_index(place) or 0]
         return None if self._target.is_named else own
@@ -287,12 +287,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         assert device is not None
         out: torch.Tensor = self._caller(device)(func, (source,), {**kwargs, "non_blocking": False})
         if pinned:
-            # As torch does: a non-blocking copy to the host lands in page-locked memory.
+            # As in torch, the target of a non-blocking copy to the host is page-locked.
             pin(out)
         return out
 
     def _copy(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """``aten::copy_``: into memory that exists."""
+        """``aten::copy_``: copy into an existing tensor."""
         target, source = args[0], args[1]
         adopt_target(self._gpus, target, source)
         places = [residence_of(source), residence_of(target)]
@@ -324,7 +324,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return is_pinned(args[0])
 
     def _pack_sequence(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """``aten::_pack_padded_sequence``: lengths come from the host, and batch sizes stay there."""
+        """``aten::_pack_padded_sequence``: lengths and batch sizes are on the host."""
         residence, lengths = residence_of(args[0]), args[1]
         if residence_of(lengths) is not None:
             kind = f"{lengths.dim()}D {lengths.device} {lengths.type().rpartition('.')[2].removesuffix('Tensor')}"
@@ -332,7 +332,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if residence is None:
             return func(*args, **kwargs)
         packed, batch_sizes = self._caller(residence.device)(func, args, kwargs)
-        self._settle(packed, residence.device)
+        self._place_results(packed, residence.device)
         kernels.launch(self._gpus, residence.device, _plan(func), func, args, kwargs, packed)
         return packed, batch_sizes
 
@@ -353,7 +353,7 @@ def _plan(func: Any) -> Plan:
 
 
 def _locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
-    """The device of the first tensor on one, and whether any tensor is elsewhere."""
+    """The first device among the tensors, and whether any tensor is not on it."""
     device: Device | None = None
     saw_host = False
     for arg in args:
@@ -376,7 +376,7 @@ def _locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
 
 
 def _has_mask(args: tuple[Any, ...]) -> bool:
-    """Whether an index operator is given a boolean index, whose number of elements the host has to learn."""
+    """Whether an index operator gets a boolean index, for whose number of elements the host must wait."""
     for arg in args[1:2]:
         for index in arg if isinstance(arg, list | tuple) else ():
             if isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8):

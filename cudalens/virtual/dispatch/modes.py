@@ -1,7 +1,7 @@
-"""The torch modes of a virtual device on one thread: torch keeps stacks of them per thread.
+"""Enter and leave the torch modes of a virtual device on one thread; torch has a stack of modes per thread.
 
-A user may enter modes of their own inside of the block and leave them on. Ours are taken out from under them. Whoever
-only watches (the sanitizer) stays above ours (`cudalens.device.modes`).
+A user may enter modes inside the block and leave them active at its end: the virtual device's modes are then removed
+from below them. Modes that only observe (the sanitizer) stay above (`cudalens.device.modes`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cudalens.device import modes
 
 
 class ThreadModes:
-    """Our modes on the thread that calls.
+    """The virtual device's modes on the calling thread.
 
     Args:
-        makers: What makes each mode, outermost first.
-        gpus: Given to each.
+        makers: The functions that create each mode, outermost first.
+        gpus: The argument of each function.
     """
 
     def __init__(self, makers: Sequence[Callable[[Any], Any]], gpus: Any) -> None:
@@ -30,7 +30,7 @@ class ThreadModes:
         self._entered: list[Any] = []
 
     def enter(self) -> None:
-        """Put them on the thread's stacks."""
+        """Push the modes on the thread's stacks."""
         for make in self._makers:
             mode = make(self._gpus)
             self._entered.append(mode)
@@ -40,7 +40,7 @@ class ThreadModes:
                 mode.__enter__()
 
     def leave(self) -> None:
-        """Take them from the thread's stacks, and leave all others there. Call it on the thread that entered."""
+        """Remove the modes from the thread's stacks, and keep all others. Must run on the thread that entered."""
         while self._entered:
             mode = self._entered.pop()
             if isinstance(mode, TorchDispatchMode):
@@ -58,7 +58,7 @@ def _leave_function(mode: Any) -> None:
 
 
 def _take_above(mode: Any, depth: int, pop: Callable[[], Any]) -> list[Any]:
-    """Take everything from a stack down to `mode`, and `mode` with it; returns what was above, the top first."""
+    """Pop a stack down to and including `mode`; returns the modes above it, top first."""
     others: list[Any] = []
     for _ in range(depth):
         top = pop()

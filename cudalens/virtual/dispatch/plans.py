@@ -1,4 +1,4 @@
-"""What is known of an aten operator before it is called: one plan per overload, made once."""
+"""Cached properties of aten operators that the dispatch mode needs: one plan per overload."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.dispatch.dropout import INSTEAD
+from cudalens.virtual.dispatch.dropout import REPLACEMENTS
 from cudalens.virtual.dispatch.scratch import SIDES, Side
 from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 
@@ -24,7 +24,7 @@ _NO_WORK: Final = frozenset(
         "resize_as_",
         "set_",
         "set_data",
-        "_local_scalar_dense",  # a copy, which `kernels.fetch` makes
+        "_local_scalar_dense",  # `kernels.fetch` models its copy
         "detach_",
         "lift",
         "lift_fresh",
@@ -57,7 +57,7 @@ _NO_WORK: Final = frozenset(
     }
 )
 
-#: Operators whose result, its size or its validity the host has to learn: on a CUDA device they wait for the stream.
+#: Operators that wait for the stream on a CUDA device, because the host needs their result, its size or its validity.
 _SYNCS: Final = frozenset(
     {
         "_local_scalar_dense",
@@ -73,18 +73,18 @@ _SYNCS: Final = frozenset(
         "bincount",
         "is_nonzero",
         "_linalg_check_errors",
-        "repeat_interleave",  # where the call does not say how much comes out
+        "repeat_interleave",  # without output_size
     }
 )
 
 _RESIZING: Final = frozenset({"resize_", "resize_as_", "set_", "_resize_output_"})
 
-#: Operators that index by tensors, and copy those of the host over.
+#: Operators that index by tensors, and copy host indices to the device.
 _INDEXING: Final = frozenset(
     {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
 )
 
-#: Operators of TensorIterator that torch does not tag as pointwise.
+#: Operators that use TensorIterator without torch's pointwise tag.
 _ITERATED: Final = frozenset(
     {
         "copy_",
@@ -99,7 +99,7 @@ _ITERATED: Final = frozenset(
     }
 )
 
-#: Other operators that take a 0-dim tensor of the host as a number.
+#: Other operators that accept a 0-dim host tensor as a number.
 _TAKES_NUMBERS: Final = frozenset(
     {
         "masked_fill",
@@ -119,27 +119,27 @@ _COPYING: Final = frozenset({"copy_", "clone", "_to_copy", "contiguous"})
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an overload does.
+    """Properties of an overload.
 
     Attributes:
         name: As in ``aten::add``.
-        makes: It has a device argument: a factory.
-        draws: It draws random numbers.
-        is_view: Its results alias an argument and nothing is computed.
-        has_work: It launches a kernel.
-        syncs: The host waits for its result.
-        resizes: It may change the size of a storage that exists.
-        is_pointwise: It goes through TensorIterator, which has its own words for mixed devices.
-        takes_numbers: It takes 0-dim host tensors as numbers.
-        indexes: It indexes by tensors, which may be on the host; a boolean one makes the host wait for its count.
-        copies: It copies within the device, which torch leaves to the driver where nothing is rearranged.
-        zeros: It fills with zeros, which the copy engine's memset does.
-        calls_blas: It calls cuBLAS, which has a workspace.
-        side: What it computes on the side first, where it does.
-        instead: What computes its values in its place; None for itself.
-        is_composite: It is made of other operators, and has no implementation of its own.
-        takes_time: It takes the host's time. Opening and closing a named range does not: nobody may see other times
-            because somebody looks.
+        makes: Whether it is a factory (has a device argument).
+        draws: Whether it draws random numbers.
+        is_view: Whether it returns views without computing anything.
+        has_work: Whether it launches a kernel.
+        syncs: Whether the host waits for its result.
+        resizes: Whether it may resize an existing storage.
+        is_pointwise: Whether it uses TensorIterator, which has its own message for mixed devices.
+        takes_numbers: Whether it accepts 0-dim host tensors as numbers.
+        indexes: Whether it indexes by tensors, which may be on the host; a boolean index makes the host wait for its
+            count.
+        copies: Whether it copies within the device; torch uses the driver's copy if the layout is unchanged.
+        zeros: Whether it fills with zeros, by a memset.
+        calls_blas: Whether it calls cuBLAS, which needs a workspace.
+        side: The additional operator that runs first; None without one.
+        instead: The replacement that computes its values; None for the operator itself.
+        is_composite: Whether it consists of other operators, without a CPU implementation.
+        takes_time: Whether it takes host time. Named ranges do not, so that recording them does not change times.
     """
 
     name: str
@@ -162,7 +162,7 @@ class Plan:
 
 
 def make_plan(func: Any) -> Plan:
-    """The plan of an operator overload, from its schema."""
+    """Create the plan of an overload from its schema."""
     schema = func._schema
     short = schema.name.partition("::")[2]
     arguments = {argument.name for argument in schema.arguments}
@@ -183,19 +183,19 @@ def make_plan(func: Any) -> Plan:
         copies=short in _COPYING,
         calls_blas=short in BLAS_OPS,
         side=SIDES.get(short),
-        instead=INSTEAD.get(short) if func._overloadname == "default" else None,
+        instead=REPLACEMENTS.get(short) if func._overloadname == "default" else None,
         is_composite=_has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU"),
         takes_time=func.namespace != "profiler",
     )
 
 
 def _has_kernel(func: Any, key: str) -> bool:
-    """Whether `func` is implemented for a dispatch key; ``prim::device`` and its like are not of the dispatcher."""
+    """Whether `func` is implemented for a dispatch key; ``prim::`` operators are not registered in the dispatcher."""
     name = func.name()
     return not name.startswith("prim::") and bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
 def _is_view(schema: Any) -> bool:
-    """Whether every tensor that comes back aliases an argument that is not written."""
+    """Whether every returned tensor aliases an argument that is not written."""
     infos = [value.alias_info for value in schema.returns]
     return bool(infos) and all(info is not None and not info.is_write for info in infos)

@@ -1,7 +1,7 @@
-"""What a virtual device cannot do, said in its own words: what was tried, and what to do instead.
+"""Refuse what a virtual device cannot do, with errors that name the reason and an alternative.
 
-Doors that lead to a GPU's own code are closed here (`install`). What only torch's C++ finds out is put into better
-words (`explain`).
+Functions that need a real GPU are replaced by functions that raise (`install`). Errors of torch's C++ about tensors of
+the device are translated (`explain`).
 """
 
 from __future__ import annotations
@@ -20,64 +20,64 @@ from cudalens.virtual.patching import Patches, refusal
 from cudalens.virtual.tensors.residency import is_any_resident, residence_of
 
 _COMPILE: Final = (
-    "torch.compile was asked to compile while a virtual CUDA device is active: Dynamo would trace the model of "
-    "the device, and Inductor would write code for a GPU that is not there. Run the code eagerly, which gives the "
-    "same values: torch.compiler.set_stance('force_eager') makes compiled functions run eagerly, and so does "
+    "torch.compile is not supported while a virtual CUDA device is active: Dynamo would trace the model of the "
+    "device, and Inductor would generate code for a GPU. Run the code eagerly, which gives the same values: "
+    " torch.compiler.set_stance('force_eager') makes compiled functions run eagerly, and so does "
     "TORCH_COMPILE_DISABLE=1."
 )
 _NCCL: Final = (
-    "torch.distributed was asked for the NCCL backend{how}; NCCL moves data between GPUs, and a virtual CUDA "
-    "device has none. Use init_process_group('gloo'), which takes tensors of a virtual device too."
+    "torch.distributed cannot use the NCCL backend{how}: NCCL moves data between GPUs, and a virtual CUDA device "
+    "has none. Use init_process_group('gloo'), which accepts tensors of a virtual device."
 )
 _EXTENSION: Final = (
-    "{name} was asked to build CUDA sources ({what}); a virtual CUDA device cannot run code for a GPU. Build an "
-    "extension with a CPU implementation of its operators: that is what the virtual device calls."
+    "{name} cannot build CUDA sources ({what}): a virtual CUDA device cannot run code for a GPU. Build an "
+    "extension with a CPU implementation of its operators, which the virtual device calls."
 )
 _IPC: Final = (
-    "a tensor of a virtual CUDA device was about to be shared with another process; the device lives in one "
-    "process. Send tensor.cpu(), and move it to the device there."
+    "a tensor of a virtual CUDA device cannot be shared with another process, because the device exists in one "
+    "process. Send tensor.cpu(), and move it to a device there."
 )
-_GREEN: Final = "torch.cuda.green_contexts divides a real GPU; a virtual device does not model that. Use streams."
+_GREEN: Final = "torch.cuda.green_contexts are not modelled by a virtual device. Use streams."
 _EMIT: Final = (
-    "torch.autograd.profiler.emit_nvtx hands every operator to NVIDIA's tools, which see no virtual CUDA device. Look "
-    "at the operators with cudalens.profile() or torch.profiler; ranges of torch.cuda.nvtx are kept."
+    "torch.autograd.profiler.emit_nvtx reports every operator to NVIDIA's tools, which cannot profile a virtual CUDA "
+    "device. Use cudalens.profile() or torch.profiler; ranges of torch.cuda.nvtx are recorded."
 )
 _TRACE: Final = (
-    "torch.jit.trace records what torch's C++ does, which knows no virtual CUDA device. Trace outside of the block, on "
-    "the CPU; torch.jit.script works here."
+    "torch.jit.trace is not supported on a virtual CUDA device, because torch's C++ records CPU operations. Trace "
+    "outside of the block, on the CPU; torch.jit.script works here."
 )
 _STORAGE: Final = "GPUDirect Storage moves data between a file and a real GPU's memory; use torch.save and torch.load."
 _POINTER: Final = (
-    "a tensor of a virtual CUDA device cannot be handed to another library as GPU memory ({how}): there is no GPU "
-    "behind it. Hand over tensor.cpu()."
+    "a tensor of a virtual CUDA device cannot be passed to another library as GPU memory ({how}): there is no GPU "
+    "memory. Pass tensor.cpu()."
 )
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Close the doors."""
-    _close_compile(patches)
-    _close_distributed(patches)
-    _close_memory(patches)
+    """Replace the functions that need a real GPU."""
+    _refuse_compile(patches)
+    _refuse_distributed(patches)
+    _refuse_memory(patches)
     patches.set(torch.autograd.profiler.emit_nvtx, "__enter__", refusal(_EMIT))
     for name in ("trace", "trace_module"):
         patches.set(torch.jit, name, refusal(_TRACE))
-    when_imported(patches, "torch.cuda.green_contexts", lambda module: _close_green_contexts(patches, module))
-    when_imported(patches, "torch.utils.cpp_extension", lambda module: _close_extensions(patches, module))
+    when_imported(patches, "torch.cuda.green_contexts", lambda module: _refuse_green_contexts(patches, module))
+    when_imported(patches, "torch.utils.cpp_extension", lambda module: _refuse_extensions(patches, module))
 
 
 def nested(what: str) -> VirtualDeviceError:
-    """Nested tensors hold several in one, and their sizes on the host."""
+    """The error for nested tensors, whose sizes are on the host."""
     return VirtualDeviceError(f"{what}: {_SIGNS[_NO_STORAGE]}")
 
 
 def explain(error: Exception, what: str, values: Iterable[Any], *, is_below: bool = False) -> VirtualDeviceError | None:
-    """Better words for an error of torch's C++ about tensors of the device; None where its own are right.
+    """Translate an error of torch's C++ about tensors of the device; None if the original message is right.
 
     Args:
-        error: What C++ raised.
-        what: The operator, or the function.
-        values: What it was given.
-        is_below: It came up while the device's own work was done, below the user's call.
+        error: The error of C++.
+        what: The operator or the function.
+        values: Its arguments.
+        is_below: Whether it was raised in the dispatch handler, below the user's call.
     """
     if isinstance(error, VirtualDeviceError):
         return None
@@ -90,11 +90,11 @@ def explain(error: Exception, what: str, values: Iterable[Any], *, is_below: boo
 
 _CERTAIN: Final = frozenset({"not linked with support for cuda", "from the 'CUDA' backend"})
 _NO_STORAGE: Final = "Cannot access storage of"
-#: What C++ says, and what it means here.
+#: Parts of C++ messages, with their meaning on a virtual device.
 _SIGNS: Final = {
     "from the 'CPU' backend": (
-        "a virtual CUDA device runs an operator's CPU implementation, and this one has none, only one for a GPU "
-        "at most. Register one (torch.library.impl with 'CPU'), or do without the operator."
+        "a virtual CUDA device runs an operator's CPU implementation, and this operator has none. Register one "
+        "(torch.library.impl with 'CPU'), or avoid the operator."
     ),
     _NO_STORAGE: (
         "sparse, nested and oneDNN tensors are not modelled on a virtual CUDA device. Keep the tensor dense "
@@ -105,44 +105,44 @@ _SIGNS: Final = {
         "plain form, such as torch.nn.functional.scaled_dot_product_attention with a mask."
     ),
     "not linked with support for cuda": (
-        "this spelling of a CUDA device reached torch's C++, which has no GPU to put anything on. Make the tensor "
-        "on the CPU and move it with .to('cuda')."
+        "this form of a device argument reached torch's C++, which has no GPU. Create the tensor on the CPU and "
+        "move it with .to('cuda')."
     ),
     "from the 'CUDA' backend": (
-        "this call asked torch's C++ for memory of a real GPU. Make the tensor on the CPU and move it with .to('cuda')."
+        "this call requested memory of a real GPU. Create the tensor on the CPU and move it with .to('cuda')."
     ),
     "_cpu\" not implemented for '": (
-        "the CPU implementation behind the virtual device does not know this dtype; a GPU's may. Convert with "
-        ".float() for this operator."
+        "the CPU implementation does not support this dtype; a GPU may support it. Convert with .float() for this "
+        "operator."
     ),
 }
 
 
-def _close_compile(patches: Patches) -> None:
+def _refuse_compile(patches: Patches) -> None:
     compile_: Any = torch.compile
-    closed: list[bool] = []
+    patched: list[bool] = []
 
-    def close() -> None:
+    def patch() -> None:
         module = sys.modules.get("torch._dynamo.convert_frame")
         wrapper = getattr(module, "CatchErrorsWrapper", None)
-        if wrapper is not None and not closed:
-            closed.append(True)
+        if wrapper is not None and not patched:
+            patched.append(True)
             patches.set(wrapper, "__call__", _refuse_to_compile)
 
-    def compile_and_close(*args: Any, **kwargs: Any) -> Any:
+    def compile_and_patch(*args: Any, **kwargs: Any) -> Any:
         compiled = compile_(*args, **kwargs)
-        close()
+        patch()
         return compiled
 
-    patches.set(torch, "compile", compile_and_close)
-    close()
+    patches.set(torch, "compile", compile_and_patch)
+    patch()
 
 
 def _refuse_to_compile(*args: Any, **kwargs: Any) -> Any:
     raise VirtualDeviceError(_COMPILE)
 
 
-def _close_distributed(patches: Patches) -> None:
+def _refuse_distributed(patches: Patches) -> None:
     if not hasattr(torch, "distributed") or not hasattr(torch.distributed, "init_process_group"):
         return
     module = torch.distributed.distributed_c10d
@@ -158,7 +158,7 @@ def _without_nccl(original: Callable[..., Any], *, is_default_nccl: bool) -> Cal
     def checked(*args: Any, **kwargs: Any) -> Any:
         backend = args[position] if len(args) > position else kwargs.get("backend")
         if backend is None and is_default_nccl:
-            raise VirtualDeviceError(_NCCL.format(how=", which is what CUDA tensors get where none is named"))
+            raise VirtualDeviceError(_NCCL.format(how=", which is the default for CUDA tensors"))
         if "nccl" in str(backend).lower():
             raise VirtualDeviceError(_NCCL.format(how=""))
         return original(*args, **kwargs)
@@ -166,8 +166,8 @@ def _without_nccl(original: Callable[..., Any], *, is_default_nccl: bool) -> Cal
     return checked
 
 
-def _close_memory(patches: Patches) -> None:
-    """Other processes, other libraries, and files that would read GPU memory."""
+def _refuse_memory(patches: Patches) -> None:
+    """Refuse to share GPU memory with other processes, libraries and files."""
     for name in ("_share_cuda_", "_new_shared_cuda"):
         patches.set(torch.UntypedStorage, name, refusal(_IPC))
     for name in [name for name in vars(torch._C) if name.startswith("_gds_")]:
@@ -199,14 +199,14 @@ def _checked_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:
     return to_dlpack
 
 
-def _close_green_contexts(patches: Patches, module: ModuleType) -> None:
+def _refuse_green_contexts(patches: Patches, module: ModuleType) -> None:
     kind: Any = module.GreenContext
     for name in ("create", "max_workqueue_concurrency"):
         if name in vars(kind):
             patches.set(kind, name, staticmethod(refusal(_GREEN)))
 
 
-def _close_extensions(patches: Patches, module: ModuleType) -> None:
+def _refuse_extensions(patches: Patches, module: ModuleType) -> None:
     for name, key in (("load", "sources"), ("load_inline", "cuda_sources")):
         patches.set(module, name, _without_cuda_sources(getattr(module, name), name, key))
 

@@ -1,7 +1,7 @@
-"""What CUDA implementations of operators compute on the side: memory and kernels that their CPU twins do without.
+"""Model the extra memory and kernels of CUDA implementations that the CPU implementation of an operator does not have.
 
-Only what PyTorch's source says to the byte. What depends on an algorithm that a library picks (cuDNN, CUB) is left out:
-convolutions, sorts and reductions of a million elements take scratch memory on a real GPU that is not modelled.
+Only what PyTorch's source defines exactly. What depends on an algorithm chosen by a library (cuDNN, CUB) is not
+modelled: convolutions, sorts and reductions of a million elements use additional scratch memory on a real GPU.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 _aten = torch.ops.aten
 
-#: From an operator's arguments: the overload that runs first, its arguments, and one like its result.
+#: Computes from an operator's arguments the overload that runs first, its arguments, and a tensor like its result.
 Side = Callable[[tuple[Any, ...]], tuple[Any, tuple[Any, ...], torch.Tensor]]
 
 
 def _softmax_backward(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...], torch.Tensor]:
-    """``grad * output`` is a tensor of its own (softmax_backward_cuda_out, ATen/native/cuda/SoftMax.cu)."""
+    """``grad * output`` is a separate tensor (softmax_backward_cuda_out, ATen/native/cuda/SoftMax.cu)."""
     grad, output = args[:2]
     return _aten.mul.Tensor, (grad, output), grad
 
 
-#: By the operator's name.
+#: By operator name.
 SIDES: Final[dict[str, Side]] = {"_softmax_backward_data": _softmax_backward}
 
 
 def compute(gpus: Gpus, device: Device, side: Side, args: tuple[Any, ...]) -> Block:
-    """Run what comes first; returns its memory, which the caller gives back when the operator has been issued.
+    """Run the first operator; returns its memory, which the caller frees after the operator was issued.
 
     Raises:
-        torch.OutOfMemoryError: There is no room for it; torch's own words.
+        torch.OutOfMemoryError: The virtual device is full; torch's message.
     """
     func, arguments, like = side(args)
     block = gpus.reserve(device, like.numel() * like.element_size())

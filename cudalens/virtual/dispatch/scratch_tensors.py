@@ -1,7 +1,7 @@
-"""Host tensors that torch's C++ makes for itself on the way of a call that is about tensors of a device.
+"""Find host tensors that torch's C++ creates internally in a call with tensors of a device.
 
-C++ takes those tensors to be on the CPU, and so makes its masks and numbers there. They carry a mark, and so does what
-is computed from them, until they meet a tensor of a device and join it.
+C++ takes those tensors for CPU tensors, and so creates its masks and numbers on the CPU. They are marked, as are
+tensors computed from them, until an operator uses them with a tensor of a device; they then move to that device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FILE: Final = str(Path(__file__).parents[1] / "tensors" / "device_arguments.py"
 
 
 def is_call_on_device() -> bool:
-    """Whether the torch function that is under way was given a tensor of a device; so, too, where none is under way."""
+    """Whether the current torch function got a tensor of a device; True without a current function."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
@@ -32,18 +32,18 @@ def is_call_on_device() -> bool:
 
 
 def are_scratch(args: tuple[Any, ...]) -> bool:
-    """Whether one of an operator's host tensors is torch's own."""
-    return any(isinstance(arg, torch.Tensor) and ADOPT_KEY in _notes(arg) for arg in args)
+    """Whether one of an operator's host tensors is internal."""
+    return any(isinstance(arg, torch.Tensor) and ADOPT_KEY in _attributes(arg) for arg in args)
 
 
-def passed_on(out: Any, args: tuple[Any, ...]) -> Any:
-    """`out`, marked where it is a tensor in memory of its own."""
+def mark_result(out: Any, args: tuple[Any, ...]) -> Any:
+    """Mark a result in new memory as internal; returns it."""
     if isinstance(out, torch.Tensor) and not any(out is arg for arg in args):
-        _notes(out)[ADOPT_KEY] = True
+        _attributes(out)[ADOPT_KEY] = True
     return out
 
 
-def _notes(tensor: torch.Tensor) -> dict[str, Any]:
+def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
     try:
         return tensor.untyped_storage().__dict__
     except (RuntimeError, NotImplementedError):  # no storage
@@ -52,7 +52,7 @@ def _notes(tensor: torch.Tensor) -> dict[str, Any]:
 
 def _has_resident(values: tuple[Any, ...] | list[Any]) -> bool:
     return any(
-        KEY in _notes(value) if isinstance(value, torch.Tensor) else _has_resident(value)
+        KEY in _attributes(value) if isinstance(value, torch.Tensor) else _has_resident(value)
         for value in values
         if isinstance(value, torch.Tensor | list | tuple)
     )

@@ -1,7 +1,7 @@
-"""Threads that are started while a virtual device is active see it too: torch keeps its modes per thread.
+"""Make threads that start while a virtual device is active use it; torch's modes are per thread.
 
-A new thread begins as on CUDA, with device 0 and default streams. Threads that ran before the device was entered do not
-see it; what they make is on the host.
+A new thread starts as on CUDA, with device 0 and default streams. Threads that started before the device was enabled do
+not use it; their tensors are on the host.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def install(patches: Patches, gpus: Gpus, new_modes: Callable[[], ThreadModes]) 
         try:
             start(self)
         except BaseException:
-            _put_back(self, before)
+            _restore_run(self, before)
             raise
 
     patches.set(threading.Thread, "start", start_on_device)
 
 
-def _put_back(thread: threading.Thread, before: Any) -> None:
+def _restore_run(thread: threading.Thread, before: Any) -> None:
     if before is None:
         vars(thread).pop(_RUN, None)
     else:
@@ -50,13 +50,13 @@ def _put_back(thread: threading.Thread, before: Any) -> None:
 
 
 class _Run:
-    """Stands in for a thread's ``run`` until it is called."""
+    """Replaces a thread's ``run`` until it is called."""
 
     def __init__(self, thread: threading.Thread, before: Any, gpus: Gpus, modes: ThreadModes) -> None:
         self._thread, self._before, self._gpus, self._modes = thread, before, gpus, modes
 
     def __call__(self) -> None:
-        _put_back(self._thread, self._before)
+        _restore_run(self._thread, self._before)
         if self._gpus.is_closed:
             self._thread.run()
             return

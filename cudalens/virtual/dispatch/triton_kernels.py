@@ -1,9 +1,9 @@
-"""Triton kernels on a virtual device: Triton's own interpreter (TRITON_INTERPRET=1) computes their values.
+"""Run Triton kernels on a virtual device with Triton's interpreter (TRITON_INTERPRET=1).
 
-It is given host tensors that are the same memory, so that nothing is copied, and what it does on the way is nobody's
-business: of the launch remain one kernel on the current stream, and a record of what it read and wrote. The
-interpreter hands every store to ``triton.runtime.interpreter._interpreter`` as addresses: that tells what is written.
-A compiled kernel is refused, since there is no GPU to run it.
+The interpreter gets host tensors that share the memory, so nothing is copied; its internal operators are not modelled.
+A launch is modelled as one kernel on the current stream, and recorded with the tensors that it reads and writes. The
+interpreter passes the addresses of every store to ``triton.runtime.interpreter._interpreter``, which gives the written
+tensors. Compiled kernels are refused, because there is no GPU.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 from cudalens.device import gpu_trace
 from cudalens.device.launches import bound, name_of, tensors_in
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.imports import when_imported
 from cudalens.virtual.patching import Patches
@@ -35,26 +35,26 @@ from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.work import Work
 
 _COMPILED: Final = (
-    "a Triton kernel ({name}) was launched with tensors of a virtual CUDA device, which cannot run code for a GPU. Set "
-    "TRITON_INTERPRET=1 before Triton is imported: its interpreter then runs the kernel here."
+    "a virtual CUDA device cannot run the compiled Triton kernel {name}. Set TRITON_INTERPRET=1 before Triton is "
+    "imported, so that its interpreter runs the kernel."
 )
 _CAPTURED: Final = (
-    "an interpreted Triton kernel ({name}) was launched within a graph capture, which a virtual device cannot replay. "
-    "Launch it outside of the capture, or call torch operators that do the same."
+    "a virtual CUDA device cannot capture the interpreted Triton kernel {name} in a CUDA graph. Launch it outside of "
+    "the capture, or use torch operators instead."
 )
-#: Functions of the interpreter that write, and the positions of their addresses and of the mask that picks some.
+#: Functions of the interpreter that write, with the positions of their addresses and of their mask.
 _WRITERS: Final = {"store": (0, 2), "atomic_rmw": (1, 3), "atomic_cas": (0, None)}
 
-#: Warps of a block, unless the launch says otherwise: Triton's default for NVIDIA GPUs.
+#: Triton's default number of warps per block for NVIDIA GPUs.
 _NUM_WARPS: Final = 4
 
 _WARP_THREADS: Final = 32
 
-#: The host's address, where the virtual device shows its own.
+#: Returns the host address; the patched method returns the device address.
 _data_ptr: Final[Any] = vars(torch._C.StorageBase)["data_ptr"]
 
-#: Triton's interpreter keeps its state in globals.
-_one_at_a_time: Final = threading.RLock()
+#: Triton's interpreter has global state.
+_interpreter_lock: Final = threading.RLock()
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
@@ -83,9 +83,9 @@ def _run_here(patches: Patches, gpus: Gpus, module: ModuleType) -> None:
         if kwargs.get("warmup") or gpus.is_closed or not is_any_resident(_tensors(args, kwargs)):
             return original(self, *args, **kwargs)
         launch = _Launch(gpus, module, self, args, kwargs)
-        launch.note(original)
+        launch.log_start(original)
         result = launch.run(original)
-        launch.tell()
+        launch.report()
         return result
 
     patches.set(kind, "__call__", run)
@@ -102,12 +102,12 @@ class _Launch:
     Args:
         gpus: The GPUs.
         module: ``triton.runtime.interpreter``.
-        function: What launches the kernel on a grid: ``GridExecutor``.
-        args: Of the launch.
-        kwargs: Likewise.
+        function: The object that launches the kernel on a grid: ``GridExecutor``.
+        args: The arguments of the launch.
+        kwargs: The keyword arguments of the launch.
 
     Raises:
-        VirtualDeviceError: The current stream is captured.
+        VirtualDeviceError: The current stream is being captured.
     """
 
     def __init__(
@@ -124,8 +124,8 @@ class _Launch:
         self._stores = _Stores()
         self._grid = (1, 1, 1)
 
-    def note(self, original: Any) -> None:
-        """Tell who notes operators, to do them again: a kernel runs again on plain tensors, and on nothing else."""
+    def log_start(self, original: Any) -> None:
+        """Log the launch; a kernel can run again only if its arguments are plain tensors."""
         log = self._gpus.machine.op_log
         if log is not None:
             has_others = any(
@@ -135,8 +135,8 @@ class _Launch:
             log.begin_call(f"{NAMESPACE}::{name_of(self._function)}", again, self._args, self._kwargs)
 
     def run(self, original: Any) -> Any:
-        """Compute the values."""
-        with _one_at_a_time, unseen(), self._stores.heard(self._module):
+        """Run the kernel in the interpreter."""
+        with _interpreter_lock, below_modes(), self._stores.recorded(self._module):
             args = [self._on_host(value) for value in self._args]
             kwargs = {name: self._on_host(value) for name, value in self._kwargs.items()}
             result = original(self._function, *args, **kwargs)
@@ -144,8 +144,8 @@ class _Launch:
             self._grid = (int(x), int(y), int(z))
             return result
 
-    def tell(self) -> None:
-        """Put the kernel on its stream, and tell who watches."""
+    def report(self) -> None:
+        """Issue the kernel to its stream, and notify the log and the subscribers."""
         arguments = tuple((name, tensor, id(tensor) in self._stores.written) for name, tensor in self._tensors)
         num_bytes = sum(tensor.nbytes for _, tensor in self._tensors)
         spec, threads = self._gpus.spec, _WARP_THREADS * int(self._kwargs.get("num_warps") or _NUM_WARPS)
@@ -174,7 +174,7 @@ class _Launch:
             )
 
     def _on_host(self, value: Any) -> Any:
-        """The same memory as a tensor of the host; what is no tensor stays what it is."""
+        """The argument with host tensors on the same memory instead of device tensors."""
         if isinstance(value, torch.Tensor):
             return self._alias(value)
         if isinstance(value, list | tuple):
@@ -189,7 +189,7 @@ class _Launch:
     def _alias(self, tensor: torch.Tensor) -> torch.Tensor:
         storage: Any = tensor.untyped_storage()
         address, num_bytes = _data_ptr(storage), storage.nbytes()
-        self._stores.watch_for(tensor, address + int(tensor.storage_offset()) * tensor.element_size())
+        self._stores.add(tensor, address + int(tensor.storage_offset()) * tensor.element_size())
         if residence_of(tensor) is None or not num_bytes:
             return tensor.detach()
         if address not in self._storages:
@@ -200,8 +200,8 @@ class _Launch:
 
 
 def _again(original: Any, function: Any, *args: Any, **kwargs: Any) -> None:
-    """Run a kernel once more, on tensors of the host."""
-    with _one_at_a_time:
+    """Run a kernel again, on host tensors."""
+    with _interpreter_lock:
         original(function, *args, **kwargs)
 
 
@@ -214,8 +214,8 @@ class _Stores:
     """Which tensors a kernel stores to.
 
     Attributes:
-        is_certain: Whether Triton tells.
-        written: ``id()`` of those.
+        is_certain: Whether the interpreter reports stores.
+        written: The ``id()`` of the written tensors.
     """
 
     def __init__(self) -> None:
@@ -223,19 +223,19 @@ class _Stores:
         self.written: set[int] = set()
         self._spans: dict[int, tuple[int, int]] = {}
 
-    def watch_for(self, tensor: torch.Tensor, first: int) -> None:
-        """Look out for stores to a tensor whose first element is at an address of the host."""
+    def add(self, tensor: torch.Tensor, first: int) -> None:
+        """Register a tensor by the host address of its first element."""
         self._spans[id(tensor)] = (first, first + _extent(tensor))
 
     @contextmanager
-    def heard(self, module: Any) -> Iterator[None]:
-        """Listen to an interpreter's stores."""
+    def recorded(self, module: Any) -> Iterator[None]:
+        """Record the interpreter's stores inside the context."""
         inner = getattr(module, "_interpreter", None)
         self.is_certain = all(hasattr(inner, name) for name in _WRITERS)
         if not self.is_certain:
             yield
             return
-        module._interpreter = _Listening(inner, self._stored)
+        module._interpreter = _RecordingInterpreter(inner, self._stored)
         try:
             yield
         finally:
@@ -248,11 +248,11 @@ class _Stores:
             self.written.update(n for n, (start, end) in left.items() if ((hit >= start) & (hit < end)).any())
 
 
-class _Listening:
-    """The interpreter's C module, whose stores are told of."""
+class _RecordingInterpreter:
+    """Wrapper of the interpreter's C module that reports stores."""
 
-    def __init__(self, inner: Any, tell: Any) -> None:
-        self._inner, self._tell = inner, tell
+    def __init__(self, inner: Any, report: Any) -> None:
+        self._inner, self._report = inner, report
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
@@ -261,7 +261,7 @@ class _Listening:
         pointers_at, mask_at = _WRITERS[name]
 
         def write(*args: Any) -> Any:
-            self._tell(args[pointers_at], None if mask_at is None else args[mask_at])
+            self._report(args[pointers_at], None if mask_at is None else args[mask_at])
             return found(*args)
 
         return write

@@ -1,18 +1,18 @@
-"""Scratch memory of cuBLAS and cuBLASLt, which PyTorch takes from its own caching allocator and keeps.
+"""Model the workspaces of cuBLAS and cuBLASLt, which PyTorch allocates with its caching allocator and keeps.
 
-A first matrix product on a stream costs memory that no tensor accounts for: each cuBLAS handle gets a workspace for
-each stream that it is used on, which stays until ``torch._C._cuda_clearCublasWorkspaces()``. Each host thread has a
-handle of its own, and gives it back when it ends; backward runs on a thread of autograd's for each device. So a
-training step takes two workspaces: one in forward, one in backward.
+The first matrix product on a stream allocates memory that belongs to no tensor: each cuBLAS handle gets a workspace for
+each stream that it is used on, which remains until ``torch._C._cuda_clearCublasWorkspaces()``. Each host thread has its
+own handle, and returns it at its end; a backward pass runs on an autograd thread per device. So a training step
+allocates two workspaces: one in forward, one in backward.
 
-Sizes and rules are those of ATen/cuda/CublasHandlePool.cpp, which users change with CUBLAS_WORKSPACE_CONFIG,
-CUBLASLT_WORKSPACE_SIZE and TORCH_CUBLASLT_UNIFIED_WORKSPACE, and whose defaults moved between versions:
+Sizes and rules are those of ATen/cuda/CublasHandlePool.cpp. CUBLAS_WORKSPACE_CONFIG, CUBLASLT_WORKSPACE_SIZE and
+TORCH_CUBLASLT_UNIFIED_WORKSPACE change them, and the defaults depend on the version:
 
-- 32 MiB on compute capability 9.0, from torch 2.12 on also on 9.x, 10.x and 12.x; else 8320 KiB (``:4096:2:16:8``).
+- 32 MiB on compute capability 9.0, from torch 2.12 also on 9.x, 10.x and 12.x; else 8320 KiB (``:4096:2:16:8``).
   (pytorch/pytorch#89027, #175344)
-- cuBLASLt, which does a linear layer with its bias, takes 1 MiB besides; from 2.12 on it uses cuBLAS's
+- cuBLASLt, which computes a linear layer with bias, uses another 1 MiB; from 2.12 it uses the workspace of cuBLAS
   (pytorch/pytorch#156495, #168175, #175879).
-- From 2.12 on a CUDA graph that goes takes the workspaces of the stream with it that it was captured on (#175276).
+- From 2.12 the end of a CUDA graph frees the workspaces of the stream on which it was captured (#175276).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ SMALL_BYTES: Final = 2 * 4096 * KIB + 8 * 16 * KIB
 LT_BYTES: Final = KIB * KIB
 
 _UNIFIED_SINCE: Final = (2, 12)
-#: The one version whose cuBLASLt says that it may use all of cuBLAS's workspace (#173002, taken back by #183923).
+#: The only version whose cuBLASLt may use all of cuBLAS's workspace (#173002, reverted by #183923).
 _LT_AS_LARGE: Final = (2, 12)
 
-_GONE_WITH_GRAPHS_SINCE: Final = (2, 12)
+_FREED_WITH_GRAPHS_SINCE: Final = (2, 12)
 _LT_TYPES: Final = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16})
 _LT_ALONE: Final = frozenset({"_int_mm", "_scaled_mm", "_scaled_grouped_mm"})
 
-#: Operators that ask for the current cuBLAS handle, and so for its workspace.
+#: Operators that use the current cuBLAS handle, and so its workspace.
 BLAS_OPS: Final = frozenset(
     {
         "mm",
@@ -71,7 +71,7 @@ BLAS_OPS: Final = frozenset(
 
 
 def blas_default_bytes(capability: tuple[int, int], version: tuple[int, int]) -> int:
-    """Size of a cuBLAS workspace where nobody says otherwise."""
+    """Default size of a cuBLAS workspace."""
     is_large = capability[0] in (9, 10, 12) if version >= (2, 12) else capability == (9, 0)
     return LARGE_BYTES if is_large else SMALL_BYTES
 
@@ -80,8 +80,8 @@ def blas_bytes(config: str | None, default_bytes: int) -> int:
     """Size of a cuBLAS workspace.
 
     Args:
-        config: CUBLAS_WORKSPACE_CONFIG: pairs of ``:size in KiB:count``, which add up. None where it is not set.
-        default_bytes: Without it, and where it says nothing.
+        config: CUBLAS_WORKSPACE_CONFIG: pairs of ``:size in KiB:count``, which are summed; None if it is not set.
+        default_bytes: The size if it is not set or empty.
     """
     if config is None:
         return default_bytes
@@ -99,8 +99,8 @@ def lt_bytes(size: str | None, default_bytes: int) -> int:
     """Size of a cuBLASLt workspace.
 
     Args:
-        size: CUBLASLT_WORKSPACE_SIZE, KiB. None where it is not set.
-        default_bytes: Without it, and where it is no number.
+        size: CUBLASLT_WORKSPACE_SIZE, KiB; None if it is not set.
+        default_bytes: The size if it is not set or not a number.
     """
     if size is None:
         return default_bytes
@@ -115,12 +115,12 @@ def lt_bytes(size: str | None, default_bytes: int) -> int:
 
 
 class Workspaces:
-    """The workspaces of one set of virtual GPUs, and who has them.
+    """The workspaces of one set of virtual GPUs.
 
     Attributes:
-        blas_bytes: Size of cuBLAS's, from now on.
-        lt_bytes: Size of cuBLASLt's, from now on.
-        is_unified: Whether cuBLASLt uses cuBLAS's.
+        blas_bytes: Size of new cuBLAS workspaces.
+        lt_bytes: Size of new cuBLASLt workspaces.
+        is_unified: Whether cuBLASLt uses the workspace of cuBLAS.
     """
 
     def __init__(self, machine: Machine, memory: MemoryOwner) -> None:
@@ -128,29 +128,29 @@ class Workspaces:
         version = torch_version()
         flag = {"0": False, "1": True}.get(os.environ.get("TORCH_CUBLASLT_UNIFIED_WORKSPACE", ""))
         self.is_unified = flag is True or (flag is None and version >= _UNIFIED_SINCE)
-        self._go_with_graphs = version >= _GONE_WITH_GRAPHS_SINCE
+        self._freed_with_graphs = version >= _FREED_WITH_GRAPHS_SINCE
         self._may_lt = os.environ.get("DISABLE_ADDMM_CUDA_LT") != "1"
         default = blas_default_bytes(machine.spec.compute_capability, version)
         self._blas_bytes = self.blas_bytes = blas_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG"), default)
         lt_default = self.blas_bytes if self.is_unified and version == _LT_AS_LARGE else LT_BYTES
         asked = lt_bytes(os.environ.get("CUBLASLT_WORKSPACE_SIZE"), lt_default)
         self._lt_bytes = self.lt_bytes = asked if flag is False else min(asked, self.blas_bytes)
-        self._held: dict[tuple[str, int, int, int], tuple[Device, Block, int]] = {}
+        self._blocks: dict[tuple[str, int, int, int], tuple[Device, Block, int]] = {}
         self._handles = _HandlePool()
         self._threads = _Threads(self._handles)
         self._autograd = _Window(self._handles)
 
     def use(self, device: Device, name: str, args: tuple[Any, ...], out: Any) -> None:
-        """An operator is about to call cuBLAS or cuBLASLt on the device's current stream.
+        """Allocate the workspaces for an operator that calls cuBLAS or cuBLASLt on the device's current stream.
 
         Args:
-            device: Where.
-            name: The operator's, as in ``aten::mm``.
-            args: As it was called.
+            device: The device.
+            name: The operator, such as ``aten::mm``.
+            args: Its arguments.
             out: Its result.
 
         Raises:
-            torch.OutOfMemoryError: There is no room for the workspace; torch's own words.
+            torch.OutOfMemoryError: The virtual device is full; torch's message.
         """
         if any(isinstance(arg, torch.Tensor) and not arg.numel() for arg in args):
             return
@@ -159,51 +159,51 @@ class Workspaces:
             self._take("cublaslt", device, self.lt_bytes)
 
     def clear(self) -> None:
-        """``torch._C._cuda_clearCublasWorkspaces``: everything goes back to the allocator."""
-        self._clear(list(self._held))
+        """``torch._C._cuda_clearCublasWorkspaces``: free all workspaces."""
+        self._clear(list(self._blocks))
 
-    def graph_is_gone(self, stream: int) -> None:
-        """A CUDA graph that was captured on the stream of that handle lets go of its memory."""
-        if self._go_with_graphs:
-            self._clear([key for key in self._held if key[3] == stream])
+    def release_for_graph(self, stream: int) -> None:
+        """Free the workspaces of the stream on which a CUDA graph was captured, at the end of the graph."""
+        if self._freed_with_graphs:
+            self._clear([key for key in self._blocks if key[3] == stream])
 
     def _clear(self, keys: list[tuple[str, int, int, int]]) -> None:
         for key in keys:
-            held = self._held.pop(key, None)
+            held = self._blocks.pop(key, None)
             if held is not None:
                 self._memory.release(held[0], held[1])
 
     def set_blas_bytes(self, num_bytes: int) -> None:
-        """``torch.backends.cuda.cublas_workspace_size``: for whoever comes from now on."""
+        """``torch.backends.cuda.cublas_workspace_size``: the size of new workspaces."""
         self.blas_bytes = num_bytes
 
     def set_lt_bytes(self, num_bytes: int) -> None:
-        """``torch.backends.cuda.cublaslt_workspace_size``: as above; a shared one bounds it."""
+        """``torch.backends.cuda.cublaslt_workspace_size``: the same, limited by a shared workspace."""
         self.lt_bytes = min(num_bytes, self.blas_bytes) if self.is_unified else num_bytes
 
     def reset_blas_bytes(self) -> None:
-        """What the environment said holds again."""
+        """Reset the size to that of the environment."""
         self.blas_bytes = self._blas_bytes
 
     def reset_lt_bytes(self) -> None:
-        """What the environment said holds again."""
+        """Reset the size to that of the environment."""
         self.lt_bytes = self._lt_bytes
 
     def _take(self, library: str, device: Device, num_bytes: int) -> None:
-        """Nothing where the thread's handle has one on this stream already that is large enough."""
+        """Allocate a workspace, unless the thread's handle has one on this stream that is large enough."""
         is_backward = torch._C._current_graph_task_id() != -1
         window = self._autograd if is_backward else self._threads.window
         key = (library, device.index, window.handle(device.index), self._machine.current_stream(device).handle)
-        held = self._held.get(key)
+        held = self._blocks.get(key)
         if not num_bytes or (held is not None and held[2] >= num_bytes):
             return
         block = self._memory.reserve(device, num_bytes)
-        self._held[key] = device, block, num_bytes
+        self._blocks[key] = device, block, num_bytes
         if held is not None:
             self._memory.release(device, held[1])
 
     def _goes_through_lt(self, name: str, args: tuple[Any, ...], out: Any) -> bool:
-        """Whether cuBLASLt does it: addmm_out_cuda_impl's conditions (ATen/native/cuda/Blas.cpp)."""
+        """Whether the operator uses cuBLASLt: the conditions of addmm_out_cuda_impl (ATen/native/cuda/Blas.cpp)."""
         if name in _LT_ALONE:
             return True
         if name not in ("addmm", "_addmm_activation") or not self._may_lt or len(args) < 3:
@@ -220,10 +220,10 @@ class Workspaces:
 
 
 class _HandlePool:
-    """cuBLAS handles by device: made when a thread needs one and none is free, never destroyed."""
+    """Pool of cuBLAS handles by device: created when a thread needs one and none is free, never destroyed."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # reentrant: a thread's end may come in the middle
+        self._lock = threading.RLock()  # reentrant: a thread may end during a call
         self._free: dict[int, list[int]] = {}
         self._num_made = 0
 
@@ -235,13 +235,13 @@ class _HandlePool:
             self._num_made += 1
             return self._num_made
 
-    def give_back(self, device_index: int, handle: int) -> None:
+    def release(self, device_index: int, handle: int) -> None:
         with self._lock:
             self._free.setdefault(device_index, []).append(handle)
 
 
 class _Window:
-    """The handles of one thread, given back when it ends."""
+    """The handles of one thread, released at its end."""
 
     def __init__(self, pool: _HandlePool) -> None:
         self._pool = pool
@@ -255,18 +255,18 @@ class _Window:
 
     def __del__(self) -> None:
         for device_index, handle in self._handles.items():
-            self._pool.give_back(device_index, handle)
+            self._pool.release(device_index, handle)
 
 
 class _Threads(threading.local):
-    """Each thread's window."""
+    """The handles of each thread."""
 
     def __init__(self, pool: _HandlePool) -> None:
         self.window = _Window(pool)
 
 
 def install(patches: Patches, workspaces: Workspaces) -> None:
-    """Give torch the functions that ask for, change and clear the workspaces."""
+    """Replace torch's functions that read, change and clear the workspaces."""
     functions = {
         "_cuda_clearCublasWorkspaces": workspaces.clear,
         "_cuda_getCublasWorkspaceSize": lambda: workspaces.blas_bytes,

@@ -20,14 +20,15 @@ from cudalens.device import gpu_trace, queries
 from cudalens.device.interpose import interposed
 from cudalens.device.stacks import place as site_of
 from cudalens.virtual.capture.captured_ops import writes_of
-from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.dispatch.plans import make_plan
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
 from cudalens.virtual.explorer.memory import TrackedMemory
 from cudalens.virtual.explorer.orders import HOST, Program
-from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
+from cudalens.virtual.explorer.places import Place, Span
 from cudalens.virtual.explorer.replays import replay
 from cudalens.virtual.explorer.waits import Waits
+from cudalens.virtual.tensors.nested import item_at, tensors_in
 from cudalens.virtual.tensors.residency import residence_of
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class OpLog:
             out = dispatch(func, args, kwargs)
             pending = thread.pending or at_host
             if pending is not None and self.is_on:
-                with self._lock, unseen():
+                with self._lock, below_modes():
                     self._finish(pending, out)
             return out
         finally:
@@ -180,7 +181,7 @@ class OpLog:
         """
         if not self.is_on or not _matters(func):
             return func(*args, **kwargs)
-        with self._lock, unseen():
+        with self._lock, below_modes():
             pending = self._start(device, func, args, kwargs)
         out = func(*args, **kwargs)
         self._thread.pending = pending
@@ -189,7 +190,7 @@ class OpLog:
     def log_factory(self, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """As `run`, for a factory whose result exists already."""
         if self.is_on:
-            with self._lock, unseen():
+            with self._lock, below_modes():
                 self._thread.pending = self._start(device, func, args, kwargs)
 
     def begin_call(self, name: str, call: Callable[..., Any] | None, args: Any, kwargs: dict[str, Any]) -> None:
@@ -203,7 +204,7 @@ class OpLog:
         """
         if not self.is_on:
             return
-        with self._lock, unseen():
+        with self._lock, below_modes():
             storages: list[tuple[Place, Any]] = []
             op = LoggedOp(name, call, site=site_of(2))
             op.args, op.kwargs = self._logged(op, args, False, storages), self._logged(op, kwargs, False, storages)
@@ -218,7 +219,7 @@ class OpLog:
         pending, self._thread.pending = self._thread.pending, None
         if pending is None or not self.is_on:
             return
-        with self._lock, unseen():
+        with self._lock, below_modes():
             for tensor in written:
                 place = self.memory.place_of(tensor, is_written=True)
                 if place is not None:
@@ -243,7 +244,7 @@ class OpLog:
         if collective is None:
             collective, self._thread.collective = self._thread.collective, None
         if collective is not None and self.is_on:
-            with self._lock, unseen():
+            with self._lock, below_modes():
                 kept = [(place, storage) for place, storage in collective.storages if place in collective.op.writes]
                 contents = [(place.storage, self.memory.contents(storage)) for place, storage in kept]
                 collective.op.contents = contents
@@ -266,7 +267,7 @@ class OpLog:
             return None
         if func is _aten._pin_memory.default:
             func, args, kwargs = _aten.clone.default, args[:1], {}
-        with self._lock, unseen():
+        with self._lock, below_modes():
             return self._start(None, func, args, {key: value for key, value in kwargs.items() if key != "pin_memory"})
 
     def _start(self, device: Device | None, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Pending:
@@ -318,7 +319,7 @@ class OpLog:
         if not self.is_on:
             tape.replay()
             return
-        with self._lock, unseen():
+        with self._lock, below_modes():
             replay(tape, self.memory, functools.partial(self._add_to, self._waits.lane(stream)), site_of(2))
 
     def _add_to(self, lane: int, op: LoggedOp) -> None:
@@ -358,7 +359,7 @@ class OpLog:
         """Store the results of a host operator that draws random numbers."""
         op.func = None
         kept = [(place, storage) for place, storage in pending.storages if place in op.writes]
-        kept += [(place, at(out, path).untyped_storage()) for path, place in op.makes]
+        kept += [(place, item_at(out, path).untyped_storage()) for path, place in op.makes]
         op.contents = [(place.storage, self.memory.contents(storage)) for place, storage in kept]
 
     def _log_moves(self, pending: _Pending) -> None:
@@ -383,7 +384,7 @@ class OpLog:
     def _read_by_host(self, tensor: Any, *args: Any, **kwargs: Any) -> None:
         if not isinstance(tensor, torch.Tensor) or not self.is_on or not self.memory.is_tracked(tensor):
             return
-        with self._lock, unseen():
+        with self._lock, below_modes():
             place = self.memory.place_of(tensor)
             if place is not None and place.storage.space:
                 self._add(LoggedOp("host read", _value_of, (place,), reads=[place], site=site_of(2), is_observed=True))

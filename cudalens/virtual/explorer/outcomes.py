@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
-from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.explorer.image import UNWRITTEN, Image
 from cudalens.virtual.explorer.logged import Draw, LoggedOp
-from cudalens.virtual.explorer.places import Place, Span, at, tensors_in
+from cudalens.virtual.explorer.places import Place, Span
+from cudalens.virtual.tensors.nested import item_at, tensors_in
 
 #: What is compared: the number of a task whose result the host read, or the name of a variable.
 Seen = int | str
@@ -51,7 +52,7 @@ def outcome_of(
         blank: Memory to mark as unwritten before the task of that number, or at the end for the number of tasks.
     """
     outcome = Outcome()
-    with unseen():
+    with below_modes():
         image.reset(unwritten)
         for number in order:
             image.blank(blank.get(number, ()), unwritten)
@@ -101,7 +102,7 @@ def _taken(value: Any, image: Image, moving: set[int], taken: dict[int, torch.Te
 
 def _store(op: LoggedOp, out: Any, taken: Mapping[int, torch.Tensor], image: Image) -> None:
     for path, place in op.makes:
-        result = at(out, path)
+        result = item_at(out, path)
         if tuple(result.shape) != place.size:
             raise ValueError(f"its result has shape {tuple(result.shape)}; in program order it has {place.size}")
         image.view(place).copy_(result)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cudalens.virtual.dispatch.dispatch_utils import unseen
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
 from cudalens.virtual.explorer.image import merged
 from cudalens.virtual.explorer.places import Place
 
@@ -40,7 +40,7 @@ def outputs_of(log: OpLog, variables: Mapping[str, torch.Tensor]) -> dict[str, O
     written = merged(span for op in log.ops for span in op.written())
     found: dict[str, Output] = {}
     places = set()
-    with unseen():
+    with below_modes():
         for name, tensor in variables.items():
             place = _known(log, tensor)
             if place is None or not any(extent.overlaps(place.span) for extent in written):

@@ -78,15 +78,6 @@ class Place:
         return tensor
 
 
-def tensors_in(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
-    """The tensors in a nested result, with their paths."""
-    if isinstance(value, torch.Tensor):
-        yield path, value
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from tensors_in(item, (*path, index))
-
-
 def places_in(value: Any) -> Iterator[Place]:
     """The places in an operator's logged arguments."""
     if isinstance(value, Place):
@@ -96,10 +87,3 @@ def places_in(value: Any) -> Iterator[Place]:
             yield from places_in(item)
     elif isinstance(value, dict):
         yield from places_in(list(value.values()))
-
-
-def at(value: Any, path: tuple[int, ...]) -> Any:
-    """The item at a path of a nested result."""
-    for index in path:
-        value = value[index]
-    return value

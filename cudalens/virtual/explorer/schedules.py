@@ -30,8 +30,6 @@ from cudalens.errors import ExploreError
 from cudalens.virtual.explorer.orders import Program, Progress
 
 PROGRAM: Final = "program"
-#: The maximum number of delays of a systematic schedule.
-MAX_DELAYS: Final = 2
 
 #: The maximum number of priority changes of a random schedule.
 _MAX_CHANGES: Final = 3

@@ -1,4 +1,4 @@
-"""The virtual device as a collector: records what it does in a profiled block, and lays it over the host's rows."""
+"""Collector for virtual devices: records their work in a profiled block, and merges it with the host's rows."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ if TYPE_CHECKING:
 
 
 class VirtualCollector:
-    """Records every virtual device that is, or comes to be, in place between `start` and `stop`.
+    """Records every virtual device that is active between `start` and `stop`.
 
-    A virtual device has a clock of its own: where one was there, all times of the run are its clock's. What the program
-    did outside of it takes no time there, and is left out. Devices that come one after another follow each other on the
-    run's clock without a gap.
+    A virtual device has its own clock: if there was one, all times of the run are virtual. Host rows outside of it take
+    no virtual time and are left out. Consecutive devices follow each other on the run's clock without a gap.
 
     Args:
-        memory: Record what the allocators do.
-        host_only: Leave out what the devices did.
-        metrics_hz: Readings of the GPUs per virtual second; 0 for as many as a picture shows, None for none.
+        memory: Whether to record allocator actions.
+        host_only: Whether to leave out device work.
+        metrics_hz: Readings of the GPUs per virtual second; 0 for a default number, None for none.
 
     Attributes:
-        problems: What is missing from the rows, once they have been laid over.
+        problems: What is missing from the rows, after `lay_over`.
     """
 
     name = "virtual device"
@@ -51,23 +50,23 @@ class VirtualCollector:
 
     @property
     def hides_cuda(self) -> bool:
-        """Whether what torch calls CUDA now is virtual."""
+        """Whether a virtual device is active."""
         return context.active() is not None
 
     def start(self) -> None:
-        """Begin to record; devices that come later are recorded from then on."""
+        """Start recording, including devices that are enabled later."""
         device = context.active()
         if device is not None:
             self.entered(device)
         context.observers.append(self)
 
     def stop(self) -> None:
-        """End recording."""
+        """Stop recording."""
         context.observers.remove(self)
         self.left()
 
     def entered(self, device: context.device) -> None:
-        """A virtual device is in place."""
+        """A virtual device was enabled."""
         gpus = device.gpus
         assert gpus is not None
         recorder = Recorder(gpus.machine, self._numbers)
@@ -82,7 +81,7 @@ class VirtualCollector:
         self._gpus, gpus.machine.recorder = gpus, recorder
 
     def left(self) -> None:
-        """The virtual device is about to go; nothing where there is none."""
+        """The virtual device is being disabled; nothing happens without one."""
         gpus, self._gpus = self._gpus, None
         if gpus is not None:
             self._records[-1][0].close()
@@ -91,7 +90,7 @@ class VirtualCollector:
             gpus.machine.recorder = None
 
     def now_ns(self) -> int:
-        """The time on the run's clock; after the last virtual device, just past what it did."""
+        """The time on the run's clock; after the last virtual device, just past its end."""
         if not self._records:
             return clock.now_ns()
         last = self._segments()[-1]
@@ -100,14 +99,14 @@ class VirtualCollector:
         return self._gpus.machine.now_ns + last.offset_ns
 
     def settle(self) -> None:
-        """Let the host wait for the devices, so that the block's window holds all that it launched."""
+        """Wait for the devices, so that the block's window contains all work that it launched."""
         if self._gpus is not None and not self._gpus.machine.captures:
             for device in self._gpus.devices:
                 if device.tail_ns > self._gpus.machine.now_ns:
                     device.drain()
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Readings of the GPUs, where asked for; the rest of what it has to tell is laid over the host's rows."""
+        """The readings of the GPUs, if requested; `lay_over` returns the other rows."""
         if not self._metrics:
             return {}
         import pandas as pd
@@ -117,7 +116,7 @@ class VirtualCollector:
         return {"metrics": parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)}
 
     def facts(self) -> dict[str, Any]:
-        """What the run info shall say, where a virtual device was there: fields of `RunInfo`."""
+        """Fields of `RunInfo`; empty without a virtual device."""
         if not self._records:
             return {}
         segments = self._segments()
@@ -131,23 +130,23 @@ class VirtualCollector:
         }
 
     def extra(self) -> dict[str, str]:
-        """What the run info shall tell besides: the most that the virtual devices could have done, by their spec."""
+        """Further entries of the run info: the peak rates of the virtual devices' spec."""
         return {} if self._spec is None else {CEILINGS_KEY: spec_ceilings(self._spec).to_json()}
 
     def lay_over(self, host: RawRows) -> RawRows:
-        """The rows of the run; `host` itself where no virtual device was there."""
+        """The rows of the run; `host` itself without a virtual device."""
         if not self._records:
             return host
         from cudalens.virtual.profile.frames import lay_over
 
         rows, num_left_out = lay_over(host, self._segments(), host_only=self._host_only)
         if num_left_out:
-            where = "they ran before, after or between virtual devices, whose clock does not tell of them"
+            where = "they ran before, after or between virtual devices, and have no virtual time"
             self.problems = (Problem("operators outside of any virtual device were left out", num_left_out, where),)
         return rows
 
     def _segments(self) -> list[Segment]:
-        """The records one after another on one clock, which begins as the first one's."""
+        """The records in sequence on one clock, which starts as the clock of the first."""
         from cudalens.virtual.profile.host_positions import Segment
 
         segments: list[Segment] = []

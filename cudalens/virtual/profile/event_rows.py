@@ -1,4 +1,4 @@
-"""Rows for the frames, from what was recorded on the virtual clock and what is left of the host's tree."""
+"""Build rows of the events frame from virtual device work, runtime calls and the program's ranges."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from cudalens.virtual.timing.streams import Stream
 
 Ints = NDArray[np.int64]
 
-#: CUPTI's number of a context's legacy default stream, in every trace of a single-process program.
+#: CUPTI's id of the legacy default stream in traces of single-process programs.
 DEFAULT_STREAM: Final = 7
 
-#: CUPTI's numbers of torch's pool streams, in order of creation: 20, 24, 28 in recorded traces (A100).
+#: CUPTI's ids of torch's pool streams in order of creation: 20, 24, 28 in recorded traces (A100).
 FIRST_STREAM, STREAM_STEP = 20, 4
 
-#: Kineto's names; "Stream Wait Event" is the same.
+#: Kineto's names; "Stream Wait Event" is unchanged.
 _SYNC_NAMES: Final = {
     "Stream Synchronize": "Stream Sync",
     "Event Synchronize": "Event Sync",
@@ -38,7 +38,7 @@ _SYNC_NAMES: Final = {
 
 _WARP: Final = 32
 
-#: A row by column; what is absent is missing.
+#: A row: values by column name; absent columns are missing.
 Row = dict[str, Any]
 
 
@@ -48,7 +48,7 @@ def category_of_call(name: str) -> str:
 
 
 class StreamNumbers:
-    """The numbers that CUPTI would give the streams of each device."""
+    """Stream ids as CUPTI assigns them, per device."""
 
     def __init__(self) -> None:
         self._known: dict[int, dict[int, int]] = {}
@@ -66,11 +66,11 @@ class StreamNumbers:
 
 @dataclass
 class Launches:
-    """What is known of the calls that launched work, by segment and correlation id.
+    """Facts about the calls that launched work, by segment and correlation id.
 
     Attributes:
-        external_id: External id of the operator that made the call; None where none did.
-        annotation: Row of the innermost range of the program around the call, or -1.
+        external_id: External id of the operator that made the call; None if there is none.
+        annotation: Row of the innermost user annotation around the call, or -1.
     """
 
     external_id: dict[tuple[int, int], int | None]
@@ -78,12 +78,12 @@ class Launches:
 
 
 def device_rows(segments: Sequence[Segment], launches: Launches, correlation: Mapping[int, int]) -> list[Row]:
-    """Kernels, copies, memsets and waits, and the program's ranges on the streams that they reached.
+    """Rows of kernels, copies, memsets and waits, and of ranges on streams.
 
     Args:
-        segments: What was recorded.
-        launches: What is known of the calls that launched the work.
-        correlation: What to add to the correlation ids of each segment.
+        segments: The recorded segments.
+        launches: Facts about the launching calls.
+        correlation: The number to add to the correlation ids of each segment.
     """
     numbers, rows = StreamNumbers(), list[Row]()
     for k, segment in enumerate(segments):
@@ -112,7 +112,7 @@ def _place(device: Device, start_ns: int, end_ns: int, segment: Segment) -> Row:
 
 
 def _launch_facts(device: Device, grid: tuple[int, ...] | None, block: tuple[int, ...] | None) -> Row:
-    """What CUPTI tells of a launch, as far as it is modelled: registers and shared memory are not."""
+    """The launch facts of CUPTI that are modelled; registers and shared memory are not."""
     return {} if grid is None or block is None else _facts_of_launch(grid, block, device.spec.num_sms)
 
 
@@ -140,7 +140,7 @@ def _waits(segment: Segment, k: int, numbers: StreamNumbers, launches: Launches,
             "correlation_id": wait.correlation_id + correlation,
             "external_id": launches.external_id.get((k, wait.correlation_id)),
         }
-        # CUPTI names no stream where the host waits for a CUDA event or for the whole device.
+        # CUPTI reports no stream if the host waits for a CUDA event or for the whole device.
         if wait.stream is not None and wait.name in ("Stream Synchronize", "Stream Wait Event"):
             row["stream"] = numbers[wait.stream]
         if wait.awaited is not None and wait.awaited.stream is not None:
@@ -152,7 +152,7 @@ def _waits(segment: Segment, k: int, numbers: StreamNumbers, launches: Launches,
 
 
 def _ranges(segment: Segment, numbers: StreamNumbers) -> list[Row]:
-    """Ranges that the program opened and closed on a stream itself."""
+    """Ranges that the program recorded on a stream."""
     return [
         _place(found.stream.device, found.start_ns, found.end_ns, segment)
         | {"name": found.name, "cat": "gpu_user_annotation", "stream": numbers[found.stream]}
@@ -163,15 +163,15 @@ def _ranges(segment: Segment, numbers: StreamNumbers) -> list[Row]:
 def annotation_rows(
     segments: Sequence[Segment], launches: Launches, names: Sequence[str], external_ids: Sequence[int | None]
 ) -> list[Row]:
-    """The program's ranges as they reached each stream: from the first start to the last end of what they launched.
+    """User annotations on each stream: from the first start to the last end of the work that they launched.
 
-    Work counts for the innermost range around its launch alone, as CUPTI tells Kineto no other.
+    Work belongs only to the innermost range around its launch, as in Kineto.
 
     Args:
-        segments: What was recorded.
-        launches: What is known of the calls that launched work.
-        names: Name of each of the program's ranges, by the row that `launches` gives.
-        external_ids: External id of each.
+        segments: The recorded segments.
+        launches: Facts about the launching calls.
+        names: The names of the ranges, by the row in `launches`.
+        external_ids: The external ids of the ranges.
     """
     numbers, spans = StreamNumbers(), dict[tuple[int, int, int], list[int]]()
     for k, segment in enumerate(segments):
@@ -197,7 +197,7 @@ def annotation_rows(
 
 
 def call_row(call: Call, start_ns: int, end_ns: int, external_id: int | None, correlation: int) -> Row:
-    """A call of the CUDA runtime or driver."""
+    """The row of a call of the CUDA runtime or driver."""
     return {
         "ts": start_ns,
         "dur": end_ns - start_ns,
@@ -211,7 +211,7 @@ def call_row(call: Call, start_ns: int, end_ns: int, external_id: int | None, co
 
 
 def to_columns(frame: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Raw columns of `rows`; those that no row has are left out."""
+    """Raw columns of `rows`; columns without a value are left out."""
     columns: dict[str, Any] = {}
     present = set[str]().union(*rows)
     for column in columns_of(frame):
@@ -230,26 +230,26 @@ def to_columns(frame: str, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def stacked(frame: str, first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Raw columns with the rows of `first` above those of `second`; what neither has is left out."""
+    """Raw columns with the rows of `first` followed by those of `second`; columns that neither has are left out."""
     n, m = len(first["ts"]), len(second.get("ts", ()))
     columns: dict[str, Any] = {}
     for column in columns_of(frame):
-        above, below = first.get(column.name), second.get(column.name)
-        if above is None and below is None:
+        top, bottom = first.get(column.name), second.get(column.name)
+        if top is None and bottom is None:
             continue
-        above = missing_array(column.dtype, n) if above is None else above
-        below = missing_array(column.dtype, m) if below is None else below
-        columns[column.name] = _joined(above, below)
+        top = missing_array(column.dtype, n) if top is None else top
+        bottom = missing_array(column.dtype, m) if bottom is None else bottom
+        columns[column.name] = _concatenated(top, bottom)
     return columns
 
 
-def _joined(above: Any, below: Any) -> Any:
-    if isinstance(above, pd.Categorical):
-        both = pd.api.types.union_categoricals([_as_text(above), _as_text(below)])
+def _concatenated(top: Any, bottom: Any) -> Any:
+    if isinstance(top, pd.Categorical):
+        both = pd.api.types.union_categoricals([_as_text(top), _as_text(bottom)])
         return both.remove_unused_categories()
-    if isinstance(above, np.ndarray):
-        return np.concatenate([above, below])
-    return pd.concat([pd.Series(above), pd.Series(below.astype(above.dtype))]).array
+    if isinstance(top, np.ndarray):
+        return np.concatenate([top, bottom])
+    return pd.concat([pd.Series(top), pd.Series(bottom.astype(top.dtype))]).array
 
 
 def _as_text(values: pd.Categorical) -> pd.Categorical:

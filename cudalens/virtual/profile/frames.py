@@ -1,4 +1,4 @@
-"""The rows of a profiled block on virtual devices: the host's, on the virtual clock, and the devices'."""
+"""Build the frames of a profiled block on virtual devices: host rows at virtual times, and device rows."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Bools = NDArray[np.bool_]
 
 
 def lay_over(host: RawRows, segments: Sequence[Segment], *, host_only: bool) -> tuple[RawRows, int]:
-    """The rows of a run on virtual devices.
+    """Merge the host's rows with the record of the virtual devices.
 
     Args:
-        host: What torch's profiler recorded of the host, in real time, with marks.
-        segments: What was recorded on the virtual clock, in order, at least one.
-        host_only: Leave out the devices and the calls that drive them.
+        host: The rows that torch's profiler recorded, in real time, with marks.
+        segments: The recorded segments in order, at least one.
+        host_only: Leave out device rows and runtime calls.
 
     Returns:
-        The rows, and how many operators were left out because they ran outside of any virtual device.
+        The rows, and the number of operators that were left out because they ran outside of any virtual device.
     """
     host = _of_host(host)
     tree = read_tree(host)
@@ -55,7 +55,7 @@ def lay_over(host: RawRows, segments: Sequence[Segment], *, host_only: bool) -> 
 
 
 def _of_host(host: RawRows) -> RawRows:
-    """Without what a real GPU did in the same block: it has another clock."""
+    """Remove the rows of a real GPU in the same block, which has a different clock."""
     events, memory, mask = host.events, host.memory, host.async_mask
     if "device" in events:
         rows = np.asarray(events["device"].isna()) & ~has_category(events, *RUNTIME_CATEGORIES)
@@ -68,7 +68,7 @@ def _of_host(host: RawRows) -> RawRows:
 
 
 def _renamed(events: dict[str, Any], tree: HostTree, segments: Sequence[Segment]) -> dict[str, Any]:
-    """The columns with the names of the program's own ranges in the place of their marks."""
+    """The columns with the names of the program's ranges instead of their marks."""
     ranges = {mark: name for segment in segments for mark, name in segment.recorder.ranges.items()}
     known = [(tree.row[at], ranges[mark]) for mark, at in tree.place_of.items() if mark in ranges]
     if not known:
@@ -87,7 +87,7 @@ def _renamed(events: dict[str, Any], tree: HostTree, segments: Sequence[Segment]
 
 
 def _names(events: dict[str, Any], tree: HostTree) -> list[str]:
-    """Name of the row at each place, "" for allocator actions."""
+    """The name of the row at each place; "" for allocator actions."""
     categories = [*events["name"].categories, ""]
     codes = np.full(len(tree), -1, np.int64)
     at = ~tree.is_memory
@@ -96,22 +96,22 @@ def _names(events: dict[str, Any], tree: HostTree) -> list[str]:
 
 
 class _Rows:
-    """Rows of events from places: the host's kept ones first, in the tree's order, then asynchronous ranges."""
+    """Rows of events from places: kept host rows in tree order, then asynchronous ranges."""
 
     def __init__(self, tree: HostTree, pruned: Pruned, placed: Placed, kept: Bools, host: RawRows) -> None:
         self._tree, self._pruned, self._placed, self._host = tree, pruned, placed, host
         self._places = np.flatnonzero(kept)
         self._row_of = np.full(len(tree) + 1, -1, np.int64)
         self._row_of[self._places] = np.arange(len(self._places))
-        self._loose = np.flatnonzero(host.async_mask) if host.async_mask is not None else np.empty(0, np.int64)
-        self.parent = np.concatenate([self._row_of[self._up(self._places)], np.full(len(self._loose), -1)])
+        self._async = np.flatnonzero(host.async_mask) if host.async_mask is not None else np.empty(0, np.int64)
+        self.parent = np.concatenate([self._row_of[self._up(self._places)], np.full(len(self._async), -1)])
         self._external = self._external_ids()
 
     def _up(self, places: Ints) -> Ints:
         return self._pruned.up[places]
 
     def _external_ids(self) -> Any:
-        """Numbers anew, from 1, in order of time: torch's profiler counts on through the process."""
+        """External ids renumbered from 1 in time order: torch's profiler counts through the whole process."""
         events, rows = self._host.events, self._rows()
         old = events.get("external_id")
         known = np.zeros(len(rows), bool) if old is None else ~np.asarray(old[rows].isna())
@@ -122,18 +122,18 @@ class _Rows:
         return nullable(np.where(known, numbers, 0), ~known)
 
     def _rows(self) -> Ints:
-        return np.concatenate([self._tree.row[self._places], self._loose])
+        return np.concatenate([self._tree.row[self._places], self._async])
 
     def _times(self) -> tuple[Ints, Ints]:
         begin, end = self._placed.begin_ns[self._places], self._placed.end_ns[self._places]
-        loose_begin, loose_end = self._loose_times()
-        return np.concatenate([begin, loose_begin]), np.concatenate([end, loose_end])
+        async_begin, async_end = self._async_times()
+        return np.concatenate([begin, async_begin]), np.concatenate([end, async_end])
 
-    def _loose_times(self) -> tuple[Ints, Ints]:
-        """Asynchronous ranges begin and end with the rows that began last before them, on any thread."""
+    def _async_times(self) -> tuple[Ints, Ints]:
+        """Asynchronous ranges start and end with the last row that started before, on any thread."""
         ts, dur = self._host.events["ts"], self._host.events["dur"]
-        if not len(self._loose) or not len(self._places):
-            nothing = np.zeros(len(self._loose), np.int64)
+        if not len(self._async) or not len(self._places):
+            nothing = np.zeros(len(self._async), np.int64)
             return nothing, nothing
         real = ts[self._tree.row[self._places]]
         order = np.argsort(real, kind="stable")
@@ -142,25 +142,25 @@ class _Rows:
         def at(times: Ints) -> Ints:
             return begin[np.maximum(np.searchsorted(real[order], times, side="right") - 1, 0)]
 
-        start = at(ts[self._loose])
-        return start, np.maximum(start, at(ts[self._loose] + dur[self._loose]))
+        start = at(ts[self._async])
+        return start, np.maximum(start, at(ts[self._async] + dur[self._async]))
 
     def host_columns(self) -> dict[str, Any]:
-        """Raw columns of the rows that torch's profiler recorded."""
+        """Raw columns of the host rows."""
         rows, (begin, end) = self._rows(), self._times()
         columns = {name: values[rows] for name, values in self._host.events.items()}
         return columns | {"ts": begin, "dur": end - begin, "external_id": self._external}
 
     def async_mask(self, length: int) -> Bools | None:
-        """Which rows of all are asynchronous ranges."""
-        if not len(self._loose):
+        """Mask of the asynchronous ranges among all rows."""
+        if not len(self._async):
             return None
         mask = np.zeros(length, bool)
-        mask[len(self._places) : len(self._places) + len(self._loose)] = True
+        mask[len(self._places) : len(self._places) + len(self._async)] = True
         return mask
 
     def instant_rows(self, places: Ints, segments: Sequence[Segment]) -> list[event_rows.Row]:
-        """Instants that the program marked."""
+        """Rows of instants that the program marked."""
         names = {mark: name for segment in segments for mark, name in segment.recorder.instants.items()}
         pid = self._host.events["pid"]
         return [
@@ -179,7 +179,7 @@ class _Rows:
     def device_columns(
         self, names: Sequence[str], segments: Sequence[Segment]
     ) -> tuple[list[event_rows.Row], list[event_rows.Row]]:
-        """Rows of the calls into CUDA, and of what the devices did."""
+        """Rows of runtime calls, and of device work."""
         order = {id(segment): k for k, segment in enumerate(segments)}
         shift = _shifts(segments)
         launches = event_rows.Launches({}, {})
@@ -204,7 +204,7 @@ class _Rows:
 
 
 def _shifts(segments: Sequence[Segment]) -> dict[int, int]:
-    """What keeps the correlation ids of one segment apart from those of the ones before."""
+    """Offsets that make the correlation ids of all segments distinct."""
     shifts, last = {}, 0
     for k, segment in enumerate(segments):
         shifts[k] = last if k else 0

@@ -1,4 +1,4 @@
-"""Where in the host's call tree each runtime call, and each action of the allocator, was made."""
+"""Locate runtime calls and allocator actions in the host's call tree."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Ints = NDArray[np.int64]
 Act = Call | MemoryAct
 
 _MEMORY_CALLS: Final = frozenset({"cudaMalloc", "cudaFree", "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuMemRelease"})
-#: How the names of operators begin that do nothing but take memory.
+#: Name prefix of operators that only allocate memory.
 _FACTORY: Final = "aten::empty"
 
 
 @dataclass
 class Segment:
-    """A stretch of the run on one machine, and where its clock's zero lies on the run's."""
+    """A recorded part of the run on one virtual machine, and the offset of its clock to the run's clock."""
 
     recorder: Recorder
     offset_ns: int
@@ -31,13 +31,13 @@ class Segment:
 
 @dataclass
 class ActPlaces:
-    """Where each act was made; each of shape (num acts,).
+    """The position of each act; each of shape (num acts,).
 
     Attributes:
-        lane: Its thread, by number; threads that torch's profiler did not watch have numbers after those of the tree.
-        key: Where in the thread's order: twice the number of a beginning or an end in the tree, or just before one.
-        up: Place of the row that encloses it, or -1.
-        tid: The system's number of its thread.
+        lane: Its thread number; threads without a profiled row have numbers after those of the tree.
+        key: Its position in the thread: twice the index of a start or an end in the tree, or just before one.
+        up: Place of the enclosing row, or -1.
+        tid: Its thread id.
     """
 
     lane: Ints
@@ -47,27 +47,29 @@ class ActPlaces:
 
 
 def locate_acts(tree: HostTree, pruned: Pruned, names: Sequence[str], acts: Sequence[tuple[Segment, Act]]) -> ActPlaces:
-    """Find the place of each act by its mark.
+    """Find the position of each act by its mark.
 
-    What a handler's mark holds was done by its operator, or by one of the operators beneath: a copy by the
-    ``aten::copy_`` of an ``aten::_to_copy``, memory by its ``aten::empty_strided``.
+    The acts in a handler's mark belong to its operator, or to one of the operators inside it: a copy to the
+    ``aten::copy_`` of an ``aten::_to_copy``, memory to its ``aten::empty_strided``.
 
     Args:
         tree: The host's rows.
-        pruned: Which of them are shown.
-        names: Name of the row at each place.
-        acts: What the host did, in order.
+        pruned: Which rows are shown.
+        names: The name of the row at each place.
+        acts: The acts in order.
     """
     tids = np.array([act.tid for _, act in acts], np.int64)
     at = np.array([tree.place_of.get(act.mark, -1) for _, act in acts], np.int64)
-    unwatched = at < 0
-    lane = np.where(unwatched, 0, tree.lane[at]).astype(np.int64) if len(tree) else np.zeros(len(acts), np.int64)
-    lane[unwatched] = len(tree.tid) + np.unique(tids[unwatched], return_inverse=True)[1].reshape(-1)
+    unprofiled = at < 0
+    lane = np.where(unprofiled, 0, tree.lane[at]).astype(np.int64) if len(tree) else np.zeros(len(acts), np.int64)
+    lane[unprofiled] = len(tree.tid) + np.unique(tids[unprofiled], return_inverse=True)[1].reshape(-1)
     ends = tree.end
     key, up = np.arange(len(acts)), np.full(len(acts), -1, np.int64)
-    key[~unwatched], up[~unwatched] = 2 * ends[at[~unwatched]] - 1, pruned.up[at[~unwatched]]
+    key[~unprofiled], up[~unprofiled] = 2 * ends[at[~unprofiled]] - 1, pruned.up[at[~unprofiled]]
     kept = np.append(0, np.cumsum(pruned.is_kept))
-    encloses = ~unwatched & (kept[np.minimum(at + tree.size[at], len(tree))] > kept[at + 1]) if len(tree) else unwatched
+    encloses = (
+        ~unprofiled & (kept[np.minimum(at + tree.size[at], len(tree))] > kept[at + 1]) if len(tree) else unprofiled
+    )
     for place, members in _groups(at, np.flatnonzero(encloses)).items():
         found = _within(tree, pruned, names, place, [acts[k] for k in members])
         key[members], up[members] = _in_order(ends, pruned, place, found)
@@ -75,7 +77,7 @@ def locate_acts(tree: HostTree, pruned: Pruned, names: Sequence[str], acts: Sequ
 
 
 def _groups(keys: Ints, members: Ints) -> dict[int, list[int]]:
-    """The members of each key, in order."""
+    """The members grouped by key, in order."""
     groups: dict[int, list[int]] = {}
     for key, member in zip(keys[members].tolist(), members.tolist(), strict=True):
         groups.setdefault(key, []).append(member)
@@ -85,12 +87,12 @@ def _groups(keys: Ints, members: Ints) -> dict[int, list[int]]:
 def _within(
     tree: HostTree, pruned: Pruned, names: Sequence[str], at: int, acts: Sequence[tuple[Segment, Act]]
 ) -> list[int | None]:
-    """The operator beneath a handler that made each act; the mark for its own; None for what goes with other acts."""
+    """The operator inside a handler for each act; the mark for its own acts; None for acts grouped with others."""
     inner = (at + 1 + np.flatnonzero(pruned.is_kept[at + 1 : at + tree.size[at]])).tolist()
-    named = {names[place]: place for place in inner}  # of several the last
+    named = {names[place]: place for place in inner}  # the last of several
     direct = [place for place in inner if pruned.up[place] == pruned.up[at]]
     factory = direct[0] if direct and names[direct[0]].startswith(_FACTORY) else None
-    # What fills the memory that aten::empty took (aten::zero_, aten::normal_) is the last that a factory calls.
+    # The last operator of a factory (aten::zero_, aten::normal_) fills the memory that aten::empty allocated.
     own = direct[-1] if factory is not None and names[direct[-1]].endswith("_") else at
     found: list[int | None] = []
     for segment, act in acts:
@@ -103,16 +105,16 @@ def _within(
 
 
 def _in_order(ends: Ints, pruned: Pruned, at: int, found: list[int | None]) -> tuple[list[int], list[int]]:
-    """Keys and enclosing rows: what goes with others goes with the next, and nothing stands before an earlier act."""
+    """Keys and enclosing rows, in ascending order; a grouped act gets the position of the next act."""
     filled, where = list[int](), next((place for place in reversed(found) if place is not None), at)
     for place in reversed(found):
         where = where if place is None else place
         filled.append(where)
-    keys, up, latest, above = list[int](), list[int](), -1, -1
+    keys, up, latest, enclosing = list[int](), list[int](), -1, -1
     for where in reversed(filled):
         key = 2 * int(ends[where]) - 1
         if key >= latest:
-            latest, above = key, int(pruned.up[at]) if where == at else where
+            latest, enclosing = key, int(pruned.up[at]) if where == at else where
         keys.append(latest)
-        up.append(above)
+        up.append(enclosing)
     return keys, up

@@ -1,6 +1,6 @@
-"""The host's rows as torch's profiler recorded them, in the order of their call trees; and which of them are marks.
+"""Build the call tree of the host rows that torch's profiler recorded, and find the marks in it.
 
-Every row, and every allocator action of the host, takes its place by its real time. From here on only places count.
+Every row and every allocator action of the host gets a place by its real time. All later steps use only places.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from cudalens.virtual.profile.recorder import MARK
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_NOBODY: Final = np.iinfo(np.int64).min
+_NO_THREAD: Final = np.iinfo(np.int64).min
 
 
 @dataclass
 class HostTree:
-    """Rows in pre-order, thread by thread: a row stands before all that it encloses, and those follow it at once.
+    """Rows in pre-order per thread: a row is directly followed by the rows that it encloses.
 
     Attributes:
-        row: Row of the events, or of the allocator's actions, that stands at each place; shape (n,).
-        is_memory: Which of the two; shape (n,).
-        lane: Thread of each place, by number; shape (n,).
-        tid: The system's number of each lane's thread, -1 for threads without one; shape (num lanes,).
+        row: Row index in the events, or in the allocator's actions, at each place; shape (n,).
+        is_memory: Whether it is an allocator action; shape (n,).
+        lane: Thread number of each place; shape (n,).
+        tid: The thread id of each lane; -1 if unknown; shape (num lanes,).
         parent: Place of the enclosing row or -1; shape (n,).
         depth: Number of enclosing rows; shape (n,).
-        size: Number of rows that it encloses, itself included; shape (n,).
-        mark: Number of the mark that it is, 0 for other rows; shape (n,).
+        size: Number of rows in its subtree, including itself; shape (n,).
+        mark: Mark number, 0 for other rows; shape (n,).
         place_of: Place of each mark by its number.
     """
 
@@ -54,12 +54,12 @@ class HostTree:
 
     @property
     def begin(self) -> Ints:
-        """Number of each row's beginning in the sequence of all beginnings and ends; shape (n,)."""
+        """Index of each row's start in the sequence of all starts and ends; shape (n,)."""
         return 2 * np.arange(len(self.row), dtype=np.int64) - self.depth
 
     @property
     def end(self) -> Ints:
-        """Number of each row's end in the same sequence; shape (n,)."""
+        """Index of each row's end in the same sequence; shape (n,)."""
         return self.begin + 2 * self.size - 1
 
     def levels(self) -> Iterator[Ints]:
@@ -69,10 +69,10 @@ class HostTree:
 
 
 def read_tree(host: RawRows) -> HostTree:
-    """The tree of `host`'s rows. Rows of asynchronous ranges have no place in a tree, and none here.
+    """The tree of the host rows. Asynchronous ranges are not part of it.
 
     Args:
-        host: What torch's profiler recorded, on its own clock.
+        host: The rows that torch's profiler recorded, on its clock.
     """
     events, memory = host.events, host.memory or {"ts": np.empty(0, np.int64)}
     num_events, num_actions = len(events["ts"]), len(memory["ts"])
@@ -85,12 +85,12 @@ def read_tree(host: RawRows) -> HostTree:
         has_place[:num_events] = ~host.async_mask
     by_time = call_tree.sort_order(ts, dur)
     by_time = by_time[has_place[by_time]]
-    above = call_tree.parents(ts[by_time], dur[by_time], lane[by_time])
+    enclosing = call_tree.parents(ts[by_time], dur[by_time], lane[by_time])
     by_lane = np.argsort(lane[by_time], kind="stable")
     place = np.empty(len(by_lane), np.int64)
     place[by_lane] = np.arange(len(by_lane))
-    above = above[by_lane]
-    parent = np.where(above >= 0, place[above], -1) if len(above) else above
+    enclosing = enclosing[by_lane]
+    parent = np.where(enclosing >= 0, place[enclosing], -1) if len(enclosing) else enclosing
     depth = call_tree.depths(parent)
     order = by_time[by_lane]
     marks = np.concatenate([_marks(events), np.zeros(num_actions, np.int64)])[order]
@@ -117,18 +117,18 @@ def _tids(columns: dict[str, Any], length: int) -> Ints:
 
 
 def _of_lanes(tids: Ints, lane: NDArray[np.int32]) -> Ints:
-    found = np.full(int(lane.max()) + 1 if len(lane) else 0, _NOBODY, np.int64)
+    found = np.full(int(lane.max()) + 1 if len(lane) else 0, _NO_THREAD, np.int64)
     found[lane] = tids
     return found
 
 
 def _marks(events: dict[str, Any]) -> Ints:
-    """Number of the mark that each row is, 0 for other rows."""
+    """The mark number of each row, 0 for other rows."""
     return by_name(events, lambda name: int(name[len(MARK) :]) if name.startswith(MARK) else 0, 0)
 
 
 def by_name(events: dict[str, Any], value_of: Callable[[str], int], missing: int) -> Ints:
-    """What `value_of` says of each row's name; it is asked once for each name."""
+    """Apply `value_of` to each row's name, once per distinct name."""
     names = events["name"]
     values = np.array([*map(value_of, names.categories.tolist()), missing], np.int64)
     found: Ints = values[names.codes]
@@ -136,7 +136,7 @@ def by_name(events: dict[str, Any], value_of: Callable[[str], int], missing: int
 
 
 def without_mark_names(events: dict[str, Any], tree: HostTree) -> dict[str, Any]:
-    """The columns with one name for all marks, of which every one had its own."""
+    """The columns with one common name for all marks."""
     names = events["name"]
     marks = tree.row[tree.mark > 0]
     codes = names.codes.astype(np.int32)

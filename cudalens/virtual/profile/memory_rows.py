@@ -1,4 +1,4 @@
-"""The allocators' actions for the memory frame: the devices' as modelled, the host's as torch's profiler saw them."""
+"""Build rows of the memory frame: modelled actions of the devices, recorded actions of the host."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from cudalens.virtual.profile.timeline import Placed
 Bools = NDArray[np.bool_]
 
 _RENAMED: Final = {"segment_map": "segment_alloc", "segment_unmap": "segment_free"}
-#: Sign of what each action adds to what is allocated, as torch's own statistics count.
+#: The sign of each action in the allocated and reserved bytes, as in torch's statistics.
 _ALLOCATED: Final = {"alloc": 1, "free_requested": -1}
 _RESERVED: Final = {"segment_alloc": 1, "segment_free": -1}
 
 
 def backing(tree: HostTree, host: RawRows, pruned: Pruned, segments: Sequence[Segment]) -> Bools:
-    """Actions of the host's allocator that a program on a real GPU would not cause, by place; shape (n,).
+    """Host allocations that only the virtual device causes, by place; shape (n,).
 
-    The values of device tensors stand in host memory. It is taken inside of the handlers of operators on a device, and
-    given back right after the device's allocator took its block back. A copy to the host takes host memory in earnest.
+    The values of device tensors are in host memory. It is allocated inside the handlers of operators on a device, and
+    freed directly after the device's allocator freed its block. Host memory for copies to the host is real.
     """
     found = np.zeros(len(tree), bool)
     if not tree.is_memory.any():
@@ -38,11 +38,11 @@ def backing(tree: HostTree, host: RawRows, pruned: Pruned, segments: Sequence[Se
     handler = pruned.handler
     in_handler = tree.is_memory & (handler >= 0)
     found[in_handler] = np.isin(tree.mark[handler[in_handler]], list(marks))
-    return found | _given_back(tree, host, pruned, segments)
+    return found | _freed_backing(tree, host, pruned, segments)
 
 
 def _device_marks(segments: Sequence[Segment]) -> set[int]:
-    """Marks of the handlers in which a device was at work, but for those that only copied from it to the host."""
+    """Marks of the handlers in which a device did work other than copies to the host."""
     marks = set()
     for segment in segments:
         recorder = segment.recorder
@@ -58,10 +58,10 @@ def _device_marks(segments: Sequence[Segment]) -> set[int]:
     return marks
 
 
-def _given_back(tree: HostTree, host: RawRows, pruned: Pruned, segments: Sequence[Segment]) -> Bools:
-    """Host memory that was given back right behind a mark that says that a device's block of that size was.
+def _freed_backing(tree: HostTree, host: RawRows, pruned: Pruned, segments: Sequence[Segment]) -> Bools:
+    """Host frees directly after a mark for the free of a device block of the same size.
 
-    Nothing that is shown began or ended in between.
+    No shown row starts or ends in between.
     """
     assert host.memory is not None
     sizes = {
@@ -85,14 +85,14 @@ def _given_back(tree: HostTree, host: RawRows, pruned: Pruned, segments: Sequenc
 def memory_columns(
     tree: HostTree, host: RawRows, placed: Placed, segments: Sequence[Segment], shown: Bools
 ) -> dict[str, Any] | None:
-    """Raw columns of the memory frame; None where nothing was recorded.
+    """Raw columns of the memory frame; None if nothing was recorded.
 
     Args:
         tree: The host's rows.
-        host: Their columns.
-        placed: When everything happened.
-        segments: What was recorded.
-        shown: Which of the host's actions to show, by place; shape (n,).
+        host: The columns of the host's rows.
+        placed: The virtual times.
+        segments: The recorded segments.
+        shown: Which host actions to show, by place; shape (n,).
     """
     rows = _device_rows(placed, segments)
     first: dict[str, Any] = {"ts": np.empty(0, np.int64)}
@@ -107,9 +107,9 @@ def memory_columns(
 
 def _device_rows(placed: Placed, segments: Sequence[Segment]) -> list[event_rows.Row]:
     totals: dict[tuple[int, int], list[int]] = {
-        (id(segment), index): list(held)
+        (id(segment), index): list(initial)
         for segment in segments
-        for index, held in enumerate(segment.recorder.held_bytes)
+        for index, initial in enumerate(segment.recorder.initial_bytes)
     }
     rows = []
     for i, (segment, act) in enumerate(placed.acts):
@@ -136,7 +136,7 @@ def _device_rows(placed: Placed, segments: Sequence[Segment]) -> list[event_rows
 
 
 def _recounted(columns: dict[str, Any], num_host: int) -> dict[str, Any]:
-    """The host's running total anew, without the actions that were left out."""
+    """Recompute the host's running total without the removed actions."""
     if not num_host:
         return columns
     kinds = np.asarray(columns["action"], object)[:num_host]

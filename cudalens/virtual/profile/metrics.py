@@ -1,8 +1,8 @@
-"""Readings of virtual GPUs: what NVML would show while the modelled work runs. All of it is a model's.
+"""Modelled utilisation, temperature, power and memory readings of virtual GPUs (NVML's readings on a real GPU).
 
-A GPU is busy in the share of a stretch of virtual time in which a kernel ran. Temperature and power lie between the
-spec's idle and busy values in that proportion, at once: no thermal mass is modelled. Clocks are the spec's highest.
-Memory is what the allocator holds, and the context.
+The utilisation is the fraction of a period of virtual time in which a kernel ran. Temperature and power are
+interpolated between the spec's idle and busy values by that fraction, without thermal mass. Clocks are the spec's
+maximum. The used memory is the allocator's reserved memory plus the CUDA context.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 
-#: Samples of a record where no rate was asked for: they cost nothing on a virtual clock.
+#: The number of samples of a record without a given rate; samples take no virtual time.
 AUTO_SAMPLES: Final = 200
 
-#: For so long a live reading holds while the virtual clock stands still.
+#: How long a live reading stays valid while virtual time does not advance, in s.
 HOLD_S: Final = 3.0
 
 _TRIES: Final = 20
 _MIN_PERIOD_NS: Final = 1_000
 _MAX_PERIOD_NS: Final = 50_000_000
-#: Samples of a record per GPU; beyond it they are taken further apart.
+#: The maximum number of samples of a record per GPU.
 _MAX_SAMPLES: Final = 50_000
 
 
 def modelled(spec: DeviceSpec, share: float, used_bytes: int) -> Reading:
-    """The reading of a GPU that was busy in a `share` (0 to 1) of a stretch of time.
+    """The reading of a GPU that was busy for a fraction of a period.
 
     Args:
-        spec: What it is.
-        share: Share of the time in which a kernel ran; memory is taken to be as busy.
+        spec: The specification of the GPU.
+        share: The fraction of time, 0 to 1, in which a kernel ran; memory is assumed to be as busy.
         used_bytes: Memory in use.
     """
     return Reading(
@@ -64,13 +64,13 @@ def modelled(spec: DeviceSpec, share: float, used_bytes: int) -> Reading:
 class VirtualSource:
     """The virtual GPUs as a source of readings; see `cudalens.device.inventory.readings.Source` for its attributes.
 
-    A reading is of the virtual time since the reading before. The virtual clock stands still while the CPU computes,
-    and between cells: the reading before then holds for `HOLD_S`, after which nothing is taken to run.
+    A reading covers the virtual time since the previous reading. Virtual time does not advance while the CPU computes,
+    and between cells: the previous reading is then valid for `HOLD_S`, after which the GPU counts as idle.
 
     Args:
         gpus: The virtual GPUs that the program sees.
-        num_installed: How many the machine has.
-        label: As the user asked for them: ``h100x4``.
+        num_installed: The number of GPUs of the machine.
+        label: The device text of the user: ``h100x4``.
         now: A clock of real seconds.
     """
 
@@ -86,10 +86,10 @@ class VirtualSource:
         self._gpus, self._num_installed = gpus, num_installed
         self._since_ns: dict[int, int] = {}
         self._now = now
-        self._held: dict[int, tuple[float, float]] = {}
+        self._last_shares: dict[int, tuple[float, float]] = {}
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The machine's GPUs, in order; also those that CUDA_VISIBLE_DEVICES hides."""
+        """The machine's GPUs in order, including those that CUDA_VISIBLE_DEVICES hides."""
         spec = self._gpus.spec
         return tuple(
             Gpu(
@@ -107,7 +107,7 @@ class VirtualSource:
         )
 
     def read(self, number: int) -> Reading:
-        """The state of a GPU."""
+        """Read the state of a GPU."""
         if number not in self._gpus.ordinals:
             return modelled(self._gpus.spec, 0.0, 0)
         device = self._gpus.devices[self._gpus.ordinals.index(number)]
@@ -119,31 +119,31 @@ class VirtualSource:
         )
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there is no resource to release."""
 
     def _busy_share(self, number: int, device: Device) -> float | None:
         now = device.machine.now_ns
         since = self._since_ns.setdefault(number, now)
         if now <= since:
-            share, when = self._held.get(number, (0.0, self._now()))
+            share, when = self._last_shares.get(number, (0.0, self._now()))
             return share if self._now() - when < HOLD_S else 0.0
         busy = _busy(device, since, now)
         if busy is None:
             return None
         self._since_ns[number] = now
-        self._held[number] = busy / (now - since), self._now()
+        self._last_shares[number] = busy / (now - since), self._now()
         return busy / (now - since)
 
 
 class MetricsRecord:
-    """What the readings of virtual GPUs are computed from, once a profiled block has ended.
+    """Records the inputs of the readings of virtual GPUs in a profiled block.
 
-    Nothing is sampled: the recorder knows when kernels ran, and this knows when the memory in use changed. So the same
-    program gives the same readings.
+    Nothing is sampled: readings are computed afterwards from the recorded kernel times and the changes of used memory,
+    so the same program gives the same readings.
 
     Args:
         gpus: The virtual GPUs.
-        period_ns: From one reading to the next, virtual ns; None for `AUTO_SAMPLES` over the whole.
+        period_ns: The time between readings, virtual ns; None for `AUTO_SAMPLES` in total.
     """
 
     def __init__(self, gpus: Gpus, period_ns: int | None) -> None:
@@ -157,19 +157,19 @@ class MetricsRecord:
             device.allocator.listeners.append(listener)
 
     def close(self) -> None:
-        """Stop listening; harmless when done twice."""
+        """Stop recording. Idempotent."""
         while self._listeners:
             device, listener = self._listeners.pop()
             device.allocator.listeners.remove(listener)
 
     def frame(self, recorder: Recorder, offset_ns: int) -> pd.DataFrame:
-        """The readings of a record as the frame ``metrics``, a reading at its start and at its end among them.
+        """The readings of a record as the frame ``metrics``, including readings at its start and end.
 
         Args:
             recorder: The closed record.
-            offset_ns: From the machine's clock to the run's.
+            offset_ns: The offset from the machine's clock to the run's clock.
         """
-        from cudalens.device.metrics import readings_frame  # pandas, which a virtual device does without
+        from cudalens.device.metrics import readings_frame  # imports pandas, which a virtual device does not need
 
         times = self._times(recorder.start_ns, recorder.end_ns)
         ts: list[int] = []
@@ -204,10 +204,10 @@ class MetricsRecord:
 
 
 def busy_shares(spans: Sequence[tuple[int, int]], times: Ints) -> NDArray[np.float64]:
-    """Share of the time since the one before in which any of `spans` lasted; 0 for the first.
+    """The fraction of time since the previous time that `spans` cover; 0 for the first.
 
     Args:
-        spans: Start and end, ns.
+        spans: Starts and ends, ns.
         times: Ascending, ns; shape (n,).
 
     Returns:
@@ -221,7 +221,7 @@ def busy_shares(spans: Sequence[tuple[int, int]], times: Ints) -> NDArray[np.flo
 
 
 def _busy_until(spans: Sequence[tuple[int, int]], times: Ints) -> Ints:
-    """For how long any span lasted until each time."""
+    """The total time that spans cover before each time."""
     if not spans:
         return np.zeros(len(times), np.int64)
     start, end = np.array(sorted(spans), np.int64).T
@@ -236,7 +236,7 @@ def _busy_until(spans: Sequence[tuple[int, int]], times: Ints) -> Ints:
 
 
 def _kernels(recorder: Recorder, device: Device) -> list[tuple[int, int]]:
-    """When the device's kernels ran."""
+    """The spans of the device's kernels."""
     return [
         (placed.start_ns, placed.end_ns)
         for stream, work, placed in recorder.works
@@ -245,14 +245,14 @@ def _kernels(recorder: Recorder, device: Device) -> list[tuple[int, int]]:
 
 
 def _busy(device: Device, since_ns: int, now_ns: int) -> int | None:
-    """For how long kernels ran, asked from a thread while the program may be putting work on the engine.
+    """The busy time of kernels, read while another thread may issue work.
 
-    None where it never stood still long enough.
+    None if the state kept changing during the reads.
     """
     for _ in range(_TRIES):
         try:
             return device.compute.busy_ns(since_ns, now_ns)
-        except (IndexError, RuntimeError, ValueError):  # its lists were being changed
+        except (IndexError, RuntimeError, ValueError):  # its lists changed during the read
             continue
     return None
 
@@ -268,6 +268,6 @@ def _used(device: Device) -> int:
 
 
 def _steps(changes: Sequence[tuple[int, int]], times: Ints) -> list[int]:
-    """The value at each time of what changed in steps."""
+    """The value of a step function at each time."""
     at = np.searchsorted(np.array([when for when, _ in changes], np.int64), times, side="right") - 1
     return [changes[max(k, 0)][1] for k in at.tolist()]

@@ -1,10 +1,10 @@
-"""Which of the host's rows a trace of a real GPU would show, and what encloses each of them then.
+"""Remove the host rows that exist only because of the virtual device, and find the new enclosing rows.
 
-An operator on the virtual device is seen twice by torch's profiler: where the program calls it, and where its handler
-calls it again, below Python's dispatch key, for its values. What the second call encloses (the CPU kernel's own
-operators) belongs to the first; the second itself, the dispatch in between, and whatever else the handler did are no
-part of the program, and go. So do the virtual device's own Python functions with the helpers that they call; where they
-call the program's function again, which they were called in the place of, it is the same with its two rows.
+torch's profiler records an operator on the virtual device twice: where the program calls it, and where its handler
+calls it again, below the Python dispatch key, to compute its values. The rows inside the second call (the CPU kernel's
+own operators) belong to the first; the second call itself, the dispatch in between, and all other rows of the handler
+are removed. So are the virtual device's Python functions and the helpers that they call; where they call the function
+that they replace, its two rows are merged.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from cudalens.virtual.profile.recorder import HIDDEN, Recorder
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: What torch calls the way into a dispatch mode's handler (torch 2.10 and later show it).
+#: The name of the row around a dispatch mode's handler (torch 2.10 and later).
 _DISPATCH: Final = "PythonDispatchMode"
 
-#: Functions of the virtual device, and those by which torch comes to them.
+#: Functions of the virtual device, and torch's functions that call them.
 _OWN_CODE: Final = re.compile(r"(?:^|[/\\])(?:cudalens[/\\]virtual[/\\].*|torch[/\\]overrides)\.py\(\d+\): ")
 _MODULE: Final = "nn.Module: "
 
-#: What a row's children are: the program's; a handler's; called from the virtual device's own Python code.
+#: The origin of a row's children: the program, a handler, or the virtual device's Python code.
 _SHOWN, _INSIDE, _PYTHON = 0, 1, 2
 
 
 @dataclass
 class Pruned:
-    """What is left of a tree.
+    """The remaining rows of a tree.
 
     Attributes:
         is_kept: Rows of events that are shown; shape (n,).
-        up: Place of the nearest enclosing row that is kept, or -1; shape (n,).
-        handler: Place of the mark of the innermost handler around each row, itself included, or -1; shape (n,).
-        op: Place of the innermost operator that is kept, itself included, or -1; shape (n,).
-        annotation: The same for ranges of the program; shape (n,).
+        up: Place of the nearest kept enclosing row, or -1; shape (n,).
+        handler: Place of the innermost handler's mark around each row, including itself, or -1; shape (n,).
+        op: Place of the innermost kept operator, including itself, or -1; shape (n,).
+        annotation: The same for user annotations; shape (n,).
     """
 
     is_kept: Bools
@@ -54,7 +54,7 @@ class Pruned:
 
 
 class _Facts:
-    """What the walk asks of each place."""
+    """Properties of each place that the traversal reads."""
 
     def __init__(self, tree: HostTree, events: dict[str, Any], recorders: Sequence[Recorder]) -> None:
         names = {number: name for recorder in recorders for number, name, _ in recorder.begun}
@@ -75,57 +75,56 @@ class _Facts:
         self.is_own = self._of(tree, is_python & self._named(events, lambda name: bool(_OWN_CODE.search(name))))
         is_dispatch = self._of(tree, self._named(events, _DISPATCH.__eq__))
         self.is_dispatch = self._dispatches(tree, is_dispatch)
-        self.wanted[self._unseen(tree, self.is_dispatch)] = -2
+        self.wanted[self._internal_handlers(tree, self.is_dispatch)] = -2
 
     @staticmethod
     def _rows(tree: HostTree) -> Ints:
         return np.where(tree.is_memory, 0, tree.row)
 
     def _of(self, tree: HostTree, of_row: Bools) -> Bools:
-        """A fact of events at each place; False for memory."""
+        """A property of events at each place; False for allocator actions."""
         return of_row[self._rows(tree)] & ~tree.is_memory if len(of_row) else np.zeros(len(tree), bool)
 
     @staticmethod
     def _named(events: dict[str, Any], test: Any) -> Bools:
         return by_name(events, lambda name: int(test(name)), 0).astype(bool)
 
-    def _unseen(self, tree: HostTree, is_dispatch: Bools) -> Ints:
-        """Handlers of operators that torch's C++ calls on its own account because a dispatch mode is there.
+    def _internal_handlers(self, tree: HostTree, is_dispatch: Bools) -> Ints:
+        """Handlers of operators that torch's C++ calls internally because a dispatch mode is active.
 
-        (``detach`` of a saved tensor.) The program did not call them, and without a mode nobody would see them: there
-        is no row of the operator around the handler.
+        (``detach`` of a saved tensor.) The program does not call them, and there is no operator row around the handler.
         """
-        unseen = []
+        internal = []
         for place in np.flatnonzero(self.is_handler).tolist():
-            above = int(tree.parent[place])
-            while above >= 0 and (self.is_python[above] or is_dispatch[above]):
-                above = int(tree.parent[above])
-            outer = (above, int(tree.parent[above])) if above >= 0 else ()
+            enclosing = int(tree.parent[place])
+            while enclosing >= 0 and (self.is_python[enclosing] or is_dispatch[enclosing]):
+                enclosing = int(tree.parent[enclosing])
+            outer = (enclosing, int(tree.parent[enclosing])) if enclosing >= 0 else ()
             if not any(at >= 0 and self.code[at] == self.wanted[place] for at in outer):
-                unseen.append(place)
-        return np.array(unseen, np.int64)
+                internal.append(place)
+        return np.array(internal, np.int64)
 
     def _dispatches(self, tree: HostTree, is_dispatch: Bools) -> Bools:
-        """The ways into our own handlers, not into those of the program's modes."""
-        above = tree.parent[self.is_handler]
-        while (climbs := (above >= 0) & self.is_python[above]).any():
-            above[climbs] = tree.parent[above[climbs]]
+        """The dispatch rows of the virtual device's handlers, without those of the program's modes."""
+        enclosing = tree.parent[self.is_handler]
+        while (moves_up := (enclosing >= 0) & self.is_python[enclosing]).any():
+            enclosing[moves_up] = tree.parent[enclosing[moves_up]]
         ours = np.zeros(len(tree), bool)
-        ours[above[above >= 0]] = True
+        ours[enclosing[enclosing >= 0]] = True
         return ours & is_dispatch
 
 
 def prune(tree: HostTree, events: dict[str, Any], recorders: Sequence[Recorder]) -> Pruned:
-    """Walk down the tree, one generation at a time, and decide for each row.
+    """Decide for each row whether it is kept, level by level from the root.
 
     Args:
         tree: The host's rows.
-        events: Their columns.
-        recorders: What the marks mean.
+        events: The columns of the rows.
+        recorders: The records that the marks refer to.
     """
     n = len(tree)
     facts = _Facts(tree, events, recorders)
-    state = np.full(n + 1, _SHOWN, np.int8)  # the last one stands for "no parent"
+    state = np.full(n + 1, _SHOWN, np.int8)  # the last entry is for "no parent"
     found = Pruned(np.zeros(n + 1, bool), *(np.full(n + 1, -1, np.int64) for _ in range(4)))
     owner = np.full(n + 1, -1, np.int64)
     is_answered = np.zeros(n + 1, bool)
@@ -147,18 +146,18 @@ def prune(tree: HostTree, events: dict[str, Any], recorders: Sequence[Recorder])
     return Pruned(found.is_kept[:n], found.up[:n], found.handler[:n], found.op[:n], found.annotation[:n])
 
 
-def _states(facts: _Facts, places: Ints, above: NDArray[np.int8]) -> NDArray[np.int8]:
+def _states(facts: _Facts, places: Ints, enclosing: NDArray[np.int8]) -> NDArray[np.int8]:
     python = facts.is_python[places] & ~facts.is_module[places]
-    stays_python = (above == _PYTHON) & python
-    state = np.where(above == _INSIDE, _INSIDE, np.where(stays_python, _PYTHON, _SHOWN)).astype(np.int8)
+    stays_python = (enclosing == _PYTHON) & python
+    state = np.where(enclosing == _INSIDE, _INSIDE, np.where(stays_python, _PYTHON, _SHOWN)).astype(np.int8)
     state[(state == _SHOWN) & facts.is_own[places]] = _PYTHON
     state[facts.is_handler[places] | facts.is_dispatch[places]] = _INSIDE
     return state
 
 
-def _second_calls(facts: _Facts, places: Ints, above: NDArray[np.int8], owner: Ints, is_answered: Bools) -> Bools:
-    """The calls by which handlers run their operator for its values; of several the last."""
-    hit = (above == _INSIDE) & (owner >= 0) & facts.is_op[places] & (facts.code[places] == facts.wanted[owner])
+def _second_calls(facts: _Facts, places: Ints, enclosing: NDArray[np.int8], owner: Ints, is_answered: Bools) -> Bools:
+    """The calls in which handlers compute the values of their operator; the last one of several."""
+    hit = (enclosing == _INSIDE) & (owner >= 0) & facts.is_op[places] & (facts.code[places] == facts.wanted[owner])
     hit &= ~is_answered[owner]
     last = {int(owner[k]): int(k) for k in np.flatnonzero(hit)}
     chosen = np.zeros(len(places), bool)
@@ -167,13 +166,13 @@ def _second_calls(facts: _Facts, places: Ints, above: NDArray[np.int8], owner: I
     return chosen
 
 
-def _second_functions(facts: _Facts, places: Ints, above: NDArray[np.int8], nearest: Ints) -> Bools:
-    """Where the virtual device's Python code calls the function that it was called in the place of."""
+def _second_functions(facts: _Facts, places: Ints, enclosing: NDArray[np.int8], nearest: Ints) -> Bools:
+    """Calls of the virtual device's Python code to the function that it replaces."""
     same = facts.code[places] == facts.code[nearest]
-    again: Bools = (above == _PYTHON) & facts.is_python[places] & (nearest >= 0) & same
+    again: Bools = (enclosing == _PYTHON) & facts.is_python[places] & (nearest >= 0) & same
     return again
 
 
 def hidden_marks(recorders: Sequence[Recorder]) -> set[int]:
-    """Marks of what no GPU's trace would show."""
+    """Marks of internal work that no trace of a GPU contains."""
     return {number for recorder in recorders for number, name, _ in recorder.begun if name == HIDDEN}

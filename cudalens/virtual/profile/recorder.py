@@ -1,11 +1,11 @@
-"""What happened on the virtual clock, as tuples in lists: the virtual device's own record of a profiled block.
+"""Record the virtual device's work, runtime calls and allocator actions in a profiled block.
 
-Kineto runs beside it and records the host's true call tree in real time. What ties the two together are *marks*: tiny
-record functions that the recorder puts into Kineto's stream of events, each named by a number. A mark stands in the
-call tree exactly where the virtual device did something, however the two clocks differ; the number says what it was.
+Kineto runs at the same time and records the host's real call tree in real time. *Marks* connect the two records: short
+record functions that the recorder adds to Kineto's events, each with a number as name. A mark is in the call tree where
+the virtual device did something, and the number identifies what it did.
 
-An operator's handler is one mark from its beginning to its end, and all that happens in it on the same thread belongs
-to it. What happens outside of a handler gets a mark of no length.
+An operator's handler is one mark from its start to its end; everything in it on the same thread belongs to it. Actions
+outside of a handler get a mark without duration.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from cudalens.virtual.timing.streams import Stream
     from cudalens.virtual.timing.work import Placed, Work
 
-#: How the names of marks begin; their number follows.
+#: The prefix of mark names; the number follows.
 MARK: Final = "#cudalens:"
 
-#: Name of a handler whose every row is the virtual device's own doing.
+#: The name of a handler whose rows are all internal.
 HIDDEN: Final = ""
 
 
 class Call(NamedTuple):
-    """The host called the CUDA runtime or driver.
+    """A call of the CUDA runtime or driver.
 
     Attributes:
-        mark: Number of the mark that it belongs to.
-        tid: The system's number of the thread.
+        mark: The number of its mark.
+        tid: The thread id.
         name: The function.
         start_ns: Virtual ns.
         end_ns: Virtual ns.
-        correlation_id: Ties it to the work that it launched.
+        correlation_id: The correlation id, shared with the work that it launched.
     """
 
     mark: int
@@ -53,17 +53,17 @@ class Call(NamedTuple):
 
 
 class MemoryAct(NamedTuple):
-    """The caching allocator of a device did something.
+    """An action of a device's caching allocator.
 
     Attributes:
-        mark: Number of the mark that it belongs to.
-        tid: The system's number of the thread.
-        kind: As `Action.kind`.
+        mark: The number of its mark.
+        tid: The thread id.
+        kind: `Action.kind`.
         now_ns: Virtual ns.
         device: Index of the device.
-        address: Where.
-        num_bytes: What the program asked for.
-        block_bytes: What the allocator took for it.
+        address: The address.
+        num_bytes: The requested size.
+        block_bytes: The rounded size.
     """
 
     mark: int
@@ -80,7 +80,7 @@ _CALL_LENGTH: Final = len(Call._fields)
 
 
 class Wait(NamedTuple):
-    """The host or a stream waited; `stream` is None where a device or an event was waited for."""
+    """A wait of the host or of a stream; `stream` is None for a device or a CUDA event."""
 
     name: str
     stream: Stream | None
@@ -92,7 +92,7 @@ class Wait(NamedTuple):
 
 
 class DeviceRange(NamedTuple):
-    """A range that a program opened and closed on a stream."""
+    """A range that the program recorded on a stream."""
 
     name: str
     stream: Stream
@@ -101,7 +101,7 @@ class DeviceRange(NamedTuple):
 
 
 class _PerThread(threading.local):
-    """Which handler is under way on the thread, and what it gave back last."""
+    """The current handler of a thread, and its last freed block."""
 
     def __init__(self) -> None:
         self.tid = threading.get_native_id()
@@ -110,26 +110,26 @@ class _PerThread(threading.local):
 
 
 class Recorder:
-    """Listens to a machine. Every method only appends; columns are made when the block has ended.
+    """Records the events of a machine. Methods only append; columns are built after the block.
 
     Args:
-        machine: Whom to listen to; its time becomes the start of the record.
-        numbers: Numbers for marks, shared by all recorders of one block.
+        machine: The machine; its current time is the start of the record.
+        numbers: Mark numbers, shared by all recorders of one block.
 
     Attributes:
-        start_ns: Where the record begins, virtual ns.
-        end_ns: Where it ends; `start_ns` until `close`.
-        first_mark: Where it begins in the call tree.
-        last_mark: Where it ends there, 0 until `close`.
-        begun: Handlers that began: mark, operator, virtual ns.
-        ended: Handlers that ended: mark, virtual ns.
-        acts: What the host did, in order; after `close`.
-        ranges: Names of the ranges that the program opened, by mark.
-        instants: Names of the instants that the program marked, by mark.
-        works: What streams were given.
-        waits: Who waited.
-        device_ranges: Ranges on streams.
-        held_bytes: What each device's allocator had handed out and reserved at the start.
+        start_ns: Start of the record, virtual ns.
+        end_ns: End of the record; `start_ns` before `close`.
+        first_mark: The mark of its start in the call tree.
+        last_mark: The mark of its end; 0 before `close`.
+        begun: Handler starts: mark, operator, virtual ns.
+        ended: Handler ends: mark, virtual ns.
+        acts: Runtime calls and allocator actions in order; after `close`.
+        ranges: Names of the program's ranges, by mark.
+        instants: Names of the program's instants, by mark.
+        works: The work of streams.
+        waits: The waits.
+        device_ranges: The ranges on streams.
+        initial_bytes: The allocated and reserved bytes of each device at the start.
     """
 
     def __init__(self, machine: Machine, numbers: Iterator[int]) -> None:
@@ -141,26 +141,26 @@ class Recorder:
         self.begun: list[tuple[int, str, int]] = []
         self.ended: list[tuple[int, int]] = []
         self.acts: list[Call | MemoryAct] = []
-        # Plain tuples while the program runs: making a named one takes longer than all the rest.
+        # Plain tuples while the program runs: creating named tuples would dominate the cost.
         self._acts: list[tuple[Any, ...]] = []
         self.ranges: dict[int, str] = {}
         self.instants: dict[int, str] = {}
         self.works: list[tuple[Stream, Work, Placed]] = []
         self.waits: list[Wait] = []
         self.device_ranges: list[DeviceRange] = []
-        self.held_bytes = [_held(device) for device in machine.devices]
+        self.initial_bytes = [_memory_of(device) for device in machine.devices]
         self._ops: dict[int, str | None] = {}
         self.first_mark, self.last_mark = self._point(), 0
 
     def listen_to_memory(self) -> None:
-        """Record what the allocators do as well, until `close`."""
+        """Also record allocator actions, until `close`."""
         for device in self._machine.devices:
             listeners, listener = device.allocator.listeners, self._listener(device.index)
             listeners.append(listener)
             self._listening.append((listeners, listener))
 
     def close(self) -> None:
-        """The record ends now."""
+        """End the record."""
         while self._listening:
             listeners, listener = self._listening.pop()
             listeners.remove(listener)
@@ -169,10 +169,10 @@ class Recorder:
         self.acts = [Call(*act) if len(act) == _CALL_LENGTH else MemoryAct(*act) for act in self._acts]
 
     def begin(self, operator: str) -> tuple[Any, int, int]:
-        """An operator's handler begins, or (`HIDDEN`) something that no GPU's trace would show.
+        """An operator's handler starts, or (`HIDDEN`) internal work that no trace of a GPU contains.
 
         Returns:
-            What `end` needs.
+            The argument for `end`.
         """
         number, per_thread = next(self._numbers), self._per_thread
         mark = self._mark_type(f"{MARK}{number}")
@@ -189,13 +189,13 @@ class Recorder:
         self._per_thread.handler = outer
 
     def called(self, name: str, start_ns: int, end_ns: int, correlation_id: int) -> None:
-        """The host called the CUDA runtime or driver."""
+        """A call of the CUDA runtime or driver."""
         per_thread = self._per_thread
         mark = per_thread.handler or self._point()
         self._acts.append((mark, per_thread.tid, name, start_ns, end_ns, correlation_id))
 
     def worked(self, stream: Stream, work: Work, placed: Placed) -> None:
-        """A stream was given work."""
+        """Work was issued to a stream."""
         self.works.append((stream, work, placed))
 
     def synchronized(
@@ -212,7 +212,7 @@ class Recorder:
         self.waits.append(Wait(name, stream, device, start_ns, end_ns, correlation_id, awaited))
 
     def opened(self, name: str) -> Any:
-        """The program opens a range; returns what `closed` needs."""
+        """The program starts a range; returns the argument for `closed`."""
         number = next(self._numbers)
         self.ranges[number] = name
         mark = self._mark_type(f"{MARK}{number}")
@@ -220,7 +220,7 @@ class Recorder:
         return mark
 
     def closed(self, opened: Any) -> None:
-        """The program closes a range."""
+        """The program ends a range."""
         opened.__exit__(None, None, None)
 
     def marked(self, name: str) -> None:
@@ -228,15 +228,15 @@ class Recorder:
         self.instants[self._point()] = name
 
     def ranged(self, name: str, stream: Stream, start_ns: int, end_ns: int) -> None:
-        """The program closed a range that it had opened on a stream."""
+        """The program ended a range on a stream."""
         self.device_ranges.append(DeviceRange(name, stream, start_ns, end_ns))
 
     def op_of(self, correlation_id: int) -> str | None:
-        """The operator that issued work by the call of that id; None where the call issued none. After `close`."""
+        """The operator that issued work in the call of that id; None if the call issued none. After `close`."""
         return self._ops.get(correlation_id)
 
     def _point(self) -> int:
-        """A mark of no length."""
+        """Add a mark without duration."""
         number = next(self._numbers)
         with self._mark_type(f"{MARK}{number}"):
             return number
@@ -246,7 +246,7 @@ class Recorder:
             per_thread = self._per_thread
             mark = per_thread.handler
             if not mark:
-                # A block that goes back at once was freed by one act.
+                # A block that is freed immediately has one act for both actions.
                 freed, last = per_thread.freed
                 mark = last if action.kind == "free_completed" and freed == action.address else self._point()
                 per_thread.freed = (action.address if action.kind == "free_requested" else 0, mark)
@@ -257,17 +257,17 @@ class Recorder:
         return listen
 
 
-def _held(device: Device) -> tuple[int, int]:
+def _memory_of(device: Device) -> tuple[int, int]:
     allocator = device.allocator
     return (allocator.allocated_bytes, allocator.reserved_bytes) if allocator is not None else (0, 0)
 
 
 def _mark_type() -> Any:
-    """The cheapest record function of torch (about 1 us while a profiler runs)."""
+    """Return torch's fastest record function (about 1 us while a profiler runs)."""
     kind = getattr(getattr(torch._C, "_profiler", None), "_RecordFunctionFast", None)
     if kind is None:
         raise VirtualDeviceError(
-            f"torch {torch.__version__} has no torch._C._profiler._RecordFunctionFast, by which the virtual device "
-            "marks in a profile what it did. Use torch 2.9 to 2.13."
+            f"torch {torch.__version__} has no torch._C._profiler._RecordFunctionFast, which the virtual device "
+            "needs to mark its work in a profile. Use torch 2.9 to 2.13."
         )
     return kind

@@ -1,8 +1,8 @@
-"""From places to virtual times: when each of the host's rows begins and ends on the virtual clock.
+"""Compute the virtual start and end of each host row.
 
-Runtime calls and the ends of handlers have virtual times: they are *anchors*. Everything else that happens on a thread,
-between two anchors, is spread evenly over the virtual time between them, in its order. Real time has no say in it, so
-that the same program gets the same times, run after run.
+Runtime calls and the ends of handlers have virtual times: they are *anchors*. All other starts and ends on a thread are
+spread evenly over the virtual time between two anchors, in their order. Real time is not used, so the same program gets
+the same times in every run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cudalens.virtual.profile.recorder import Call, MemoryAct
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-#: A moment without a time of its own; one with; one with, where it is later than what came before.
+#: Kinds of moments: without a time; with a time; with a time that counts only if it is later than those before.
 _FREE, _ANCHOR, _SOFT = 0, 1, 2
 
 _FIRST, _LAST = np.iinfo(np.int64).min // 2, np.iinfo(np.int64).max // 2
@@ -30,17 +30,17 @@ _FIRST, _LAST = np.iinfo(np.int64).min // 2, np.iinfo(np.int64).max // 2
 
 @dataclass
 class Placed:
-    """When and where everything happened, on the run's clock.
+    """The virtual times of rows and acts, on the run's clock.
 
     Attributes:
-        begin_ns: Of each place; shape (n,).
-        end_ns: Of each place; shape (n,).
-        acts: What the host did, in order, with its segment.
-        act_ns: When each act began; shape (num acts,).
-        act_end_ns: When it ended; shape (num acts,).
-        act_up: Place of the row that encloses each act, or -1; shape (num acts,).
-        act_tid: The system's number of each act's thread; shape (num acts,).
-        is_inside: Whether each place lies within the record; shape (n,).
+        begin_ns: Start of each place; shape (n,).
+        end_ns: End of each place; shape (n,).
+        acts: The acts in order, with their segments.
+        act_ns: Start of each act; shape (num acts,).
+        act_end_ns: End of each act; shape (num acts,).
+        act_up: Place of the enclosing row of each act, or -1; shape (num acts,).
+        act_tid: Thread id of each act; shape (num acts,).
+        is_inside: Whether each place is within the record; shape (n,).
     """
 
     begin_ns: Ints
@@ -55,7 +55,7 @@ class Placed:
 
 @dataclass
 class _Moments:
-    """Moments of all threads: lane, key (order within the lane), second key, kind, time, and whose they are."""
+    """Moments of all threads: lane, key (order within the lane), second key, kind and time."""
 
     lane: list[Ints] = field(default_factory=list)
     key: list[Ints] = field(default_factory=list)
@@ -64,7 +64,7 @@ class _Moments:
     time: list[Ints] = field(default_factory=list)
 
     def add(self, lane: Any, key: Any, kind: int, time: Any = 0, sub: Any = 0) -> slice:
-        """Add moments; returns where they stand."""
+        """Add moments; returns their slice."""
         begin = sum(map(len, self.lane))
         lane = np.atleast_1d(np.asarray(lane, np.int64))
         for values, column in (
@@ -92,13 +92,13 @@ def spread(kind: Ints, time: Ints) -> Ints:
     """The times of one thread's moments, in their order; the first and the last are anchors.
 
     Args:
-        kind: 0 for moments without a time, 1 for anchors, 2 for anchors that count where they are later than those
+        kind: 0 for moments without a time, 1 for anchors, 2 for anchors that count only if they are later than those
             before; shape (n,).
-        time: Of the anchors, virtual ns; shape (n,).
+        time: Times of the anchors, virtual ns; shape (n,).
 
     Returns:
-        Ascending times, shape (n,): those of anchors as they are (an earlier one than before counts as that), the
-        others at even steps between.
+        Ascending times, shape (n,): anchors keep their times (at least the previous anchor's), the others are spread
+        evenly between.
     """
     hard = np.where(kind == _ANCHOR, time, _FIRST)
     so_far = np.maximum.accumulate(hard)
@@ -114,14 +114,14 @@ def spread(kind: Ints, time: Ints) -> Ints:
 
 
 def place(tree: HostTree, pruned: Pruned, counts: Bools, names: Sequence[str], segments: Sequence[Segment]) -> Placed:
-    """Give everything its virtual time.
+    """Compute the virtual times of all rows and acts.
 
     Args:
         tree: The host's rows.
-        pruned: Which of them are shown.
-        counts: The places that get a moment of their own; shape (n,). The times of the others mean nothing.
-        names: Name of the row at each place.
-        segments: What was recorded, in order, at least one.
+        pruned: Which rows are shown.
+        counts: The places that get a time; shape (n,). The times of the others are undefined.
+        names: The name of the row at each place.
+        segments: The recorded segments in order, at least one.
     """
     acts = [(segment, act) for segment in segments for act in segment.recorder.acts]
     where = locate_acts(tree, pruned, names, acts)
@@ -143,25 +143,25 @@ def place(tree: HostTree, pruned: Pruned, counts: Bools, names: Sequence[str], s
 
 
 def _add_handlers(moments: _Moments, tree: HostTree, segment: Segment) -> None:
-    """A handler's end is an anchor; so is what began with it, where another thread moved the clock before."""
+    """Add anchors for a handler's end, and for its start if another thread advanced the clock before it."""
     recorder, place_of = segment.recorder, tree.place_of
-    for told, is_end in (([(number, now) for number, _, now in recorder.begun], False), (recorder.ended, True)):
-        known = [(place_of[number], now) for number, now in told if number in place_of]
+    for moments_of, is_end in (([(number, now) for number, _, now in recorder.begun], False), (recorder.ended, True)):
+        known = [(place_of[number], now) for number, now in moments_of if number in place_of]
         if known:
             places, times = np.array(known, np.int64).T
-            keys = 2 * tree.end[places] if is_end else 2 * tree.begin[_outermost_beginning(tree, places)] - 1
+            keys = 2 * tree.end[places] if is_end else 2 * tree.begin[_outermost_start(tree, places)] - 1
             moments.add(tree.lane[places], keys, _ANCHOR if is_end else _SOFT, times + segment.offset_ns)
 
 
-def _outermost_beginning(tree: HostTree, places: Ints) -> Ints:
-    """The outermost of the rows that began one right after the other until each place began."""
+def _outermost_start(tree: HostTree, places: Ints) -> Ints:
+    """The outermost row of the chain of directly nested starts that ends at each place."""
     begin, found = tree.begin, places.copy()
     while True:
-        above = tree.parent[found]
-        climbs = (above >= 0) & (begin[above] == begin[found] - 1)
-        if not climbs.any():
+        enclosing = tree.parent[found]
+        moves_up = (enclosing >= 0) & (begin[enclosing] == begin[found] - 1)
+        if not moves_up.any():
             return found
-        found[climbs] = above[climbs]
+        found[moves_up] = enclosing[moves_up]
 
 
 def _add_bounds(moments: _Moments, tree: HostTree, segment: Segment) -> None:
@@ -174,7 +174,7 @@ def _add_bounds(moments: _Moments, tree: HostTree, segment: Segment) -> None:
 def _add_acts(
     moments: _Moments, where: ActPlaces, acts: Sequence[tuple[Segment, Call | MemoryAct]]
 ) -> tuple[slice, slice]:
-    """Runtime calls are anchors, actions of the allocator are not."""
+    """Add runtime calls as anchors, allocator actions as moments without a time."""
     order = 2 * np.arange(len(acts), dtype=np.int64)
     is_call = np.array([isinstance(act, Call) for _, act in acts], bool)
     times = np.array([_times_of(*item) for item in acts], np.int64).reshape(len(acts), 2)
@@ -186,7 +186,7 @@ def _add_acts(
 
 
 def _slots(begin: int, is_call: Bools) -> tuple[Any, Any]:
-    """Where the moments of each act's start and end stand, calls having come first."""
+    """The indices of each act's start and end; calls come first."""
     num_calls, num_others = int(is_call.sum()), int((~is_call).sum())
     starts = np.empty(len(is_call), np.int64)
     starts[is_call] = begin + np.arange(num_calls)
@@ -201,7 +201,7 @@ def _times_of(segment: Segment, act: Call | MemoryAct) -> tuple[int, int]:
 
 
 def _inside(tree: HostTree, segments: Sequence[Segment]) -> Bools:
-    """What lies within a record, or at least overlaps with one, on the threads where records began."""
+    """Whether a place overlaps with a record, on the threads on which records started."""
     inside, begin, end = np.ones(len(tree), bool), tree.begin, tree.end
     bounds = [
         (tree.place_of.get(segment.recorder.first_mark), tree.place_of.get(segment.recorder.last_mark))

@@ -1,6 +1,6 @@
-"""What a tensor says of itself: patches of torch.Tensor and of its storages.
+"""Patch the attributes and methods of torch.Tensor for a virtual device (device, is_cuda, to, data_ptr, ...).
 
-Class attributes, so that they hold in every thread, below dispatch and in C++ that asks Python.
+The patches are class attributes, so that they apply in every thread, below dispatch, and in C++ that calls Python.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _UNSET: Final = object()
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Make tensors of the virtual devices answer as CUDA tensors do."""
-    # torch keeps the getters of Tensor's attributes from the first call on; torch._dynamo, which optimizers import on
-    # first use, reads them as those of C.
+    """Make tensors of the virtual devices behave as CUDA tensors."""
+    # torch caches the getters of Tensor's attributes at the first call; torch._dynamo, which optimizers import at
+    # their first use, expects the getters of C.
     torch.overrides.get_default_nowrap_functions()
     moves = _Moves(gpus)
     for name in ("to", "cuda", "cpu"):
         patches.set(torch.Tensor, name, _or_lazy(_method(getattr(moves, name), name)))
     for name in ("type", "pin_memory", "is_pinned", "new_tensor", "record_stream"):
         patches.set(torch.Tensor, name, _method(getattr(moves, name), name))
-    for name, make in _QUESTIONS.items():
+    for name, make in _PROPERTIES.items():
         patches.set(torch.Tensor, name, make(_original(name)))
     for name, make_method in _METHODS.items():
         patches.set(torch.Tensor, name, _method(make_method(gpus, _original(name)), name))
@@ -44,11 +44,11 @@ def _original(name: str) -> Any:
     for owner in torch.Tensor.__mro__:
         if name in vars(owner):
             return vars(owner)[name]
-    raise VirtualDeviceError(f"this torch has no Tensor.{name}, which a virtual device has to replace.")
+    raise VirtualDeviceError(f"this version of torch has no Tensor.{name}, which a virtual device must replace.")
 
 
 def _method(bound: Any, name: str) -> Any:
-    """A plain function, so that it binds as a method of torch.Tensor."""
+    """A function that binds as a method of torch.Tensor."""
 
     def method(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         return bound(self, *args, **kwargs)
@@ -59,7 +59,7 @@ def _method(bound: Any, name: str) -> Any:
 
 
 def _or_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
-    """For tensors of lazy modules as well: these refuse all that torch itself did not allow, and stay what they are."""
+    """Support tensors of lazy modules, which refuse most functions and must keep their type."""
 
     @functools.wraps(method)
     def move(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -88,7 +88,7 @@ def _is_cpu(original: Any) -> property:
     return property(lambda self: place_of(self) is None and original.__get__(self), doc=original.__doc__)
 
 
-_QUESTIONS: Final = {"device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu}
+_PROPERTIES: Final = {"device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu}
 
 
 def _get_device(gpus: Gpus, original: Any) -> Any:
@@ -132,10 +132,10 @@ def _array(gpus: Gpus, original: Any) -> Any:
 
 
 def _read_by_host(gpus: Gpus, original: Any) -> Any:
-    """For methods that copy all values to the host: ``tolist()`` and the printed form."""
+    """For methods that copy all values to the host: ``tolist()`` and ``repr()``."""
 
     def read(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        # torch calls this method once more from within its function modes: that call is the one that copies.
+        # torch calls this method again from within its function modes; only that call copies.
         residence = None if has_torch_function_unary(self) else residence_of(self)
         if residence is not None and self.numel():
             run_copy(gpus, self, self, (residence.device, None), non_blocking=False, op="aten::copy_")
@@ -153,7 +153,7 @@ def _new(gpus: Gpus, original: Any) -> Any:
         is_data = bool(args) and not isinstance(args[0], int | torch.Size)
         if is_data:
             return to_device(gpus, made, residence.device)
-        gpus.settle(made, residence.device)
+        gpus.place_tensor(made, residence.device)
         return made
 
     return new
@@ -163,8 +163,8 @@ def _dlpack(gpus: Gpus, original: Any) -> Any:
     def __dlpack__(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it is the protocol's
         if residence_of(self) is not None:
             raise VirtualDeviceError(
-                "a tensor of a virtual CUDA device cannot be handed to another library as GPU memory (DLPack): there "
-                "is no GPU behind it. Hand over tensor.cpu()."
+                "a tensor of a virtual CUDA device cannot be passed to another library as GPU memory (DLPack): there "
+                "is no GPU memory. Pass tensor.cpu()."
             )
         return original(self, *args, **kwargs)
 
@@ -184,7 +184,7 @@ _METHODS: Final = {
 
 
 class _Moves:
-    """The methods that move a tensor, or say where it may be moved from."""
+    """The methods that move a tensor, or describe its memory."""
 
     def __init__(self, gpus: Gpus) -> None:
         self._gpus = gpus
@@ -215,7 +215,7 @@ class _Moves:
         )
 
     def _cast(self, tensor: torch.Tensor, rest: dict[str, Any]) -> torch.Tensor:
-        """A conversion that stays where it is."""
+        """Convert the dtype on the same device."""
         cast: torch.Tensor = self._to(tensor, rest.pop("dtype", None) or tensor.dtype, **rest)
         return cast
 
@@ -233,16 +233,16 @@ class _Moves:
         return self.to(tensor, "cpu", memory_format=memory_format)
 
     def type(self, tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
-        """``Tensor.type``: the old name of device and dtype, or a conversion to one."""
+        """``Tensor.type``: the legacy name of device and dtype, or a conversion to it."""
         if dtype is None:
             return legacy_types.name_of(tensor)
-        place, wanted = legacy_types.meaning_of(dtype)
+        place, wanted = legacy_types.parse(dtype)
         if place is None:
             return self._type(tensor, dtype, non_blocking, **kwargs)
         return self.to(tensor, place, wanted, non_blocking=non_blocking)
 
     def pin_memory(self, tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
-        """``Tensor.pin_memory``: a copy in page-locked host memory; the tensor itself where it is there already."""
+        """``Tensor.pin_memory``: a copy in page-locked host memory; the tensor itself if it is there already."""
         if residence_of(tensor) is not None:
             raise RuntimeError(f"cannot pin '{legacy_types.name_of(tensor)}' only dense CPU tensors can be pinned")
         if is_pinned(tensor):
@@ -256,7 +256,7 @@ class _Moves:
         return is_pinned(tensor)
 
     def new_tensor(self, tensor: torch.Tensor, data: Any, *, device: Any = None, **kwargs: Any) -> torch.Tensor:
-        """``Tensor.new_tensor``: where the tensor is, unless told otherwise."""
+        """``Tensor.new_tensor``: on the tensor's device by default."""
         made: torch.Tensor = self._new_tensor(
             tensor, data, **{**kwargs, "device": torch.device("cpu"), "requires_grad": False}
         )
@@ -264,7 +264,7 @@ class _Moves:
         return self.to(made, place).requires_grad_(bool(kwargs.get("requires_grad", False)))
 
     def record_stream(self, tensor: torch.Tensor, stream: Any) -> None:
-        """``Tensor.record_stream``: the block is not handed out again before what `stream` holds when it is freed."""
+        """``Tensor.record_stream``: the block is reused only after `stream` has reached its free."""
         residence = residence_of(tensor)
         if residence is None or residence.block is None:
             return
@@ -272,7 +272,7 @@ class _Moves:
 
 
 def _split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The device among the arguments of ``Tensor.to``, and the rest by name.
+    """Split the arguments of ``Tensor.to`` into the device and the rest by name.
 
     The forms are (dtype, non_blocking, copy), (device, dtype, non_blocking, copy) and (other, non_blocking, copy).
     """

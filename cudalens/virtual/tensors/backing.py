@@ -1,4 +1,4 @@
-"""Host memory behind virtual device memory: reserved, but not taken before somebody writes it."""
+"""Reserve host memory for large device tensors without committing it before it is written."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import torch
 
-#: From this size on a fresh tensor is a mapping of its own; below it malloc is as lazy.
+#: New tensors of at least this size get their own mapping; for smaller ones malloc also commits lazily.
 LARGE_BYTES: Final = 64 << 20
 
 _MAX_ITEM_BYTES: Final = 16
-#: Python's mmap names it from 3.12 on; the number is Linux's (asm-generic/mman.h).
+#: In Python's mmap from 3.12; the number is Linux's (asm-generic/mman.h).
 _NO_RESERVE: Final[int] = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
 _META: Final = torch.device("meta")
 _aten = torch.ops.aten
-#: Factories whose memory need not be touched: a fresh mapping reads as zeros.
+#: Factories whose memory need not be written: a new mapping reads as zeros.
 _BLANK: Final = {
     _aten.empty.memory_format,
     _aten.empty_strided.default,
@@ -33,10 +33,10 @@ _BLANK: Final = {
 _ZEROS: Final = frozenset({_aten.zeros.default, _aten.new_zeros.default, _aten.zeros_like.default})
 
 
-def likeness(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
-    """What a factory is about to make, without memory, where that may be large; otherwise None.
+def meta_result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor | None:
+    """The result of a factory as a meta tensor if it may be large; otherwise None.
 
-    Size, strides and dtype follow torch's own rules: the factory is asked on the meta device.
+    Size, strides and dtype follow torch's rules, because the factory runs on the meta device.
     """
     if not args or _most_bytes(args) < LARGE_BYTES:
         return None
@@ -47,7 +47,7 @@ def likeness(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.
 
 
 def _most_bytes(args: tuple[Any, ...]) -> int:
-    """More than a factory with these arguments can make: a tensor's likeness, or a list of sizes."""
+    """An upper bound of the result's size for these arguments: tensors, or lists of sizes."""
     most = 0
     for arg in args[:3]:
         if isinstance(arg, torch.Tensor):
@@ -64,17 +64,17 @@ def _without_memory(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def leaves_blank(func: Any) -> bool:
-    """Whether a factory's memory need not be touched, where it reads as zeros."""
+    """Whether a factory's memory need not be written if it reads as zeros."""
     return func in _BLANK
 
 
 def is_zeros(func: Any) -> bool:
-    """Whether a factory's memory reads as zeros."""
+    """Whether a factory returns zeros."""
     return func in _ZEROS
 
 
 def blank(func: Any, like: torch.Tensor) -> torch.Tensor | None:
-    """`like` in untouched memory, where `func` leaves its result blank; otherwise None."""
+    """A tensor like `like` in unwritten memory if `func` allows that; otherwise None."""
     if func not in _BLANK:
         return None
     memory = reserve(like.untyped_storage().nbytes())
@@ -84,7 +84,7 @@ def blank(func: Any, like: torch.Tensor) -> torch.Tensor | None:
 
 
 def reserve(num_bytes: int) -> mmap.mmap:
-    """Address space without a claim on memory, where the system knows such a thing (Linux: MAP_NORESERVE)."""
+    """Reserve address space without committing memory if the system supports it (Linux: MAP_NORESERVE)."""
     flags = getattr(mmap, "MAP_PRIVATE", 0) | getattr(mmap, "MAP_ANONYMOUS", 0)
     if not flags:
         return mmap.mmap(-1, num_bytes)

@@ -1,4 +1,4 @@
-"""Functions whose C++ decides by where it takes the tensors to be, and would decide otherwise on a CUDA device."""
+"""Wrap functions whose C++ code chooses a different implementation for CUDA tensors (attention, ctc_loss, ...)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LENGTHS: Final = ("input_lengths", "target_lengths")
 
 @contextmanager
 def _attention_backends() -> Iterator[None]:
-    """A choice of CUDA's memory-efficient or cuDNN's attention alone leaves the CPU something to run as well."""
+    """Enable CPU attention backends if only CUDA's memory-efficient or cuDNN attention is selected."""
     flash, math = torch._C._get_flash_sdp_enabled(), torch._C._get_math_sdp_enabled()
     others = torch._C._get_mem_efficient_sdp_enabled() or torch._C._get_cudnn_sdp_enabled()
     if flash or math or not others:
@@ -37,7 +37,7 @@ def _attention(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """CUDA reads lengths on the host as numbers, and makes a tensor of the device of them where it needs one."""
+    """Pass lengths on the host as numbers, as the CUDA implementation reads them."""
     lengths = {name: args[2 + i] if len(args) > 2 + i else kwargs.get(name) for i, name in enumerate(_LENGTHS)}
     if not all(isinstance(given, torch.Tensor) and residence_of(given) is None for given in lengths.values()):
         return func(*args, **kwargs)
@@ -49,7 +49,7 @@ def _ctc_loss(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """CUDA leaves it to its kernel to see whether there are as many classes as said; on the CPU the host asks."""
+    """Skip the host's check of the class indices, which CUDA leaves to the kernel."""
     index: Any = args[0] if args else next(filter(torch.is_tensor, kwargs.values()))
     num_classes = args[1] if len(args) > 1 else kwargs.get("num_classes", -1)
     if num_classes <= 0 or residence_of(index) is None or index.dtype != torch.int64 or not index.numel():
@@ -58,7 +58,7 @@ def _one_hot(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return blank.scatter_(-1, index.unsqueeze(-1), 1)
 
 
-ARRANGED: Final[dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]]] = {
+HANDLERS: Final[dict[Any, Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]]] = {
     functional.scaled_dot_product_attention: _attention,
     functional.multi_head_attention_forward: _attention,
     functional.ctc_loss: _ctc_loss,

@@ -1,4 +1,4 @@
-"""Moving values between the host and virtual devices: what is copied, by which engine, and who waits."""
+"""Copy tensors between the host and virtual devices: which engine copies, and whether the host waits."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec
     from cudalens.virtual.timing.streams import Stream
 
-#: What the host calls for a copy.
+#: The runtime call for a copy.
 COPY_CALL: Final = "cudaMemcpyAsync"
 
-#: Since then torch itself refuses pageable copies in a graph capture, before it calls CUDA.
+#: From torch 2.10, torch itself refuses pageable copies in a graph capture before it calls CUDA.
 _CHECKS_CAPTURES: Final = torch_version() >= (2, 10)
 
 
@@ -34,9 +34,9 @@ def to_device(
     non_blocking: bool = False,
     memory_format: torch.memory_format = torch.preserve_format,
 ) -> torch.Tensor:
-    """A copy of `tensor` on another device (None: the host), known to autograd.
+    """A differentiable copy of `tensor` on another device (None: the host).
 
-    The gradient goes back to where the tensor came from.
+    The gradient is copied back to the source device.
     """
     where = torch.device("cpu") if target is None else gpus.torch_devices[target.index]
     if tensor.requires_grad and torch.is_grad_enabled():
@@ -61,7 +61,7 @@ def _to_copy(
 
 
 class ToCopy(torch.autograd.Function):
-    """A copy across devices. torch's own node would send the gradient to the CPU device that it sees."""
+    """A differentiable copy across devices; torch's own node would copy the gradient to the CPU."""
 
     generate_vmap_rule = True
 
@@ -79,7 +79,7 @@ class ToCopy(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-        """Keep where the tensor came from; apart from `forward`, as torch.func wants it."""
+        """Save the source device; separate from `forward`, as torch.func requires."""
         gpus, tensor = inputs[:2]
         residence = residence_of(tensor)
         ctx.source = residence.device if residence is not None else None
@@ -93,7 +93,7 @@ class ToCopy(torch.autograd.Function):
 
 
 def direction(source: Device | None, target: Device | None) -> Direction | None:
-    """Of a copy between two places; None between two places of the host."""
+    """The direction of a copy; None within the host."""
     if source is None:
         return None if target is None else "HtoD"
     if target is None:
@@ -102,15 +102,16 @@ def direction(source: Device | None, target: Device | None) -> Direction | None:
 
 
 def check_capture(gpus: Gpus, host_side: torch.Tensor, places: tuple[Device | None, Device | None]) -> None:
-    """A graph capture takes copies to and from page-locked host memory alone.
+    """Check that a copy in a graph capture uses page-locked host memory.
 
     Args:
         gpus: The virtual GPUs.
-        host_side: The tensor on the host, where one is; another will be pageable.
-        places: Devices of source and target; None is the host.
+        host_side: The tensor on the host, if any; without one the copy is to pageable memory.
+        places: The devices of source and target; None for the host.
 
     Raises:
-        RuntimeError: The copy is not possible in a capture; the words of torch's release (ATen/native/cuda/Copy.cu).
+        RuntimeError: The copy is not allowed in a capture; the message of this torch version
+            (ATen/native/cuda/Copy.cu).
     """
     device = places[0] or places[1]
     if device is None or (places[0] is not None and places[1] is not None):
@@ -125,7 +126,7 @@ def check_capture(gpus: Gpus, host_side: torch.Tensor, places: tuple[Device | No
             "Cannot copy between CPU and CUDA tensors during CUDA graph capture unless the CPU tensor is pinned. "
             "Please use tensor.pin_memory() or allocate the tensor with pin_memory=True."
         )
-    stream.synchronize()  # the CUDA call refuses, and the capture is spoilt
+    stream.synchronize()  # raises CUDA's error, and invalidates the capture
 
 
 def run_copy(
@@ -137,19 +138,19 @@ def run_copy(
     non_blocking: bool,
     op: str,
 ) -> None:
-    """Model a copy whose values have been copied already.
+    """Model a copy whose values are already copied.
 
-    The copy runs on the current stream of the source's device, or of the target's where the source is on the host. A
-    blocking copy to or from the host makes the host wait; one that touches pageable memory keeps the host for as
-    long as the driver stages it (CUDA Runtime API, "API synchronization behavior").
+    The copy runs on the current stream of the source's device, or of the target's if the source is on the host. A
+    blocking copy to or from the host makes the host wait; one that uses pageable memory blocks the host while the
+    driver stages it (CUDA Runtime API, "API synchronization behavior").
 
     Args:
         gpus: The virtual GPUs.
-        target: What was written.
-        source: What was read.
-        places: Devices of source and target; None is the host.
-        non_blocking: As the caller of torch said.
-        op: Name of the aten operator.
+        target: The written tensor.
+        source: The read tensor.
+        places: The devices of source and target; None for the host.
+        non_blocking: The caller's argument.
+        op: The aten operator.
     """
     way = direction(*places)
     if way is None or not target.numel():  # nothing is launched for an empty copy
@@ -181,7 +182,7 @@ def _copy_and_wait(gpus: Gpus, stream: Stream, work: Work) -> None:
 
 
 def _order(gpus: Gpus, before: Device | None, after: Device | None) -> None:
-    """Torch brackets a copy between devices by events on both current streams (ATen/native/cuda/Copy.cu)."""
+    """Order two streams by an event, as torch does around peer copies (ATen/native/cuda/Copy.cu)."""
     if before is None or after is None or before is after:
         return
     cuda_event = CudaEvent(gpus.machine)
@@ -190,7 +191,7 @@ def _order(gpus: Gpus, before: Device | None, after: Device | None) -> None:
     cuda_event.delete()
 
 
-#: Kineto's names of copies: from or to pageable host memory, and pinned.
+#: Kineto's names of copies: with pageable and with pinned host memory.
 _NAMES: Final[dict[Direction, tuple[str, str]]] = {
     "HtoD": ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pinned -> Device)"),
     "DtoH": ("Memcpy DtoH (Device -> Pageable)", "Memcpy DtoH (Device -> Pinned)"),
@@ -200,14 +201,14 @@ _NAMES: Final[dict[Direction, tuple[str, str]]] = {
 
 
 def copy_work(spec: DeviceSpec, num_bytes: int, way: Direction, *, is_pinned: bool, op: str) -> Work:
-    """A copy as a stream does it.
+    """The work of a copy.
 
     Args:
         spec: The GPU.
-        num_bytes: To be copied.
-        way: From where to where.
-        is_pinned: Whether the host's side is page-locked; True where the host has no part in it.
-        op: Name of the aten operator.
+        num_bytes: The bytes to copy.
+        way: The direction.
+        is_pinned: Whether the host memory is page-locked; True for copies without the host.
+        op: The aten operator.
     """
     return Work(
         "gpu_memcpy",

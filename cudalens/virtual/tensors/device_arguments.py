@@ -1,4 +1,4 @@
-"""Device arguments: ``device="cuda"`` in a call becomes a CPU call whose result lives on the virtual device."""
+"""Device arguments: run a call with ``device="cuda"`` on the CPU, with a result on the virtual device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.utils import _device as torch_default_device
 from cudalens.device.modes import is_faking
 from cudalens.virtual.dispatch import refusals
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.tensors.composites import ARRANGED
+from cudalens.virtual.tensors.composites import HANDLERS
 from cudalens.virtual.tensors.copies import to_device
 from cudalens.virtual.tensors.device_spellings import MAKE_DEVICES
 from cudalens.virtual.tensors.residency import residence_of
@@ -24,18 +24,18 @@ from cudalens.virtual.timing.machine import Device
 
 _CPU: Final = torch.device("cpu")
 _SETITEM: Final = torch.Tensor.__setitem__
-#: The dispatch mode takes this one with its CUDA device: by way of the host it would be two copies.
+#: The dispatch mode handles its CUDA device; a call for the host would make two copies.
 _TO_COPY: Final = torch.ops.aten._to_copy.default
 
 _TO: Final[Any] = torch.ops.aten.to
 _MOVES: Final = frozenset({_TO_COPY, _TO_COPY.overloadpacket, *(getattr(_TO, name) for name in _TO.overloads())})
 
-#: Made on the host and then moved, as torch does for a GPU; a leaf all the same.
+#: The result is created on the host and then moved, as torch does for a GPU; it is still a leaf.
 _MADE_ON_HOST: Final = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor})
 
 
 class FunctionMode(TorchFunctionMode):
-    """Takes the CUDA device out of a call's arguments and lets the dispatch mode know of it."""
+    """Removes the CUDA device from a call's arguments and passes it to the dispatch mode."""
 
     def __init__(self, gpus: Gpus) -> None:
         super().__init__()
@@ -69,9 +69,9 @@ class FunctionMode(TorchFunctionMode):
             return self._place(func, args, kwargs, kwargs["device"])
         if func is _SETITEM:
             return self._assign(args, kwargs)
-        arranged = ARRANGED.get(func)
-        if arranged is not None:
-            return arranged(func, args, kwargs)
+        handler = HANDLERS.get(func)
+        if handler is not None:
+            return handler(func, args, kwargs)
         return func(*args, **kwargs)
 
     def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -86,17 +86,17 @@ class FunctionMode(TorchFunctionMode):
             target.is_factory = before
 
     def _place(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Any) -> Any:
-        """Call `func` for the CPU, with the target set to what `device` names."""
+        """Call `func` for the CPU, with `device` as the target."""
         index = self._gpus.device_index(device)
         if index is None and torch.device(device).type != "cpu":
             return func(*args, **{**kwargs, "device": device})
         place = None if index is None else self._gpus.devices[index]
         with self._target.named(place):
             out = func(*args, **{**kwargs, "device": _CPU})
-        return self._settle(out, func, place) if isinstance(out, torch.Tensor) else out
+        return self._move_result(out, func, place) if isinstance(out, torch.Tensor) else out
 
-    def _settle(self, out: torch.Tensor, func: Any, place: Device | None) -> torch.Tensor:
-        """What torch built on the host without an aten factory is moved, as it moves it to a GPU."""
+    def _move_result(self, out: torch.Tensor, func: Any, place: Device | None) -> torch.Tensor:
+        """Move a result that torch created on the host without an aten factory."""
         residence = residence_of(out)
         if (residence.device if residence is not None else None) is place:
             return out
@@ -137,10 +137,10 @@ class FunctionMode(TorchFunctionMode):
 
 
 @contextmanager
-def function_mode_back_on(gpus: Gpus) -> Iterator[None]:
-    """For code of the user's inside of a torch function, such as hooks in ``backward()``.
+def function_mode_enabled(gpus: Gpus) -> Iterator[None]:
+    """Enable the function mode for user code inside of a torch function, such as hooks in ``backward()``.
 
-    torch takes a mode off its stack for as long as the mode handles a function.
+    torch removes a mode from its stack while the mode handles a function.
     """
     depth = torch._C._len_torch_function_stack()
     if any(isinstance(torch._C._get_function_stack_at(level), FunctionMode) for level in range(depth)):

@@ -1,4 +1,4 @@
-"""Lists of tensors by device: torch's optimizers group their parameters in C++, which knows the host alone."""
+"""Group lists of tensors by virtual device for torch's foreach optimizers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GROUP = "_group_tensors_by_device_and_dtype"
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Group by the device that a tensor says it is on."""
+    """Group by the virtual device of the tensors."""
     original = getattr(torch._C, _GROUP, None)
     if original is None:
         return
@@ -29,7 +29,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 
 def _grouped(lists: Sequence[Sequence[Any]], with_indices: bool) -> dict[Any, tuple[list[list[Any]], list[int]]]:
-    """By device and dtype of the tensors in the first list, in the order in which they come."""
+    """Group by device and dtype of the tensors in the first list, in order."""
     groups: dict[Any, tuple[list[list[Any]], list[int]]] = {}
     for position, first in enumerate(lists[0]):
         key = first.device, first.dtype

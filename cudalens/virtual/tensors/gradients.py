@@ -1,4 +1,4 @@
-"""Gradients and the tensors they belong to are on one device: torch's C++ cannot tell here, so it is told."""
+"""Check that gradients are on the virtual device of their tensors, which torch's C++ cannot check here."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cudalens.virtual.tensors.residency import residence_of
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Look at what is assigned to ``Tensor.grad``."""
+    """Check assignments to ``Tensor.grad``."""
     original: Any = torch._C.TensorBase.grad
 
     def set_grad(self: torch.Tensor, grad: Any) -> None:
-        if isinstance(grad, torch.Tensor) and not _are_together(self, grad):
+        if isinstance(grad, torch.Tensor) and not _on_same_device(self, grad):
             raise RuntimeError("assigned grad has data located on a different device")
         original.__set__(self, grad)
 
@@ -25,19 +25,19 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 
 def check_roots(outputs: Sequence[Any], grads: Sequence[Any]) -> None:
-    """Look at what ``backward`` begins with.
+    """Check the gradients passed to ``backward``.
 
     Raises:
-        RuntimeError: A gradient is not on the device of its tensor; torch's own words.
+        RuntimeError: A gradient is not on the device of its tensor; torch's message.
     """
     for position, (output, grad) in enumerate(zip(outputs, grads, strict=False)):
-        if isinstance(output, torch.Tensor) and isinstance(grad, torch.Tensor) and not _are_together(output, grad):
+        if isinstance(output, torch.Tensor) and isinstance(grad, torch.Tensor) and not _on_same_device(output, grad):
             raise RuntimeError(
                 f"invalid gradient at index {position} - expected device {output.device} but got {grad.device}"
             )
 
 
-def _are_together(tensor: torch.Tensor, grad: torch.Tensor) -> bool:
+def _on_same_device(tensor: torch.Tensor, grad: torch.Tensor) -> bool:
     ours, theirs = residence_of(tensor), residence_of(grad)
     if (ours and ours.device) is (theirs and theirs.device):
         return True
@@ -45,7 +45,7 @@ def _are_together(tensor: torch.Tensor, grad: torch.Tensor) -> bool:
 
 
 def _has_storage(tensor: torch.Tensor) -> bool:
-    """Whether it is a tensor of its own; torch.func's wrappers are not, and are judged by what is in them."""
+    """Whether a tensor has a storage; the wrappers of torch.func do not, and their contents are checked instead."""
     try:
         tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):

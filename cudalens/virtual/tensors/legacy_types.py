@@ -1,4 +1,4 @@
-"""torch's old tensor types: ``torch.cuda.FloatTensor`` and what ``Tensor.type()`` says."""
+"""Legacy tensor types: ``torch.cuda.FloatTensor`` and the names that ``Tensor.type()`` returns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from cudalens.virtual.patching import Patches
 
-#: Dtypes with an old type name (torch/csrc/tensor/python_tensor.cpp).
+#: Dtypes with a legacy type name (torch/csrc/tensor/python_tensor.cpp).
 NAMES: Final = {
     torch.float32: "Float",
     torch.float64: "Double",
@@ -23,7 +23,7 @@ NAMES: Final = {
 }
 
 
-#: Dtypes with a name of that kind, but no type.
+#: Dtypes with a legacy name, but no type.
 _COMPLEX: Final = {
     torch.complex32: "ComplexHalf",
     torch.complex64: "ComplexFloat",
@@ -32,14 +32,14 @@ _COMPLEX: Final = {
 
 
 def name_of(tensor: torch.Tensor) -> str:
-    """As ``Tensor.type()`` says it."""
+    """The result of ``Tensor.type()``."""
     module = "torch.cuda" if tensor.is_cuda else "torch"
     old = NAMES.get(tensor.dtype) or _COMPLEX.get(tensor.dtype)
     return f"{module}.{old}Tensor" if old is not None else f"{module}.{str(tensor.dtype).partition('.')[2]}Tensor"
 
 
-def meaning_of(kind: Any) -> tuple[str | None, torch.dtype | None]:
-    """Device type and dtype that an old type, or its name, stands for; (None, None) for a dtype.
+def parse(kind: Any) -> tuple[str | None, torch.dtype | None]:
+    """The device type and dtype of a legacy type or its name; (None, None) for a dtype.
 
     Raises:
         ValueError: There is no such type.
@@ -58,9 +58,9 @@ def meaning_of(kind: Any) -> tuple[str | None, torch.dtype | None]:
 
 
 class CudaTensorType(type):
-    """Metaclass of ``torch.cuda.FloatTensor`` and its like.
+    """Metaclass of ``torch.cuda.FloatTensor`` and similar types.
 
-    Called, such a type makes a tensor; asked, it knows its instances.
+    Calling a type creates a tensor; ``isinstance`` checks the device and the dtype.
     """
 
     dtype: torch.dtype
@@ -69,7 +69,7 @@ class CudaTensorType(type):
         return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype == cls.dtype
 
     def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
-        """A tensor of that type: of values, or of sizes."""
+        """Create a tensor of that type from values or sizes."""
         place = "cuda" if device is None else device
         if len(args) == 1 and not isinstance(args[0], int | torch.Size):
             return torch.tensor(args[0], dtype=cls.dtype, device=place)
@@ -78,7 +78,7 @@ class CudaTensorType(type):
 
 
 def install(patches: Patches, gpus: object) -> None:
-    """Give torch.cuda its old tensor types."""
+    """Add the legacy tensor types to torch.cuda."""
     for dtype, old in NAMES.items():
         members = {"dtype": dtype, "is_cuda": True, "__module__": "torch.cuda"}
         patches.set(torch.cuda, f"{old}Tensor", CudaTensorType(f"{old}Tensor", (), members))

@@ -1,7 +1,7 @@
-"""Which storage lives on which virtual device.
+"""Residency: which storages are on a virtual device, and their blocks.
 
-Values stay in host memory, in the tensor's own CPU storage. That a storage belongs to a virtual GPU is an attribute of
-torch's storage object, which lives exactly as long as the storage does, so that its end is the block's end.
+Values are in host memory, in the tensor's own CPU storage. The residence on a virtual GPU is an attribute of torch's
+storage object, which lives exactly as long as the storage, so that its end frees the block.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 KEY: Final = "_cudalens_residence"
 PINNED_KEY: Final = "_cudalens_pinned"
-#: Marks a host tensor that torch made for itself; it joins the first device that it meets.
+#: Marks a host tensor that torch created for internal use; it moves to the device of the first operator that uses it.
 ADOPT_KEY: Final = "_cudalens_adopt"
 
 
 class MemoryOwner(Protocol):
-    """The virtual GPUs as the holders of memory; `cudalens.virtual.gpus.Gpus` is one.
+    """The interface to allocate and free blocks; `cudalens.virtual.gpus.Gpus` implements it.
 
     Attributes:
         torch_devices: ``torch.device("cuda", index)`` of each.
@@ -48,19 +48,19 @@ class MemoryOwner(Protocol):
 
 
 class Residence:
-    """A storage's place on a virtual device; gives its block back when the storage dies.
+    """The residence of a storage on a virtual device; frees the block at the end of the storage.
 
     Attributes:
-        gpus: The virtual GPUs that it belongs to.
-        device: Which of them.
-        torch_device: The same, as torch writes it.
-        block: The allocator's block; None for an empty storage.
-        num_bytes: Size of the storage when the block was taken.
+        gpus: The virtual GPUs.
+        device: The device.
+        torch_device: The device as a ``torch.device``.
+        block: The block; None for an empty storage.
+        num_bytes: The size of the storage at the allocation.
     """
 
     __slots__ = ("block", "device", "gpus", "num_bytes", "torch_device")
 
-    #: The bytes of its segment, where those are the storage's own (`arenas`).
+    #: The arena that contains the storage; None outside of arenas.
     arena: Arena | None = None
 
     def __init__(self, gpus: MemoryOwner, device: Device, block: Block | None, num_bytes: int) -> None:
@@ -69,7 +69,7 @@ class Residence:
 
     @property
     def address(self) -> int:
-        """Device pointer of the storage, 0 for an empty one."""
+        """The device pointer of the storage, 0 for an empty storage."""
         return self.block.address if self.block is not None else 0
 
     def __del__(self) -> None:
@@ -79,13 +79,13 @@ class Residence:
 
 
 class ArenaResidence(Residence):
-    """A storage's place in memory of a graph's pool, which others may write too, and which it need not own.
+    """The residence of a storage in an arena, whose bytes others may write too; it may own no block.
 
-    The block goes back with the storage's data (`arenas.Lease`): who watches a storage by a weak reference keeps this
-    object alive longer than that, up to torch 2.10.
+    The block is freed with the storage's data (`arenas.Lease`): up to torch 2.10, a weak reference to a storage keeps
+    this object alive longer than the data.
 
     Attributes:
-        arena: The bytes of its segment.
+        arena: The arena.
     """
 
     __slots__ = ("_address", "_lease", "arena")
@@ -104,28 +104,28 @@ class ArenaResidence(Residence):
 
     @property
     def block(self) -> Block | None:  # type: ignore[override]
-        """The allocator's block, where the storage owns one."""
+        """The block, if the storage owns one."""
         lease = self._lease()
         return None if lease is None else lease.block
 
     def own(self, block: Block) -> None:
-        """The storage, which owns nothing, owns that block from now on."""
+        """Give the storage, which owns no block, ownership of a block."""
         lease = self._lease()
         if lease is not None:
             lease.block = block
 
     def disown(self) -> None:
-        """The storage's block goes back now."""
+        """Free the storage's block now."""
         lease = self._lease()
         if lease is not None:
-            lease.give_back()
+            lease.free()
 
     def __del__(self) -> None:
-        """Nothing: the block is the lease's to give back."""
+        """Do nothing: the lease frees the block."""
 
 
-class Spoilt(Residence):
-    """In the place of a residence: somebody else's values lie where the storage was, and whoever uses it is told."""
+class Invalidated(Residence):
+    """Replaces the residence of a storage whose memory was overwritten; each use of the storage raises an error."""
 
     __slots__ = ("message",)
 
@@ -134,7 +134,7 @@ class Spoilt(Residence):
 
     @property
     def device(self) -> Device:  # type: ignore[override]
-        """Asked by whoever is about to use the storage.
+        """Refuse the use of the storage.
 
         Raises:
             RuntimeError: Always.
@@ -143,22 +143,26 @@ class Spoilt(Residence):
 
     @property
     def address(self) -> int:
-        """Likewise."""
+        """Refuse the use of the storage.
+
+        Raises:
+            RuntimeError: Always.
+        """
         raise RuntimeError(self.message)
 
     @property
     def block(self) -> Block | None:  # type: ignore[override]
-        """It owns nothing."""
+        """None: it owns no block."""
         return None
 
 
 def residence_of(tensor: torch.Tensor) -> Residence | None:
-    """Where `tensor` lives; None for host memory, and for a tensor without storage (sparse, or a subclass)."""
+    """The residence of a tensor; None in host memory, and for a tensor without storage (sparse, or a subclass)."""
     try:
         storage = tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
         return _residence_inside(tensor)
-    except ValueError:  # a lazy module's, which lets nobody look at it before it has a shape
+    except ValueError:  # a lazy module's tensor without a shape
         with torch._C.DisableTorchFunctionSubclass():
             storage = tensor.untyped_storage()
     residence = storage.__dict__.get(KEY)
@@ -179,7 +183,7 @@ def place_of(tensor: torch.Tensor) -> Residence | None:
 
 
 def is_any_resident(values: Iterable[Any]) -> bool:
-    """Whether a tensor among `values`, or in lists of them, lives on a virtual device."""
+    """Whether a tensor in `values`, or in nested lists, is on a virtual device."""
     return any(
         residence_of(value) is not None if isinstance(value, torch.Tensor) else is_any_resident(value)
         for value in values
@@ -188,13 +192,13 @@ def is_any_resident(values: Iterable[Any]) -> bool:
 
 
 def _residence_inside(tensor: torch.Tensor) -> Residence | None:
-    """Of a tensor that torch.func has wrapped: that of what is in it."""
+    """The residence of a tensor wrapped by torch.func."""
     functorch = torch._C._functorch
     return residence_of(functorch.get_unwrapped(tensor)) if functorch.is_functorch_wrapped_tensor(tensor) else None
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:
-    """Whether `tensor` is in page-locked host memory, as far as the virtual device was told."""
+    """Whether a tensor is marked as page-locked host memory."""
     try:
         return PINNED_KEY in tensor.untyped_storage().__dict__
     except (RuntimeError, NotImplementedError):
@@ -202,7 +206,7 @@ def is_pinned(tensor: torch.Tensor) -> bool:
 
 
 def pin(tensor: torch.Tensor) -> None:
-    """Declare a host tensor's storage page-locked."""
+    """Mark a host tensor's storage as page-locked."""
     storage: Any = tensor.untyped_storage()
     if PINNED_KEY not in storage.__dict__:
-        storage.__dict__[PINNED_KEY] = host_memory.take(storage.nbytes())
+        storage.__dict__[PINNED_KEY] = host_memory.allocate(storage.nbytes())

@@ -1,4 +1,4 @@
-"""What an untyped storage says of itself, for torch.save, copy.deepcopy and whoever asks a storage for its device."""
+"""Patch torch.UntypedStorage for storages of a virtual device (device, data_ptr, clone, resize_, ...)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Make storages of the virtual devices answer as CUDA storages do."""
+    """Make storages of the virtual devices behave as CUDA storages."""
     storage = torch.UntypedStorage
     originals = {name: getattr(storage, name) for name in _METHODS}
     patches.set(storage, "device", property(_device(_own_device())))
@@ -28,7 +28,9 @@ def _own_device() -> Any:
     for owner in torch.UntypedStorage.__mro__:
         if "device" in vars(owner):
             return vars(owner)["device"]
-    raise VirtualDeviceError("this torch's storages have no device, which a virtual device has to replace.")
+    raise VirtualDeviceError(
+        "the storages of this version of torch have no device attribute, which a virtual device must replace."
+    )
 
 
 def _residence(storage: Any) -> Residence | None:
@@ -109,8 +111,8 @@ def _resize(gpus: Gpus, originals: dict[str, Any]) -> Any:
         residence = _residence(self)
         if residence is not None and residence.arena is not None and residence.block is not None:
             raise VirtualDeviceError(
-                "a storage in the memory pool of a CUDA graph cannot be resized on a virtual device: its bytes lie "
-                "between those of others. Make a new tensor, or resize the tensor itself (Tensor.resize_)."
+                "a storage in the memory pool of a CUDA graph cannot be resized on a virtual device: it shares its "
+                "memory with others. Create a new tensor, or resize the tensor itself (Tensor.resize_)."
             )
         originals["resize_"](self, size)
         if residence is not None and residence.num_bytes != self.nbytes():

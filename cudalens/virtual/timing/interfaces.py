@@ -149,7 +149,7 @@ class Capture(Protocol):
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator and record it."""
 
-    def note(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+    def record_result(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
         """Record an operator that has run."""
 
     def adopt(self, tensor: Any) -> None:

@@ -1,1 +1,1 @@
-"""What ``torch.cuda`` calls: the C functions and classes below its Python."""
+"""Replacements of the C functions and classes that ``torch.cuda`` calls."""

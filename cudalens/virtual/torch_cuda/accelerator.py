@@ -15,18 +15,18 @@ from cudalens.virtual.torch_cuda import memory as memory_api
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Answer for the C functions beneath torch.accelerator; those that this torch does not have stay away."""
+    """Replace the C functions of torch.accelerator that this version of torch has."""
     for name, function in (_device_table(gpus) | _memory_table(gpus)).items():
         if hasattr(torch._C, name):
             patches.set(torch._C, name, function)
     _install_graphs(patches, gpus)
-    remembered = getattr(getattr(torch.accelerator, "get_device_capability", None), "__wrapped__", None)
-    if remembered is not None:  # torch keeps the answers for the life of the process; these are for a while
-        patches.set(torch.accelerator, "get_device_capability", remembered)
+    uncached = getattr(getattr(torch.accelerator, "get_device_capability", None), "__wrapped__", None)
+    if uncached is not None:  # torch caches the results for the process, but the virtual device is temporary
+        patches.set(torch.accelerator, "get_device_capability", uncached)
 
 
 def _install_graphs(patches: Patches, gpus: Gpus) -> None:
-    """``torch.accelerator.Graph``, where this torch has it: a CUDA graph, from torch's own source on a virtual base."""
+    """Replace ``torch.accelerator.Graph``, if torch has it, by its own source on a virtual base class."""
     if not hasattr(torch._C, "_acceleratorGraph"):
         return
     methods = graph_handles.graph_methods(gpus)
@@ -99,5 +99,5 @@ def _memory_table(gpus: Gpus) -> dict[str, Callable[..., Any]]:
 
 
 def _dtypes() -> set[torch.dtype]:
-    """All that torch knows: every dtype can be allocated on a CUDA device."""
+    """All dtypes of torch: every dtype can be allocated on a CUDA device."""
     return {value for value in vars(torch).values() if isinstance(value, torch.dtype)}

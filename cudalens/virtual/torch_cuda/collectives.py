@@ -1,9 +1,9 @@
-"""Collectives of torch.distributed on a virtual device: those with ``async_op=True`` run on a stream of their group's.
+"""Collectives of torch.distributed on a virtual device: those with ``async_op=True`` run on a stream of their group.
 
-As NCCL does it on real GPUs: that stream waits for the current one, and what comes later waits for nothing until
-``Work.wait()`` makes the then current stream wait. The values are the backend's business (gloo's), which works on the
-tensors where they are. Without ``async_op`` a collective runs on the current stream, and so does one that torch's C++
-starts by itself (DistributedDataParallel's), whose waits nobody is told of.
+As with NCCL on real GPUs, that stream waits for the current stream, and later work waits for nothing until
+``Work.wait()`` makes the then current stream wait. The backend (gloo) computes the values on the tensors in place.
+Without ``async_op`` a collective runs on the current stream, and so does a collective that torch's C++ starts
+internally (DistributedDataParallel), because its waits cannot be observed.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ _STARTS: Final = (
     "reduce_scatter_tensor_coalesced",
     "scatter",
 )
-#: Always on the group's stream: ``dist.send`` is an ``isend`` that is waited for.
+#: Always on the group's stream: ``dist.send`` is an ``isend`` with a wait.
 _TRANSFERS: Final = ("recv", "recv_anysource", "send")
 
-#: Methods of a Work after which the current stream may use the tensors. A future's waits are not told of, so that it
-#: counts as waited for when it is asked for.
+#: Methods of a Work after which the current stream may use the tensors. The waits of a future cannot be observed, so
+#: ``get_future`` counts as a wait.
 _WAITS: Final = ("block_current_stream", "get_future", "synchronize", "wait")
 
 _MAX_WAIT_S: Final = 1.0
 _POLL_S: Final = 0.0005
 _WORKS: Final = ("Work", "FakeWork")
-_IS_OURS: Final = "cudalens_tells"
+_IS_OURS: Final = "cudalens_reports"
 
 
 class _Started:
-    """A collective that has not been waited for.
+    """A collective that the program has not waited for.
 
     Args:
         gpus: The GPUs.
-        stream: Its group's.
-        tensors: Kept alive until then, as NCCL keeps them.
+        stream: The stream of its group.
+        tensors: The tensors, kept alive until the wait, as NCCL does.
     """
 
     def __init__(self, gpus: Gpus, stream: Stream, tensors: list[torch.Tensor]) -> None:
@@ -70,8 +70,8 @@ class _Started:
         self._end = CudaEvent(gpus.machine)
         stream.record(self._end)
 
-    def join(self) -> None:
-        """The current stream waits for it."""
+    def wait(self) -> None:
+        """Make the current stream wait for it."""
         self._gpus.machine.current_stream(self._stream.device).wait(self._end)
 
     def __del__(self) -> None:
@@ -80,7 +80,7 @@ class _Started:
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Put asynchronous collectives on streams of their own."""
+    """Run asynchronous collectives on separate streams."""
     module = getattr(torch._C, "_distributed_c10d", None)
     group = getattr(module, "ProcessGroup", None)
     if group is None or not hasattr(module, "Work"):  # a build without torch.distributed
@@ -102,7 +102,7 @@ class _Collectives:
         self._started: WeakKeyDictionary[Any, _Started] = WeakKeyDictionary()
 
     def starting(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A method of a process group that starts a collective."""
+        """Wrap a method of a process group that starts a collective."""
         is_transfer = name in _TRANSFERS
 
         @functools.wraps(original)
@@ -115,7 +115,7 @@ class _Collectives:
         return start
 
     def waiting(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """A method of a Work that orders what follows."""
+        """Wrap a method of a Work that makes the current stream wait."""
 
         @functools.wraps(original)
         def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
@@ -124,7 +124,7 @@ class _Collectives:
                 self._gpus.machine.op_log.collected(work)
             started = self._started.pop(work, None)
             if started is not None and not self._gpus.is_closed:
-                started.join()
+                started.wait()
             return result
 
         setattr(wait, _IS_OURS, True)
@@ -159,7 +159,7 @@ class _Collectives:
         if hasattr(getattr(type(work), "wait", None), _IS_OURS):
             self._started[work] = started
         else:
-            started.join()  # nothing to wait for, or a backend in Python, whose waits are its own
+            started.wait()  # no Work, or a Python backend whose waits cannot be observed
         return work
 
     def _stream_of(self, group: Any, device: Any) -> Stream:
@@ -176,7 +176,7 @@ class _Collectives:
 
 
 def _has_ended(work: Any) -> bool:
-    """Let a collective come to its end, before others touch its tensors; other ranks may keep it waiting for us."""
+    """Wait a limited time for the end of a collective; other ranks may be waiting for this one."""
     end = time.monotonic() + _MAX_WAIT_S
     while hasattr(work, "is_completed") and not work.is_completed() and time.monotonic() < end:
         time.sleep(_POLL_S)

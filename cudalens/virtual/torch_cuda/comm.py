@@ -1,6 +1,6 @@
-"""Tensors over several devices: the C functions beneath ``torch.cuda.comm``, which is what nn.DataParallel copies with.
+"""Replace the C functions of ``torch.cuda.comm``, which nn.DataParallel uses to copy tensors between devices.
 
-They are made of copies between devices, as PyTorch makes them where NCCL is not used.
+They use copies between devices, as PyTorch does without NCCL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _HOST: Final = -1
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Answer for the functions."""
+    """Replace the functions."""
     functions: dict[str, Callable[..., Any]] = {
         "_broadcast": _broadcast,
         "_broadcast_out": _broadcast_out,
@@ -34,7 +34,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
-    """A copy on each device; on the tensor's own, the tensor itself."""
+    """A copy on each device; the tensor itself on its own device."""
     return [tensor.to(_place(device), non_blocking=True) for device in devices]
 
 
@@ -68,7 +68,7 @@ def _scatter(
     dim: int = 0,
     streams: Sequence[Any] | None = None,
 ) -> list[torch.Tensor]:
-    """A piece on each device, copied on its stream where one is given."""
+    """A chunk on each device, copied on its stream if one is given."""
     pieces = (
         tensor.chunk(len(devices), dim)
         if chunk_sizes is None
@@ -92,7 +92,7 @@ def _scatter_out(
 
 
 def _gather(tensors: Sequence[torch.Tensor], dim: int, destination: int | None = None) -> torch.Tensor:
-    """All of them one after another, on the destination: a device, -1 for the host, None for the current device."""
+    """Concatenate tensors on the destination: a device, -1 for the host, None for the current device."""
     shape = list(tensors[0].shape)
     shape[dim] = sum(tensor.shape[dim] for tensor in tensors)
     place = _place(torch.cuda.current_device() if destination is None else destination)

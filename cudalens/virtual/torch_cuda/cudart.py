@@ -1,4 +1,4 @@
-"""``torch.cuda.cudart()`` on a virtual device: the few functions of the CUDA runtime that torch hands to Python."""
+"""``torch.cuda.cudart()`` on a virtual device: the functions of the CUDA runtime with Python bindings in torch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class cudaError(int):  # noqa: N801 - CUDA's name
 
     @property
     def name(self) -> str:
-        """``success``, or ``???`` as torch's binding says of all others."""
+        """``success``; ``???`` for all other codes, as in torch's binding."""
         return "success" if self == 0 else "???"
 
     def __repr__(self) -> str:
@@ -39,7 +39,7 @@ cudaError.success = cudaError(0)
 
 
 class Runtime:
-    """The functions, for one set of virtual GPUs. Names and arguments are the CUDA runtime's."""
+    """The functions, for one set of virtual GPUs. Names and arguments are those of the CUDA runtime."""
 
     def __init__(self, gpus: Gpus) -> None:
         self._gpus, self._machine = gpus, gpus.machine
@@ -47,15 +47,15 @@ class Runtime:
         self._num_streams = 0
 
     def get_error_string(self, error: int) -> str:
-        """What an error number means."""
+        """The message of an error code."""
         return text_of(int(error))
 
     def succeed(self) -> cudaError:
-        """Starting and stopping an external profiler: there is none to be told."""
+        """Start or stop an external profiler: does nothing."""
         return cudaError.success
 
     def device_synchronize(self) -> cudaError:
-        """Block the host until the current device is done."""
+        """Block the host until the current device is idle."""
         self._machine.current_device.synchronize()
         return cudaError.success
 
@@ -85,13 +85,13 @@ class Runtime:
         return cudaError.success
 
     def stream_destroy(self, handle: int) -> cudaError:
-        """Done with a stream: work that it has is still done."""
+        """Destroy a stream; its pending work still runs."""
         known = any(device.find_stream(handle) is not None for device in self._gpus.devices)
         return cudaError.success if handle and known else cudaError(INVALID_HANDLE)
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Stand in for torch's bindings of libcudart."""
+    """Replace torch's bindings of libcudart."""
     runtime = Runtime(gpus)
     module: Any = types.ModuleType("torch._C._cudart", "The CUDA runtime of a virtual device.")
     module.cudaError = cudaError

@@ -1,4 +1,4 @@
-"""CUDA's errors as torch raises them: the exception type, the words, and the code."""
+"""CUDA errors as torch raises them: exception type, message and code."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _TYPES_PAGE: Final = "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDAR
 
 
 def text_of(code: int) -> str:
-    """As cudaGetErrorString, of the codes that the virtual device deals in."""
+    """The text of cudaGetErrorString for the codes that the virtual device uses."""
     entry = _ERRORS.get(code)
     return "unrecognized error code" if entry is None else entry.text
 

@@ -1,7 +1,7 @@
 """``torch.Generator(device="cuda")``: the random generator of a virtual device.
 
-It is a CPU generator that says it is on a CUDA device, so that the same seed gives the same numbers as on the CPU: not
-those of a GPU, whose Philox engine is another.
+It is a CPU generator whose device is a CUDA device, so the same seed gives the same numbers as on the CPU; they differ
+from those of a GPU, which has a Philox engine.
 """
 
 from __future__ import annotations
@@ -13,13 +13,20 @@ from weakref import WeakValueDictionary
 import torch
 
 from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.patching import refusal
 
 _CGenerator: Final[Any] = torch._C.Generator
-#: torch's stubs take ``device`` for an attribute that can be set; it is a property here, as in C.
+#: torch's stubs declare ``device`` as a writable attribute; it is a property here, as in C.
 _Base: Any = torch._C.Generator
 
-#: By the pointer to torch's C++ object: an operator is given another Python wrapper of it.
+#: Generators by the pointer to torch's C++ object: an operator gets another Python wrapper of it.
 _known: Final[WeakValueDictionary[int, CudaGenerator]] = WeakValueDictionary()
+
+
+_NO_PHILOX: Final = (
+    "Generator.{name}() needs a GPU's Philox engine; a virtual device uses the CPU's Mersenne Twister. Use get_state() "
+    "and set_state()."
+)
 
 
 def capture_on(torch_device: torch.device) -> Any:
@@ -55,10 +62,10 @@ class CudaGenerator(_Base):  # type: ignore[misc]
         return made
 
     def manual_seed(self, seed: int) -> CudaGenerator:
-        """Begin anew from a seed.
+        """Seed the generator.
 
         Raises:
-            RuntimeError: A graph capture is under way, and the seed is another; torch's own words.
+            RuntimeError: The seed changes during a graph capture; torch's message.
         """
         if capture_on(self._device) is None:
             super().manual_seed(seed)
@@ -70,69 +77,35 @@ class CudaGenerator(_Base):  # type: ignore[misc]
         return self
 
     def get_state(self) -> torch.Tensor:
-        """The state, to go on from later."""
+        """The state of the generator."""
         capture = capture_on(self._device)
-        state: torch.Tensor | None = None if capture is None else capture.tape.ask_state(self)
+        state: torch.Tensor | None = None if capture is None else capture.tape.get_state(self)
         return super().get_state() if state is None else state
 
     def set_state(self, new_state: torch.Tensor) -> CudaGenerator:
-        """Go on from a state that `get_state` gave.
+        """Set a state from `get_state`.
 
         Raises:
             VirtualDeviceError: The state comes from a real GPU's generator.
         """
         if isinstance(new_state, torch.Tensor) and new_state.numel() != self.get_state().numel():
             raise VirtualDeviceError(
-                f"a generator state of {new_state.numel()} bytes was given; a virtual device's has "
-                f"{self.get_state().numel()}. The state of a real GPU's generator (16 bytes) cannot be continued here: "
-                "seed with torch.cuda.manual_seed(seed) instead."
+                f"expected a generator state of {self.get_state().numel()} bytes, got {new_state.numel()}. The state "
+                "of a real GPU's generator (16 bytes) is not supported on a virtual device: seed with "
+                "torch.cuda.manual_seed(seed) instead."
             )
         capture = capture_on(self._device)
         if capture is None or not capture.tape.set_state(self, new_state):
             super().set_state(new_state)
         return self
 
-    def get_offset(self) -> int:
-        """Refused: there is no Philox offset.
-
-        Raises:
-            VirtualDeviceError: Always.
-        """
-        raise _no_philox("get_offset()")
-
-    def set_offset(self, offset: int) -> CudaGenerator:
-        """Refused: there is no Philox offset.
-
-        Raises:
-            VirtualDeviceError: Always.
-        """
-        raise _no_philox("set_offset()")
-
-    def graphsafe_get_state(self) -> CudaGenerator:
-        """Refused: states cannot be shared between generators.
-
-        Raises:
-            VirtualDeviceError: Always.
-        """
-        raise _no_philox("graphsafe_get_state()")
-
-    def graphsafe_set_state(self, state: Any) -> CudaGenerator:
-        """Refused: states cannot be shared between generators.
-
-        Raises:
-            VirtualDeviceError: Always.
-        """
-        raise _no_philox("graphsafe_set_state()")
+    get_offset = refusal(_NO_PHILOX.format(name="get_offset"))
+    set_offset = refusal(_NO_PHILOX.format(name="set_offset"))
+    graphsafe_get_state = refusal(_NO_PHILOX.format(name="graphsafe_get_state"))
+    graphsafe_set_state = refusal(_NO_PHILOX.format(name="graphsafe_set_state"))
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, torch.Tensor]]:
         return _rebuild, (str(self._device), self.get_state())
-
-
-def _no_philox(what: str) -> VirtualDeviceError:
-    return VirtualDeviceError(
-        f"Generator.{what} speaks of a GPU's Philox engine; a virtual device draws from the CPU's Mersenne Twister. "
-        "Use get_state() and set_state()."
-    )
 
 
 def _rebuild(device: str, state: torch.Tensor) -> Any:
@@ -142,12 +115,12 @@ def _rebuild(device: str, state: torch.Tensor) -> Any:
 
 
 def known(generator: Any) -> CudaGenerator | None:
-    """The virtual device's generator behind what an operator was given; None for a generator of the host."""
+    """The virtual device's generator for an operator's argument; None for a generator of the host."""
     return generator if isinstance(generator, CudaGenerator) else _known.get(generator._cdata)
 
 
 def default_generators(torch_devices: list[torch.device]) -> list[CudaGenerator]:
-    """Each device's own, seeded as torch was seeded last."""
+    """The default generator of each device, with torch's current seed."""
     made = [CudaGenerator.on(device) for device in torch_devices]
     for generator in made:
         generator.manual_seed(torch.initial_seed())

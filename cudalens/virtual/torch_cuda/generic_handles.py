@@ -1,8 +1,8 @@
-"""``torch.Stream`` and ``torch.Event``: the classes for any accelerator, on the virtual device.
+"""``torch.Stream`` and ``torch.Event``, the classes for any accelerator, on a virtual device.
 
-The C classes cannot be changed and know no CUDA device in a CPU build of torch; while a virtual device is active, the
-names in ``torch`` hold classes of ours. Asked for another kind of device they make torch's own objects, and
-``isinstance`` says yes to those, to ours and to ``torch.cuda.Stream`` alike, as in a CUDA build.
+The C classes cannot be changed, and do not support CUDA devices in a CPU build of torch; while a virtual device is
+active, the names in ``torch`` refer to replacements. For another kind of device these create torch's own objects;
+``isinstance`` accepts those, the replacements and ``torch.cuda.Stream`` alike, as in a CUDA build.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MISMATCH: Final = "Event device index {ours} does not match recording stream's 
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Put the classes in the places of torch's."""
+    """Replace torch's classes."""
     kinds = make_classes(gpus)
     patches.set(torch, "Stream", kinds["Stream"])
     patches.set(torch, "Event", kinds["Event"])
@@ -40,7 +40,7 @@ def make_classes(gpus: Gpus) -> dict[str, Any]:
 
 
 class _StreamKind(type):
-    """The type of our ``torch.Stream``: decides what counts as one."""
+    """Metaclass of the replaced ``torch.Stream``: implements ``isinstance``."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         if cls.__bases__ == (_CStream,):
@@ -54,7 +54,7 @@ class _StreamKind(type):
 
 
 class _EventKind(type):
-    """The type of our ``torch.Event``: decides what counts as one."""
+    """Metaclass of the replaced ``torch.Event``: implements ``isinstance``."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         if cls.__bases__ == (object,):
@@ -73,7 +73,7 @@ def wrap_stream(gpus: Gpus, stream: Stream) -> Any:
 
 
 def _device_index(gpus: Gpus, device: Any) -> int | None:
-    """The virtual GPU that is meant; None for a device of another kind."""
+    """The virtual GPU of a device argument; None for a device of another kind."""
     return gpus.machine.current_device.index if device is None else gpus.device_index(device)
 
 
@@ -91,7 +91,7 @@ def _stream_members(gpus: Gpus) -> dict[str, Any]:
 
 
 def _make_stream(gpus: Gpus, cls: Any, *args: Any, **kwargs: Any) -> Any:
-    """As both signatures of torch: of a device, and of numbers that say which stream."""
+    """Both signatures of torch: with a device, and with the ids of an existing stream."""
     if len(args) > 1 or kwargs.keys() & {"stream_id", "device_index", "device_type"}:
         return _find_stream(gpus, cls, *args, **kwargs)
     return _new_stream(gpus, cls, *args, **kwargs)
@@ -113,10 +113,10 @@ def _new_stream(gpus: Gpus, cls: Any, device: Any = None, *, priority: int = 0) 
 
 
 def _wait_stream(gpus: Gpus, stream: Any, other: Any) -> None:
-    mark = CudaEvent(gpus.machine)
-    handles.stream_of(gpus, other).record(mark)
-    handles.stream_of(gpus, stream).wait(mark)
-    mark.delete()
+    cuda_event = CudaEvent(gpus.machine)
+    handles.stream_of(gpus, other).record(cuda_event)
+    handles.stream_of(gpus, stream).wait(cuda_event)
+    cuda_event.delete()
 
 
 def _record_event(stream: Any, event: Any = None) -> Any:

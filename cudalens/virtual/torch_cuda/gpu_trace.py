@@ -1,62 +1,37 @@
-"""The callbacks of torch.cuda._gpu_trace, fired by the virtual device as the real one fires them."""
+"""Fire the callbacks of torch.cuda._gpu_trace as a real device does."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from torch.cuda import _gpu_trace
 
 
-class GpuTraceSignals:
-    """Fires torch's ten callback registries, so that whoever subscribed to them sees the virtual device.
+def _fires(registry: str) -> Callable[..., None]:
+    """A method that calls the callbacks of a registry; without callbacks it costs one check of a list."""
 
-    A registry without callbacks costs one look at a list.
+    def fire(self: Any, *pointers: int) -> None:
+        callbacks = getattr(_gpu_trace, registry)
+        if callbacks.callback_list:
+            callbacks.fire_callbacks(*pointers)
+
+    return fire
+
+
+class GpuTraceSignals:
+    """Fires torch's ten callback registries, so that their subscribers observe the virtual device.
+
+    Implements `cudalens.virtual.timing.interfaces.Signals`.
     """
 
-    def event_created(self, cuda_event: int) -> None:
-        """A CUDA event came into being, at its first record."""
-        if _gpu_trace.EventCreationCallbacks.callback_list:
-            _gpu_trace.EventCreationCallbacks.fire_callbacks(cuda_event)
-
-    def event_deleted(self, cuda_event: int) -> None:
-        """A CUDA event that had been created is gone."""
-        if _gpu_trace.EventDeletionCallbacks.callback_list:
-            _gpu_trace.EventDeletionCallbacks.fire_callbacks(cuda_event)
-
-    def event_recorded(self, cuda_event: int, stream: int) -> None:
-        """A stream was marked."""
-        if _gpu_trace.EventRecordCallbacks.callback_list:
-            _gpu_trace.EventRecordCallbacks.fire_callbacks(cuda_event, stream)
-
-    def event_waited(self, cuda_event: int, stream: int) -> None:
-        """A stream was told to wait for a mark."""
-        if _gpu_trace.EventWaitCallbacks.callback_list:
-            _gpu_trace.EventWaitCallbacks.fire_callbacks(cuda_event, stream)
-
-    def memory_allocated(self, address: int) -> None:
-        """The caching allocator handed out a block."""
-        if _gpu_trace.MemoryAllocationCallbacks.callback_list:
-            _gpu_trace.MemoryAllocationCallbacks.fire_callbacks(address)
-
-    def memory_freed(self, address: int) -> None:
-        """A block went back to the caching allocator."""
-        if _gpu_trace.MemoryDeallocationCallbacks.callback_list:
-            _gpu_trace.MemoryDeallocationCallbacks.fire_callbacks(address)
-
-    def stream_created(self, stream: int) -> None:
-        """A stream came into being."""
-        if _gpu_trace.StreamCreationCallbacks.callback_list:
-            _gpu_trace.StreamCreationCallbacks.fire_callbacks(stream)
-
-    def device_synchronized(self) -> None:
-        """The host begins to wait for a device."""
-        if _gpu_trace.DeviceSynchronizationCallbacks.callback_list:
-            _gpu_trace.DeviceSynchronizationCallbacks.fire_callbacks()
-
-    def stream_synchronized(self, stream: int) -> None:
-        """The host begins to wait for a stream."""
-        if _gpu_trace.StreamSynchronizationCallbacks.callback_list:
-            _gpu_trace.StreamSynchronizationCallbacks.fire_callbacks(stream)
-
-    def event_synchronized(self, cuda_event: int) -> None:
-        """The host begins to wait for a CUDA event."""
-        if _gpu_trace.EventSynchronizationCallbacks.callback_list:
-            _gpu_trace.EventSynchronizationCallbacks.fire_callbacks(cuda_event)
+    event_created = _fires("EventCreationCallbacks")
+    event_deleted = _fires("EventDeletionCallbacks")
+    event_recorded = _fires("EventRecordCallbacks")
+    event_waited = _fires("EventWaitCallbacks")
+    memory_allocated = _fires("MemoryAllocationCallbacks")
+    memory_freed = _fires("MemoryDeallocationCallbacks")
+    stream_created = _fires("StreamCreationCallbacks")
+    device_synchronized = _fires("DeviceSynchronizationCallbacks")
+    stream_synchronized = _fires("StreamSynchronizationCallbacks")
+    event_synchronized = _fires("EventSynchronizationCallbacks")

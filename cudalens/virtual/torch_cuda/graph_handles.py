@@ -1,7 +1,7 @@
-"""``torch.cuda.CUDAGraph`` and graph capture's functions: what the C layer beneath torch/cuda/graphs.py does.
+"""Replace ``torch.cuda.CUDAGraph`` and the C functions of torch/cuda/graphs.py.
 
-A CPU build of torch has dummies in its place, which are filled; in a CUDA build torch's own source of the Python class
-runs once more on a virtual base (as in handles.py).
+A CPU build of torch has dummy classes, which get methods; in a CUDA build, torch's own source of the Python class runs
+again on a virtual base class (as in handles.py).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> No
     Args:
         patches: Undone at the end.
         gpus: The virtual GPUs.
-        in_place: Give methods to the class that is there, or make a new one; by default what this torch allows.
+        in_place: Whether to add methods to torch's class or to create a new class; by default depends on torch's build.
     """
     graphs = torch.cuda.graphs
     if is_dummy(torch._C._CUDAGraph) if in_place is None else in_place:
@@ -40,31 +40,31 @@ def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> No
     fill_function(patches, "_graph_pool_handle", lambda: new_pool_id(is_user_created=True), (graphs,))
     fill_function(patches, "_cuda_isCurrentStreamCapturing", lambda: is_capturing(gpus), (graphs,))
     patches.set(GraphState, "is_debugging", False)
-    # torch keeps its own side stream on the class; the next device has other streams.
+    # torch stores its side stream on the class; the next device has other streams.
     patches.set(graphs.graph, "default_capture_stream", None)
 
 
 def is_capturing(gpus: Gpus) -> bool:
-    """Whether the thread's current stream is being captured, spoilt or not."""
+    """Whether the thread's current stream is being captured, invalidated or not."""
     return gpus.machine.current_stream().capture is not None
 
 
 def state_of(graph: Any) -> GraphState:
-    """What a ``CUDAGraph`` object owns.
+    """The state of a ``CUDAGraph`` object.
 
     Raises:
-        VirtualDeviceError: The object was made for a real device.
+        VirtualDeviceError: The object was created for a real device.
     """
     state: GraphState | None = vars(graph).get(GRAPH_KEY)
     if state is None:
         raise VirtualDeviceError(
-            "This CUDAGraph was made outside of the virtual device. Make it inside of the block that uses it."
+            "This CUDAGraph was created outside of the virtual device. Create it inside the block that uses it."
         )
     return state
 
 
 def graph_methods(gpus: Gpus) -> dict[str, Any]:
-    """What ``_CUDAGraph`` can do, by name."""
+    """The methods of ``_CUDAGraph`` by name."""
 
     def new(cls: Any, keep_graph: bool = False) -> Any:
         made = object.__new__(cls)
@@ -101,7 +101,7 @@ def currently_capturing(gpus: Gpus) -> Any:
     """The ``CUDAGraph`` that captures the current stream.
 
     Raises:
-        RuntimeError: There is none; torch's own words.
+        RuntimeError: There is none; torch's message.
     """
     capture = gpus.machine.current_stream().capture
     owner = getattr(capture, "owner", None)
@@ -112,12 +112,12 @@ def currently_capturing(gpus: Gpus) -> Any:
 
 
 def refuse_conditional() -> None:
-    """Conditional nodes branch on what a kernel computed.
+    """Refuse conditional nodes, which branch on a kernel's result.
 
     Raises:
         VirtualDeviceError: Always.
     """
     raise VirtualDeviceError(
-        "Conditional nodes of a CUDA graph are not modelled on a virtual device. Capture the branches as graphs of "
-        "their own and choose between them on the host, or use a real GPU."
+        "Conditional nodes of a CUDA graph are not modelled on a virtual device. Capture the branches as separate "
+        "graphs and choose between them on the host, or use a real GPU."
     )

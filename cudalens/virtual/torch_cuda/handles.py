@@ -1,9 +1,9 @@
-"""``torch.cuda.Stream`` and ``torch.cuda.Event``: what the C classes beneath them do, on the virtual device.
+"""Replace ``torch.cuda.Stream`` and ``torch.cuda.Event``.
 
-torch's Python classes derive from ``torch._C._CudaStreamBase`` and ``_CudaEventBase``. A CPU build of torch has dummies
-there, ordinary Python classes: they are given methods in place, so that ``from torch.cuda import Stream`` done earlier
-works as well. In a CUDA build they are C types that nobody can change: torch's own source of the Python classes is run
-once more on virtual bases, and its classes take the places of torch's in all modules that have them.
+torch's Python classes derive from ``torch._C._CudaStreamBase`` and ``_CudaEventBase``. In a CPU build of torch these
+are dummy Python classes: they get methods in place, so that names imported earlier (``from torch.cuda import Stream``)
+work too. In a CUDA build they are C types that cannot be changed: torch's own source of the Python classes runs again
+on virtual base classes, and the new classes replace torch's in all modules that contain them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> No
     Args:
         patches: Undone at the end.
         gpus: The virtual GPUs.
-        in_place: Give methods to the classes that are there, or make new ones; by default what this torch allows.
+        in_place: Whether to add methods to torch's classes or to create new classes; by default depends on torch's
+            build.
     """
     if in_place is None:
         in_place = all(is_dummy(kind) for kind in (torch._C._CudaStreamBase, torch._C._CudaEventBase))
@@ -51,7 +52,7 @@ def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> No
 
 
 def stream_of(gpus: Gpus, stream: Any) -> Stream:
-    """The virtual stream behind a ``torch.cuda.Stream`` or a ``torch.Stream``.
+    """The virtual stream of a ``torch.cuda.Stream`` or a ``torch.Stream``.
 
     Raises:
         TypeError: It is neither.
@@ -66,7 +67,7 @@ def stream_of(gpus: Gpus, stream: Any) -> Stream:
 
 
 def event_of(gpus: Gpus, cuda_event: Any) -> CudaEvent:
-    """The virtual event behind a ``torch.cuda.Event`` or a ``torch.Event``.
+    """The virtual event of a ``torch.cuda.Event`` or a ``torch.Event``.
 
     Raises:
         TypeError: It is neither.
@@ -79,10 +80,10 @@ def event_of(gpus: Gpus, cuda_event: Any) -> CudaEvent:
 
 
 def known_stream(gpus: Gpus, stream_id: int, device_index: int) -> Stream:
-    """The stream of torch's number.
+    """The stream of a torch stream_id.
 
     Raises:
-        RuntimeError: There is none; torch's own kind of error.
+        RuntimeError: There is none; torch's exception type.
     """
     device = checked_device(gpus, device_index)
     try:
@@ -98,7 +99,7 @@ def checked_device(gpus: Gpus, index: int) -> Device:
     """The device of an index; a negative one is the current device.
 
     Raises:
-        RuntimeError: There is no such device; torch's own words for streams.
+        RuntimeError: There is no such device; torch's message for streams.
     """
     if index < 0:
         return gpus.machine.current_device
@@ -108,7 +109,7 @@ def checked_device(gpus: Gpus, index: int) -> Device:
 
 
 def _describe_stream(stream: Stream, torch_device: torch.device) -> dict[str, Any]:
-    """The attributes of a torch stream object. They stay when the virtual device ends, so that it can be printed."""
+    """The attributes of a torch stream object; they remain after the virtual device ends, so that it can be printed."""
     return {
         STREAM_KEY: stream,
         "stream_id": stream.id,
@@ -122,7 +123,7 @@ def _describe_stream(stream: Stream, torch_device: torch.device) -> dict[str, An
 
 
 def bound(gpus: Gpus, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a torch class: `function` with the virtual GPUs before all else."""
+    """A method of a torch class: `function` with the virtual GPUs as first argument."""
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return function(gpus, self, *args, **kwargs)
@@ -132,7 +133,7 @@ def bound(gpus: Gpus, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def stream_methods(gpus: Gpus) -> dict[str, Any]:
-    """What ``_CudaStreamBase`` can do, by name."""
+    """The methods of ``_CudaStreamBase`` by name."""
     return {
         "__new__": staticmethod(bound(gpus, _make_stream)),
         "__init__": lambda self, *args, **kwargs: None,
@@ -148,7 +149,7 @@ def stream_methods(gpus: Gpus) -> dict[str, Any]:
 
 
 def _synchronize_stream(gpus: Gpus, stream: Any) -> None:
-    """Wait for a stream; the sync debug mode has a say, as c10::cuda::stream_synchronize asks it."""
+    """Wait for a stream after a check of the sync debug mode, as c10::cuda::stream_synchronize does."""
     found = stream_of(gpus, stream)
     gpus.check_sync()
     found.synchronize()
@@ -163,7 +164,7 @@ def _make_stream(
     device_type: int = 0,
     stream_ptr: int = 0,
 ) -> Any:
-    """A stream that is known by its number, that another library made, or the next one of the pool, in this order."""
+    """The stream of an id, else of an external handle, else the next stream of the pool."""
     if stream_ptr and priority:
         raise RuntimeError("Priority was explicitly set for a external stream")
     if stream_id or device_index or device_type:
@@ -176,7 +177,7 @@ def _make_stream(
 
 
 def wrap_stream(gpus: Gpus, cls: Any, stream: Stream) -> Any:
-    """A torch object of a virtual stream, of a class of torch's C streams or of another one."""
+    """Create a torch object for a virtual stream, of a subclass of torch's C streams or of another class."""
     if issubclass(cls, _CStream):
         made = _CStream.__new__(cls, stream_id=stream.id, device_index=stream.device.index, device_type=CUDA_TYPE)
     else:
@@ -186,13 +187,13 @@ def wrap_stream(gpus: Gpus, cls: Any, stream: Stream) -> Any:
 
 
 def is_same_stream(stream: Any, other: Any) -> bool:
-    """Whether two torch objects are of one virtual stream."""
+    """Whether two torch objects have the same virtual stream."""
     ours = stream.__dict__.get(STREAM_KEY)
     return ours is not None and ours is getattr(other, "__dict__", {}).get(STREAM_KEY)
 
 
 def enter_stream(gpus: Gpus, owner: Any) -> Any:
-    """``with stream:`` begins: its device and then it become the thread's; what they were is kept in `owner`."""
+    """Start ``with stream:``: set the thread's device and stream; the previous ones are saved in `owner`."""
     machine, stream = gpus.machine, stream_of(gpus, owner)
     before = machine.current_device.index, machine.current_stream(stream.device)
     owner.__dict__.setdefault(_ENTERED, []).append(before)
@@ -202,7 +203,7 @@ def enter_stream(gpus: Gpus, owner: Any) -> Any:
 
 
 def leave_stream(gpus: Gpus, owner: Any, *exception: object) -> None:
-    """``with stream:`` ends."""
+    """End ``with stream:``: restore the thread's device and stream."""
     index, stream = owner.__dict__[_ENTERED].pop()
     if stream.machine is gpus.machine:
         gpus.machine.set_stream(stream)
@@ -210,23 +211,23 @@ def leave_stream(gpus: Gpus, owner: Any, *exception: object) -> None:
 
 
 def query_stream(stream: Stream) -> bool:
-    """Ask, as cudaStreamQuery does. It takes the host's time, so that a loop that polls gets to the end."""
+    """Query a stream (cudaStreamQuery). This takes host time, so that a polling loop ends."""
     if stream.capture is None:
         stream.machine.call("cudaStreamQuery", stream.machine.spec.event_ns)
     return stream.is_done()
 
 
 def _describe_event(cuda_event: CudaEvent, torch_devices: list[torch.device]) -> dict[str, Any]:
-    """The attributes of a torch event object, which stay when the virtual device ends."""
+    """The attributes of a torch event object; they remain after the virtual device ends."""
     device = None if cuda_event.device is None else torch_devices[cuda_event.device.index]
     return {"cuda_event": cuda_event.handle, "event_id": cuda_event.handle, "device": device}
 
 
 def record_event(gpus: Gpus, owner: Any, stream: Stream, mismatch: str) -> None:
-    """Mark a stream with a torch event object, which comes into being at its first record.
+    """Record a torch event object, which is created at its first record.
 
     Raises:
-        RuntimeError: The event belongs to another device; in the words of `mismatch`.
+        RuntimeError: The event belongs to another device; with the message `mismatch`.
     """
     cuda_event = event_of(gpus, owner)
     if cuda_event.handle and cuda_event.device is not stream.device:
@@ -239,7 +240,7 @@ def record_event(gpus: Gpus, owner: Any, stream: Stream, mismatch: str) -> None:
 
 
 def query_event(cuda_event: CudaEvent) -> bool:
-    """Ask, as cudaEventQuery does. It takes the host's time, so that a loop that polls gets to the end."""
+    """Query a CUDA event (cudaEventQuery). This takes host time, so that a polling loop ends."""
     if cuda_event.handle and cuda_event.capture is None:
         cuda_event.machine.call("cudaEventQuery", cuda_event.machine.spec.event_ns)
     return cuda_event.is_done()
@@ -249,8 +250,8 @@ def elapsed_ms(begin: CudaEvent, end: CudaEvent) -> float:
     """Milliseconds of virtual time between two recorded events.
 
     Raises:
-        ValueError: An event takes no times, or was not recorded.
-        RuntimeError: An event has not come yet, or they are on different devices; all in torch's words.
+        ValueError: An event has no timing, or was not recorded; torch's message.
+        RuntimeError: An event is not complete, or they are on different devices; torch's message.
     """
     if not (begin.is_timed and end.is_timed):
         raise ValueError("Both events must be created with argument 'enable_timing=True'.")
@@ -264,14 +265,14 @@ def elapsed_ms(begin: CudaEvent, end: CudaEvent) -> float:
 
 
 def delete_event(gpus: Gpus, owner: Any) -> None:
-    """A torch event object dies; on a real device its callback fires where the event had come into being."""
+    """Delete the CUDA event of a torch event object, which fires the callback if the event was created."""
     cuda_event: CudaEvent | None = owner.__dict__.get(EVENT_KEY)
     if cuda_event is not None and cuda_event.machine is gpus.machine and not gpus.is_closed:
         cuda_event.delete()
 
 
 def event_methods(gpus: Gpus) -> dict[str, Any]:
-    """What ``_CudaEventBase`` can do, by name."""
+    """The methods of ``_CudaEventBase`` by name."""
     return {
         "__new__": staticmethod(bound(gpus, _make_event)),
         "__init__": lambda self, *args, **kwargs: None,
@@ -294,7 +295,7 @@ def _make_event(
     interprocess: bool = False,
     external: bool = False,
 ) -> Any:
-    """An event that is not there yet: it comes into being at its first record."""
+    """A new event object; the CUDA event is created at its first record."""
     return wrap_event(gpus, cls, None, enable_timing=enable_timing, blocking=blocking, external=external)
 
 
@@ -307,7 +308,7 @@ def wrap_event(
     blocking: bool,
     external: bool = False,
 ) -> Any:
-    """A torch object of a new virtual event."""
+    """Create a torch object for a new virtual event."""
     made = object.__new__(cls)
     made.__dict__[EVENT_KEY] = CudaEvent(
         gpus.machine, is_timed=bool(enable_timing), is_blocking=bool(blocking), is_external=bool(external)
@@ -317,25 +318,25 @@ def wrap_event(
 
 
 def refuse_ipc() -> Any:
-    """Another process has no part in a virtual device.
+    """Refuse to share an event with another process.
 
     Raises:
         VirtualDeviceError: Always.
     """
     raise VirtualDeviceError(
-        "A virtual CUDA device lives in one process: a CUDA event cannot be shared with another through an IPC handle. "
+        "A virtual CUDA device exists in one process: a CUDA event cannot be shared through an IPC handle. "
         "Synchronise the processes by other means (torch.multiprocessing.Event), or use a real GPU."
     )
 
 
 def _ended(what: str) -> Any:
     raise VirtualDeviceError(
-        f"This {what} belongs to a virtual CUDA device that has ended. Make a new one inside of the block that uses it."
+        f"This {what} belongs to a virtual CUDA device that has ended. Create a new one inside the block that uses it."
     )
 
 
 def _replace(patches: Patches, gpus: Gpus) -> None:
-    """New classes from torch's own source, on virtual bases, in the places of torch's."""
+    """Replace torch's classes by classes from torch's own source on virtual base classes."""
     module = torch.cuda.streams
     bases = {
         "_CudaStreamBase": type("_CudaStreamBase", (_CStream,), stream_methods(gpus)),
@@ -348,7 +349,7 @@ def _replace(patches: Patches, gpus: Gpus) -> None:
 
 
 def replace_everywhere(patches: Patches, classes: dict[type, type]) -> None:
-    """Put classes in the places of others in all modules, so that ``from torch.cuda import Stream`` follows as well.
+    """Replace classes in all modules, including names from ``from torch.cuda import Stream``.
 
     Args:
         patches: Undone at the end.

@@ -1,7 +1,7 @@
-"""Page-locked host memory: PyTorch's caching allocator for it, as far as its statistics go.
+"""Model the statistics of PyTorch's caching allocator for page-locked host memory.
 
-Blocks are rounded up to a power of two and kept for reuse by size, as ``at::CachingHostAllocator`` does. The memory
-itself is the tensor's own; only who holds how much of it is modelled.
+Blocks are rounded up to a power of two and kept for reuse by size, as in ``at::CachingHostAllocator``. The memory
+itself belongs to the tensors; only the sizes are modelled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NS_PER_US: Final = 1000
 
 
 class _Count:
-    """One of torch's statistics: what is, its peak, and all that ever came and went."""
+    """One of torch's statistics: current value, peak, and sums of increases and decreases."""
 
     __slots__ = ("allocated", "current", "freed", "peak")
 
@@ -36,7 +36,7 @@ class _Count:
 
 
 class _Times:
-    """How long calls of one kind took, in microseconds."""
+    """Durations of calls of one kind, in microseconds."""
 
     __slots__ = ("count", "max", "min", "total")
 
@@ -55,7 +55,7 @@ class _Times:
 
 
 class PinnedBlock:
-    """Held by a pinned tensor's storage; goes back to the cache when that dies."""
+    """Held by a pinned tensor's storage; returns its block to the cache at the end of the storage."""
 
     __slots__ = ("_memory", "num_bytes")
 
@@ -63,14 +63,14 @@ class PinnedBlock:
         self._memory, self.num_bytes = memory, num_bytes
 
     def __del__(self) -> None:
-        self._memory._give_back(self.num_bytes)
+        self._memory._release(self.num_bytes)
 
 
 class HostMemory:
     """The page-locked memory of one virtual machine.
 
     Args:
-        machine: Whose clock pays for taking memory from the system (cudaHostAlloc) and giving it back.
+        machine: The machine whose host time is used by cudaHostAlloc and cudaFreeHost.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -81,13 +81,13 @@ class HostMemory:
         }
         self._alloc_times, self._free_times = _Times(), _Times()
 
-    def take(self, num_bytes: int) -> PinnedBlock:
-        """Hold page-locked memory for a tensor of that size."""
+    def allocate(self, num_bytes: int) -> PinnedBlock:
+        """Allocate page-locked memory for a tensor of that size."""
         size = 1 << max(num_bytes - 1, 0).bit_length()
         if self._cached[size]:
             self._cached[size] -= 1
         else:
-            self._alloc_times.add(self._pay("cudaHostAlloc", self._machine.spec.malloc_ns))
+            self._alloc_times.add(self._call("cudaHostAlloc", self._machine.spec.malloc_ns))
             self._counts["allocations"].add(1)
             self._counts["allocated_bytes"].add(size)
         self._counts["active_requests"].add(1)
@@ -95,10 +95,10 @@ class HostMemory:
         return PinnedBlock(self, size)
 
     def empty_cache(self) -> None:
-        """Give the system what no tensor holds."""
+        """Free the cached memory."""
         for size, num_blocks in self._cached.items():
             for _ in range(num_blocks):
-                self._free_times.add(self._pay("cudaFreeHost", self._machine.spec.free_ns))
+                self._free_times.add(self._call("cudaFreeHost", self._machine.spec.free_ns))
                 self._counts["allocations"].remove(1)
                 self._counts["allocated_bytes"].remove(size)
         self._cached.clear()
@@ -114,31 +114,31 @@ class HostMemory:
         }
 
     def reset_peak_stats(self) -> None:
-        """Peaks begin anew at what is held now."""
+        """Reset the peaks to the current values."""
         for count in self._counts.values():
             count.peak = count.current
 
     def reset_accumulated_stats(self) -> None:
-        """Forget all that ever came and went, and its times."""
+        """Reset the sums and the durations."""
         for count in self._counts.values():
             count.allocated = count.freed = 0
         self._alloc_times, self._free_times = _Times(), _Times()
 
-    def _give_back(self, size: int) -> None:
+    def _release(self, size: int) -> None:
         self._cached[size] += 1
         self._counts["active_requests"].remove(1)
         self._counts["active_bytes"].remove(size)
 
-    def _pay(self, call: str, cost_ns: int) -> int:
-        """Spend the host's time in a runtime call; returns it in microseconds."""
+    def _call(self, call: str, cost_ns: int) -> int:
+        """Record a runtime call; returns its duration in microseconds."""
         self._machine.call(call, cost_ns)
         return cost_ns // _NS_PER_US
 
 
-#: Of the virtual device that is active; set through patches.
+#: The host memory of the active virtual device; set by a patch.
 _current: HostMemory | None = None
 
 
-def take(num_bytes: int) -> PinnedBlock | bool:
-    """Hold page-locked memory of the active virtual device; True where none is active."""
-    return True if _current is None else _current.take(num_bytes)
+def allocate(num_bytes: int) -> PinnedBlock | bool:
+    """Allocate page-locked memory of the active virtual device; True without one."""
+    return True if _current is None else _current.allocate(num_bytes)

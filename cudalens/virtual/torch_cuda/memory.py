@@ -1,4 +1,4 @@
-"""The C functions beneath ``torch.cuda.memory``: statistics, snapshots and history of the modelled allocators."""
+"""Replace the C functions of ``torch.cuda.memory``: statistics, snapshots and history of the modelled allocators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HOST_ALLOCATOR: Final = 0x5880_0000_0000
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Put torch.cuda.memory on the modelled allocators."""
+    """Make torch.cuda.memory use the modelled allocators."""
     memory = HostMemory(gpus.machine)
     patches.set(host_memory, "_current", memory)
     for name, function in (MemoryFunctions(gpus).table() | _host_table(memory)).items():
@@ -48,7 +48,7 @@ class MemoryFunctions:
         self._raw: dict[int, tuple[Device, Block]] = {}
 
     def table(self) -> dict[str, Callable[..., Any]]:
-        """All of them, by their name in ``torch._C``."""
+        """All functions by their name in ``torch._C``."""
         return self._stats_table() | self._history_table() | self._raw_table()
 
     def _stats_table(self) -> dict[str, Callable[..., Any]]:
@@ -87,7 +87,7 @@ class MemoryFunctions:
         """The allocator of a device.
 
         Raises:
-            RuntimeError: There is no such device; torch's own words.
+            RuntimeError: There is no such device; torch's message.
         """
         if not 0 <= device < len(self._gpus.devices):
             raise RuntimeError(f"Invalid device argument {device}: did you call init?")
@@ -98,31 +98,31 @@ class MemoryFunctions:
         return [device.allocator for device in self._gpus.devices]
 
     def stats(self, device: int) -> dict[str, Any]:
-        """As ``torch._C._cuda_memoryStats``; rows per private pool only where torch's Python can read them."""
+        """As ``torch._C._cuda_memoryStats``; rows per private pool only if torch's Python code supports them."""
         stats = self.allocator(device).stats()
         if "_format_key" not in torch.cuda.memory.memory_stats.__code__.co_cellvars:
             del stats["reserved_bytes_by_private_pools"]
         return stats
 
     def reset_accumulated_stats(self, device: int) -> None:
-        """What ever came and went begins anew."""
+        """Reset the accumulated statistics."""
         self.allocator(device).reset_accumulated_stats()
 
     def reset_peak_stats(self, device: int) -> None:
-        """Peaks begin anew."""
+        """Reset the peaks."""
         self.allocator(device).reset_peak_stats()
 
     def empty_cache(self) -> None:
-        """Give the devices what no tensor holds."""
+        """Free the cached memory of all devices."""
         for allocator in self._allocators():
             allocator.empty_cache(stack=python_stack)
 
     def get_settings(self) -> str:
-        """The options in force, as they were given."""
+        """The text of the current options."""
         return next((allocator.conf.text for allocator in self._allocators()), "")
 
     def set_settings(self, text: str) -> None:
-        """Take other options from now on, as in PYTORCH_CUDA_ALLOC_CONF."""
+        """Change the options; text as in PYTORCH_CUDA_ALLOC_CONF."""
         for allocator in self._allocators():
             allocator.set_conf(parse_conf(text, allocator.conf))
 
@@ -130,7 +130,7 @@ class MemoryFunctions:
         """As ``torch._C._cuda_memorySnapshot``.
 
         Args:
-            pool: A memory pool's id, in torch 2.12 and later followed by whether the history comes along; None and
+            pool: A memory pool's id, in torch 2.12 and later followed by whether to include the history; None and
                 (0, 0) mean all memory.
         """
         pool_id = None if pool is None or tuple(pool[:2]) == DEFAULT_POOL else (int(pool[0]), int(pool[1]))
@@ -148,7 +148,7 @@ class MemoryFunctions:
         global_record_annotations: bool = False,
         skip_actions: Iterable[str] = (),
     ) -> None:
-        """Keep what the allocators do. Stack frames are Python's; C++ frames, of the compiler too, are not gathered."""
+        """Record the allocators' actions. Stack frames are Python frames; C++ frames are not recorded."""
         for allocator in self._allocators():
             allocator.record_history(
                 enabled, context, stacks, max_entries, clear_history=clear_history, skip_actions=skip_actions
@@ -166,7 +166,7 @@ class MemoryFunctions:
         global_record_annotations: bool = False,
         skip_actions: Iterable[str] = (),
     ) -> None:
-        """The same, in the words of torch 2.0."""
+        """The same, with the arguments of torch 2.0."""
         context = "alloc" if trace_alloc_record_context else "state" if record_context else None
         self.record_history(
             "all" if enabled else None,
@@ -178,7 +178,7 @@ class MemoryFunctions:
         )
 
     def allocation_traceback(self, address: int) -> Any:
-        """The stack frames of the allocation at an address; None where none were gathered."""
+        """The stack frames of the allocation at an address; None if none were recorded."""
         for allocator in self._allocators():
             for block in allocator.live_blocks():
                 if block.address == address:
@@ -191,12 +191,12 @@ class MemoryFunctions:
             allocator.out_of_memory_observers.append(observer)
 
     def set_metadata(self, text: str) -> None:
-        """Keep a text with every action from now on."""
+        """Store a text with every following action."""
         for allocator in self._allocators():
             allocator.user_metadata = text
 
     def raw_alloc(self, num_bytes: int, stream: int) -> int:
-        """Memory of the current device for somebody who is no tensor; returns its address."""
+        """Allocate memory of the current device without a tensor; returns its address."""
         device = self._gpus.machine.current_device
         block: Block = device.allocator.malloc(num_bytes, stream, stack=python_stack)
         self._gpus.machine.signals.memory_allocated(block.address)
@@ -204,10 +204,10 @@ class MemoryFunctions:
         return block.address
 
     def raw_delete(self, address: int) -> None:
-        """Give such memory back.
+        """Free memory of `raw_alloc`.
 
         Raises:
-            RuntimeError: The address is of no such memory; torch's own words.
+            RuntimeError: The address was not allocated by it; torch's message.
         """
         if address not in self._raw:
             raise RuntimeError(f"invalid device pointer: {address:#x}")
@@ -215,13 +215,13 @@ class MemoryFunctions:
         self._gpus.release(device, block)
 
     def enable(self, value: bool) -> None:
-        """Caching can only be on.
+        """Refuse to disable caching.
 
         Raises:
-            VirtualDeviceError: It was to be off.
+            VirtualDeviceError: `value` is False.
         """
         if not value:
             raise VirtualDeviceError(
-                "A virtual device models PyTorch's caching allocator; it cannot be switched off "
-                "(torch.cuda.caching_allocator_enable(False), caching_allocator_disabled()). Leave that call out."
+                "The caching allocator of a virtual device cannot be disabled "
+                "(torch.cuda.caching_allocator_enable(False), caching_allocator_disabled()). Remove that call."
             )

@@ -1,7 +1,8 @@
-"""NVML for virtual GPUs: what `torch.cuda.utilization` and its kind read, and whoever imports ``pynvml``.
+"""NVML for virtual GPUs: the functions behind `torch.cuda.utilization` and similar calls, and the module ``pynvml``.
 
-Everything here is modelled. Utilization is the share of the last second of virtual time in which a kernel ran;
-temperature and power lie between the spec's idle and busy values in that proportion; clocks are the spec's maximum.
+All values are modelled. Utilization is the fraction of the last second of virtual time in which a kernel ran;
+temperature and power are interpolated between the spec's idle and busy values by that fraction; clocks are the spec's
+maximum.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cudalens.virtual.patching import Patches
 from cudalens.virtual.specs.visible import device_uuid
 from cudalens.virtual.timing.machine import Device
 
-#: Virtual time that utilization is the average of. NVML's own sample period is between 1/6 s and 1 s.
+#: The averaging window of utilization, virtual ns. NVML's own sample period is between 1/6 s and 1 s.
 WINDOW_NS: Final = 1_000_000_000
 
 _MW_PER_W: Final = 1000
@@ -49,7 +50,7 @@ class _Process:
 
 
 class NVMLError(Exception):
-    """As in pynvml: a call that NVML refuses."""
+    """As in pynvml: a failed NVML call."""
 
     def __init__(self, value: int = 999) -> None:
         super().__init__(value)
@@ -65,7 +66,7 @@ class NVMLError_InvalidArgument(NVMLError):  # noqa: N801, N818 - NVML's name
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Stand in for the module pynvml, in torch.cuda and for who imports it."""
+    """Replace the module pynvml, in torch.cuda and for imports."""
     module = make_module(gpus)
     cuda: Any = torch.cuda
     patches.set_item(sys.modules, "pynvml", module)
@@ -81,7 +82,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 
 def make_module(gpus: Gpus) -> types.ModuleType:
-    """A module with the part of pynvml that reads a device's state."""
+    """A module with the functions of pynvml that read a device's state."""
     module: Any = types.ModuleType("pynvml", "NVML of a virtual CUDA device.")
     for name, value in Nvml(gpus).table().items():
         setattr(module, name, value)
@@ -90,7 +91,7 @@ def make_module(gpus: Gpus) -> types.ModuleType:
         if name.startswith("__"):
             raise AttributeError(name)
         raise VirtualDeviceError(
-            f"pynvml.{name} is not modelled by a virtual CUDA device. Leave it out, or read it on a real GPU."
+            f"pynvml.{name} is not modelled by a virtual CUDA device. Remove the call, or use a real GPU."
         )
 
     module.__getattr__ = missing
@@ -111,7 +112,7 @@ class Nvml:
         self._gpus, self._spec = gpus, gpus.spec
 
     def table(self) -> dict[str, Any]:
-        """All of them, by pynvml's names."""
+        """All functions by pynvml's names."""
         spec = self._spec
         return {
             "NVMLError": NVMLError,
@@ -151,13 +152,13 @@ class Nvml:
         return self._gpus.devices[index]
 
     def busy_share(self, device: Device) -> float:
-        """Share of the window up to the host's time in which a kernel ran, 0 to 1."""
+        """The fraction of the window before the host time in which a kernel ran, 0 to 1."""
         now = device.machine.now_ns
         begin = max(0, now - WINDOW_NS)
         return device.compute.busy_ns(begin, now) / (now - begin) if now > begin else 0.0
 
     def utilization(self, device: Device) -> _Utilization:
-        """In percent; memory is taken to be as busy as the kernels."""
+        """In percent; memory is assumed to be as busy as the kernels."""
         percent = round(100 * self.busy_share(device))
         return _Utilization(percent, percent)
 
@@ -172,7 +173,7 @@ class Nvml:
         return round(_MW_PER_W * (spec.idle_watts + (spec.max_watts - spec.idle_watts) * self.busy_share(device)))
 
     def clock_mhz(self, device: Device, kind: int) -> int:
-        """The spec's maximum, of the SMs or of the memory."""
+        """The spec's maximum clock of the SMs or of the memory."""
         return self._spec.memory_clock_mhz if kind == _MEM else self._spec.clock_mhz
 
     def memory(self, device: Device) -> _Memory:
@@ -181,5 +182,5 @@ class Nvml:
         return _Memory(total, free, total - free)
 
     def processes(self, device: Device) -> list[_Process]:
-        """This process, with what the device has in use."""
+        """This process, with the used memory of the device."""
         return [_Process(os.getpid(), self.memory(device).used)]

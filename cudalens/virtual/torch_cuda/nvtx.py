@@ -1,4 +1,4 @@
-"""``torch.cuda.nvtx`` on a virtual device: ranges and marks that cost nothing, for a recorder that wants them."""
+"""``torch.cuda.nvtx`` on a virtual device: passes ranges and marks to the recorder, without virtual time."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class _PerThread(threading.local):
 
 
 class _Opened:
-    """A range that a recorder was told of; ended by the same one, or by nobody where that has gone."""
+    """A range reported to a recorder; its end is reported only to the same recorder."""
 
     __slots__ = ("_handle", "_recorder")
 
     def __init__(self, recorder: Recorder, message: str) -> None:
         self._recorder, self._handle = recorder, recorder.opened(message)
 
-    def close(self, present: Recorder | None) -> None:
-        if present is self._recorder:
-            present.closed(self._handle)
+    def close(self, recorder: Recorder | None) -> None:
+        if recorder is self._recorder:
+            recorder.closed(self._handle)
 
 
 class Nvtx:
-    """What torch calls of the NVTX library: ranges and marks go to the machine's recorder, where there is one."""
+    """The functions of the NVTX library that torch calls; ranges and marks go to the machine's recorder, if any."""
 
     def __init__(self, gpus: Gpus) -> None:
         self._machine = gpus.machine
@@ -50,38 +50,38 @@ class Nvtx:
             opened.close(self._machine.recorder)
 
     def rangePushA(self, message: str) -> int:  # noqa: N802 - NVTX's name
-        """Open a range of this thread; returns its depth, from 0."""
+        """Start a range of this thread; returns its depth, from 0."""
         self._per_thread.open.append(self._open(message))
         return len(self._per_thread.open) - 1
 
     def rangePop(self) -> int:  # noqa: N802 - NVTX's name
-        """Close this thread's innermost range; returns its depth, or -1 where none is open."""
+        """End this thread's innermost range; returns its depth, or -1 if there is none."""
         if not self._per_thread.open:
             return -1
         self._close(self._per_thread.open.pop())
         return len(self._per_thread.open)
 
     def rangeStartA(self, message: str) -> int:  # noqa: N802 - NVTX's name
-        """Open a range that any thread may close; returns its number."""
+        """Start a range that any thread can end; returns its number."""
         number = next(self._numbers)
         self._started[number] = self._open(message)
         return number
 
     def rangeEnd(self, number: int) -> None:  # noqa: N802 - NVTX's name
-        """Close a range by its number; an unknown one is nothing, as for NVTX."""
+        """End a range by its number; unknown numbers are ignored, as in NVTX."""
         self._close(self._started.pop(number, None))
 
     def markA(self, message: str) -> None:  # noqa: N802 - NVTX's name
-        """Note an instant."""
+        """Mark an instant."""
         if self._machine.recorder is not None:
             self._machine.recorder.marked(message)
 
     def deviceRangeStart(self, message: str, stream: int) -> Any:  # noqa: N802 - torch's name
-        """Open a range when the stream of that handle has done its work."""
+        """Start a range after the current work of a stream."""
         return message, self._tail_ns(self._stream(stream))
 
     def deviceRangeEnd(self, opened: Any, stream: int) -> None:  # noqa: N802 - torch's name
-        """Close it, when the stream has done its work."""
+        """End the range after the current work of the stream."""
         message, start_ns = opened
         on = self._stream(stream)
         if self._machine.recorder is not None:
@@ -95,7 +95,7 @@ class Nvtx:
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Stand in for the NVTX library."""
+    """Replace the NVTX library."""
     library = Nvtx(gpus)
     patches.set(torch.cuda.nvtx, "_nvtx", library)
     patches.set(torch._C, "_nvtx", library)

@@ -1,4 +1,4 @@
-"""``torch.cuda.MemPool`` and ``use_mem_pool``: what the C layer beneath torch/cuda/memory.py does."""
+"""Replace ``torch.cuda.MemPool`` and the C functions of ``use_mem_pool``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cudalens.virtual.torch_cuda.handles import stream_of
 
 POOL_KEY: Final = "_cudalens_pool"
 
-#: Some releases of torch have an option for symmetric memory where later ones have `no_split`.
+#: In some releases of torch the fourth argument is an option for symmetric memory instead of `no_split`.
 _FOURTH_IS_SYMMETRIC: Final = "symmetric" in inspect.signature(torch.cuda.memory.MemPool.__init__).parameters
 
 
@@ -30,7 +30,7 @@ def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> No
     Args:
         patches: Undone at the end.
         gpus: The virtual GPUs.
-        in_place: Give methods to the class that is there, or make a new one; by default what this torch allows.
+        in_place: Whether to add methods to torch's class or to create a new class; by default depends on torch's build.
     """
     memory = torch.cuda.memory
     for name, function in pool_functions(gpus).items():
@@ -45,7 +45,7 @@ def install(patches: Patches, gpus: Gpus, *, in_place: bool | None = None) -> No
 
 
 class PoolState:
-    """What a ``MemPool`` object owns: a hold on a memory pool of the device that was current."""
+    """The state of a ``MemPool`` object: it holds a memory pool of the device that was current."""
 
     def __init__(self, gpus: Gpus, *, is_user_created: bool, use_on_oom: bool, no_split: bool) -> None:
         self.gpus, self.device = gpus, gpus.machine.current_device
@@ -55,18 +55,18 @@ class PoolState:
     def __del__(self) -> None:
         if hasattr(self, "id") and not self.gpus.is_closed:
             self.device.allocator.release_pool(self.id)
-            self._give_back()
+            self._free_cached()
 
-    def _give_back(self) -> None:
+    def _free_cached(self) -> None:
         if self.gpus.machine.captures:
             return
-        # Where the garbage collector runs within the allocator itself, the next empty_cache() gives the memory back.
+        # If the garbage collector runs within the allocator, the next empty_cache() frees the memory.
         with suppress(VirtualDeviceError):
             self.device.allocator.empty_cache(self.id)
 
 
 def pool_methods(gpus: Gpus) -> dict[str, Any]:
-    """What ``_MemPool`` can do, by name."""
+    """The methods of ``_MemPool`` by name."""
 
     def init(
         self: Any,
@@ -78,8 +78,8 @@ def pool_methods(gpus: Gpus) -> dict[str, Any]:
     ) -> None:
         if allocator is not None or any(others) or (no_split and _FOURTH_IS_SYMMETRIC):
             raise VirtualDeviceError(
-                "A MemPool with an allocator of its own, or symmetric memory, calls CUDA functions that a virtual "
-                "device does not have. Make the pool without one: torch.cuda.MemPool()."
+                "A MemPool with a custom allocator or symmetric memory calls CUDA functions that a virtual device does "
+                "not have. Create the pool without them: torch.cuda.MemPool()."
             )
         self.__dict__[POOL_KEY] = PoolState(
             gpus, is_user_created=is_user_created, use_on_oom=use_on_oom, no_split=no_split
@@ -95,21 +95,21 @@ def pool_methods(gpus: Gpus) -> dict[str, Any]:
 
 
 def state_of(pool: Any) -> PoolState:
-    """What a ``MemPool`` object owns.
+    """The state of a ``MemPool`` object.
 
     Raises:
-        VirtualDeviceError: The object was made for a real device.
+        VirtualDeviceError: The object was created for a real device.
     """
     state: PoolState | None = vars(pool).get(POOL_KEY)
     if state is None:
         raise VirtualDeviceError(
-            "This MemPool was made outside of the virtual device. Make it inside of the block that uses it."
+            "This MemPool was created outside of the virtual device. Create it inside the block that uses it."
         )
     return state
 
 
 def pool_functions(gpus: Gpus) -> dict[str, Any]:
-    """The functions of ``torch._C`` that direct allocations to a pool, by name."""
+    """The functions of ``torch._C`` that route allocations to a pool, by name."""
 
     def device_of(index: int) -> Device:
         return gpus.devices[gpus.device_index(int(index)) or 0]

@@ -1,4 +1,4 @@
-"""torch's own profilers on a virtual device see the host, quietly; the device's work is for `cudalens.profile`."""
+"""Make torch's profilers record only the host on a virtual device; `cudalens.profile` records the device."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cudalens.virtual.patching import Patches
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Let torch.autograd.profiler.profile, and torch.profiler on top of it, leave the device out.
+    """Make torch.autograd.profiler.profile, and torch.profiler, skip the device.
 
-    Asked for a device that Kineto cannot watch, torch falls back to timing every operator by CUDA events in C++, which
-    fails there with a page of warnings an operator.
+    For a device that Kineto does not support, torch falls back to timing every operator with CUDA events in C++, which
+    fails with many warnings per operator.
     """
     original = profiler.profile.__init__
 

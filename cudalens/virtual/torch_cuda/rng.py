@@ -1,4 +1,4 @@
-"""Random numbers on a virtual device: each device has a generator of its own, as each GPU has."""
+"""Random numbers on a virtual device: each device has its own generator, as on a GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cudalens.virtual.torch_cuda import generators
 from cudalens.virtual.torch_cuda.generators import CudaGenerator, known
 
 _Generator: Final[Any] = torch._C.Generator
-#: Factories, and what draws in their place with a generator that is given; None for one that is not random.
+#: The random overload with a generator argument for each factory; None for a factory that is not random.
 _drawers: Final[dict[Any, Any]] = {}
 
 #: Runs an operator with its arguments.
@@ -22,13 +22,13 @@ Caller: TypeAlias = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Let ``torch.Generator`` make generators of the virtual devices.
+    """Make ``torch.Generator`` create generators of the virtual devices.
 
-    torch's own class cannot be changed: who imported it by name before still has the one that knows the host alone.
+    torch's class cannot be changed: a name imported earlier still refers to the class that supports only the host.
     """
 
     class Kind(type(_Generator)):  # type: ignore[misc]
-        """Called, it makes a generator of the right kind; asked, it takes all generators for its own."""
+        """Metaclass: a call creates a generator for the device; ``isinstance`` accepts all generators."""
 
         def __call__(cls, device: Any = "cpu") -> Any:
             index = gpus.device_index(device)
@@ -50,31 +50,31 @@ def install(patches: Patches, gpus: Gpus) -> None:
 
 
 def call_now(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Just run it."""
+    """Run an operator without recording it."""
     return func(*args, **kwargs)
 
 
 def run(
     gpus: Gpus, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Caller = call_now
 ) -> Any:
-    """Call a random operator with the caller's generator, else the device's.
+    """Run a random operator with the caller's generator, else the device's.
 
     Raises:
-        RuntimeError: The caller's generator is on the host; torch's own words.
+        RuntimeError: The caller's generator is on the host; torch's message.
     """
     generator = _generator(gpus, device, kwargs)
-    is_ready = "generator" in kwargs or isinstance(func, Borrower) or takes_generator(func)
-    drawer = func if is_ready else Borrower.of(func)
+    is_ready = "generator" in kwargs or isinstance(func, SwappedState) or takes_generator(func)
+    drawer = func if is_ready else SwappedState.of(func)
     return call(drawer, args, {**kwargs, "generator": generator})
 
 
 def make(
     gpus: Gpus, device: Device, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], call: Caller = call_now
 ) -> Any:
-    """Call a factory; one that draws numbers draws them from the caller's generator, else from the device's.
+    """Run a factory; a random factory uses the caller's generator, else the device's.
 
     Raises:
-        RuntimeError: The caller's generator is on the host; torch's own words.
+        RuntimeError: The caller's generator is on the host; torch's message.
     """
     drawer = _drawer(func)
     if drawer is None:
@@ -83,10 +83,10 @@ def make(
 
 
 def check_host(kwargs: dict[str, Any]) -> None:
-    """An operator runs on the host: the generator that it was given, if any, must be there too.
+    """Check that the generator of an operator on the host is on the host.
 
     Raises:
-        RuntimeError: It is on a virtual device; torch's own words.
+        RuntimeError: It is on a virtual device; torch's message.
     """
     generator = kwargs.get("generator")
     if generator is not None and known(generator) is not None:
@@ -99,13 +99,13 @@ def takes_generator(func: Any) -> bool:
 
 
 def is_seeded(func: Any) -> bool:
-    """Whether an overload draws from the default generator without an argument for another."""
+    """Whether an overload draws from the default generator and has no generator argument."""
     return torch.Tag.nondeterministic_seeded in func.tags and not takes_generator(func)
 
 
 def _generator(gpus: Gpus, device: Device, kwargs: dict[str, Any]) -> CudaGenerator:
     if gpus.on_first_use is not None:
-        gpus.on_first_use()  # which seeds, where the program has seeded before
+        gpus.on_first_use()  # applies an earlier seed of the program
     given = kwargs.get("generator")
     if given is None:
         return gpus.generators[device.index]
@@ -128,11 +128,11 @@ def _find_drawer(func: Any) -> Any:
     wanted = "generator" if name == "default" else f"{name}_generator"
     if wanted in packet.overloads():
         return getattr(packet, wanted)
-    return Borrower.of(func) if is_seeded(func) else None
+    return SwappedState.of(func) if is_seeded(func) else None
 
 
-class Instead:
-    """What computes an operator's values in its place, and has its schema."""
+class Replacement:
+    """Base class for replacements of an operator's implementation, with the same schema."""
 
     def __init__(self, func: Any) -> None:
         self._func = func
@@ -143,17 +143,17 @@ class Instead:
         return repr(self._func)
 
 
-class Borrower(Instead):
-    """An operator that only knows the host's default generator, made to draw from another.
+class SwappedState(Replacement):
+    """An operator without a generator argument, made to draw from a given generator.
 
-    The host's generator lends itself for the time of the call and is put back as it was.
+    The state of the host's default generator is swapped during the call and restored afterwards.
     """
 
-    _made: Final[dict[Any, Borrower]] = {}
+    _made: Final[dict[Any, SwappedState]] = {}
 
     @classmethod
-    def of(cls, func: Any) -> Borrower:
-        """The one for `func`."""
+    def of(cls, func: Any) -> SwappedState:
+        """The instance for `func`."""
         if func not in cls._made:
             cls._made[func] = cls(func)
         return cls._made[func]
@@ -161,11 +161,11 @@ class Borrower(Instead):
     def __call__(self, *args: Any, generator: torch.Generator, **kwargs: Any) -> Any:
         """Call the operator."""
         host = torch.default_generator
-        kept = host.get_state()
+        before = host.get_state()
         host.set_state(generator.get_state())
         try:
             out = self._func(*args, **kwargs)
             generator.set_state(host.get_state())
             return out
         finally:
-            host.set_state(kept)
+            host.set_state(before)

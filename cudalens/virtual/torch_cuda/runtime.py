@@ -1,7 +1,7 @@
-"""The C functions that torch.cuda's own Python calls: devices, streams, synchronisation, what the build can do.
+"""Replace the C functions that torch.cuda calls: devices, streams, synchronisation, build information.
 
-torch's package torch.cuda runs unchanged on top of them. Every ``torch._C._cuda_*`` function is set, whether this
-build of torch has it or not, so that a CPU build and a CUDA build behave alike.
+torch's package torch.cuda runs unchanged on top of them. Every ``torch._C._cuda_*`` function is set, whether this build
+of torch has it or not, so that a CPU build and a CUDA build behave the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from cudalens.virtual.torch_cuda import (
     nvtx,
 )
 from cudalens.virtual.torch_cuda import (
-    comm as spreading,
+    comm as comm_functions,
 )
 from cudalens.virtual.torch_cuda import (
     memory as memory_api,
@@ -43,7 +43,7 @@ from cudalens.virtual.torch_cuda.handles import CUDA_TYPE
 _HANDLES: Final = 0x5700_0000_0000
 _HANDLE_SPAN: Final = 0x1000
 _BLAS, _SOLVER = 0, 1
-#: cuDNN 9.10.2, which the CUDA 12.8 wheels of torch 2.9 to 2.13 bring.
+#: cuDNN 9.10.2, which the CUDA 12.8 wheels of torch 2.9 to 2.13 include.
 _CUDNN_VERSION: Final = 91002
 
 _SYNC_MODE_WARNING: Final = (
@@ -51,7 +51,7 @@ _SYNC_MODE_WARNING: Final = (
 )
 _GPU_CODE: Final = "is code for a GPU, which a virtual device cannot run. Use torch's own operators instead."
 _OWN_ALLOCATOR: Final = (
-    "is an allocator of real device memory; a virtual device models PyTorch's own. Leave it out while the virtual "
+    "allocates real device memory; a virtual device models PyTorch's allocator. Do not use it while the virtual "
     "device is active."
 )
 _NCCL: Final = (
@@ -70,7 +70,7 @@ _REFUSED: Final = {
 
 
 def install(patches: Patches, gpus: Gpus) -> None:
-    """Put torch.cuda on the virtual devices."""
+    """Make torch.cuda use the virtual devices."""
     functions = CudaFunctions(gpus)
     _installed.add(functions)
     for name, function in functions.table().items():
@@ -81,7 +81,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     _install_state(patches, gpus, functions)
     _install_backends(patches, gpus, functions)
     handles.install(patches, gpus)
-    for part in (generic_handles, memory_api, cudart, nvtx, nvml, accelerator, spreading):
+    for part in (generic_handles, memory_api, cudart, nvtx, nvml, accelerator, comm_functions):
         part.install(patches, gpus)
 
 
@@ -110,7 +110,7 @@ class CudaFunctions:
         ]
 
     def table(self) -> dict[str, Callable[..., Any]]:
-        """All of them, by their name in ``torch._C``."""
+        """All functions by their name in ``torch._C``."""
         return self._device_table() | self._stream_table() | self._build_table()
 
     def _device_table(self) -> dict[str, Callable[..., Any]]:
@@ -161,7 +161,7 @@ class CudaFunctions:
         }
 
     def init(self) -> None:
-        """Begin to use CUDA.
+        """Initialize CUDA.
 
         Raises:
             RuntimeError: CUDA_VISIBLE_DEVICES hides all GPUs.
@@ -171,21 +171,21 @@ class CudaFunctions:
         self._process_id = os.getpid()
 
     def is_in_bad_fork(self) -> bool:
-        """Whether this process was forked after CUDA had been initialised, after which it can no longer be used."""
+        """Whether this process was forked after CUDA had been initialised, which makes CUDA unusable."""
         return self._process_id is not None and self._process_id != os.getpid()
 
     def after_fork(self) -> None:
-        """In a forked process the next tensor asks torch.cuda again, which refuses as it does with a GPU."""
+        """In a forked process, make the next tensor initialize torch.cuda again, which raises as with a GPU."""
         if self._process_id is not None:
             self._gpus.on_first_use = self.begin
 
     def begin(self) -> None:
-        """A tensor is about to be made, which initialises torch.cuda."""
+        """Initialize torch.cuda before the first tensor is created."""
         torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
         self._gpus.on_first_use = None
 
     def raw_stream(self, index: int) -> int:
-        """Pointer of the thread's stream on a device.
+        """The handle of the thread's stream on a device.
 
         Raises:
             RuntimeError: There is no such device.
@@ -199,10 +199,10 @@ class CudaFunctions:
         return self._machine.current_device.index
 
     def set_device(self, index: int) -> None:
-        """Make a device the thread's.
+        """Set the thread's device.
 
         Raises:
-            RuntimeError: There is no such device; torch's own words.
+            RuntimeError: There is no such device; torch's message.
         """
         torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
         if index < 0:
@@ -211,7 +211,7 @@ class CudaFunctions:
         self._machine.set_device(index)
 
     def exchange_device(self, index: int) -> int:
-        """Make a device the thread's and return what was; a negative index does nothing and gives -1."""
+        """Set the thread's device and return the previous one; a negative index does nothing and returns -1."""
         if index < 0:
             return -1
         before = self.get_device()
@@ -220,18 +220,18 @@ class CudaFunctions:
         return before
 
     def can_access_peer(self, device: int, peer_device: int) -> bool:
-        """Whether one device reads another's memory; its own does not count."""
+        """Whether one device can access another's memory; False for its own."""
         torch.cuda._lazy_init()  # type: ignore[no-untyped-call]
         return self._gpus.spec.can_access_peer and device != peer_device
 
     def set_stream(self, stream_id: int, device_index: int, device_type: int) -> None:
-        """Make a stream the thread's, and its device the thread's device."""
+        """Set the thread's stream and device."""
         stream = handles.known_stream(self._gpus, stream_id, device_index)
         self._machine.set_device(stream.device.index)
         self._machine.set_stream(stream)
 
     def sleep(self, cycles: int) -> None:
-        """Launch a kernel of one thread that spins for so many cycles of the SM's clock."""
+        """Launch a kernel of one thread that spins for that many cycles of the SM clock."""
         spec = self._gpus.spec
         self._machine.current_stream().launch(
             Work(
@@ -245,10 +245,10 @@ class CudaFunctions:
         )
 
     def set_sync_debug_mode(self, mode: int) -> None:
-        """What happens at implicit synchronisations: 0 nothing, 1 a warning, 2 an error.
+        """Set what implicit synchronisations do: 0 nothing, 1 a warning, 2 an error.
 
         Raises:
-            RuntimeError: Another mode; torch's own words.
+            RuntimeError: The mode is not valid; torch's message.
         """
         if not self._has_warned:
             self._has_warned = True
@@ -258,23 +258,23 @@ class CudaFunctions:
         self._gpus.sync_debug_mode = mode
 
     def set_benchmark_limit(self, limit: int) -> None:
-        """Keep ``torch.backends.cudnn.benchmark_limit``; nothing is benchmarked."""
+        """Store ``torch.backends.cudnn.benchmark_limit``; nothing is benchmarked."""
         self._benchmark_limit = limit
 
     def refuse_tuning(self, value: bool) -> None:
-        """There is nothing to tune: no GPU kernel runs.
+        """Refuse to enable TunableOp: no GPU kernel runs.
 
         Raises:
-            VirtualDeviceError: It was to be switched on.
+            VirtualDeviceError: `value` is True.
         """
         if value:
             raise VirtualDeviceError(
-                "torch.cuda.tunable: TunableOp times kernels of a real GPU; a virtual device has none. Leave it off "
-                "while the virtual device is active."
+                "torch.cuda.tunable: TunableOp measures kernels of a real GPU; a virtual device has none. Keep it "
+                "disabled while the virtual device is active."
             )
 
     def get_properties(self, index: int) -> DeviceProperties:
-        """What the device is."""
+        """The properties of a device."""
         return self.properties[index]
 
     def _device(self, index: int) -> Device:
@@ -285,13 +285,13 @@ class CudaFunctions:
         return stream.id, stream.device.index, CUDA_TYPE
 
     def _library_handle(self, library: int) -> int:
-        """A number that stands for the handle of the device's cuBLAS or cuSOLVER."""
+        """A number in the place of the device's cuBLAS or cuSOLVER handle."""
         index = self._machine.current_device.index
         return _HANDLES + (2 * index + library) * _HANDLE_SPAN
 
 
 def _install_state(patches: Patches, gpus: Gpus, functions: CudaFunctions) -> None:
-    """What the module torch.cuda keeps: not initialised yet, and what it took from torch._C when it was imported."""
+    """Replace the state of the module torch.cuda: not initialised, and the names it imported from torch._C."""
     cuda: Any = torch.cuda
     state = {
         "_initialized": False,
@@ -314,7 +314,7 @@ def _install_state(patches: Patches, gpus: Gpus, functions: CudaFunctions) -> No
 
 
 def _install_backends(patches: Patches, gpus: Gpus, functions: CudaFunctions) -> None:
-    """What the build says of itself. cuDNN is there, and accepts no tensor: recurrent layers take their plain way."""
+    """Replace build information. cuDNN is available but accepts no tensor, so recurrent layers use the plain path."""
     patches.set(torch._C, "_has_cuda", True)
     patches.set(torch._C, "_has_cudnn", True)
     patches.set(torch.version, "cuda", gpus.spec.cuda_version)

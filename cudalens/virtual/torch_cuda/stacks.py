@@ -1,4 +1,4 @@
-"""Who calls: the Python stack as torch's memory snapshots tell it, and warnings that point to the user's line."""
+"""The caller's Python stack in the format of torch's memory snapshots, and warnings at the user's line."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 if TYPE_CHECKING:
     from types import FrameType
 
-_OURS: Final = f"{Path(__file__).parents[1]}{os.sep}"
-_TORCHS: Final = f"{Path(torch.__file__).parent}{os.sep}"
+_PACKAGE: Final = f"{Path(__file__).parents[1]}{os.sep}"
+_TORCH: Final = f"{Path(torch.__file__).parent}{os.sep}"
 
 
 def python_stack() -> list[dict[str, Any]]:
@@ -23,16 +23,16 @@ def python_stack() -> list[dict[str, Any]]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_OURS):
+        if not code.co_filename.startswith(_PACKAGE):
             frames.append({"filename": code.co_filename, "line": frame.f_lineno, "name": code.co_name})
         frame = frame.f_back
     return frames
 
 
 def warn_user(message: str) -> None:
-    """Warn of something at the user's line, as a warning of torch's C++ does: each line is told of once by default."""
+    """Issue a warning at the user's line, as torch's C++ does; by default once per line."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith((_OURS, _TORCHS)):
+    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _TORCH)):
         frame = frame.f_back
     assert frame is not None
     names = frame.f_globals

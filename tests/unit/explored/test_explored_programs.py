@@ -293,7 +293,7 @@ def test_a_schedule_comes_again_by_its_seed():
     assert (again.order, again.differences) == (shown.order, shown.differences)
     assert again.turned == ((1, 0),)
     assert not san.replay_schedule("program").differences
-    with pytest.raises(ExploreError, match="no seed of a schedule"):
+    with pytest.raises(ExploreError, match="not the seed of a schedule"):
         san.replay_schedule("first")
 
 

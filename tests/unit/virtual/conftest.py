@@ -1,4 +1,4 @@
-"""Virtual devices for tests of CUDA graphs."""
+"""Fixtures: virtual devices for tests of CUDA graphs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cudalens.virtual.torch_cuda import graph_handles, pool_handles
 
 @pytest.fixture(params=["in place", "new classes"])
 def graph_gpus(request, monkeypatch):
-    """Two H100, through the way of CPU builds of torch and through that of CUDA builds."""
+    """Two H100, with the patches for CPU builds of torch and with those for CUDA builds."""
     in_place = request.param == "in place"
     for part in (graph_handles, pool_handles):
         install = part.install

@@ -1,4 +1,4 @@
-"""The harness of the fidelity suite, run on the virtual device against itself: equal is equal, and nothing slips by."""
+"""The fidelity suite run on the virtual device against itself: equal runs compare equal, differences are found."""
 
 import copy
 import json
@@ -51,7 +51,7 @@ def test_it_survives_its_file(seen, tmp_path):
 
 
 def test_another_process_sees_the_same(prefetch):
-    """As a real device's machine runs it: the twin in a process of its own, with every GPU hidden."""
+    """As on a machine with a GPU: the virtual device in a separate process, with every GPU hidden."""
     elsewhere = run_virtual(PROGRAMS["two_stream_prefetch"], prefetch.device)
     assert compare(prefetch, elsewhere) == []
     assert elsewhere.device == prefetch.device

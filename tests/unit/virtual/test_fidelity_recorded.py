@@ -1,4 +1,4 @@
-"""The virtual device against what real devices said, where that was recorded (CUDALENS_RECORD=1 make test-gpu)."""
+"""The virtual device compared with recorded runs on real devices (CUDALENS_RECORD=1 make test-gpu)."""
 
 import pytest
 import torch

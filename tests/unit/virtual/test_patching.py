@@ -1,4 +1,4 @@
-"""Attributes that are replaced for a while: back to exactly what stood there."""
+"""Temporarily replaced attributes are restored exactly."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_error_on_the_way_back_leaves_nothing_else_patched():
     patches = Patches()
     patches.set(Owner, "own", "patched")
     patches.set(Owner, "new", "patched")
-    del Owner.new  # somebody else took it away
+    del Owner.new  # removed by other code
     with pytest.raises(AttributeError):
         patches.restore()
     assert Owner.own == "own"

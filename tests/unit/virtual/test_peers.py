@@ -1,4 +1,4 @@
-"""Several virtual devices: copies between them, and memory of one that a stream of another uses."""
+"""Several virtual devices: copies between them, and memory of one device used by a stream of another."""
 
 from __future__ import annotations
 

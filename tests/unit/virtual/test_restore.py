@@ -1,4 +1,4 @@
-"""A virtual device leaves nothing behind: not after exceptions, interrupts, failures to begin, or modes left on."""
+"""A virtual device restores everything: also after exceptions, interrupts, failed starts and active user modes."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def state() -> State:
 
 
 def changes(before: State, after: State) -> list[str]:
-    """What differs, by name. Modules that were imported in between are new, not changed."""
+    """The differences by name. Newly imported modules are not differences."""
     known = {owner for owner, _ in before}
     missing = object()
     return sorted(
@@ -103,7 +103,7 @@ def _same(first: object, second: object) -> bool:
 
 
 def use() -> None:
-    """A bit of everything that is patched."""
+    """Use every part that is patched."""
     torch.manual_seed(1)
     side = torch.cuda.Stream()
     layer = torch.nn.Linear(4, 4, device="cuda")
@@ -130,7 +130,7 @@ def use() -> None:
 
 @pytest.fixture(autouse=True)
 def warm() -> None:
-    """What torch imports and registers at first use is there before the first look."""
+    """Import and register everything that torch loads at first use."""
     if not hasattr(warm, "done"):
         with cudalens.virtual.device("h100x2"):
             use()
@@ -272,7 +272,7 @@ def test_a_thread_that_outlives_the_device_goes_on_without_it() -> None:
 def _run_interrupted(at: int | None) -> tuple[int, bool]:
     """Run a short block, with Ctrl-C at the line of that number; returns how many lines ran, and whether it struck."""
     # An interrupt as an ``except`` begins can leave its exception as the one being handled, for good (Python 3.11). A
-    # generator has such a state of its own, which goes with it, and the tests that follow know nothing of it.
+    # generator has its own such state, which ends with it, so the following tests are not affected.
     return next(_interrupted(at))
 
 
@@ -328,7 +328,7 @@ def test_an_interrupt_in_the_block_reaches_the_caller_at_once() -> None:
 
 
 def _iterate(num_iterations: int, work: dict[str, object]) -> None:
-    """Small steps of everything that takes something: memory, operators, events, streams, backward."""
+    """Small steps that use every resource: memory, operators, events, streams, backward."""
     side, weight, event = work["side"], work["weight"], torch.cuda.Event()
     for step in range(num_iterations):
         x = torch.ones(8, 8, device="cuda")
@@ -357,7 +357,7 @@ def _counts(gpus: object) -> dict[str, int]:
 
 
 def _sizes(value: object, path: str, seen: set[int], depth: int) -> list[tuple[str, int]]:
-    """How many items the containers beneath an object hold."""
+    """The number of items in the containers of an object, recursively."""
     if id(value) in seen or depth == 0 or inspect.ismodule(value) or isinstance(value, type | weakref.ref):
         return []
     seen.add(id(value))

@@ -1,4 +1,4 @@
-"""What torch works out once and keeps must not be worked out of what a virtual device put in place."""
+"""Values that torch caches must not be computed from the patches of a virtual device."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Training on a virtual device: losses are the CPU's, bit for bit, and models move and are saved as on CUDA."""
+"""Training on a virtual device: losses equal the CPU's bit for bit, and models move and are saved as on CUDA."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
 
 
 def _train(place: str, model: str, optimizer: str, steps: int = 5, **how: bool) -> list[float]:
-    """Losses of a few steps, from the same weights and data wherever it runs."""
+    """Losses of a few steps, from the same weights and data on every device."""
     torch.manual_seed(7)
     make, draw = MODELS[model]
     net = make()
@@ -294,7 +294,7 @@ def test_double_backward(device: cudalens.virtual.device, anomaly: bool) -> None
     assert (first.item(), second.item()) == (27.0, 18.0)
 
 
-def test_a_gradient_of_another_device_is_refused_in_torchs_words(device: cudalens.virtual.device) -> None:
+def test_a_gradient_of_another_device_is_refused_with_torchs_message(device: cudalens.virtual.device) -> None:
     x = torch.ones(2, device="cuda", requires_grad=True)
     with pytest.raises(RuntimeError, match="device"):
         (x * 2).backward(torch.ones(2))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from allocator_world import MIB, actions, current, make
 from budget import examples
+from fake_host import MIB, actions, current, make
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,9 +20,9 @@ def _everything(stream):
 
 def _pooled(conf=""):
     """An allocator whose requests are routed to a held pool."""
-    allocator, world = make(conf=conf)
+    allocator, host = make(conf=conf)
     allocator.begin_allocate_to_pool(POOL, _everything)
-    return allocator, world
+    return allocator, host
 
 
 def _layout(allocator, pool=POOL):
@@ -88,14 +88,14 @@ def test_a_block_allocated_since_is_freed_and_its_owner_can_still_free_its_own_b
 
 
 def test_newer_segments_remain_and_are_free():
-    allocator, world = _pooled()
+    allocator, host = _pooled()
     kept = allocator.malloc(3 * MIB, 0)
     state = allocator.checkpoint_pool(POOL)
     more = allocator.malloc(30 * MIB, 0)
     reserved = current(allocator, "reserved_bytes")
     allocator.restore_pool(state)
     assert current(allocator, "reserved_bytes") == reserved
-    assert world.segments("segment_free") == []
+    assert host.segments("segment_free") == []
     assert [block.address for block in allocator.live_blocks(POOL)] == [kept.address]
     assert allocator.malloc(30 * MIB, 0).address == more.address
 
@@ -153,16 +153,16 @@ def test_a_freed_segment_cannot_be_restored():
 
 
 def test_blocks_that_another_stream_may_still_use():
-    allocator, world = _pooled()
+    allocator, host = _pooled()
     a = allocator.malloc(1000, 0)
     allocator.record_stream(a, 64)
-    world.capturing = True
+    host.capturing = True
     allocator.free(a)  # deferred to the end of the capture
     assert allocator.checkpoint_pool(POOL)
-    world.capturing = False
+    host.capturing = False
     with pytest.raises(RuntimeError, match=r"^Events should have synchronized when checkpointing block$"):
         allocator.checkpoint_pool(POOL)
-    world.finish(64)
+    host.finish(64)
     allocator.malloc(10, 0)
     assert allocator.checkpoint_pool(POOL)
 

@@ -98,7 +98,7 @@ def _random_text(random):
     return ",".join(random.choices(options, k=random.randrange(1, 4)))
 
 
-def _ask_torch(texts):
+def _torch_result(texts):
     torch = pytest.importorskip("torch")
     if not hasattr(torch._C, "_accelerator_setAllocatorSettings") or not torch.__version__.startswith("2.13"):
         pytest.skip("this torch has no allocator options to compare with, or lays them out otherwise than 2.13")
@@ -112,7 +112,7 @@ def _ask_torch(texts):
     return json.loads(run.stdout)
 
 
-def _ask_ours(text):
+def _our_result(text):
     try:
         conf = parse_conf(text, AllocatorConf())
     except (ValueError, RuntimeError, IndexError) as error:
@@ -136,15 +136,15 @@ def _agree(ours, torchs):
 
 
 def test_the_options_are_what_torch_makes_of_the_same_text():
-    for text, answer in zip(_FIXED, _ask_torch(_FIXED), strict=True):
-        assert _agree(_ask_ours(text), answer), (text, _ask_ours(text), answer)
+    for text, answer in zip(_FIXED, _torch_result(_FIXED), strict=True):
+        assert _agree(_our_result(text), answer), (text, _our_result(text), answer)
 
 
 def test_random_options_are_what_torch_makes_of_them():
     random = Random(1)
     texts = [_random_text(random) for _ in range(2000)]
-    for text, answer in zip(texts, _ask_torch(texts), strict=True):
-        assert _agree(_ask_ours(text), answer), (text, _ask_ours(text), answer)
+    for text, answer in zip(texts, _torch_result(texts), strict=True):
+        assert _agree(_our_result(text), answer), (text, _our_result(text), answer)
 
 
 def test_an_unknown_option_is_refused_with_the_message_of_a_cuda_build():

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from allocator_world import GIB, MIB, OutOfMemory, actions, current, make
+from fake_host import GIB, MIB, OutOfMemory, actions, current, make
 
 _ON = "expandable_segments:True"
 
 
 def test_one_segment_per_stream_and_kind_grows():
-    allocator, world = make(conf=_ON)
+    allocator, host = make(conf=_ON)
     blocks = [allocator.malloc(size, stream) for size, stream in ((1000, 0), (30 * MIB, 0), (15 * MIB, 0), (1000, 64))]
-    assert [entry[0::2] for entry in world.log] == [
+    assert [entry[0::2] for entry in host.log] == [
         ("segment_map", 2 * MIB),
         ("segment_map", 40 * MIB),
         ("segment_map", 20 * MIB),
@@ -31,13 +31,13 @@ def test_one_segment_per_stream_and_kind_grows():
 
 
 def test_the_free_end_is_used_before_more_is_mapped():
-    allocator, world = make(conf=_ON)
+    allocator, host = make(conf=_ON)
     first = allocator.malloc(12 * MIB, 0)
     second = allocator.malloc(9 * MIB, 0)  # 8 MiB are left: one more page
     assert second.address == first.address + 12 * MIB
-    assert world.segments("segment_map") == [20 * MIB, 20 * MIB]
+    assert host.segments("segment_map") == [20 * MIB, 20 * MIB]
     third = allocator.malloc(19 * MIB, 0)
-    assert world.segments("segment_map") == [20 * MIB, 20 * MIB]
+    assert host.segments("segment_map") == [20 * MIB, 20 * MIB]
     assert third.address == second.address + 9 * MIB
 
 
@@ -54,18 +54,18 @@ def test_large_blocks_split_to_the_last_512_bytes():
 
 
 def test_empty_cache_unmaps_whole_free_pages_and_the_gap_is_filled_again():
-    allocator, world = make(conf=_ON)
+    allocator, host = make(conf=_ON)
     first, last = allocator.malloc(50 * MIB, 0), allocator.malloc(30 * MIB, 0)
     allocator.free(first)
     allocator.record_history("all", None)
     allocator.empty_cache()
     assert actions(allocator) == [("segment_unmap", first.address, 40 * MIB)]
-    assert ("wait", 0) in world.log
+    assert ("wait", 0) in host.log
     segments = allocator.snapshot()["segments"]
     assert [(s["address"], s["total_size"]) for s in segments] == [(first.address + 40 * MIB, 40 * MIB)]
     again = allocator.malloc(45 * MIB, 0)  # the lowest room: two pages, and the free 10 MiB after them
     assert again.address == first.address
-    assert world.segments("segment_map")[-1] == 40 * MIB
+    assert host.segments("segment_map")[-1] == 40 * MIB
     allocator.free(again)
     allocator.free(last)
     allocator.empty_cache()
@@ -88,13 +88,13 @@ def test_what_was_mapped_before_the_memory_ran_out_is_kept_free():
 def test_switched_off_at_run_time_its_blocks_are_left_alone():
     from cudalens.virtual.allocator import parse_conf
 
-    allocator, world = make(conf=_ON)
+    allocator, host = make(conf=_ON)
     block = allocator.malloc(30 * MIB, 0)
     allocator.free(block)
     allocator.set_conf(parse_conf("expandable_segments:False"))
     other = allocator.malloc(30 * MIB, 0)
     assert other.address != block.address
-    assert world.segments("segment_alloc") == [30 * MIB]
+    assert host.segments("segment_alloc") == [30 * MIB]
     allocator.set_conf(parse_conf(_ON))
     assert allocator.malloc(30 * MIB, 0).address == block.address
 

@@ -6,7 +6,7 @@ import inspect
 import pickle
 
 import pytest
-from allocator_world import MIB, OutOfMemory, actions, make
+from fake_host import MIB, OutOfMemory, actions, make
 
 from cudalens.virtual.allocator import combine
 
@@ -45,24 +45,24 @@ def test_what_is_recorded_and_in_which_order():
 
 def test_stacks_are_collected_only_if_recorded():
     allocator, _ = make()
-    asked = []
+    calls = []
 
     def stack():
-        asked.append(1)
+        calls.append(1)
         return FRAMES
 
     allocator.free(allocator.malloc(1, 0, stack=stack), stack=stack)
     allocator.record_history("all", None)
     allocator.free(allocator.malloc(1, 0, stack=stack), stack=stack)
-    assert asked == []
+    assert calls == []
     allocator.record_history("all", "state")
     block = allocator.malloc(1, 0, stack=stack)
-    assert len(asked) == 1
+    assert len(calls) == 1
     assert allocator.snapshot()["segments"][0]["blocks"][0]["frames"] == FRAMES
     assert all("frames" not in e for e in allocator.snapshot()["trace"])
     allocator.record_history("all", "alloc")
     allocator.free(block, stack=stack)
-    assert len(asked) == 1
+    assert len(calls) == 1
     assert allocator.snapshot()["trace"][-1]["frames"] == FRAMES  # of its allocation
     allocator.record_history("all", "all")
     allocator.free(allocator.malloc(1, 0, stack=stack), stack=list)
@@ -113,20 +113,20 @@ def test_invalid_arguments(arguments, words):
 
 def test_listeners_get_every_action_without_a_history():
     allocator, _ = make()
-    heard = []
-    allocator.listeners.append(heard.append)
+    received = []
+    allocator.listeners.append(received.append)
     block = allocator.malloc(1000, 64)
     allocator.free(block)
-    assert [(a.kind, a.num_bytes, a.stream, a.pool_id, a.stack) for a in heard] == [
+    assert [(a.kind, a.num_bytes, a.stream, a.pool_id, a.stack) for a in received] == [
         ("segment_alloc", 2 * MIB, 64, (0, 0), None),
         ("alloc", 1000, 64, (0, 0), None),
         ("free_requested", 1000, 64, (0, 0), None),
         ("free_completed", 1000, 64, (0, 0), None),
     ]
-    assert [a.time_us for a in heard] == [1, 2, 3, 4]
+    assert [a.time_us for a in received] == [1, 2, 3, 4]
     allocator.listeners.clear()
     allocator.malloc(1000, 64)
-    assert len(heard) == 4
+    assert len(received) == 4
     assert actions(allocator) == []
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from allocator_world import GIB, MIB, OutOfMemory, actions, make
+from fake_host import GIB, MIB, OutOfMemory, actions, make
 
 
 def test_the_cache_is_freed_before_an_error():
-    allocator, world = make(total=100 * MIB)
+    allocator, host = make(total=100 * MIB)
     allocator.free(allocator.malloc(60 * MIB, 0))
     block = allocator.malloc(80 * MIB, 0)
-    assert world.segments("segment_free") == [60 * MIB]
+    assert host.segments("segment_free") == [60 * MIB]
     stats = allocator.stats()
     assert (block.size, stats["num_alloc_retries"], stats["num_ooms"], stats["num_sync_all_streams"]) == (
         80 * MIB,
@@ -21,12 +21,12 @@ def test_the_cache_is_freed_before_an_error():
 
 
 def test_blocks_that_wait_for_a_stream_are_waited_for():
-    allocator, world = make(total=100 * MIB)
+    allocator, host = make(total=100 * MIB)
     block = allocator.malloc(60 * MIB, 0)
     allocator.record_stream(block, 64)
     allocator.free(block)
     allocator.malloc(80 * MIB, 0)
-    assert ("wait", 64) in world.log
+    assert ("wait", 64) in host.log
 
 
 def test_the_message_is_torchs():
@@ -61,17 +61,17 @@ def test_the_message_names_the_limit_and_private_pools():
 
 
 def test_more_than_an_exbibyte_is_refused_at_once():
-    allocator, world = make()
+    allocator, host = make()
     with pytest.raises(OutOfMemory, match=r"^CUDA out of memory\. Tried to allocate more than 1EB memory\.$"):
         allocator.malloc(1 << 60, 0)
-    assert (world.log, allocator.stats()["num_ooms"]) == ([], 0)
+    assert (host.log, allocator.stats()["num_ooms"]) == ([], 0)
 
 
 def test_the_allocator_works_after_an_out_of_memory_error():
     allocator, _ = make(total=100 * MIB)
     kept = allocator.malloc(60 * MIB, 0)
     seen = []
-    allocator.out_of_memory_observers.append(lambda *told: seen.append((*told, len(allocator.live_blocks()))))
+    allocator.out_of_memory_observers.append(lambda *arguments: seen.append((*arguments, len(allocator.live_blocks()))))
     allocator.record_history("all", None)
     with pytest.raises(OutOfMemory):
         allocator.malloc(50 * MIB + 5, 0)
@@ -83,9 +83,9 @@ def test_the_allocator_works_after_an_out_of_memory_error():
 
 
 def test_the_cache_is_not_freed_during_a_capture():
-    allocator, world = make(total=100 * MIB)
+    allocator, host = make(total=100 * MIB)
     allocator.free(allocator.malloc(60 * MIB, 0))
-    world.capturing = True
+    host.capturing = True
     with pytest.raises(OutOfMemory):
         allocator.malloc(80 * MIB, 0)
     assert allocator.stats()["num_alloc_retries"] == 0
@@ -110,53 +110,53 @@ def test_a_fraction_limits_what_is_reserved():
 
 
 def test_oversize_blocks_of_the_stream_go_first_the_smallest_that_suffices():
-    allocator, world = make(total=400 * MIB, conf="max_split_size_mb:32")
+    allocator, host = make(total=400 * MIB, conf="max_split_size_mb:32")
     blocks = [allocator.malloc(size * MIB, 0) for size in (60, 100, 140)]
     for block in blocks:
         allocator.free(block)
     allocator.malloc(180 * MIB, 0)  # no single one suffices: from the largest down until 180 MiB are free
-    assert world.segments("segment_free") == [140 * MIB, 100 * MIB]
+    assert host.segments("segment_free") == [140 * MIB, 100 * MIB]
     assert allocator.stats()["num_alloc_retries"] == 0
 
 
 def test_blocks_that_are_not_oversize_are_freed_last():
-    allocator, world = make(total=200 * MIB, conf="max_split_size_mb:32")
+    allocator, host = make(total=200 * MIB, conf="max_split_size_mb:32")
     for block in [allocator.malloc(size * MIB, 0) for size in (30, 150)]:
         allocator.free(block)
     allocator.malloc(180 * MIB, 0)
-    assert world.segments("segment_free") == [150 * MIB, 30 * MIB]
+    assert host.segments("segment_free") == [150 * MIB, 30 * MIB]
     assert allocator.stats()["num_alloc_retries"] == 1
 
 
 def test_one_oversize_block_that_suffices_goes_alone():
-    allocator, world = make(total=400 * MIB, conf="max_split_size_mb:32")
+    allocator, host = make(total=400 * MIB, conf="max_split_size_mb:32")
     for block in [allocator.malloc(size * MIB, 0) for size in (60, 100, 200)]:
         allocator.free(block)
     allocator.malloc(75 * MIB, 0)  # 100 MiB is too far above to be given for 75 MiB, but it makes room
-    assert world.segments("segment_free") == [100 * MIB]
+    assert host.segments("segment_free") == [100 * MIB]
 
 
 def test_garbage_collection_frees_the_older_half():
-    allocator, world = make(total=GIB, conf="garbage_collection_threshold:0.4,per_process_memory_fraction:0.5")
+    allocator, host = make(total=GIB, conf="garbage_collection_threshold:0.4,per_process_memory_fraction:0.5")
     old, young, used = (allocator.malloc(size * MIB, 0) for size in (100, 60, 50))
     allocator.free(old)
     for _ in range(5):  # five searches later
         allocator.free(allocator.malloc(2 * MIB, 64))
     allocator.free(young)
     allocator.malloc(120 * MIB, 0)  # 230 MiB are above 0.4 x 512 MiB: blocks older than the average are freed
-    assert world.segments("segment_free") == [100 * MIB]
+    assert host.segments("segment_free") == [100 * MIB]
     assert used.is_allocated
 
 
 def test_garbage_collection_frees_a_block_of_just_the_average_age():
-    allocator, world = make(total=GIB, conf="garbage_collection_threshold:0.2,per_process_memory_fraction:0.5")
+    allocator, host = make(total=GIB, conf="garbage_collection_threshold:0.2,per_process_memory_fraction:0.5")
     allocator.free(allocator.malloc(200 * MIB, 0))
     allocator.malloc(1000, 0)
-    assert world.segments("segment_free") == [200 * MIB]
+    assert host.segments("segment_free") == [200 * MIB]
 
 
 def test_no_garbage_collection_without_a_limit():
-    allocator, world = make(total=GIB, conf="garbage_collection_threshold:0.1")
+    allocator, host = make(total=GIB, conf="garbage_collection_threshold:0.1")
     for size in (100, 200, 300):
         allocator.free(allocator.malloc(size * MIB, 0))
-    assert world.segments("segment_free") == []
+    assert host.segments("segment_free") == []

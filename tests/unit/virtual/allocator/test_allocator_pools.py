@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from allocator_world import MIB, OutOfMemory, current, make
+from fake_host import MIB, OutOfMemory, current, make
 
 POOL = (0, 1)
 
@@ -27,17 +27,17 @@ def test_requests_are_routed_to_the_pool_until_its_route_ends():
 
 
 def test_its_memory_is_freed_without_holders_and_allocated_blocks():
-    allocator, world = make()
+    allocator, host = make()
     allocator.begin_allocate_to_pool(POOL, _everything)
     a, b = allocator.malloc(30 * MIB, 0), allocator.malloc(1000, 0)
     allocator.end_allocate_to_pool(POOL)
     allocator.free(a)
     allocator.empty_cache()
-    assert world.segments("segment_free") == []
+    assert host.segments("segment_free") == []
     assert allocator.pool_use_count(POOL) == 1
     allocator.release_pool(POOL)
     allocator.empty_cache()
-    assert world.segments("segment_free") == [30 * MIB]
+    assert host.segments("segment_free") == [30 * MIB]
     assert allocator.pool_ids() == [POOL]  # b lives in it
     allocator.free(b)
     allocator.empty_cache()
@@ -83,7 +83,7 @@ def test_misuse_is_refused_with_torchs_messages():
 
 
 def test_one_pool_alone_is_emptied():
-    allocator, world = make()
+    allocator, host = make()
     for number in (1, 2):
         allocator.begin_allocate_to_pool((0, number), _everything)
         allocator.free(allocator.malloc(number * 20 * MIB, 0))
@@ -91,9 +91,9 @@ def test_one_pool_alone_is_emptied():
         allocator.release_pool((0, number))
     allocator.free(allocator.malloc(60 * MIB, 0))
     allocator.empty_cache((0, 2))
-    assert world.segments("segment_free") == [40 * MIB]
+    assert host.segments("segment_free") == [40 * MIB]
     allocator.empty_cache()
-    assert world.segments("segment_free") == [40 * MIB, 60 * MIB, 20 * MIB]
+    assert host.segments("segment_free") == [40 * MIB, 60 * MIB, 20 * MIB]
 
 
 def test_a_pool_that_may_overflow_serves_others_before_memory_runs_out():

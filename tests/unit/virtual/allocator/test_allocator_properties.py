@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from allocator_world import MIB, OutOfMemory, make
 from budget import examples
+from fake_host import MIB, OutOfMemory, make
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -48,7 +48,7 @@ class _Program:
     """Runs steps; checks the invariants after each."""
 
     def __init__(self, conf):
-        self.allocator, self.world = make(total=256 * MIB, conf=conf, context_bytes=4 * MIB)
+        self.allocator, self.host = make(total=256 * MIB, conf=conf, context_bytes=4 * MIB)
         self.live, self.num_failures, self.holds = [], 0, 0
 
     def run(self, steps):
@@ -76,27 +76,27 @@ class _Program:
             self.allocator.record_stream(self.live[which % len(self.live)], stream)
 
     def finish(self, stream):
-        self.world.finish(stream)
+        self.host.finish(stream)
 
     def empty_cache(self):
         self.allocator.empty_cache()
 
     def capture(self):
-        if self.world.capturing:
-            self.world.capturing = False
+        if self.host.capturing:
+            self.host.capturing = False
             self.allocator.end_allocate_to_pool(_POOL)
         elif self.holds or _POOL not in self.allocator.pool_ids():
             self.allocator.begin_allocate_to_pool(_POOL, lambda stream: stream == 64)
             self.holds += 1
-            self.world.capturing = True
+            self.host.capturing = True
 
     def release_pool(self):
-        if self.holds and not self.world.capturing:
+        if self.holds and not self.host.capturing:
             self.allocator.release_pool(_POOL)
             self.holds -= 1
 
     def empty_pool(self):
-        if not self.world.capturing:
+        if not self.host.capturing:
             self.allocator.empty_cache(_POOL)
 
 
@@ -170,7 +170,7 @@ def check_counters(allocator, segments, blocks):
 def test_the_state_equals_a_recount_after_every_step(conf, steps):
     program = _Program(conf)
     program.run(steps)
-    if program.world.capturing:
+    if program.host.capturing:
         program.capture()
     for block in program.live:
         program.allocator.free(block)
@@ -190,7 +190,7 @@ def test_equal_programs_leave_equal_traces(steps, conf):
         program = _Program(conf)
         program.allocator.record_history("all", None)
         program.run(steps)
-        traces.append((program.allocator.snapshot(), program.world.log, program.num_failures))
+        traces.append((program.allocator.snapshot(), program.host.log, program.num_failures))
     assert traces[0] == traces[1]
 
 
@@ -245,12 +245,12 @@ class _Naive:
     )
 )
 def test_every_block_is_where_a_linear_search_puts_it(steps):
-    allocator, world = make(total=1 << 40)
+    allocator, host = make(total=1 << 40)
     naive, live = _Naive(), []
     for name, *arguments in steps:
         if name == "malloc":
             block, place = allocator.malloc(*arguments), naive.malloc(*arguments)
-            starts = [address for action, address, _ in world.log if action == "segment_alloc"]
+            starts = [address for action, address, _ in host.log if action == "segment_alloc"]
             assert (block.address - starts[place[0]], block.size) == place[1:]
             live.append((block, place))
         elif live:

@@ -10,7 +10,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from allocator_world import World, make
+from fake_host import FakeHost, make
 
 from cudalens.virtual.allocator import AddressSpace
 
@@ -137,7 +137,7 @@ def test_a_recorded_history_replayed_gives_its_actions_and_its_segments(name):
     trace = snapshot["device_traces"][0]
     made = [entry["addr"] for entry in trace if entry["action"] == "segment_alloc"]
     assert (len(trace), len(made)) == _FILES[name]
-    allocator, _ = make(total=1 << 40, world=World(), space=_Fed([]))
+    allocator, _ = make(total=1 << 40, host=FakeHost(), space=_Fed([]))
     live = _seed(allocator, snapshot)
     allocator._reserve.space.addresses = made
     allocator.record_history("all", None)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from allocator_world import GIB, MIB, World, actions, current, make
+from fake_host import GIB, MIB, FakeHost, actions, current, make
 
 import cudalens.virtual.allocator
 from cudalens.errors import VirtualDeviceError
@@ -32,10 +32,10 @@ from cudalens.virtual.allocator import AddressSpace, CachingAllocator, parse_con
     ],
 )
 def test_the_block_and_the_segment_of_a_request(num_bytes, block, segment):
-    allocator, world = make()
+    allocator, host = make()
     got = allocator.malloc(num_bytes, 0)
     assert (got.size, got.requested_size) == (block, num_bytes)
-    assert world.segments("segment_alloc") == [segment]
+    assert host.segments("segment_alloc") == [segment]
     assert current(allocator, "reserved_bytes", "small_pool" if block <= MIB else "large_pool") == segment
     assert current(allocator, "requested_bytes") == num_bytes
 
@@ -63,22 +63,22 @@ def test_freed_neighbours_become_one_block_and_the_segment_whole_again():
 
 
 def test_streams_do_not_share():
-    allocator, world = make()
+    allocator, host = make()
     first = allocator.malloc(1000, 0)
     allocator.free(first)
     assert allocator.malloc(1000, 64).address != first.address
-    assert world.segments("segment_alloc") == [2 * MIB, 2 * MIB]
+    assert host.segments("segment_alloc") == [2 * MIB, 2 * MIB]
     assert [s["stream"] for s in allocator.snapshot()["segments"]] == [0, 64]
 
 
 def test_a_request_for_nothing_gets_the_null_block():
-    allocator, world = make()
+    allocator, host = make()
     null = allocator.malloc(0, 0)
     assert (null.address, null.size, null.is_allocated) == (0, 0, False)
     allocator.record_stream(null, 64)
     allocator.free(null)
     allocator.free(null)
-    assert world.log == []
+    assert host.log == []
     assert current(allocator, "allocation") == 0
 
 
@@ -92,12 +92,12 @@ def test_a_block_cannot_be_freed_twice():
 
 
 def test_empty_cache_gives_back_whole_segments_alone_and_waits_for_the_device():
-    allocator, world = make()
+    allocator, host = make()
     small, large = allocator.malloc(10, 0), allocator.malloc(30 * MIB, 0)
     allocator.free(large)
     allocator.empty_cache()
-    assert world.segments("segment_free") == [30 * MIB]
-    assert world.log[-2][0] == "synchronize"
+    assert host.segments("segment_free") == [30 * MIB]
+    assert host.log[-2][0] == "synchronize"
     assert allocator.reserved_bytes == 2 * MIB
     allocator.free(small)
     allocator.empty_cache()
@@ -127,7 +127,7 @@ def test_peaks_and_sums_since_their_resets():
 
 
 def test_max_split_size_keeps_large_blocks_whole_for_similar_requests():
-    allocator, world = make(conf="max_split_size_mb:32")
+    allocator, host = make(conf="max_split_size_mb:32")
     big = allocator.malloc(100 * MIB, 0)
     stats = allocator.stats()
     assert stats["max_split_size"] == 32 * MIB
@@ -137,7 +137,7 @@ def test_max_split_size_keeps_large_blocks_whole_for_similar_requests():
     assert allocator.malloc(79 * MIB, 0).address != big.address  # nor one that is 20 MiB below or more
     near = allocator.malloc(81 * MIB, 0)
     assert (near.address, near.size) == (big.address, 100 * MIB)
-    assert world.segments("segment_alloc") == [100 * MIB, 10 * MIB, 80 * MIB]
+    assert host.segments("segment_alloc") == [100 * MIB, 10 * MIB, 80 * MIB]
 
 
 def test_a_request_of_the_max_split_size_itself_does_not_split():
@@ -154,24 +154,24 @@ def test_roundup_power2_divisions():
 
 
 def test_options_change_at_run_time():
-    allocator, world = make()
+    allocator, host = make()
     allocator.set_conf(parse_conf("large_segment_size_mb:32", allocator.conf))
     allocator.malloc(2 * MIB, 0)
-    assert world.segments("segment_alloc") == [32 * MIB]
+    assert host.segments("segment_alloc") == [32 * MIB]
     assert allocator.snapshot()["allocator_settings"]["PYTORCH_CUDA_ALLOC_CONF"] == "large_segment_size_mb:32"
 
 
 def test_a_finalizer_may_free_during_a_malloc():
-    allocator, world = make()
+    allocator, host = make()
     held = allocator.malloc(1000, 0)
-    log = world.on_segment
+    log = host.on_segment
 
     def on_segment(*what):  # as a finalizer that the collector runs in the middle of a malloc
         log(*what)
         allocator.free(held)
-        world.on_segment = log
+        host.on_segment = log
 
-    world.on_segment = on_segment
+    host.on_segment = on_segment
     allocator.record_history("all", None)
     large = allocator.malloc(5 * MIB, 0)
     assert [a[0] for a in actions(allocator)] == ["segment_alloc", "alloc", "free_requested", "free_completed"]
@@ -179,11 +179,11 @@ def test_a_finalizer_may_free_during_a_malloc():
 
 
 def test_only_free_is_allowed_during_a_malloc():
-    allocator, world = make()
-    world.on_segment = lambda *what: allocator.malloc(1, 0)
+    allocator, host = make()
+    host.on_segment = lambda *what: allocator.malloc(1, 0)
     with pytest.raises(VirtualDeviceError, match=r"device 0: a finalizer, .* only free\(\) is allowed"):
         allocator.malloc(1000, 0)
-    world.on_segment = lambda *what: None
+    host.on_segment = lambda *what: None
     allocator.free(allocator.malloc(5 * MIB, 0))  # still works
     assert current(allocator, "allocation") == 0
 
@@ -244,6 +244,6 @@ def test_it_needs_neither_torch_nor_the_rest_of_cudalens():
 
 
 def test_devices_have_addresses_of_their_own():
-    ranges = [CachingAllocator(d, 141 * GIB, World()).malloc(100 * GIB, 0) for d in range(8)]
+    ranges = [CachingAllocator(d, 141 * GIB, FakeHost()).malloc(100 * GIB, 0) for d in range(8)]
     ends = sorted((b.address, b.address + 8 * 141 * GIB) for b in ranges)
     assert all(left[1] < right[0] for left, right in pairwise(ends))

@@ -1,4 +1,4 @@
-"""Places, what overlaps, the image of memory, and comparing by the bits: against the plain way to do each."""
+"""Places, overlaps, the memory image, and comparison by bits: each compared with a simple implementation."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_extents_hold_every_span_once(given_spans):
     assert not any(one.overlaps(other) for n, one in enumerate(extents) for other in extents[:n])
 
 
-def test_memory_that_was_handed_out_twice_is_the_same_bytes():
+def test_memory_that_was_allocated_twice_is_the_same_bytes():
     whole, part = Span(0, 1024, 2048), Span(0, 1536, 2048)
     image = Image([whole, part, Span(3, 0, 4)], [(Span(0, 1024, 1032), torch.arange(8, dtype=torch.uint8))])
     image.reset()

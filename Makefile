@@ -1,9 +1,9 @@
-# `make help` lists what there is. Everything happens in .venv; nothing is installed outside of it.
+# `make help` lists the targets. Everything is installed in .venv, nothing outside of it.
 PYTHON ?= python3
-# Where pip finds torch. Empty: PyPI, whose Linux wheel brings gigabytes of CUDA. `TORCH=cpu` takes PyTorch's CPU build.
+# Source of torch. Empty: PyPI, whose Linux wheel needs gigabytes of CUDA libraries. `TORCH=cpu`: PyTorch's CPU build.
 TORCH ?=
 PYTEST_ARGS ?=
-# One process of tests per core; `make test WORKERS=0` keeps them in one, for a debugger.
+# One test process per core; `make test WORKERS=0` uses one process, for a debugger.
 WORKERS ?= auto
 
 VENV := .venv
@@ -18,10 +18,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
-	@echo "  Without an NVIDIA GPU, add TORCH=cpu to the first call: PyPI's Linux wheel of torch brings gigabytes of CUDA."
+	@echo "  Without an NVIDIA GPU, add TORCH=cpu to the first call: PyPI's Linux wheel of torch needs gigabytes of CUDA libraries."
 	@echo "  Another interpreter (3.11 or newer): PYTHON=python3.12."
 
-setup: $(STAMP) ## create .venv and install cudalens with all that its development needs
+setup: $(STAMP) ## create .venv and install cudalens with its development tools
 
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"cudalens needs Python 3.11 or newer; this is {v[0]}.{v[1]}. Try: make setup PYTHON=python3.12")'
@@ -31,13 +31,13 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(PIP) install --quiet $(INDEX) -c requirements.lock -e ".[lab]" --group dev --group docs
 	@touch $@
 
-demo: setup ## run notebooks/quickstart.ipynb for real, write an HTML report, print the verdict
+demo: setup ## run notebooks/quickstart.ipynb, write an HTML report, print the verdict
 	@$(BIN)/python notebooks/run_demo.py
 
 lab: setup ## open JupyterLab on the notebooks
 	@$(BIN)/jupyter lab --notebook-dir=notebooks
 
-test: setup ## run the tests (browser and GPU tests skip, and say why, where there is none)
+test: setup ## run the tests (browser and GPU tests skip, with a reason, without a browser or GPU)
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal $(PYTEST_ARGS)
 
 test-thorough: setup ## as test, with 25 times as many examples in the property tests (hours)
@@ -46,11 +46,11 @@ test-thorough: setup ## as test, with 25 times as many examples in the property 
 coverage: setup ## run the tests without a browser and report the lines that they reach, into out/coverage; fails below the floor
 	@$(BIN)/python -m pytest -n $(WORKERS) --maxprocesses=8 --dist worksteal -m "not browser" --cov --cov-report=term --cov-report=html $(PYTEST_ARGS)
 
-test-browser: setup ## install Chromium if need be, then run the tests that need it
+test-browser: setup ## install Chromium if needed, then run the browser tests
 	@sh tools/chromium.sh
 	@$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
 
-test-gpu: ## run the tests that need a GPU, with whatever Python and torch PYTHON names
+test-gpu: ## run the GPU tests, with the interpreter PYTHON
 	@if [ -x $(BIN)/python ] && [ "$(origin PYTHON)" = file ]; then $(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS); \
 	 else PYTHONPATH=. $(PYTHON) -m pytest -m gpu tests/gpu $(PYTEST_ARGS); fi
 
@@ -76,7 +76,7 @@ check-js: ## biome, tsc and the bundles of the JavaScript; skips with a reason w
 js: ## build cudalens/views/static from the modules in cudalens/views/js (needs Node)
 	@sh tools/js/run.sh build
 
-fix: setup ## let ruff repair what it can, and write the generated docs anew
+fix: setup ## repair what ruff can repair, and write the generated docs
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@sh tools/js/run.sh fix
@@ -86,7 +86,7 @@ fix: setup ## let ruff repair what it can, and write the generated docs anew
 bench: setup ## run the benchmarks against the peers, results into benchmarks/results
 	@$(BIN)/python benchmarks/run_all.py
 
-lock: setup ## resolve requirements.lock anew
+lock: setup ## resolve requirements.lock again
 	@$(PIP) install --quiet uv
 	@$(BIN)/uv pip compile pyproject.toml -c tools/lock.in --extra lab --group dev --group docs --universal --python-version 3.11 --no-header --no-annotate --quiet -o requirements.lock
 
@@ -94,5 +94,5 @@ build: setup ## build the wheel and the sdist into dist/
 	@$(PIP) install --quiet build
 	@$(BIN)/python -m build
 
-clean: ## remove .venv and everything that was made
+clean: ## remove .venv and all build results
 	rm -rf $(VENV) tools/js/node_modules dist build out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

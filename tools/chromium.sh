@@ -1,6 +1,6 @@
 #!/bin/sh
-# Sees to it that there is a Chromium for the browser tests: takes one that is there, else installs Debian's where that
-# is possible. Never fails: without a browser the tests skip and say so.
+# Find a Chromium for the browser tests; else install Debian's, if possible. Never fails: without a browser the tests
+# skip with a reason.
 set -u
 for name in "${CUDALENS_CHROMIUM:-}" chromium chromium-browser google-chrome; do
     if [ -n "$name" ] && command -v "$name" >/dev/null 2>&1; then exit 0; fi

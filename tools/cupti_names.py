@@ -2,7 +2,7 @@
 
     python tools/cupti_names.py /usr/local/cuda/extras/CUPTI/include
 
-CUPTI only ever appends to its enumerations, so that the newest headers name the ids of all versions.
+CUPTI only appends to its enumerations, so the newest headers name the ids of all versions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes docs/frames.md from the column catalog; ``--check`` only says whether the file is up to date."""
+"""Write docs/frames.md from the column catalog; ``--check`` only compares."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from cudalens.frames.schema import docs_table
 TARGET = Path(__file__).parent.parent / "docs" / "frames.md"
 HEAD = """# The frames of a Trace
 
-Every Trace has these pandas frames; one that its run did not make is empty. Nothing is encoded in special values: what
-is unknown is missing (`<NA>`), and the table says what missing means. `cudalens/frames/catalog.py` makes this page.
+Every Trace has these pandas frames. A frame that its run did not make is empty.
 
-`parent` and `launch` are row numbers of `events`: `events.loc[events["launch"]]` is the launching call of each kernel.
+- Unknown values are missing (`<NA>`). There are no special values. The table says what missing means.
+- `parent` and `launch` are row numbers of `events`. `events.loc[events["launch"]]` has the launch of each kernel.
+- `tools/frame_docs.py` makes this page from `cudalens/frames/catalog.py`.
 """
 
 
@@ -24,13 +25,13 @@ def page() -> str:
 
 
 def main() -> int:
-    """Write the page, or compare it with what stands there."""
+    """Write the page, or compare it with the file."""
     if "--check" not in sys.argv:
         TARGET.write_text(page(), encoding="utf-8")
         return 0
     if TARGET.exists() and TARGET.read_text(encoding="utf-8") == page():
         return 0
-    sys.stderr.write(f"{TARGET.name} is not what the column catalog says; run 'make fix'.\n")
+    sys.stderr.write(f"{TARGET.name} differs from the column catalog; run 'make fix'.\n")
     return 1
 
 

@@ -38,7 +38,7 @@ def page(notebook, tmp_path, monkeypatch):
 
 
 def run_cell(notebook, block):
-    outcome = notebook.run(__import__("re").sub(r"(?m)^(%.*?)\s+# .*$", r"\1", block.text))  # TEMP
+    outcome = notebook.run(block.text)
     problem = notebook.text("usage") or notebook.text("error")
     assert not problem, f"{block}\n{block.text}\n{problem}"
     assert outcome.success, f"{block}\n{block.text}\n{outcome.error_in_exec or outcome.error_before_exec}"

@@ -6,6 +6,7 @@ must see operators before a mode that executes them (the virtual device), whiche
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from torch import _C
@@ -20,6 +21,30 @@ _FLAGS: Final = (
 
 #: Attribute of a mode that only watches: modes entered with `enter` go beneath it.
 OBSERVES: Final = "cudalens_observes"
+
+_get_mode: Final[Any] = getattr(_C, "_get_dispatch_mode", None)
+_FAKE: Final[Any] = getattr(getattr(_C, "_TorchDispatchModeKey", None), "FAKE", None)
+_has_own: Final[dict[type, bool]] = {}
+
+
+def has_own_dispatch(types: Iterable[type]) -> bool:
+    """Whether a tensor subclass among the arguments handles operators itself: it goes before a mode that runs them."""
+    for kind in types:
+        own = _has_own.get(kind)
+        if own is None:
+            disabled = getattr(_C, "_disabled_torch_dispatch_impl", None)
+            own = _has_own[kind] = getattr(kind, "__torch_dispatch__", disabled) is not disabled
+        if own:
+            return True
+    return False
+
+
+def is_faking() -> bool:
+    """Whether a FakeTensorMode is on: no operator computes values then.
+
+    torch keeps that mode beneath all others, and takes an operator to it that the others call.
+    """
+    return _FAKE is not None and _get_mode(_FAKE) is not None
 
 
 def enter(mode: Any) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import torch
 
+from cudalens.graphs.guards.reads import find_reads
 from cudalens.graphs.liveness import storage_id
 
 _MOST_OBJECTS: Final = 20_000
@@ -78,11 +79,21 @@ def find_names(roots: Iterable[tuple[str, Any]], wanted: set[int]) -> dict[int, 
         roots: Where to look, by label: the function, the modules among its arguments.
         wanted: Identities of storages (``untyped_storage()._cdata``).
     """
+    roots = list(roots)
     found: dict[int, list[Name]] = {}
     for name, value in _walk(roots):
         key = storage_id(value)
         if key in wanted:
             found.setdefault(key, []).append(name)
+    return found if found.keys() == wanted else found | _names_by_reads(roots, wanted - found.keys())
+
+
+def _names_by_reads(roots: Iterable[tuple[str, Any]], wanted: set[int]) -> dict[int, list[Name]]:
+    """As `find_names`, of what the code has names for: attributes of classes and modules, slots, other containers."""
+    found: dict[int, list[Name]] = {}
+    for read in find_reads(roots).tensors:
+        if (key := storage_id(read.value)) in wanted:
+            found.setdefault(key, []).append(Name(read.container, read.key, read.label))
     return found
 
 

@@ -12,6 +12,7 @@ import torch
 from cudalens.device.stacks import Place
 from cudalens.errors import GraphError
 from cudalens.graphs.captured import Name
+from cudalens.graphs.guards.guard_set import GuardSet
 from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding
 
@@ -134,6 +135,8 @@ class Variant:
         num_kept: Warmups that left a tensor somewhere.
         reads: Where the tensors are that it takes from outside: container and key.
         requires_grad: Whether those required gradients in the warmup.
+        guards: The Python values that it reads, as they were after its code last ran; None before that.
+        alternatives: All variants for the same arguments, with other Python values; this one is among them.
         skip: Why it does not run as a graph; None where it does.
         num_kernels: Operators of its latest recording that launch work.
         generators: Random generators that it named when it was warmed up.
@@ -157,11 +160,17 @@ class Variant:
     num_kept: int = 0
     reads: list[tuple[Any, Any]] = field(default_factory=list)
     requires_grad: list[bool] = field(default_factory=list)
+    guards: GuardSet | None = None
+    alternatives: list[Variant] = field(default_factory=list)
     skip: Finding | None = None
     num_kernels: int = 0
     generators: list[torch.Generator] = field(default_factory=list)
     objects: list[tuple[str, Any]] = field(default_factory=list)
     owners: list[torch.Tensor] = field(default_factory=list)
+
+    def is_current(self) -> bool:
+        """Whether the Python values that it reads are those of its warmup."""
+        return self.skip is not None or not self.is_warm or self.guards is None or self.guards.hold()
 
     def has_new_gradients(self) -> bool:
         """Whether a tensor from outside requires a gradient and did not in the warmup, or the reverse."""

@@ -22,7 +22,7 @@ from cudalens.graphs.graphed import Graphed
 from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.tree import RERECORD_LIMIT, GraphTree
-from cudalens.graphs.variants import device_index, name_of, new_variant, place_of, why_new
+from cudalens.graphs.variants import device_index, name_of, new_variant, other_values, place_of, why_new
 from cudalens.graphs.watching import is_watched
 
 if TYPE_CHECKING:
@@ -267,21 +267,47 @@ class GraphManager(GraphTree):
             return function.skip, []
         if variant is None:
             variant = self._new_variant(function, key, given, args, kwargs)
+        elif not variant.is_current():
+            other = next((other for other in variant.alternatives if other.is_current()), None)
+            if other is None:
+                other = self._new_variant(function, key, given, args, kwargs, before=variant)
+            else:
+                function.variants[key] = other
+            variant = other
         return variant, given.leaves
 
     def _new_variant(
-        self, function: Function, key: Any, given: arguments.Arguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        function: Function,
+        key: Any,
+        given: arguments.Arguments,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        before: Variant | None = None,
     ) -> Variant:
+        """A variant for a call that no known one is for.
+
+        Args:
+            function: That is called.
+            key: Of the call.
+            given: Its arguments.
+            args: The same as they were given.
+            kwargs: The same.
+            before: The variant for equal arguments and other Python values.
+        """
         labels = arguments.labels_of(function.call, args, kwargs)
         variant = new_variant(next(self._variant_ids), function, key, given, labels, args, self.device)
         if function.variants and variant.skip is None:
-            finding = why_new(function, key, labels)
+            finding = why_new(function, key, labels) if before is None else other_values(before)
             if function.num_rerecords >= self._limit:
                 what = f"{self._limit} times; now {finding}"
                 variant.skip = Finding(Reason.TOO_MANY_RECORDINGS, what, function.place)
                 return variant  # not remembered: the next such call is counted again
             function.num_rerecords += 1
             self.log.note(function, finding, variant)
+        variant.alternatives = [] if before is None else before.alternatives
+        variant.alternatives.append(variant)
         function.variants[key] = variant
         return variant
 

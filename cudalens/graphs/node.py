@@ -161,8 +161,10 @@ class GraphNode:
         return self._check is not None
 
     def set_check(self, find_out: Callable[[], Check]) -> None:
-        """There was a comparison; `find_out` waits for its result."""
-        self._check = find_out
+        """There was a comparison; `find_out` waits for its result. The first that failed is kept."""
+        known = self.check
+        if known is None or known.is_equal:
+            self._check = find_out
 
     def settle(self) -> None:
         """The recording is over: prepare what every replay looks at."""

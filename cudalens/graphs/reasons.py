@@ -100,8 +100,8 @@ class Reason(Enum):
     )
     UNNAMED_INPUT = _Words(
         "skip",
-        "differentiates a tensor that it takes from a place that was not found: {}",
-        "pass it as an argument.",
+        "takes a tensor from a place that was not found: {}; another one there would not be noticed",
+        "pass it as an argument, or hold it in a variable, a container or an attribute that the function reads.",
     )
     CPU_OUTPUT = _Words("skip", "returns a CPU tensor: {}", "return device tensors, and copy after the call.")
     NO_DEVICE_WORK = _Words("skip", "does nothing on a device", "nothing is lost: there is nothing to replay.")

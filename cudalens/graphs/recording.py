@@ -22,7 +22,7 @@ from cudalens.graphs.node import Fixed, GraphNode
 from cudalens.graphs.outputs import AliasOfPath, Fresh, Surroundings, describe_outputs
 from cudalens.graphs.programs import Training
 from cudalens.graphs.reasons import Finding, Reason
-from cudalens.graphs.variants import note_outside
+from cudalens.graphs.variants import describe_tensor, note_outside
 from cudalens.graphs.watching import Made, Watch
 
 if TYPE_CHECKING:
@@ -268,8 +268,7 @@ class Recorder:
         found = next((name for name in known if name.container[name.key] is tensor), None)
         if found is None and not tensor.is_leaf:
             self._abandon(node)
-            what = f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
-            raise NotRecordedError(Finding(Reason.UNNAMED_INPUT, what, node.variant.function.place))
+            raise NotRecordedError(Finding(Reason.UNNAMED_INPUT, describe_tensor(tensor), node.variant.function.place))
         return found
 
     def _check_results(self, node: GraphNode, outputs: list[Any], watch: Watch) -> None:

@@ -24,6 +24,7 @@ from cudalens.graphs.backend import backend_for
 from cudalens.graphs.captured import find_names
 from cudalens.graphs.differentiable import attach, backward_variant, second_derivative_fails
 from cudalens.graphs.functions import Variant, inside
+from cudalens.graphs.guards.guard_set import GuardSet
 from cudalens.graphs.inputs import move
 from cudalens.graphs.kept import Kept, kept_tensors
 from cudalens.graphs.log import Log
@@ -39,6 +40,9 @@ from cudalens.graphs.watching import Watch, is_watched
 
 RERECORD_LIMIT: Final = 64
 """Recordings of one function, beyond its first, that addresses, liveness, sizes and values may bring about."""
+
+CHECK_EVERY: Final = 32
+"""With ``check=True``, the first and then every so many replays of a recording are compared with a call without it."""
 
 _capture_lock: Final = threading.RLock()
 """Warmups and captures are states of the whole process, so one happens at a time, whatever the manager."""
@@ -311,15 +315,14 @@ class GraphTree:
             outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch)
         spec, is_backward = variant.program.result_spec, variant.mode == "backward"
         learn(variant, leaves, outputs, watch, self.backend)
-        variant.note_reads(
-            {key: external.tensor for key, external in watch.externals.items()},
-            find_names(roots_of(variant), set(watch.externals)),
-        )
+        names = find_names(roots_of(variant), set(watch.externals))
+        variant.note_reads({key: external.tensor for key, external in watch.externals.items()}, names)
         variant.function.counts.warmups += 1
         self._steps.ran(variant.function, variant.mode)
         if variant.mode == "forward":
             on_backward(outputs, functools.partial(self._eager_backward_ran, variant))
         kept = kept_tensors(variant, watch, left)
+        self._guard(variant)
         if kept:
             self._note_kept(variant, kept)
             self._renew_pool()
@@ -328,6 +331,12 @@ class GraphTree:
             if self._debug:
                 self.check_memory_pool()
         return outputs if is_backward else together(outputs, spec)
+
+    @staticmethod
+    def _guard(variant: Variant) -> None:
+        """Take over the Python values that are read, after its code ran: what it changes itself is no change."""
+        if variant.mode != "backward":
+            variant.guards = GuardSet(roots_of(variant))
 
     def _note_kept(self, variant: Variant, kept: Sequence[Kept]) -> None:
         """A warmup left tensors somewhere: the next call is one again, and if that does so too, there is no graph."""
@@ -369,6 +378,7 @@ class GraphTree:
         self._current, self.state = node, State.RECORDING
         self._addresses |= {ref.address for ref in node.refs if ref is not None}
         variant.function.counts.recordings += 1
+        self._guard(variant)
         self._steps.ran(variant.function, variant.mode)
         if self._debug:
             self.check_memory_pool()
@@ -418,7 +428,7 @@ class GraphTree:
 
     def _replay(self, node: GraphNode, leaves: list[Any]) -> list[Any]:
         self._follow_stream()
-        checks = node.variant.function.check and not node.is_checked
+        checks = node.variant.function.check and node.num_replays % CHECK_EVERY == 0
         expected = checking.run_eagerly(node, leaves) if checks else None
         self._addresses.update([item.ref.address for item in self._stale])  # a warmup's outputs lie in the pool, too
         held = checking.held_outputs(self._current, node, leaves) if checks else ()

@@ -92,6 +92,12 @@ def why_new(function: Function, key: Any, labels: Sequence[str]) -> Finding:
     return Finding(reason, what, function.place)
 
 
+def other_values(variant: Variant) -> Finding:
+    """Why a variant does not serve a call: a Python value that it reads is another."""
+    what = variant.guards.difference() if variant.guards is not None else None
+    return Finding(Reason.NEW_VALUE, what or "a value that it reads", variant.function.place)
+
+
 def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch: Watch, backend: GraphBackend) -> None:
     """Take over from a warmup what a recording has to know, and whether there can be one."""
     variant.written = {_leaf_of(leaves, n): found for n, found in watch.written.items()}
@@ -112,6 +118,11 @@ def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch
         variant.program = Training(variant.function.call, variant.spec, variant.function.name, alias)
         variant.program.opaque = opaque
     variant.skip = _why_not(variant, leaves, results, watch)
+
+
+def describe_tensor(tensor: torch.Tensor) -> str:
+    """Dtype and size: ``float32[8, 16]``."""
+    return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
 def _is_differentiable(output: torch.Tensor) -> bool:

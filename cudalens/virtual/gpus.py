@@ -6,6 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -167,8 +168,9 @@ class Gpus:
         """
         if device is None:
             return None
-        if isinstance(device, int):
-            index = device if device >= 0 else self.machine.current_device.index
+        if isinstance(device, Integral):
+            given = int(device)
+            index = given if given >= 0 else self.machine.current_device.index
         else:
             device = torch.device(device)
             if device.type != "cuda":

@@ -17,6 +17,7 @@ from graph_scenarios import (  # noqa: E402
     lifetimes,
     places,
     play,
+    python_values,
     relations,
     scenarios_of,
     state,
@@ -31,7 +32,18 @@ pytestmark = [
 ]
 
 SCENARIOS = scenarios_of(
-    aliasing, backward, faults, higher_order, inputs, lifetimes, places, relations, state, surroundings, trees
+    aliasing,
+    backward,
+    faults,
+    higher_order,
+    inputs,
+    lifetimes,
+    places,
+    python_values,
+    relations,
+    state,
+    surroundings,
+    trees,
 )
 
 

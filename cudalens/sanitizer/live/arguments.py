@@ -11,9 +11,6 @@ from torch.utils._python_dispatch import _disable_current_modes
 from cudalens.sanitizer.engine.accesses import Use
 from cudalens.sanitizer.live.schema import Plan
 
-_DISPATCH: Final = "__torch_dispatch__"
-_has_own: Final[dict[type, bool]] = {}
-
 
 def pairs(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, tuple[Use, bool]]]:
     """Each argument whose elements matter with its use, lists taken apart."""
@@ -86,18 +83,6 @@ def pieces(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
             if tensor.layout == layout:
                 return [getattr(tensor, name)() for name in names]
     return ()
-
-
-def has_own_dispatch(types: Iterable[type]) -> bool:
-    """Whether a tensor subclass among the arguments handles operators itself: it goes first."""
-    for kind in types:
-        own = _has_own.get(kind)
-        if own is None:
-            disabled = getattr(torch._C, "_disabled_torch_dispatch_impl", None)
-            own = _has_own[kind] = getattr(kind, _DISPATCH, disabled) is not disabled
-        if own:
-            return True
-    return False
 
 
 def flag(name: str, position: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

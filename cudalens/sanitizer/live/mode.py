@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cudalens.sanitizer.live.arguments import has_own_dispatch
+from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.sanitizer.live.schema import Plan, make_plan
 from cudalens.sanitizer.live.watch import Watch
 
@@ -49,11 +49,11 @@ class Mode(TorchDispatchMode):
         watch = self.watch
         entry = _plans.get(id(func))
         plan, _, plain = _entry_of(func) if entry is None else entry
-        if types and has_own_dispatch(types):
+        if types and has_own_dispatch(types) and not is_faking():
             return NotImplemented  # what the subclass calls comes back here
         if _num_function_modes():
             func = plain
-        if plan.is_silent or not watch.is_on:
+        if plan.is_silent or not watch.is_on or is_faking():
             return func(*args, **kwargs) if kwargs else func(*args)
         thread = watch.threads.state
         thread.is_inside = True

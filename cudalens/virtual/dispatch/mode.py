@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out
@@ -56,6 +57,10 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if is_faking():
+            return func(*args, **(kwargs or {}))
+        if types and has_own_dispatch(types):
+            return NotImplemented  # the operators that the subclass calls come here
         if _plan(func).is_composite:
             return self._decompose(func, args, kwargs or {})
         recorder = self._machine.recorder

@@ -18,7 +18,7 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors import legacy_types
 from cudalens.virtual.tensors.copies import run_copy, to_device
-from cudalens.virtual.tensors.residency import is_pinned, pin, residence_of
+from cudalens.virtual.tensors.residency import is_pinned, pin, place_of, residence_of
 
 _HOST_FIRST: Final = "Use Tensor.cpu() to copy the tensor to host memory first."
 _UNSET: Final = object()
@@ -74,18 +74,18 @@ def _or_lazy(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _device(original: Any) -> property:
     def device(self: torch.Tensor) -> torch.device:
-        residence = residence_of(self)
+        residence = place_of(self)
         return original.__get__(self) if residence is None else residence.torch_device
 
     return property(device, doc=original.__doc__)
 
 
 def _is_cuda(original: Any) -> property:
-    return property(lambda self: residence_of(self) is not None or original.__get__(self), doc=original.__doc__)
+    return property(lambda self: place_of(self) is not None or original.__get__(self), doc=original.__doc__)
 
 
 def _is_cpu(original: Any) -> property:
-    return property(lambda self: residence_of(self) is None and original.__get__(self), doc=original.__doc__)
+    return property(lambda self: place_of(self) is None and original.__get__(self), doc=original.__doc__)
 
 
 _PROPERTIES: Final = {"device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu}
@@ -93,7 +93,7 @@ _PROPERTIES: Final = {"device": _device, "is_cuda": _is_cuda, "is_cpu": _is_cpu}
 
 def _get_device(gpus: Gpus, original: Any) -> Any:
     def get_device(self: torch.Tensor) -> int:
-        residence = residence_of(self)
+        residence = place_of(self)
         return int(original(self)) if residence is None else int(residence.torch_device.index)
 
     return get_device

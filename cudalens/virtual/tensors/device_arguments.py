@@ -13,10 +13,12 @@ from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils import _device as torch_default_device
 
+from cudalens.device.modes import is_faking
 from cudalens.virtual.dispatch import refusals
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors.composites import HANDLERS
 from cudalens.virtual.tensors.copies import to_device
+from cudalens.virtual.tensors.device_spellings import MAKE_DEVICES
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.machine import Device
 
@@ -24,6 +26,9 @@ _CPU: Final = torch.device("cpu")
 _SETITEM: Final = torch.Tensor.__setitem__
 #: The dispatch mode handles its CUDA device; a call for the host would make two copies.
 _TO_COPY: Final = torch.ops.aten._to_copy.default
+
+_TO: Final[Any] = torch.ops.aten.to
+_MOVES: Final = frozenset({_TO_COPY, _TO_COPY.overloadpacket, *(getattr(_TO, name) for name in _TO.overloads())})
 
 #: The result is created on the host and then moved, as torch does for a GPU; it is still a leaf.
 _MADE_ON_HOST: Final = frozenset({torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor})
@@ -52,9 +57,15 @@ class FunctionMode(TorchFunctionMode):
             raise better from error
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if is_faking() and func not in MAKE_DEVICES:
+            return self._fake(func, args, kwargs)
         if func in self._factories:
             return self._make(func, args, kwargs)
-        if kwargs.get("device") is not None and func is not _TO_COPY:
+        if func in MAKE_DEVICES:
+            return MAKE_DEVICES[func](func, args, kwargs)
+        if func in _MOVES:
+            return self._move(func, args, kwargs)
+        if kwargs.get("device") is not None:
             return self._place(func, args, kwargs, kwargs["device"])
         if func is _SETITEM:
             return self._assign(args, kwargs)
@@ -92,6 +103,29 @@ class FunctionMode(TorchFunctionMode):
         if func not in _MADE_ON_HOST or not out.is_leaf:
             return to_device(self._gpus, out, place)
         return to_device(self._gpus, out.detach(), place).requires_grad_(out.requires_grad)
+
+    def _fake(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Under a FakeTensorMode torch takes CUDA devices itself, but for tensors that it makes on the host first."""
+        index = self._gpus.device_index(kwargs.get("device"))
+        if index is None:
+            return func(*args, **kwargs)
+        device = self._gpus.torch_devices[index]
+        if func not in _MADE_ON_HOST:
+            return func(*args, **{**kwargs, "device": device})
+        return func(*args, **{**kwargs, "device": _CPU}).to(device)
+
+    def _move(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The operators below ``Tensor.to``, called by name: their gradients go back to where the tensor came from."""
+        schema = getattr(func, "_schema", _TO_COPY._schema)
+        named = dict(zip((argument.name for argument in schema.arguments), args, strict=False)) | kwargs
+        tensor, device = named.get("self"), named.get("device")
+        model = named.get("other")
+        device = model.device if isinstance(model, torch.Tensor) else device
+        if device is None or not isinstance(tensor, torch.Tensor) or not tensor.requires_grad:
+            return func(*args, **kwargs)
+        dtype = model.dtype if isinstance(model, torch.Tensor) else named.get("dtype")
+        moved = tensor.to(device, dtype, non_blocking=bool(named.get("non_blocking")))
+        return moved.clone() if moved is tensor and func in (_TO_COPY, _TO_COPY.overloadpacket) else moved
 
     def _assign(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target = self._target

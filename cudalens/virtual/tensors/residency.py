@@ -169,6 +169,19 @@ def residence_of(tensor: torch.Tensor) -> Residence | None:
     return residence if residence is not None and not residence.gpus.is_closed else None
 
 
+def place_of(tensor: torch.Tensor) -> Residence | None:
+    """As `residence_of`; of a wrapper subclass, such as DTensor, the place of the first tensor that it wraps."""
+    residence = residence_of(tensor)
+    if residence is not None or not hasattr(type(tensor), "__tensor_flatten__"):
+        return residence
+    try:
+        names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
+        wrapped = [getattr(tensor, name) for name in names]
+    except AttributeError:  # it is being made
+        return None
+    return next(filter(None, map(place_of, wrapped)), None)
+
+
 def is_any_resident(values: Iterable[Any]) -> bool:
     """Whether a tensor in `values`, or in nested lists, is on a virtual device."""
     return any(

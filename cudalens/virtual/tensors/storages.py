@@ -18,6 +18,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     originals = {name: getattr(storage, name) for name in _METHODS}
     patches.set(storage, "device", property(_device(_own_device())))
     patches.set(storage, "is_cuda", property(lambda self: _residence(self) is not None))
+    patches.set(storage, "__new__", staticmethod(_new(gpus, storage.__new__)))
     for name, make in _METHODS.items():
         patches.set(storage, name, make(gpus, originals))
     patches.set(storage, "is_pinned", lambda self, device=None: PINNED_KEY in self.__dict__)
@@ -63,6 +64,18 @@ def _data_ptr(gpus: Gpus, originals: dict[str, Any]) -> Any:
 
 def _as_bytes(storage: Any) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def _new(gpus: Gpus, original: Any) -> Any:
+    def __new__(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:  # noqa: N807 - it is Python's
+        index = gpus.device_index(device)
+        if index is None:
+            return original(cls, *args, **kwargs, **({} if device is None else {"device": device}))
+        made = original(cls, *args, **kwargs)
+        gpus.settle(_as_bytes(made), gpus.devices[index])
+        return made
+
+    return __new__
 
 
 def _clone(gpus: Gpus, originals: dict[str, Any]) -> Any:

@@ -211,7 +211,7 @@ def test_what_is_no_run_is_refused(wrong):
 def test_empty_sides_are_refused():
     empty = Trace(RunInfo(name="nothing", source="cpu"))
     for side in (empty, [noisy(0, 100), empty]):
-        with pytest.raises(TraceError, match=r"'nothing' .* holds no event"):
+        with pytest.raises(TraceError, match=r"'nothing' .* has no event"):
             differences(noisy(0, 100), side)
     for side in ([], Ranks({}, name="job")):
         with pytest.raises(TraceError, match="holds no Trace"):

@@ -1,0 +1,105 @@
+"""Whether the values that a function reads are those that they were: identity first, then type and value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from operator import getitem, is_
+from typing import Any, Final
+
+import torch
+from torch.utils.hooks import RemovableHandle
+
+from cudalens.graphs.guards.reads import Reads, find_reads
+
+_PLAIN: Final = (
+    bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, Enum, tuple, frozenset
+)  # fmt: skip
+"""Compared by value; everything else is compared by identity."""
+
+
+class GuardSet:
+    """The values that a function reads, as they were at one time.
+
+    Attributes:
+        is_complete: Whether all of them were found.
+    """
+
+    def __init__(self, roots: Iterable[tuple[str, Any]]) -> None:
+        reads: Reads = find_reads(roots)
+        self.is_complete = reads.is_complete
+        self._holders = [read.container for read in reads.values]
+        self._keys = [read.key for read in reads.values]
+        self._labels = [read.label for read in reads.values]
+        self._values = [read.value for read in reads.values]
+        self._containers = [container for container, _ in reads.sizes]
+        self._size_labels = [label for _, label in reads.sizes]
+        self._sizes = list(map(len, self._containers))
+        self._hooks = [hooks for hooks, _ in reads.hooks]
+        self._hook_labels = [label for _, label in reads.hooks]
+        self._num_hooks = list(map(len, self._hooks))
+        self._removable = [(hooks, len(hooks)) for hooks in self._hooks if hooks]
+        self._last_hook = RemovableHandle.next_id
+
+    def __len__(self) -> int:
+        return len(self._holders) + len(self._containers)
+
+    def hold(self) -> bool:
+        """Whether every value is as it was."""
+        try:
+            found = list(map(getitem, self._holders, self._keys))
+        except (LookupError, AttributeError, ValueError, TypeError):
+            return False
+        if list(map(len, self._containers)) != self._sizes or not self._has_same_hooks():
+            return False
+        if all(map(is_, found, self._values)):
+            return True
+        if all(map(_is_equal, found, self._values)):
+            self._values = found  # equal objects: the next comparison finds them by identity
+            return True
+        return False
+
+    def _has_same_hooks(self) -> bool:
+        """Whether no module has another hook: torch numbers all hooks of the process."""
+        if any(len(hooks) != number for hooks, number in self._removable):
+            return False
+        if self._last_hook != RemovableHandle.next_id:
+            if list(map(len, self._hooks)) != self._num_hooks:
+                return False
+            self._last_hook = RemovableHandle.next_id
+        return True
+
+    def difference(self) -> str | None:
+        """The first value that is not as it was, in words; None if there is none."""
+        reads = zip(self._holders, self._keys, self._labels, self._values, strict=True)
+        for container, key, label, before in reads:
+            try:
+                now = container[key]
+            except (LookupError, AttributeError, ValueError, TypeError):
+                return f"{label} is gone"
+            if now is not before and not _is_equal(now, before):
+                return f"{label}: {_short(before)} → {_short(now)}"
+        sizes = zip(
+            [*self._containers, *self._hooks],
+            [*self._size_labels, *self._hook_labels],
+            [*self._sizes, *self._num_hooks],
+            strict=True,
+        )
+        return next((f"{label}: {size} → {len(held)}" for held, label, size in sizes if len(held) != size), None)
+
+
+def _is_equal(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if type(a) is not type(b) or not isinstance(a, _PLAIN):
+        return False
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(_is_equal, a, b))
+    if isinstance(a, float):
+        return a == b or (a != a and b != b)
+    return bool(a == b)
+
+
+def _short(value: Any) -> str:
+    text = repr(value) if isinstance(value, _PLAIN) else f"another {type(value).__name__}"
+    return text if len(text) < 40 else f"{text[:37]}…"

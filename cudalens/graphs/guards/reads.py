@@ -1,0 +1,266 @@
+"""What a function can read: the values that its code reaches by the names in it, with the place of each.
+
+Code objects give names; names lead from globals, closures, defaults and arguments through attributes and containers to
+values. A value is looked into only where the reached code has a name for it, or where it is a container.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, Final, TypeAlias
+
+import torch
+
+from cudalens.graphs.guards.code_names import names_of
+from cudalens.graphs.guards.lookups import AttributeItems, CellItems, Elements
+
+_MOST_VALUES: Final = 20_000
+"""How many values are looked at before a function counts as one that cannot be guarded."""
+
+_MOST_ITEMS: Final = 1_000
+"""Items of a container beyond which only its length is looked at."""
+
+Item: TypeAlias = tuple[Any, Any, Any, str]
+"""Container, key, value, label."""
+
+_MOST_PASSES: Final = 8
+
+_HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_MODULE_TABLES: Final = ("_parameters", "_buffers")
+_OUTSIDE: Final = tuple(
+    {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), __file__.rpartition("graphs")[0]} - {None}
+)
+_LIBRARIES: Final = ("numpy", "pandas", "scipy", "matplotlib", "IPython", "_pytest", "hypothesis", "triton")
+"""Libraries whose modules hold no values of the user's."""
+
+_TORCH: Final = torch.__file__.rpartition("__init__")[0]
+_OPTIMIZED: Final = ("optim", "nn/modules")
+"""Parts of torch whose code is read for names: it reads numbers from modules and optimizers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A value that a function can read.
+
+    Attributes:
+        container: What holds it.
+        key: By which it is found there.
+        label: As a person would write it.
+        value: What it was.
+    """
+
+    container: Any
+    key: Any
+    label: str
+    value: Any
+
+
+@dataclass(slots=True)
+class Reads:
+    """All that a function can read.
+
+    Attributes:
+        values: The values.
+        tensors: The tensors: found again by their addresses.
+        sizes: Containers whose length belongs to what is read, with a label.
+        hooks: The same for hooks of modules: those change only where torch counts another hook, or one is removed.
+        is_complete: Whether the search came to its end.
+    """
+
+    values: list[Read] = field(default_factory=list)
+    tensors: list[Read] = field(default_factory=list)
+    sizes: list[tuple[Any, str]] = field(default_factory=list)
+    hooks: list[tuple[Any, str]] = field(default_factory=list)
+    is_complete: bool = True
+
+
+def find_reads(roots: Iterable[tuple[str, Any]]) -> Reads:
+    """The values that can be read from some functions and objects.
+
+    Args:
+        roots: Functions, modules and objects, by label.
+    """
+    known = list(roots)
+    names: set[str] = {"forward", "__call__"}
+    for _ in range(_MOST_PASSES):
+        search = _Search(names)
+        found = search.run(known)
+        if search.names == names or not found.is_complete:
+            return found
+        names = search.names
+    return found
+
+
+class _Search:
+    """One walk with the attribute names that are known so far."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._known = frozenset(names)
+        self.names = set(names)
+        self._found = Reads()
+        self._waiting: deque[tuple[Any, str]] = deque()
+        self._seen: set[int] = set()
+        self._alive: list[Any] = []
+
+    def run(self, roots: Iterable[tuple[str, Any]]) -> Reads:
+        """Walk from the roots, breadth first."""
+        self._waiting.extend((value, label) for label, value in roots)
+        while self._waiting:
+            value, label = self._waiting.popleft()
+            if id(value) in self._seen:
+                continue
+            self._seen.add(id(value))
+            self._alive.append(value)
+            if len(self._seen) > _MOST_VALUES:
+                self._found.is_complete = False
+                break
+            for container, key, item, item_label in self._items(value, label):
+                read = Read(container, key, item_label, item)
+                if isinstance(item, torch.Tensor):
+                    self._found.tensors.append(read)
+                else:
+                    self._found.values.append(read)
+                    self._waiting.append((item, item_label))
+        return self._found
+
+    def _items(self, value: Any, label: str) -> Iterator[Item]:
+        for kinds, items in self._by_kind():
+            if isinstance(value, kinds):
+                yield from items(value, label)
+                return
+        yield from self._of_object(value, label)
+
+    def _by_kind(self) -> tuple[tuple[Any, Callable[[Any, str], Iterable[Item]]], ...]:
+        return (
+            ((torch.Tensor, torch.Generator, str, bytes, int, float, complex, type(None)), lambda value, label: ()),
+            (FunctionType, self._of_function),
+            ((MethodType, functools.partial, property, staticmethod, classmethod), self._of_wrapper),
+            (torch.nn.Module, self._of_module),
+            (torch.optim.Optimizer, self._of_optimizer),
+            ((dict, list, tuple, deque, set, frozenset), self._of_container),
+            (ModuleType, self._of_namespace),
+            (type, self._of_class),
+        )
+
+    def _of_wrapper(self, value: Any, label: str) -> Iterable[Item]:
+        """What a callable is made of: looked into, and itself found again by identity."""
+        if isinstance(value, MethodType):
+            self._waiting.append((value.__self__, "self"))
+        if isinstance(value, functools.partial):
+            self._waiting += [(value.func, label), (value.args, label), (value.keywords, label)]
+        else:
+            self._waiting.append((value.fget if isinstance(value, property) else value.__func__, label))
+        return ()
+
+    @staticmethod
+    def _of_optimizer(optimizer: torch.optim.Optimizer, label: str) -> Iterable[Item]:
+        return [(optimizer.__dict__, "param_groups", optimizer.param_groups, _dotted(label, "param_groups"))]
+
+    def _of_function(self, function: FunctionType, label: str) -> Iterator[Item]:
+        if (wrapped := getattr(function, "__wrapped__", None)) is not None:
+            self._waiting.append((wrapped, label))
+        code = function.__code__
+        if not _is_read(code.co_filename):
+            return
+        names = names_of(code)
+        self.names |= names.attributes
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                yield CellItems(cell), name, cell.cell_contents, name
+            except ValueError:  # the variable has no value yet
+                continue
+        for name in sorted(names.globals & function.__globals__.keys()):
+            yield function.__globals__, name, function.__globals__[name], name
+        defaults = AttributeItems(function)
+        for attribute in ("__defaults__", "__kwdefaults__"):
+            if (given := getattr(function, attribute)) is not None:
+                yield defaults, attribute, given, f"{label or function.__name__}'s defaults"
+
+    def _of_module(self, module: torch.nn.Module, label: str) -> Iterator[Item]:
+        held = module.__dict__
+        for name, child in module._modules.items():
+            yield module._modules, name, child, _dotted(label, name)
+        for table in _MODULE_TABLES:
+            for name, tensor in held[table].items():
+                if tensor is None:
+                    yield held[table], name, None, _dotted(label, name)
+        if module._modules:
+            self._found.sizes.append((module._modules, f"{label or 'the module'}'s children"))
+        self._found.hooks += [(held[hooks], f"hooks of {label or 'the module'}") for hooks in _HOOKS if hooks in held]
+        self._found.sizes.append((held, f"attributes of {label or 'the module'}"))
+        skipped = {"training", "_modules", *_MODULE_TABLES, *_HOOKS}
+        for name in sorted((self._known & held.keys()) - skipped):
+            yield held, name, held[name], _dotted(label, name)
+        self._waiting.append((type(module), type(module).__name__))
+
+    def _of_container(self, held: Any, label: str) -> Iterator[Item]:
+        if not isinstance(held, tuple | frozenset):
+            self._found.sizes.append((held, f"the length of {label or 'a container'}"))
+        if len(held) > _MOST_ITEMS:
+            return
+        if isinstance(held, set | frozenset):
+            yield Elements(held), "", frozenset(held), label
+            return
+        items = list(held.items()) if isinstance(held, dict) else list(enumerate(held))
+        for key, value in items:
+            yield held, key, value, f"{label}[{key!r}]"
+
+    def _of_namespace(self, module: ModuleType, label: str) -> Iterator[Item]:
+        held = vars(module)
+        name = str(held.get("__name__"))
+        is_library = name.partition(".")[0] in ("torch", *_LIBRARIES)
+        if is_library or not _is_read(str(held.get("__file__") or "")):
+            return
+        for name in sorted(self._known & held.keys()):
+            yield held, name, held[name], _dotted(label, name)
+
+    def _of_class(self, kind: type, label: str) -> Iterator[Item]:
+        for base in kind.__mro__:
+            if base is object or not (_is_users(base) or issubclass(base, torch.nn.Module)):
+                continue
+            if base is torch.nn.Module:
+                break
+            for name in sorted(self._known & base.__dict__.keys()):
+                yield base.__dict__, name, base.__dict__[name], _dotted(label, name)
+
+    def _of_object(self, owner: Any, label: str) -> Iterator[Item]:
+        if (type(owner).__module__ or "").partition(".")[0] in ("torch", "cudalens", "logging", "threading"):
+            return
+        held = getattr(owner, "__dict__", None)
+        if isinstance(held, dict):
+            self._found.sizes.append((held, f"attributes of {label or 'an object'}"))
+            for name in sorted(self._known & held.keys()):
+                yield held, name, held[name], _dotted(label, name)
+        for base in type(owner).__mro__:
+            slots = base.__dict__.get("__slots__", ())
+            for name in sorted(self._known & set((slots,) if isinstance(slots, str) else slots)):
+                if hasattr(owner, name):
+                    yield AttributeItems(owner), name, getattr(owner, name), _dotted(label, name)
+        self._waiting.append((type(owner), type(owner).__name__))
+
+
+def _dotted(label: str, name: str) -> str:
+    return f"{label}.{name}" if label else name
+
+
+def _is_read(file: str) -> bool:
+    """Whether the code of a file is read for names: the user's, other libraries', torch's modules and optimizers."""
+    if file.startswith(_TORCH):
+        return file[len(_TORCH) :].startswith(_OPTIMIZED)
+    if "site-packages" in file:
+        return True
+    return not file.startswith(_OUTSIDE)
+
+
+def _is_users(kind: type) -> bool:
+    """Whether a class is neither torch's nor the interpreter's."""
+    module = sys.modules.get(kind.__module__ or "")
+    if module is None or kind.__module__ in ("builtins", "__main__"):
+        return kind.__module__ != "builtins"
+    return _is_read(getattr(module, "__file__", None) or "") and not (kind.__module__ or "").startswith("torch")

@@ -1,0 +1,97 @@
+"""Guards: which Python values a function reads, and whether they changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from cudalens.graphs.guards.code_names import names_of
+from cudalens.graphs.guards.guard_set import GuardSet
+
+
+def test_names_of_nested_functions_are_names_of_the_outer_one() -> None:
+    def outer(x: Any) -> Any:
+        return [len(y.inner) for y in x.items]
+
+    names = names_of(outer.__code__)
+    assert {"len"} <= names.globals
+    assert {"items", "inner"} <= names.attributes
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "holds"),
+    [
+        (1, 1, True),
+        (1, 1.0, False),
+        (1, True, False),
+        (1.5, float("1.5"), True),
+        (float("nan"), float("nan"), True),
+        ("ab", "".join(["a", "b"]), True),
+        ((1, "x"), (1, "x"), True),
+        ((1, "x"), (True, "x"), False),
+        (None, 0, False),
+        (torch.float32, torch.float16, False),
+    ],
+)
+def test_plain_values_are_compared_with_their_types(before: Any, after: Any, holds: bool) -> None:
+    held = {"value": before}
+    guards = GuardSet([("", lambda: held["value"])])
+    held["value"] = after
+    assert guards.hold() is holds
+    assert (guards.difference() is None) is holds
+
+
+def test_objects_are_compared_by_identity() -> None:
+    held = [object()]
+    guards = GuardSet([("", lambda: held[0])])
+    assert guards.hold()
+    held[0] = object()
+    assert not guards.hold()
+    assert guards.difference() == "held[0]: another object → another object"
+
+
+def test_a_name_that_is_gone_does_not_hold() -> None:
+    held = {"a": 1}
+    guards = GuardSet([("", lambda: held["a"])])
+    del held["a"]
+    assert not guards.hold()
+    assert guards.difference() == "held['a'] is gone"
+
+
+def test_what_no_code_names_is_not_looked_at() -> None:
+    class Box:
+        def __init__(self) -> None:
+            self.read, self.unread = 1, 1
+
+    box = Box()
+    guards = GuardSet([("", lambda: box.read)])
+    box.unread = 2
+    assert guards.hold()
+    box.read = 2
+    assert not guards.hold()
+
+
+def test_a_hook_elsewhere_changes_nothing() -> None:
+    module, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    guards = GuardSet([("", module)])
+    other.register_forward_hook(lambda *args: None)
+    assert guards.hold()
+    handle = module.register_forward_pre_hook(lambda *args: None)
+    assert not guards.hold()
+    assert guards.difference() == "hooks of the module: 0 → 1"
+    handle.remove()
+    assert guards.hold()
+    module.register_full_backward_hook(lambda *args: None)
+    assert not guards.hold()
+
+
+def test_endless_structures_are_incomplete() -> None:
+    chain: list[Any] = []
+    end = chain
+    for _ in range(30_000):
+        end.append([])
+        end = end[0]
+    assert not GuardSet([("", lambda: chain)]).is_complete

@@ -66,6 +66,7 @@ check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScri
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python tools/import_cycles.py
 	@$(BIN)/python tools/frame_docs.py --check
 	@$(BIN)/python tools/benchmark_docs.py --check
 	@sh tools/lint_project.sh $(BIN)

@@ -177,9 +177,9 @@ def _trace(
 
 def _managed() -> dict[tuple[int, int], str]:
     """What to call the graphs of each pool that a graph manager keeps: the functions that they record."""
-    graphed = sys.modules.get("cudalens.graphs.graphed")
+    managers = sys.modules.get("cudalens.graphs.managers")
     found: dict[tuple[int, int], dict[str, None]] = {}
-    for manager in graphed.managers() if graphed is not None else ():
+    for manager in managers.managers() if managers is not None else ():
         frame = manager.frame()
         rows = frame[(frame["kind"] == "recording").to_numpy() & frame["pool"].notna().to_numpy()]
         for pool, function in zip(rows["pool"].astype(object), rows["function"].astype(object), strict=True):

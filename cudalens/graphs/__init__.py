@@ -10,14 +10,18 @@ The first call warms up, the second records, later ones replay::
 
 from __future__ import annotations
 
-from cudalens.graphs import graphed as _graphed
-from cudalens.graphs.graphed import Graphed, LazyGraphed, cudagraph, managers, reset
+from cudalens.graphs import managers as _managers
+from cudalens.graphs.decorator import LazyGraphed, cudagraph
+from cudalens.graphs.graphed import Graphed
 from cudalens.graphs.inspector import inspect
 from cudalens.graphs.manager import GraphManager
+from cudalens.graphs.managers import reset
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.steps import mark_step_begin
 
-manager = _graphed.manager  # after the import of the submodule of that name, which would stand here otherwise
+# After the imports of the submodules of these names, which would otherwise replace the functions.
+manager = _managers.manager
+managers = _managers.managers
 
 __all__ = [
     "Finding",

@@ -157,3 +157,10 @@ def static_leaves(
             )
         found |= hits
     return found
+
+
+def gradient_leaves(leaves: Sequence[Any]) -> list[int]:
+    """Positions of the arguments that receive gradients."""
+    return [
+        n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.is_leaf
+    ]

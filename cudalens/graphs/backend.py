@@ -195,8 +195,8 @@ class CudaBackend:
         torch.cuda.empty_cache()
 
 
+#: Graphs whose capture could not be ended: torch's allocators go on asking them whose memory a capture's is.
 _unfinished: Final[list[torch.cuda.CUDAGraph]] = []
-"""Graphs whose capture could not be ended: torch's allocators go on asking them whose memory a capture's is."""
 
 
 def _has_ended(graph: torch.cuda.CUDAGraph) -> bool:

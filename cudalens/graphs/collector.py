@@ -38,5 +38,5 @@ class GraphCollector:
 
 
 def _managers() -> list[GraphManager]:
-    graphed = sys.modules.get("cudalens.graphs.graphed")
-    return list(graphed.managers()) if graphed is not None else []
+    managers = sys.modules.get("cudalens.graphs.managers")
+    return list(managers.managers()) if managers is not None else []

@@ -57,7 +57,7 @@ class _Replayed(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor | None) -> Any:
         with torch.no_grad():
             found = _Replayed._run(ctx, grads)
-        return (None, *(ctx.manager.refuse_second_derivative(ctx.node, found) if torch.is_grad_enabled() else found))
+        return (None, *(refuse_second_derivative(ctx.node, found) if torch.is_grad_enabled() else found))
 
     @staticmethod
     def _run(ctx: Any, grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
@@ -91,6 +91,22 @@ def attach(manager: GraphTree, node: GraphNode, leaves: Sequence[Any], outputs: 
     for position, result in zip(positions, found, strict=True):
         results[position] = result
     return results
+
+
+def refuse_second_derivative(node: GraphNode, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+    """Gradients of a recorded forward for which a caller passed ``create_graph=True``.
+
+    Later calls run without a graph, so that torch's own autograd differentiates them.
+
+    Args:
+        node: The forward's recording.
+        gradients: Gradients of its differentiable inputs.
+
+    Returns:
+        The same values. Differentiating them raises an error that names the reason.
+    """
+    node.variant.refuse_second_derivatives()
+    return second_derivative_fails(node.variant.function.name, gradients)
 
 
 def second_derivative_fails(name: str, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:

@@ -11,10 +11,11 @@ import torch
 
 from cudalens.device.stacks import Place
 from cudalens.errors import GraphError
-from cudalens.graphs.captured import Name
+from cudalens.graphs import arguments
+from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.guards.guard_set import GuardSet
 from cudalens.graphs.programs import Inference, Program
-from cudalens.graphs.reasons import Finding
+from cudalens.graphs.reasons import Finding, Reason
 
 Mode = Literal["inference", "forward", "backward"]
 Mutations = Literal["skip", "copy"]
@@ -167,6 +168,20 @@ class Variant:
     generators: list[torch.Generator] = field(default_factory=list)
     objects: list[tuple[str, Any]] = field(default_factory=list)
     owners: list[torch.Tensor] = field(default_factory=list)
+
+    def run_eagerly(self, leaves: Sequence[Any]) -> Any:
+        """Call the function without a graph."""
+        self.function.counts.eager += 1
+        if self.mode == "backward":
+            return self.program.run(list(leaves))
+        args, kwargs = arguments.unflatten(list(leaves), self.spec)
+        return self.function.call(*args, **kwargs)
+
+    def refuse_second_derivatives(self) -> None:
+        """Run without graphs from now on: a backward ran with ``create_graph=True``."""
+        if self.skip is None:
+            name, place = self.function.name, self.function.place
+            self.skip = Finding(Reason.SECOND_DERIVATIVE, f"create_graph=True in {name}", place)
 
     def is_current(self) -> bool:
         """Whether the Python values that it reads are those of its warmup."""

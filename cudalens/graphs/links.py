@@ -42,8 +42,8 @@ class Link:
     is_new_leaf: bool = False
 
 
+#: Of a result that is derived from no other.
 OWN: Final = Link()
-"""Of a result that is derived from no other."""
 
 
 def base_of(tensor: torch.Tensor) -> torch.Tensor:

@@ -111,5 +111,5 @@ class _Probe:
         return count
 
 
+#: References to a tensor that only one attribute holds: how this Python and this torch count.
 _LEAST: Final = _Probe().count()
-"""References to a tensor that only one attribute holds: how this Python and this torch count."""

@@ -15,10 +15,10 @@ import torch
 from cudalens.device.graph_backend import provided
 from cudalens.errors import GraphError
 from cudalens.graphs import arguments
-from cudalens.graphs.ambient import transform_around
-from cudalens.graphs.captured import modules_of
 from cudalens.graphs.functions import Function, Mutations, Variant, inside
 from cudalens.graphs.graphed import Graphed
+from cudalens.graphs.guards.ambient import transform_around
+from cudalens.graphs.guards.captured import modules_of
 from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason
 from cudalens.graphs.tree import RERECORD_LIMIT, GraphTree

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from cudalens.device.graph_backend import GraphBackend, TensorPlace
     from cudalens.graphs.programs import Derivative
 
+#: An output on a path: depth of its node, position among the node's outputs.
 PathIndex = tuple[int, int]
-"""An output on a path: depth of its node, position among the node's outputs."""
 
+#: Replays that are timed; later ones cost no event.
 _SAMPLES: Final = 20
-"""Replays that are timed; later ones cost no event."""
 
 
 @dataclass(slots=True)
@@ -358,6 +358,13 @@ class GraphNode:
         else:
             ref.keep(tensor)
         return tensor
+
+    def release(self, backend: GraphBackend) -> None:
+        """Invalidate the outputs and destroy the graph."""
+        self.let_go()
+        if self.graph is not None:
+            backend.destroy(self.graph)
+            self.graph = None
 
     def let_go(self) -> None:
         """Hold no output any more."""

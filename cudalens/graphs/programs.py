@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from cudalens.errors import GraphError
 from cudalens.graphs.arguments import is_size, unflatten
-from cudalens.graphs.captured import Name
+from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.links import is_new_leaf
 from cudalens.graphs.liveness import storage_id
 from cudalens.graphs.outputs import hidden_bases

@@ -14,8 +14,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from cudalens.device.graph_backend import PoolId, TensorPlace
 from cudalens.graphs import inputs as copying
-from cudalens.graphs.captured import Name, find_names
 from cudalens.graphs.functions import Guarded, Variant, inside
+from cudalens.graphs.guards.captured import Name, find_names
 from cudalens.graphs.inputs import CopiedInput
 from cudalens.graphs.liveness import OutputRef, storage_id
 from cudalens.graphs.node import Fixed, GraphNode

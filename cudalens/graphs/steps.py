@@ -105,8 +105,8 @@ class Steps:
             warnings.warn(f"cudalens: {function.name} {finding}. {finding.reason.advice}", RuntimeWarning, stacklevel=6)
 
 
+#: A function may well be called twice in one step; from then on it looks like a backward that nobody calls.
 _PATIENCE: Final = 2
-"""A function may well be called twice in one step; from then on it looks like a backward that nobody calls."""
 
 
 @dataclass(slots=True)
@@ -160,3 +160,18 @@ def rescue_gradients(current: GraphNode | WarmupNode, owners: Iterable[torch.Ten
         if owner is not None and grad is not None and grad.untyped_storage().data_ptr() in addresses:
             with torch.no_grad():
                 grad.data = grad.clone()
+
+
+class StreamOrder:
+    """Orders replays on different streams: they share memory, so each waits for the one before it."""
+
+    def __init__(self) -> None:
+        self._last: torch.cuda.Stream | None = None
+
+    def follow(self, device: int) -> None:
+        """Make the current stream of `device` wait for the stream of the last call, if it is another one."""
+        stream, last = torch.cuda.current_stream(device), self._last
+        if last is None or stream.cuda_stream != last.cuda_stream:
+            if last is not None:
+                stream.wait_stream(last)
+            self._last = stream

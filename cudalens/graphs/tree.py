@@ -21,31 +21,31 @@ import torch
 
 from cudalens.graphs import arguments, checking
 from cudalens.graphs.backend import backend_for
-from cudalens.graphs.captured import find_names
-from cudalens.graphs.differentiable import attach, backward_variant, second_derivative_fails
+from cudalens.graphs.differentiable import attach, backward_variant
 from cudalens.graphs.functions import Variant, inside
+from cudalens.graphs.guards.captured import find_names
 from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.kept import Kept, kept_tensors
 from cudalens.graphs.inputs import move
-from cudalens.graphs.kept import Kept, kept_tensors
 from cudalens.graphs.log import Log
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.pool_check import check_pool
 from cudalens.graphs.programs import together
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
-from cudalens.graphs.steps import Stale, Steps, rescue_gradients
+from cudalens.graphs.steps import Stale, Steps, StreamOrder, rescue_gradients
 from cudalens.graphs.variants import learn, overwritten
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 from cudalens.graphs.watching import Watch, is_watched
 
+#: Recordings of one function, beyond its first, that addresses, liveness, sizes and values may bring about.
 RERECORD_LIMIT: Final = 64
-"""Recordings of one function, beyond its first, that addresses, liveness, sizes and values may bring about."""
 
+#: With ``check=True``, the first and then every so many replays of a recording are compared with a call without it.
 CHECK_EVERY: Final = 32
-"""With ``check=True``, the first and then every so many replays of a recording are compared with a call without it."""
 
+#: Warmups and captures are states of the whole process, so one happens at a time, whatever the manager.
 _capture_lock: Final = threading.RLock()
-"""Warmups and captures are states of the whole process, so one happens at a time, whatever the manager."""
 
 
 class GraphTree:
@@ -81,7 +81,7 @@ class GraphTree:
         self._addresses: set[int] = set()
         self._steps = Steps()
         self._variant_ids, self._node_ids = itertools.count(), itertools.count()
-        self._last_stream: torch.cuda.Stream | None = None
+        self._stream_order = StreamOrder()
 
     @property
     def current(self) -> GraphNode | WarmupNode | None:
@@ -151,35 +151,12 @@ class GraphTree:
             is_part = inside.is_on or is_watched() or torch.cuda.is_current_stream_capturing()
             if is_part or not is_mine or variant.skip is not None:
                 self._steps.backward_ran()
-                return list(self._eager(variant, leaves))
+                return list(variant.run_eagerly(leaves))
             outputs, _ = self.run(variant, leaves)
             return list(outputs)
         finally:
             if is_mine:
                 self._lock.release()
-
-    def refuse_second_derivative(
-        self, node: GraphNode, gradients: Sequence[torch.Tensor | None]
-    ) -> list[torch.Tensor | None]:
-        """Gradients of a recorded forward for which a caller passed ``create_graph=True``.
-
-        Further calls run without a graph, so that torch's own autograd differentiates them.
-
-        Args:
-            node: The forward's recording.
-            gradients: Of its differentiable inputs.
-
-        Returns:
-            The same values; differentiating them raises an error that names the reason.
-        """
-        self.note_second_derivative(node.variant)
-        return second_derivative_fails(node.variant.function.name, gradients)
-
-    def note_second_derivative(self, variant: Variant) -> None:
-        """A backward of `variant` ran with ``create_graph=True``: no more graphs for it."""
-        if variant.skip is None:
-            function = variant.function
-            variant.skip = Finding(Reason.SECOND_DERIVATIVE, f"create_graph=True in {function.name}", function.place)
 
     def run(self, variant: Variant, leaves: list[Any], *, begins_step: bool = False) -> tuple[Any, GraphNode | None]:
         """Warm up, record, replay or skip, as the state of the tree has it.
@@ -195,7 +172,7 @@ class GraphTree:
         self._try_end_path(begins_step=begins_step)
         if (finding := self._overwritten(variant, leaves)) is not None:
             self.log.note(variant.function, finding, variant)
-            return self._eager(variant, leaves), None
+            return variant.run_eagerly(leaves), None
         if not variant.is_warm or self.state is State.WARMUP:
             self._prepare(leaves)
             return self._warm_up(variant, leaves), None
@@ -206,7 +183,7 @@ class GraphTree:
             if node is not None:
                 return self._replay(node, leaves), node
             if finding is not None and not self._may_rerecord(variant, finding):
-                return self._eager(variant, leaves), None
+                return variant.run_eagerly(leaves), None
             self._try_end_execution()
         self._prepare(leaves)
         if variant.has_new_gradients():
@@ -287,7 +264,7 @@ class GraphTree:
 
     def _prepare(self, leaves: list[Any]) -> None:
         """Before a warmup or a recording: the allocator's books are true, and no argument lies in freed memory."""
-        self._follow_stream()
+        self._stream_order.follow(self.device)
         if self._stale:
             self._move_stale(leaves, range(len(leaves)))
             self._drop_stale()
@@ -353,7 +330,7 @@ class GraphTree:
         """Autograd itself differentiates a call of `variant`, in the caller's grad mode."""
         self._steps.backward_ran()
         if torch.is_grad_enabled():
-            self.note_second_derivative(variant)
+            variant.refuse_second_derivatives()
 
     def _overwritten(self, variant: Variant, leaves: Sequence[Any]) -> Finding | None:
         """An argument that the function overwrites, and that no recording may overwrite in its place."""
@@ -415,26 +392,17 @@ class GraphTree:
         elif self._current is not None:
             self.state = State.RECORDING
         self.log.note(variant.function, finding, variant)
-        return self._eager(variant, leaves)
-
-    def _eager(self, variant: Variant, leaves: list[Any]) -> Any:
-        function = variant.function
-        function.counts.eager += 1
-        program = variant.program
-        if variant.mode == "backward":
-            return program.run(list(leaves))
-        args, kwargs = arguments.unflatten(list(leaves), variant.spec)
-        return function.call(*args, **kwargs)
+        return variant.run_eagerly(leaves)
 
     def _replay(self, node: GraphNode, leaves: list[Any]) -> list[Any]:
-        self._follow_stream()
+        self._stream_order.follow(self.device)
         checks = node.variant.function.check and node.num_replays % CHECK_EVERY == 0
         expected = checking.run_eagerly(node, leaves) if checks else None
         self._addresses.update([item.ref.address for item in self._stale])  # a warmup's outputs lie in the pool, too
         held = checking.held_outputs(self._current, node, leaves) if checks else ()
         node.copy_inputs(leaves, self._addresses)
         if self._stale:
-            self._move_stale(leaves, {*node.returned_leaves, *_gradient_leaves(leaves)})
+            self._move_stale(leaves, {*node.returned_leaves, *arguments.gradient_leaves(leaves)})
             self._drop_stale()
         with torch.cuda.device(self.device):  # events are recorded on the current device's stream
             node.launch()
@@ -446,14 +414,6 @@ class GraphTree:
         if expected is not None:
             checking.compare(node, expected, results, leaves, held)
         return results
-
-    def _follow_stream(self) -> None:
-        """Replays share memory, so one on another stream than the last waits for it."""
-        stream, last = torch.cuda.current_stream(self.device), self._last_stream
-        if last is None or stream.cuda_stream != last.cuda_stream:
-            if last is not None:
-                stream.wait_stream(last)
-            self._last_stream = stream
 
     def _made_recorder(self) -> Recorder:
         if self._recorder is None:
@@ -469,7 +429,7 @@ class GraphTree:
     def _drop_recordings(self) -> None:
         self._drop_stale()
         for node in self.nodes():
-            self._destroy(node)
+            node.release(self.backend)
         self.roots.clear()
         self._addresses.clear()
         if self._recorder is not None:
@@ -481,17 +441,4 @@ class GraphTree:
         siblings = (self.roots if parent is None else parent.children).get(node.variant.id, [])
         siblings[:] = [other for other in siblings if other is not node]
         for below in list(node.descendants()):
-            self._destroy(below)
-
-    def _destroy(self, node: GraphNode) -> None:
-        node.let_go()
-        if node.graph is not None:
-            self.backend.destroy(node.graph)
-            node.graph = None
-
-
-def _gradient_leaves(leaves: Sequence[Any]) -> list[int]:
-    """Positions of the arguments that gradients arrive at."""
-    return [
-        n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor) and leaf.requires_grad and leaf.is_leaf
-    ]
+            below.release(self.backend)

@@ -19,6 +19,7 @@ from cudalens.device.stacks import Place, place
 from cudalens.graphs.liveness import OutputRef, span, storage_id
 from cudalens.graphs.reasons import Finding, Reason
 
+#: Operators whose result's value or size the host has to wait for.
 _SYNCHRONISING: Final = frozenset(
     {
         "_local_scalar_dense",
@@ -38,16 +39,15 @@ _SYNCHRONISING: Final = frozenset(
         "unique_dim_consecutive",
     }
 )
-"""Operators whose result's value or size the host has to wait for."""
 
+#: They wait where an index is a mask.
 _INDEXING: Final = frozenset({"_index_put_impl_", "index", "index_put", "index_put_"})
-"""They wait where an index is a mask."""
 
+#: Arguments that an operator overwrites though its schema does not say so.
 _COPIES: Final = frozenset({"_to_copy", "copy_", "to", "_copy_from"})
 _UNDECLARED_WRITES: Final[Mapping[str, tuple[str, ...]]] = dict.fromkeys(
     ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), ("running_mean", "running_var")
 )
-"""Arguments that an operator overwrites though its schema does not say so."""
 
 _ALLOCATES_ONLY: Final = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty"})
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from cudalens.frames import Trace
     from cudalens.magics.options import CellOptions
 
+#: Prefix of the names under which cell runs are in the user's namespace until the cell ends.
 RUN_PREFIX: Final = "__cudalens_run_"
-"""Prefix of the names under which cell runs are in the user's namespace until the cell ends."""
 
 
 class CellRun:

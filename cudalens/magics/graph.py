@@ -106,7 +106,7 @@ manager did with them. A cell that prints, awaits or has other magics runs witho
     def _reset(self, options: NoOptions) -> None:
         """Free all graphs and their memory."""
         from cudalens.analysis import units
-        from cudalens.graphs.graphed import reset
+        from cudalens.graphs.managers import reset
         from cudalens.magics.graph_cell import all_managers
 
         counts = [(len(manager.nodes()), manager.pool_bytes()[0]) for manager in all_managers()]

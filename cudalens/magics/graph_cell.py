@@ -72,7 +72,7 @@ def forget_cells() -> None:
 
 def all_managers() -> list[GraphManager]:
     """All managers: those of functions, then those of cells."""
-    from cudalens.graphs.graphed import managers
+    from cudalens.graphs.managers import managers
 
     return [*managers(), *cell_managers()]
 
@@ -130,7 +130,7 @@ class GraphedCell(CellRun):
 
     def wrap(self, function: Callable[..., Any]) -> Any:
         """Put a function that the cell defines under the manager."""
-        from cudalens.graphs.graphed import cudagraph
+        from cudalens.graphs.decorator import cudagraph
 
         mutations: Any = self._options.mutations
         self._wrapped.append(function.__name__)

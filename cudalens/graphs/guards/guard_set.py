@@ -12,10 +12,10 @@ from torch.utils.hooks import RemovableHandle
 
 from cudalens.graphs.guards.reads import Reads, find_reads
 
+#: Compared by value; everything else is compared by identity.
 _PLAIN: Final = (
     bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, Enum, tuple, frozenset
 )  # fmt: skip
-"""Compared by value; everything else is compared by identity."""
 
 
 class GuardSet:

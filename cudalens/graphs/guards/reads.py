@@ -20,28 +20,28 @@ import torch
 from cudalens.graphs.guards.code_names import names_of
 from cudalens.graphs.guards.lookups import AttributeItems, CellItems, Elements
 
+#: How many values are looked at before a function counts as one that cannot be guarded.
 _MOST_VALUES: Final = 20_000
-"""How many values are looked at before a function counts as one that cannot be guarded."""
 
+#: Items of a container beyond which only its length is looked at.
 _MOST_ITEMS: Final = 1_000
-"""Items of a container beyond which only its length is looked at."""
 
+#: Container, key, value, label.
 Item: TypeAlias = tuple[Any, Any, Any, str]
-"""Container, key, value, label."""
 
 _MOST_PASSES: Final = 8
 
+#: Libraries whose modules hold no values of the user's.
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _MODULE_TABLES: Final = ("_parameters", "_buffers")
 _OUTSIDE: Final = tuple(
     {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), __file__.rpartition("graphs")[0]} - {None}
 )
 _LIBRARIES: Final = ("numpy", "pandas", "scipy", "matplotlib", "IPython", "_pytest", "hypothesis", "triton")
-"""Libraries whose modules hold no values of the user's."""
 
+#: Parts of torch whose code is read for names: it reads numbers from modules and optimizers.
 _TORCH: Final = torch.__file__.rpartition("__init__")[0]
 _OPTIMIZED: Final = ("optim", "nn/modules")
-"""Parts of torch whose code is read for names: it reads numbers from modules and optimizers."""
 
 
 @dataclass(frozen=True, slots=True)

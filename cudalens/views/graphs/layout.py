@@ -14,11 +14,11 @@ from typing import Final, TypeAlias
 from cudalens.analysis import units
 from cudalens.views.graphs.model import GraphsView, Recording
 
+#: Recordings in a row, without a branch, that are shown one by one; of more, the inner ones fold into one line.
 MAX_CHAIN: Final = 9
-"""Recordings in a row, without a branch, that are shown one by one; of more, the inner ones fold into one line."""
 
+#: Branches at one recording, and trees, that are shown; of more, the less travelled fold into one line.
 MAX_BRANCHES: Final = 6
-"""Branches at one recording, and trees, that are shown; of more, the less travelled fold into one line."""
 
 _HEAD, _TAIL = 4, 3
 _MAX_NAMES: Final = 4

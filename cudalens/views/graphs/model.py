@@ -14,11 +14,11 @@ from typing import Any, Final, Literal
 from cudalens.frames import Trace
 from cudalens.views.races.model import clean
 
+#: Recordings that are shown; the others are counted.
 MAX_NODES: Final = 1000
-"""Recordings that are shown; the others are counted."""
 
+#: Functions are told apart by as many hues; their names say which is which.
 NUM_HUES: Final = 8
-"""Functions are told apart by as many hues; their names say which is which."""
 
 _CURRENT: Final = "current"
 _ON_PATH: Final = "on the path"
@@ -188,8 +188,8 @@ class GraphsView:
     num_hidden: int
 
 
+#: What keeps a function from graphs first; one more graph for it is the least.
 _FINDINGS: Final = ("skip", "warning", "rerecord")
-"""What keeps a function from graphs first; one more graph for it is the least."""
 
 
 def graphs_view(trace: Trace) -> GraphsView:

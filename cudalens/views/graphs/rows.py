@@ -12,15 +12,15 @@ from cudalens.views.graphs.layout import Chain, ChainItem, Fold, Stop
 from cudalens.views.graphs.model import Recording
 from cudalens.views.sections.markup import Node, element
 
+#: How much longer than one row the next ones may be.
 _BAR: Final = 90.0
 _BAR_TEXT: Final = "90"
 _BAR_HEIGHT: Final = 12
 _LEAST: Final = 1.5
 _MARGIN: Final = 1.2
-"""How much longer than one row the next ones may be."""
 
+#: Bytes of the lists around a row, about.
 _AROUND: Final = 90
-"""Bytes of the lists around a row, about."""
 
 
 class Rows:

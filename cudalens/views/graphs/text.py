@@ -13,25 +13,25 @@ from cudalens.views.graphs import layout as graphs_tree
 from cudalens.views.graphs.layout import Chain, Fold, Stop
 from cudalens.views.graphs.model import FindingView, FunctionView, GraphsView, PathView, Recording, graphs_view
 
+#: Skips, re-recordings and warnings that are told, and functions; the others are counted.
 MAX_FINDINGS: Final = 12
-"""Skips, re-recordings and warnings that are told, and functions; the others are counted."""
 
+#: Paths that are told.
 MAX_PATHS: Final = 6
-"""Paths that are told."""
 
+#: Share by which replay and eager may differ and are still called equally fast.
 _WIDTH: Final = 100
 _MAX_LINES: Final = 80
 _MAX_NAMED: Final = 2
 _SAME: Final = 0.05
-"""Share by which replay and eager may differ and are still called equally fast."""
 
 _ALL: Final = 0.995
 
+#: How recordings are marked, by where they stand.
 MARKS: Final = {"current": "◉", "on the path": "●", "idle": "○"}
-"""How recordings are marked, by where they stand."""
 
+#: What findings are called.
 KINDS: Final = {"skip": "runs eager", "warning": "warning", "rerecord": "recorded again"}
-"""What findings are called."""
 
 
 def verdict(trace: Trace) -> str:

@@ -22,11 +22,11 @@ from cudalens.views.graphs.model import FindingView, FunctionView, GraphsView, R
 from cudalens.views.graphs.rows import Rows, marked
 from cudalens.views.sections.markup import Node, element
 
+#: Bytes of graphs in a saved notebook's picture, about.
 MAX_HTML: Final = 90_000
-"""Bytes of graphs in a saved notebook's picture, about."""
 
+#: The same in the live view and the report, before compression.
 _MAX_LIVE: Final = 8_000_000
-"""The same in the live view and the report, before compression."""
 
 _MAX_LISTED: Final = 100
 _MAX_PATHS: Final = 12

@@ -17,6 +17,7 @@ from cudalens.views.sections.markup import Child, Node, element
 
 __all__ = ["has_memory_map", "is_first", "pack", "page_tree", "stands_alone", "static_html"]
 
+#: What reserved memory is used for, with its colour: sums to all of it.
 _LABEL_WIDTH: Final = 90
 _MAX_POOLS: Final = 12
 PARTS: Final = (
@@ -25,7 +26,6 @@ PARTS: Final = (
     ("external_bytes", "gaps", "#8b96a1"),
     ("empty_bytes", "cached", "#c9d0d7"),
 )
-"""What reserved memory is used for, with its colour: sums to all of it."""
 
 
 def has_memory_map(trace: Trace) -> bool:

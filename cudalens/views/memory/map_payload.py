@@ -28,13 +28,13 @@ from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
 
+#: Most failures and snapshots that are marked on the axis.
 MAX_MARKS: Final = 2000
-"""Most failures and snapshots that are marked on the axis."""
 
+#: Allocations differ in how well they pack; with this much of the guess, the second try mostly fits.
 _POOL: Final = ("device", "stream", "pool_id_first", "pool_id_second")
 _MAX_TOLD: Final = 400
 _SPARE: Final = 0.96
-"""Allocations differ in how well they pack; with this much of the guess, the second try mostly fits."""
 
 
 def pack(trace: Trace, *, compress: bool = True, max_bytes: int | None = None) -> bytes:

@@ -14,8 +14,8 @@ from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
 
+#: Stretches of the history into which the curve of what is left out is cut.
 MAX_STEPS: Final = 4000
-"""Stretches of the history into which the curve of what is left out is cut."""
 
 
 def kept_lives(lives: pd.DataFrame, num_kept: int) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -13,8 +13,8 @@ from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
 
+#: Longest name of a file or function that travels, in characters.
 MAX_TEXT: Final = 400
-"""Longest name of a file or function that travels, in characters."""
 
 
 def add_stacks(writer: PayloadWriter, stacks: pd.DataFrame, wanted: Ints) -> None:

@@ -18,13 +18,13 @@ from cudalens.analysis.memory.totals import fragmentation, pool_totals
 from cudalens.frames import Trace
 from cudalens.frames.snapshots.build import SNAPSHOT_KEYS
 
+#: Of a line of a stack, ``file:line function``: the place. Functions of C++ may hold spaces, and have no place.
 _MAX_ROWS: Final = 10
 _MAX_NAME: Final = 48
 _MAX_NAMED: Final = 2
 _USUAL_POOL: Final = (0, 0)
 _PLACES: Final = ("In[",)
 _PLACE_LINE: Final = re.compile(r"(.+?:\d+) ")
-"""Of a line of a stack, ``file:line function``: the place. Functions of C++ may hold spaces, and have no place."""
 _TRIED: Final = re.compile(r"OutOfMemoryError: .*Tried to allocate ([\d.]+ \w+)")
 _OF_EXCEPTION: Final = {
     "<exception>": "variables of the functions that raised",

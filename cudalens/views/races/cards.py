@@ -21,18 +21,18 @@ from cudalens.views.races.svg import bytes_bars, happens_before_svg
 from cudalens.views.races.value_maps import MAX_CELLS
 from cudalens.views.sections.markup import Node, element
 
+#: Races that the live view and the report hold; the others are counted.
 MAX_CARDS: Final = 1000
-"""Races that the live view and the report hold; the others are counted."""
 
+#: Bytes of cards in a saved notebook's picture; races beyond them get a line each.
 MAX_HTML: Final = 110_000
-"""Bytes of cards in a saved notebook's picture; races beyond them get a line each."""
 
+#: Rows and columns of a tensor's pictures there.
 _STATIC_CELLS: Final = 32
-"""Rows and columns of a tensor's pictures there."""
 
+#: Before compression, which leaves some 2 % of it.
 _MAX_HTML_LINES: Final = 100
 _MAX_CARD_BYTES: Final = 10_000_000
-"""Before compression, which leaves some 2 % of it."""
 
 
 def has_races(trace: Trace) -> bool:

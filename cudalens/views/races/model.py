@@ -12,19 +12,20 @@ import pandas as pd
 from cudalens.frames import Trace
 from cudalens.views.races.value_model import ValueView, value_view
 
+#: Stack frames of one stack that are shown.
 MAX_STACK: Final = 60
-"""Stack frames of one stack that are shown."""
 
+#: Longest diff that is shown whole, in characters.
 MAX_DIFF: Final = 20_000
-"""Longest diff that is shown whole, in characters."""
 
 _MAX_LINE: Final = 300
 _MAX_STEPS: Final = 400
 _ATEN: Final = "aten::"
 
+#: The host's name among the streams.
 HOST: Final = "the host"
-"""The host's name among the streams."""
 
+#: Kinds of races, the worst first: memory of another tensor, then values that were never written, then lost writes.
 _HARM: Final = (
     "use after free",
     "read after write",
@@ -32,10 +33,9 @@ _HARM: Final = (
     "write after write",
     "write after read",
 )
-"""Kinds of races, the worst first: memory of another tensor, then values that were never written, then lost writes."""
 
+#: What a kind is called where its own name would not tell that it is a race.
 KIND_TITLES: Final = {"host access": "race with the host"}
-"""What a kind is called where its own name would not tell that it is a race."""
 
 
 @dataclass(frozen=True, slots=True)

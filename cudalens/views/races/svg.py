@@ -74,6 +74,7 @@ def _bar(x: float, width: float, fill: str, opacity: float) -> Node:
     return element("rect", **box, fill=fill, fill_opacity=opacity)
 
 
+#: Width of a letter at the picture's size, px, on the wide side.
 _LABEL_CHARS: Final = 26
 _LANE: Final = 72
 _TOP: Final = 8
@@ -81,7 +82,6 @@ _BOX: Final = 34
 _MAX_LANES: Final = 5
 _MAX_SLOTS: Final = 16
 _CHAR: Final = 6.6
-"""Width of a letter at the picture's size, px, on the wide side."""
 
 _ACT_WORDS: Final = {
     "event_record": "record",

@@ -17,8 +17,8 @@ from cudalens.views.races.values import text_lines
 CHECKED: Final = "checked on the recorded run: the race is gone and nothing else changed"
 NO_FIX: Final = "No fix was found that removes this race and changes nothing else."
 
+#: Races that the plain text tells in full; the others get a line each, up to `_MAX_LINES`.
 MAX_RACES: Final = 10
-"""Races that the plain text tells in full; the others get a line each, up to `_MAX_LINES`."""
 
 _MAX_LINES: Final = 40
 _WIDTH: Final = 100
@@ -141,6 +141,7 @@ def _facts(first: AccessView, second: AccessView) -> Iterator[tuple[str, str, st
         yield label, tell(first), tell(second)
 
 
+#: What is told of both accesses, by its label.
 _TOLD: Final[dict[str, Callable[[AccessView], str]]] = {
     "op": lambda access: f"{access.title} {access.verb} {access.argument}".strip(),
     "on": lambda access: access.stream,
@@ -149,7 +150,6 @@ _TOLD: Final[dict[str, Callable[[AccessView], str]]] = {
     "at": lambda access: access.site.place,
     "line": lambda access: access.site.source,
 }
-"""What is told of both accesses, by its label."""
 
 
 def _stacks(first: Sequence[StackLine], second: Sequence[StackLine]) -> Iterator[str]:

@@ -9,17 +9,17 @@ from typing import Final
 from cudalens.views.races.value_model import DifferenceView
 from cudalens.views.sections.markup import Node, element, svg
 
+#: Stands for what is no number, or infinite.
 RED: Final = "#e5484d"
 BLUE: Final = "#3b8eea"
 YELLOW: Final = "#d9a400"
-"""Stands for what is no number, or infinite."""
 
 MAX_CELLS: Final = 64
 
+#: Shades of a picture: few, so that neighbours are alike and drawn as one.
 _SIZE: Final = 168.0
 _LEAST: Final = 14.0
 _LEVELS: Final = 8
-"""Shades of a picture: few, so that neighbours are alike and drawn as one."""
 
 _NOT_FINITE: Final = _LEVELS + 1
 

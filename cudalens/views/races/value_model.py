@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from cudalens.frames.exploration import MAX_DIFFERENCES, MAX_TASKS
 
+#: Elements of a tensor that are listed, at most.
 MAX_SAMPLES: Final = 8
-"""Elements of a tensor that are listed, at most."""
 
 _VERDICTS: Final = ("confirmed", "benign", "unknown")
 _MAX_CELLS: Final = 64

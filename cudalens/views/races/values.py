@@ -16,11 +16,11 @@ from cudalens.views.sections.markup import Node, element, svg
 
 _MAX_PICTURED_RACES: Final = 6
 
+#: Elements that plain text tells of.
 _MAX_SAID: Final = 4
-"""Elements that plain text tells of."""
 
+#: Values whose pictures are drawn; of the others a line says what differs.
 _MAX_PICTURED: Final = 3
-"""Values whose pictures are drawn; of the others a line says what differs."""
 
 _ROW: Final = 30
 _BOX: Final = 22

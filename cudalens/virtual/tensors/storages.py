@@ -72,7 +72,7 @@ def _new(gpus: Gpus, original: Any) -> Any:
         if index is None:
             return original(cls, *args, **kwargs, **({} if device is None else {"device": device}))
         made = original(cls, *args, **kwargs)
-        gpus.settle(_as_bytes(made), gpus.devices[index])
+        gpus.place_tensor(_as_bytes(made), gpus.devices[index])
         return made
 
     return __new__

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cudalens.graphs.captured import Name, find_names
+from cudalens.graphs.guards.captured import Name, find_names
 
 if TYPE_CHECKING:
     from cudalens.device.stacks import Place

@@ -19,8 +19,8 @@ import torch
 from cudalens.graphs.guards.reads import find_reads
 from cudalens.graphs.liveness import storage_id
 
+#: How far a search goes before it gives up; a name that is not found is kept by address alone.
 _MOST_OBJECTS: Final = 20_000
-"""How far a search goes before it gives up; a name that is not found is kept by address alone."""
 
 
 class _Cell:

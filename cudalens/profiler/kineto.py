@@ -170,10 +170,10 @@ def _device_of(options: ProfilerOptions, watches_cuda: bool) -> str | None:
     wanted = options.use_device
     assert wanted is not None
     if not _is_there(wanted):
-        hint = ", or put a virtual one in place with cudalens.virtual.device()" if wanted == "cuda" else ""
+        hint = ", or create a virtual one with cudalens.virtual.device()" if wanted == "cuda" else ""
         raise ProfilerError(
-            f"use_device={wanted!r}: no such device is available to this build of torch ({torch.__version__}) can "
-            f"profile. Leave use_device out to record what there is{hint}."
+            f"use_device={wanted!r}: there is no such device that this build of torch ({torch.__version__}) can "
+            f"profile. Omit use_device to record the devices that there are{hint}."
         )
     return wanted
 

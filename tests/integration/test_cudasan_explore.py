@@ -76,7 +76,7 @@ def test_the_last_cell_is_explored_when_asked_for(cuda):
 def test_what_cannot_be_explored_is_said_without_a_traceback(cuda):
     cuda.run("%cudasan on")
     cuda.run("%cudasan explore")
-    assert "Say beforehand that other orders are to be tried" in cuda.text("error")
+    assert "Enable the recording first" in cuda.text("error")
     cuda.run("%cudasan off")
     cuda.run("%cudadevice off")
     cuda.run("%cudasan on --explore")

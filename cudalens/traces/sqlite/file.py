@@ -287,7 +287,7 @@ def _refuse_journal(path: Path) -> None:
     if is_hot:
         raise TraceFormatError(
             path,
-            found=f"a half-written file: '{journal.name}' next to it would undo its last change",
+            found=f"an incomplete file: '{journal.name}' next to it would undo its last change",
             expected=_EXPECTED,
             hint="Wait for its writer to finish, or export it again (nsys export --type sqlite).",
         )

@@ -60,6 +60,8 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if is_faking():
             return func(*args, **(kwargs or {}))
         if types and has_own_dispatch(types):
+            if func in _NESTED:
+                self._refuse_nested(func, args)
             return NotImplemented  # the operators that the subclass calls come here
         if _plan(func).is_composite:
             return self._decompose(func, args, kwargs or {})
@@ -337,9 +339,12 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return packed, batch_sizes
 
     def _nested(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._refuse_nested(func, args)
+        return func(*args, **kwargs)
+
+    def _refuse_nested(self, func: Any, args: tuple[Any, ...]) -> None:
         if _locate(args)[0] is not None or (self._target.is_named and self._target.device is not None):
             raise refusals.nested(func._schema.name)
-        return func(*args, **kwargs)
 
 
 _CPU = torch.device("cpu")

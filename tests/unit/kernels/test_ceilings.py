@@ -16,7 +16,7 @@ def test_a_virtual_device_quotes_its_spec():
         assert found.copy_bytes_per_s == 3352e9
         assert found.flops_per_s["bfloat16"] == 989.4e12
         assert found == ceilings("cuda:0") == ceilings(0)
-        with pytest.raises(KernelError, match="cpu is no CUDA device"):
+        with pytest.raises(KernelError, match="cpu is not a CUDA device"):
             ceilings("cpu")
 
 

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from cudalens.sanitizer.live.arguments import has_own_dispatch, pairs, pieces, results
+from cudalens.device.modes import has_own_dispatch
+from cudalens.sanitizer.live.arguments import pairs, pieces, results
 from cudalens.sanitizer.live.schema import make_plan
 
 aten = torch.ops.aten

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cudalens.device import modes
 from cudalens.device.interpose import interposed
 from cudalens.device.launches import bound, name_of, tensors_in
+from cudalens.device.modes import has_own_dispatch
 from cudalens.device.stacks import Place, place
 
 #: Methods of torch.Tensor by which Python looks at host memory without an operator.
@@ -221,7 +222,7 @@ class _Mode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if any(_has_own_dispatch(kind) for kind in types):
+        if has_own_dispatch(types):
             return NotImplemented  # what the subclass calls comes back here
         if self._teller.is_quiet or not hasattr(func, "_schema") or func.is_view:
             return func(*args, **kwargs)  # what a higher-order operator calls comes back here
@@ -233,11 +234,6 @@ class _Mode(TorchDispatchMode):
         out = func(*args, **kwargs)
         self._teller.end(task, [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)])
         return out
-
-
-def _has_own_dispatch(kind: Any) -> bool:
-    own = getattr(kind, "__torch_dispatch__", None)
-    return own is not None and own is not torch._C._disabled_torch_dispatch_impl
 
 
 def _touched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[torch.Tensor, bool]]:

@@ -90,10 +90,9 @@ def _gather_stats_with_counts(
     return average, (squares / num + eps).rsqrt()
 
 
-def _gather_stats(value: Tensor, mean: Tensor, invstd: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
-    *others_before, count = others
-    counts = torch.full((len(mean),), float(count))
-    return _gather_stats_with_counts(value, mean, invstd, *others_before, counts)
+def _gather_stats(value: Tensor, mean: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+    counts = torch.full((len(mean),), float(others[-1]))
+    return _gather_stats_with_counts(*(value, mean, *others[:-1], counts))
 
 
 def _elemt(

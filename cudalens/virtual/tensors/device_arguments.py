@@ -92,7 +92,8 @@ class FunctionMode(TorchFunctionMode):
     def _call_higher_order(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Dispatch an operator that calls user code, such as the methods of a ``Function`` under torch.func."""
         with user_code(self._gpus):
-            keys = torch._ops._compute_keyset(args, kwargs, getattr(func, _KEYS))
+            find_keys: Any = torch._ops._compute_keyset
+            keys = find_keys(args, kwargs, getattr(func, _KEYS))
             return func.dispatch(keys.highestPriorityTypeId(), *args, **kwargs)
 
     def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

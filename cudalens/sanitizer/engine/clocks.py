@@ -166,6 +166,10 @@ class Clocks:
         """Delete `event`. Earlier waits for it stay in effect."""
         self._events.pop(event, None)
 
+    def forget_events(self) -> None:
+        """Delete all events."""
+        self._events.clear()
+
     def host_learns(self, vector: VectorClock) -> None:
         """Add `vector` to the work that the host has observed to be complete."""
         join(self.host.vector, vector)

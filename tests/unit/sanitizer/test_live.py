@@ -756,7 +756,6 @@ def gpu_after_another():
     del old
 
 
-
 def test_graphs_and_events_of_a_device_end_with_it():
     with cudalens.sanitize() as san:
         with device("h100"):

@@ -151,7 +151,7 @@ class _Writer:
             return
         code = f"{torch}.cuda.current_stream().wait_stream({whom})"
         found = [(s.start, self._whom, s.stream) for s in self._segments(second.statement) if s.stream != HOST]
-        yield from self._wait(second, edits.before(second.source, second.statement, code), code, found)
+        yield from self._wait(second, "before", code, found)
 
     def _wait_before_block(self, second: Located) -> Iterator[Candidate]:
         """In front of the ``with`` that holds the later access, where the earlier one stands around it."""
@@ -160,7 +160,7 @@ class _Writer:
             return
         code = f"{second.stream}.wait_stream({torch}.cuda.current_stream())"
         found = [(s.start, self._whom, self._who) for s in self._segments(block)]
-        yield from self._wait(second, edits.before(second.source, block, code), code, found, block)
+        yield from self._wait(second, "before", code, found, block)
 
     def _wait_after_block(self, first: Located) -> Iterator[Candidate]:
         """Behind the ``with`` that holds the earlier access, where the later one stands around it."""
@@ -169,7 +169,7 @@ class _Writer:
             return
         code = f"{torch}.cuda.current_stream().wait_stream({first.stream})"
         found = [(s.end + 1, self._whom, self._who) for s in self._segments(block)]
-        yield from self._wait(first, edits.after(first.source, block, code), code, found, block)
+        yield from self._wait(first, "after", code, found, block)
 
     def _wait_after_first(self, first: Located) -> Iterator[Candidate]:
         torch = self._torch(first)
@@ -181,7 +181,7 @@ class _Writer:
         code = f"{who}.wait_stream({torch}.cuda.current_stream())"
         # Whoever called: the current stream is that of the execution, and not always that of the race.
         found = [(s.end + 1, s.stream, self._who) for s in self._segments(first.statement) if s.stream != HOST]
-        yield from self._wait(first, edits.after(first.source, first.statement, code), code, found)
+        yield from self._wait(first, "after", code, found)
 
     def host_waits(self) -> Iterator[Candidate]:
         if self._whom is None or self._whom == HOST:
@@ -361,18 +361,17 @@ class _Writer:
     def _wait(
         self,
         at: Located,
-        edit: Edit | None,
+        where: str,
         code: str,
         found: Sequence[tuple[int, StreamId | None, StreamId]],
         block: ast.stmt | None = None,
     ) -> Iterator[Candidate]:
-        is_after = edit is not None and edit.line > (block or at.statement).lineno
-        where = "after" if is_after else "before"
         line = block.lineno if block is not None else at.spot.line
+        edit_at = edits.before if where == "before" else edits.after
         yield from self._candidate(
             FixKind.WAIT_STREAM,
             at,
-            [edit],
+            [edit_at(at.source, block or at.statement, code)],
             f"`{code}` {where} {at.spot.label}:{line}",
             [i for position, whom, who in found if whom is not None and who != whom for i in wait(position, whom, who)],
             num_needless(self._run, self._occurrences, [position for position, *_ in found]),

@@ -449,8 +449,6 @@ def test_a_name_is_used_only_where_it_is_bound(text, is_bound):
     [
         "for x in a.sum():\n    pass\n",
         "while a.sum():\n    pass\n",
-        "x = 1; b = a.sum()\n",
-        "if x: b = a.sum()\n",
         "if x:\n    pass\nelif a.sum():\n    pass\n",
         "b = (a.sum() for _ in x)\n",
         "b = lambda: a.sum()\n",
@@ -470,8 +468,43 @@ def test_lines_keep_the_indentation_and_go_around_whole_statements():
     assert after(found.source, found.statement, "w()") == Edit(5, "\tw()\n")
     returning = located("def f():\n    return a.sum()\n", 2)
     assert after(returning.source, returning.statement, "w()") is None
-    crowded = located("b = f(\n    a\n); c = 1\n", 2)
-    assert after(crowded.source, crowded.statement, "w()") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_before", "expected_after"),
+    [
+        ("x = 1; b = a.sum()\n", "x = 1; w(); b = a.sum()\n", "x = 1; b = a.sum(); w()\n"),
+        ("b = a.sum(); x = 1  # ü\n", "w()\nb = a.sum(); x = 1  # ü\n", "b = a.sum(); w(); x = 1  # ü\n"),
+        ("ü = 1; b = a.sum(); c = 2;\n", "ü = 1; w(); b = a.sum(); c = 2;\n", "ü = 1; b = a.sum(); w(); c = 2;\n"),
+        ("if x: b = a.sum()\n", "if x: w(); b = a.sum()\n", "if x: b = a.sum(); w()\n"),
+        ("with s: b = a.sum(); c = 1\n", "with s: w(); b = a.sum(); c = 1\n", "with s: b = a.sum(); w(); c = 1\n"),
+        ("b = f(\n    a.sum()\n); c = 1\n", "w()\nb = f(\n    a.sum()\n); c = 1\n", "b = f(\n    a.sum()\n); w(); c = 1\n"),
+    ],
+)
+def test_of_several_statements_on_a_line_the_one_of_the_access_is_edited(text, expected_before, expected_after):
+    statement = next(
+        node.parent
+        for node in ast.walk(with_parents(ast.parse(text)))
+        if isinstance(node, ast.Call) and ast.unparse(node) == "a.sum()"
+    )
+    source = Source(text.splitlines(keepends=True))
+    for edit, expected in ((before, expected_before), (after, expected_after)):
+        assert source.edited([edit(source, statement, "w()")]) == expected
+
+
+def with_parents(tree):
+    """Gives each node of a statement that statement as its parent."""
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.Assign):
+            for node in ast.walk(statement):
+                node.parent = statement
+    return tree
+
+
+def test_edits_at_one_place_keep_their_order():
+    source = Source(["a()\n", "b(); c(); d()\n"])
+    edits = [Edit(2, "first()\n"), Edit(2, "second()\n"), Edit(2, "; third()", 8), Edit(2, "fourth(); ", 10)]
+    assert source.edited(edits) == "a()\nfirst()\nsecond()\nb(); c(); third(); fourth(); d()\n"
 
 
 @pytest.mark.parametrize(
@@ -487,7 +520,7 @@ def test_lines_keep_the_indentation_and_go_around_whole_statements():
 def test_a_keyword_is_taken_out_of_its_call(call, expected):
     source = Source([call + "\n"])
     edit = without_keyword(source, source.tree.body[0].value, "non_blocking")
-    assert edit == Edit(1, expected + "\n", is_replacement=True)
+    assert source.edited([edit]) == expected + "\n"
 
 
 @pytest.mark.parametrize(
@@ -582,6 +615,6 @@ def test_a_diff_shows_magics_as_they_were_typed():
         "+wait()",
         " use(b)",
     ]
-    assert source.diff([Edit(2, "other()\n", is_replacement=True)], "In[7]") == ""
+    assert source.diff([Edit(2, "other()", 0, 5)], "In[7]") == ""
     for other in (["use(c)\n"], [*typed[:2], "use(c)\n"]):  # another cell of this name
         assert "use(c)" not in Source(run, other).diff([Edit(3, "wait()\n")], "In[7]")

@@ -618,3 +618,83 @@ def test_a_diff_shows_magics_as_they_were_typed():
     assert source.diff([Edit(2, "other()", 0, 5)], "In[7]") == ""
     for other in (["use(c)\n"], [*typed[:2], "use(c)\n"]):  # another cell of this name
         assert "use(c)" not in Source(run, other).diff([Edit(3, "wait()\n")], "In[7]")
+
+
+# CUDA graphs: a fix is written where the graph is replayed, never into code that was captured
+
+REPLAYED_ON_A_SIDE_STREAM = """
+import torch
+
+side = torch.cuda.Stream()
+a = torch.ones(64, device="cuda")
+graph = torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    a.mul_(2)
+    a.add_(1)
+torch.cuda.synchronize()
+a.fill_(1)
+with torch.cuda.stream(side):
+    graph.replay()
+"""
+
+INPUT_REFILLED_DURING_A_REPLAY = """
+import torch
+
+side = torch.cuda.Stream()
+static = torch.ones(64, device="cuda")
+graph = torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    out = static * 2
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    graph.replay()
+static.fill_(3)
+"""
+
+WARMED_UP_ON_A_SIDE_STREAM = """
+import torch
+
+side = torch.cuda.Stream()
+a = torch.ones(64, device="cuda")
+graph = torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+def step():
+    a.mul_(2)
+a.fill_(1)
+with torch.cuda.stream(side):
+    step()
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    step()
+graph.replay()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (REPLAYED_ON_A_SIDE_STREAM, "side.wait_stream(torch.cuda.current_stream())"),
+        (INPUT_REFILLED_DURING_A_REPLAY, "torch.cuda.current_stream().wait_stream(side)"),
+    ],
+)
+def test_races_with_graphs_are_fixed_outside_of_the_captured_code(text, line, tmp_path):
+    fixed = repaired(text, tmp_path / "program.py")
+    assert [each for each in fixed.splitlines() if each not in text.splitlines()] == [line]
+
+
+def test_the_words_of_a_race_with_a_graph_name_the_replay(tmp_path):
+    text = REPLAYED_ON_A_SIDE_STREAM.replace("side = torch.cuda.Stream()", "streams = [torch.cuda.Stream()]")
+    text = text.replace("stream(side)", "stream(streams[0])").replace("    graph.replay()", "    (lambda: graph.replay())()")
+    path = tmp_path / "program.py"
+    line = text.splitlines().index("    (lambda: graph.replay())()") + 1
+    findings = findings_in(text, path)
+    assert {finding.fix.diff for finding in findings} == {""}
+    assert findings[0].fix.words.startswith(f"before the replay at {path}:{line} of aten::")
+
+
+def test_no_fix_is_written_into_code_that_was_also_captured(tmp_path):
+    (finding,) = findings_in(WARMED_UP_ON_A_SIDE_STREAM, tmp_path / "program.py")
+    assert finding.fix.diff == ""
+    assert finding.fix.kind is FixKind.WAIT_STREAM

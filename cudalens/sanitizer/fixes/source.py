@@ -116,7 +116,9 @@ class Source:
             return ""
         if any(edit.is_inline and self.typed[edit.line - 1] != self.lines[edit.line - 1] for edit in edits):
             return ""
-        return "".join(difflib.unified_diff(self.typed, _edited(self.typed, edits).splitlines(keepends=True), label, label, n=2))
+        return "".join(
+            difflib.unified_diff(self.typed, _edited(self.typed, edits).splitlines(keepends=True), label, label, n=2)
+        )
 
     def torch_name(self) -> str | None:
         """What torch is called here; None where it is not imported or mentioned."""
@@ -139,7 +141,7 @@ def _are_the_same(lines: list[str], typed: list[str]) -> bool:
 
 def _edited(lines: list[str], edits: list[Edit]) -> str:
     new = [line.encode() for line in lines] + [b""]
-    for edit in reversed(sorted(edits, key=lambda edit: (edit.line, edit.column))):
+    for edit in sorted(edits, key=lambda edit: (edit.line, edit.column))[::-1]:
         line = new[edit.line - 1]
         end = edit.column if edit.end is None else edit.end
         new[edit.line - 1] = line[: edit.column] + edit.text.encode() + line[end:]

@@ -46,7 +46,11 @@ def after(source: Source, statement: ast.stmt, code: str) -> Edit | None:
     tail = last.encode()[statement.end_col_offset :].decode().strip()
     if not head.strip() and (not tail or tail.startswith("#")):
         return Edit(statement.end_lineno + 1, f"{head}{code}\n")
-    return Edit(statement.end_lineno, f"; {code}", statement.end_col_offset or 0) if isinstance(statement, _SIMPLE) else None
+    return (
+        Edit(statement.end_lineno, f"; {code}", statement.end_col_offset or 0)
+        if isinstance(statement, _SIMPLE)
+        else None
+    )
 
 
 def without_keyword(source: Source, call: ast.Call, name: str) -> Edit | None:

@@ -478,7 +478,11 @@ def test_lines_keep_the_indentation_and_go_around_whole_statements():
         ("ü = 1; b = a.sum(); c = 2;\n", "ü = 1; w(); b = a.sum(); c = 2;\n", "ü = 1; b = a.sum(); w(); c = 2;\n"),
         ("if x: b = a.sum()\n", "if x: w(); b = a.sum()\n", "if x: b = a.sum(); w()\n"),
         ("with s: b = a.sum(); c = 1\n", "with s: w(); b = a.sum(); c = 1\n", "with s: b = a.sum(); w(); c = 1\n"),
-        ("b = f(\n    a.sum()\n); c = 1\n", "w()\nb = f(\n    a.sum()\n); c = 1\n", "b = f(\n    a.sum()\n); w(); c = 1\n"),
+        (
+            "b = f(\n    a.sum()\n); c = 1\n",
+            "w()\nb = f(\n    a.sum()\n); c = 1\n",
+            "b = f(\n    a.sum()\n); w(); c = 1\n",
+        ),
     ],
 )
 def test_of_several_statements_on_a_line_the_one_of_the_access_is_edited(text, expected_before, expected_after):
@@ -686,7 +690,9 @@ def test_races_with_graphs_are_fixed_outside_of_the_captured_code(text, line, tm
 
 def test_the_words_of_a_race_with_a_graph_name_the_replay(tmp_path):
     text = REPLAYED_ON_A_SIDE_STREAM.replace("side = torch.cuda.Stream()", "streams = [torch.cuda.Stream()]")
-    text = text.replace("stream(side)", "stream(streams[0])").replace("    graph.replay()", "    (lambda: graph.replay())()")
+    text = text.replace("stream(side)", "stream(streams[0])").replace(
+        "    graph.replay()", "    (lambda: graph.replay())()"
+    )
     path = tmp_path / "program.py"
     line = text.splitlines().index("    (lambda: graph.replay())()") + 1
     findings = findings_in(text, path)

@@ -56,5 +56,6 @@ class EventArrays:
         """True for events in whose name the regular expression `pattern` is found; searches each distinct name once."""
         names = self.events["name"].array
         search = re.compile(pattern).search
-        hits: Bools = np.array([*(search(str(name)) is not None for name in names.categories.tolist()), False], bool)
-        return hits[names.codes]
+        hits = np.array([*(search(str(name)) is not None for name in names.categories.tolist()), False], bool)
+        found: Bools = hits[names.codes]
+        return found

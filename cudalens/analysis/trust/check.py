@@ -12,11 +12,12 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.event_arrays import Ints
 from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.trust import device as trust_device
 from cudalens.analysis.trust import host as trust_host
-from cudalens.analysis.trust.arrays import Ints, Issue, TrustArrays
+from cudalens.analysis.trust.arrays import Issue, TrustArrays
 from cudalens.analysis.trust.clock import clock
 from cudalens.errors import TraceError
 from cudalens.frames import Trace

@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Ints, Issue, Severity, TrustArrays, device_rows
+from cudalens.analysis.event_arrays import Ints
+from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Issue, Severity, TrustArrays, device_rows
 from cudalens.analysis.units import duration
 
 _CONTEXT_SYNC: Final = "Context Sync"

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Bools, Ints, Issue, TrustArrays, device_rows
+from cudalens.analysis.event_arrays import Bools, Ints
+from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Issue, TrustArrays, device_rows
 from cudalens.analysis.units import duration, plural
 from cudalens.frames.build import lanes
 

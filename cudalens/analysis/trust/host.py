@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.time.intervals import length, union
-from cudalens.analysis.trust.arrays import MISSING, Bools, Ints, Issue, TrustArrays
+from cudalens.analysis.trust.arrays import MISSING, Issue, TrustArrays
 from cudalens.analysis.units import count, duration, percent, plural
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
 from cudalens.frames.build import STEP_PREFIX, lanes
@@ -132,7 +133,8 @@ def _has_own_id(arrays: TrustArrays) -> Bools:
     """True for rows with an id that no other row of their kind can have: calls, work and operators."""
     is_work = arrays.is_call | arrays.is_in(*GPU_ACTIVITIES)
     of_call = is_work & (arrays.ints("correlation_id", missing=MISSING) != MISSING)
-    return of_call | (arrays.is_in("cpu_op") & (arrays.ints("external_id") > 0))
+    owned: Bools = of_call | (arrays.is_in("cpu_op") & (arrays.ints("external_id") > 0))
+    return owned
 
 
 def far_rows(arrays: TrustArrays) -> Iterator[Issue]:

@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.trust.arrays import MISSING, Ints, TrustArrays
+from cudalens.analysis.event_arrays import Ints
+from cudalens.analysis.trust.arrays import MISSING, TrustArrays
 from cudalens.analysis.trust.check import earlier_repairs, issues, repaired_finding, report_of
 from cudalens.analysis.trust.clock import clock_bounds, needed_shift_ns
 from cudalens.analysis.trust.host import duplicate_rows

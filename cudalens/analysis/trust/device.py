@@ -10,7 +10,7 @@ import pandas as pd
 
 from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Bools, Ints, Look, Suspicion
 from cudalens.analysis.units import duration, plural
-from cudalens.frames.build import lanes
+from cudalens.frames.columns import combined
 
 #: Launches whose kernels may begin before the one before them on the stream has ended: with attributes (programmatic
 #: dependent launch), HIP's out-of-order launches, and graphs, whose branches run side by side.
@@ -55,7 +55,7 @@ def lost_work(look: Look) -> list[Suspicion]:
 
 def _answered_span(look: Look, calls: Ints, answered: Ints) -> tuple[Ints, Ints]:
     """First and last row of the launches with work, of the process of each of `calls`."""
-    process = lanes(look.key("pid", np.concatenate([calls, answered])))
+    process = combined(look.key("pid", np.concatenate([calls, answered])))
     own, of_answered = process[: len(calls)], process[len(calls) :]
     first, last = np.full(int(process.max()) + 1, len(look)), np.full(int(process.max()) + 1, -1)
     np.minimum.at(first, of_answered, answered)
@@ -66,7 +66,7 @@ def _answered_span(look: Look, calls: Ints, answered: Ints) -> tuple[Ints, Ints]
 def _is_waited_for(look: Look, calls: Ints) -> Bools:
     """True for calls after which their process waited for a device."""
     waits = np.flatnonzero(look.is_call & look.is_named(DEVICE_WAIT))
-    process = lanes(look.key("pid", np.concatenate([calls, waits])))
+    process = combined(look.key("pid", np.concatenate([calls, waits])))
     last = np.full(int(process.max(initial=0)) + 1, np.iinfo(np.int64).min)
     np.maximum.at(last, process[len(calls) :], look.ts[waits])
     waited: Bools = last[process[: len(calls)]] >= look.end[calls]
@@ -141,7 +141,7 @@ def _is_from_before(look: Look, at: Ints) -> Bools:
     ids, of_calls = look.key("correlation_id", work.rows[at]), look.key("correlation_id", calls)
     known = of_calls[of_calls > 0]
     is_older = (ids > 0) & (ids < (known.min() if len(known) else 0))
-    lane = lanes(work.device, work.stream)
+    lane = combined(work.device, work.stream)
     first = np.full(int(lane.max()) + 1, len(lane), np.int64)
     linked = np.flatnonzero(work.launch >= 0)
     np.minimum.at(first, lane[linked], linked)
@@ -176,7 +176,7 @@ def overlaps(look: Look) -> list[Suspicion]:
     work = look.work
     if len(work.rows) < 2:
         return []
-    lane = lanes(work.device, work.stream)
+    lane = combined(work.device, work.stream)
     order = np.lexsort((np.arange(len(lane)), lane))
     start, end, of_lane = work.start[order], work.end[order], lane[order]
     touches = (end[:-1] - start[1:] > look.resolution_ns - 1) & (of_lane[1:] == of_lane[:-1])

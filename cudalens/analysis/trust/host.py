@@ -11,7 +11,8 @@ from cudalens.analysis.time.intervals import length, union
 from cudalens.analysis.trust.arrays import Bools, Ints, Look, Suspicion
 from cudalens.analysis.units import count, duration, percent, plural
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
-from cudalens.frames.build import STEP_PREFIX, lanes
+from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.columns import combined
 
 #: Categories of which each row is one call, so that two on a thread are nested or apart. A range of the program's own
 #: (``user_annotation``) begins in one function and ends in another, so ranges and functions may cross.
@@ -57,7 +58,7 @@ def _torn(look: Look, categories: tuple[str, ...]) -> Ints:
     parent = look.link("parent")[rows]
     if (parent < 0).any():
         roots = np.flatnonzero(parent < 0)
-        parent[roots] = -1 - lanes(look.key("pid", rows[roots]), look.key("tid", rows[roots]))
+        parent[roots] = -1 - combined(look.key("pid", rows[roots]), look.key("tid", rows[roots]))
     order = np.argsort(parent, kind="stable")
     rows, parent = rows[order], parent[order]
     start, end, slack = look.ts[rows], look.end[rows], look.host_resolution_ns - 1
@@ -75,7 +76,7 @@ def steps(look: Look) -> list[Suspicion]:
     rows, numbers = _steps(look)
     if len(rows) < 2:
         return []
-    lane = lanes(look.key("pid", rows), look.key("tid", rows))
+    lane = combined(look.key("pid", rows), look.key("tid", rows))
     order = np.argsort(lane, kind="stable")
     rows, numbers, lane = rows[order], numbers[order], lane[order]
     is_next = lane[1:] == lane[:-1]

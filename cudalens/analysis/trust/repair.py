@@ -18,7 +18,8 @@ from cudalens.analysis.trust.clock import clock_bounds, needed_shift_ns
 from cudalens.analysis.trust.host import duplicate_rows
 from cudalens.frames import Trace, build_events, nullable
 from cudalens.frames.catalog import columns_of
-from cudalens.frames.syncs.calls import Pending, filled
+from cudalens.frames.columns import integers
+from cudalens.frames.syncs.calls import Pending
 from cudalens.frames.tree import sort_order
 
 #: Rows on a stream whose times are the host's: CUPTI notes when the host waited (in recorded traces they begin and end
@@ -107,7 +108,9 @@ def _applied(trace: Trace, plan: Plan) -> tuple[Trace, Ints]:
     frames["events"] = _events(look, plan, order, place)
     for name, frame in frames.items():
         links = [c.name for c in columns_of(name) if c.names == "events"] if name != "events" else []
-        frames[name] = frame.assign(**{link: _linked(filled(frame[link]), place) for link in links}) if links else frame
+        frames[name] = (
+            frame.assign(**{link: _linked(integers(frame[link]), place) for link in links}) if links else frame
+        )
     frames["syncs"] = _waited_anew(frames["syncs"], frames["events"])
     return Trace(trace.info, **frames), place
 

@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Issue, TrustArrays, device_rows
@@ -81,7 +80,7 @@ def _is_waited_for(arrays: TrustArrays, calls: Ints) -> Bools:
     return waited
 
 
-def _processes(arrays: TrustArrays, *rows: Ints) -> NDArray[np.int32]:
+def _processes(arrays: TrustArrays, *rows: Ints) -> Ints:
     """A number for the process of each of `rows`, one part after the other."""
     return combined(arrays.ints("pid", np.concatenate(rows), missing=MISSING))
 

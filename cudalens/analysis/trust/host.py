@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.time.intervals import length, union
@@ -72,7 +71,7 @@ def _torn(arrays: TrustArrays, categories: tuple[str, ...]) -> Ints:
     return found
 
 
-def _threads(arrays: TrustArrays, rows: Ints) -> NDArray[np.int32]:
+def _threads(arrays: TrustArrays, rows: Ints) -> Ints:
     return combined(*(arrays.ints(name, rows, missing=MISSING) for name in ("pid", "tid")))
 
 

@@ -67,6 +67,7 @@ class Callbacks:
         detector.position += 1
         for recording in self.open_captures:
             if recording.holds(line):
+                self._log.append(("captured", op[0].place))
                 return recording.launch(line, visits_in(op), detector.position)
         self._log.append(op)
         return detector.launch_op(op)
@@ -77,7 +78,7 @@ class Callbacks:
         for recording in self.open_captures:
             if recording.holds(line):
                 return recording.launch(line, visits, detector.position)
-        self._log.append((line, visits))
+        self._log.append((line, visits, self._site_of().place))
         return detector.launch(line, visits)
 
     def _line(self, pointer: int) -> Line:

@@ -199,8 +199,8 @@ def _kernels(before: Measured, after: Measured) -> pd.DataFrame:
     keys = [pair.b or pair.a or () for pair in pairs]
     texts: dict[str, list[str | None]] = {
         "op": [key[1] for key in keys],
-        "a_name": [pair.a and pair.a[0] for pair in pairs],
-        "b_name": [pair.b and pair.b[0] for pair in pairs],
+        "a_name": [pair.a[0] if pair.a else None for pair in pairs],
+        "b_name": [pair.b[0] if pair.b else None for pair in pairs],
         "matched_by": [pair.matched_by for pair in pairs],
     }
     values = _values(old, [pair.a for pair in pairs], before), _values(new, [pair.b for pair in pairs], after)

@@ -191,7 +191,7 @@ def damage(look: Look) -> list[Suspicion]:
     is_file = look.info.source.startswith("file:") or "file_events" in look.info.options
     found = []
     for problem in look.info.problems:
-        is_told = is_file or problem.kind.startswith(("no GPU activity", "profiler failed"))
+        is_told = is_file or problem.kind.startswith(("no GPU activity", "profiler failed", "event without a usable"))
         if is_told and problem.kind not in _HARMLESS:
             found.append(
                 Suspicion("damage", "partial", problem.kind, np.empty(0, np.int64), problem.count, problem.where)

@@ -16,7 +16,7 @@ from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors import attributes as tensors
-from cudalens.virtual.tensors import device_spellings, foreach, gradients, legacy_types, storages
+from cudalens.virtual.tensors import device_arguments, device_spellings, foreach, gradients, legacy_types, storages
 from cudalens.virtual.tensors.device_arguments import FunctionMode
 from cudalens.virtual.torch_cuda import (
     collectives,
@@ -51,6 +51,7 @@ INSTALL: Final[Sequence[Part]] = (
     graph_backend.install,
     pool_handles.install,
     tensors.install,
+    device_arguments.install,
     device_spellings.install,
     storages.install,
     dropout.install,

@@ -264,6 +264,7 @@ class Sanitizer(RaceValues):
             error=None if self.error is None else f"{type(self.error).__name__}: {self.error}",
             missing=tuple(kind.__name__ for kind in gpu_trace.missing_kinds()),
             guessed=tuple(sorted(watch.guessed)),
+            exported=tuple(sorted(watch.exported)),
         )
 
     def _on_races(self, races: Sequence[Race], may_raise: bool) -> None:

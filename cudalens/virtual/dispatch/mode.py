@@ -13,13 +13,14 @@ from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out
-from cudalens.virtual.dispatch.plans import Plan, make_plan
+from cudalens.virtual.dispatch.plans import Plan, make_plan, python_kernel
 from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, mark_result
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors import arenas
 from cudalens.virtual.tensors import backing as hosting
 from cudalens.virtual.tensors.copies import check_capture, run_copy
-from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin, residence_of
+from cudalens.virtual.tensors.device_arguments import user_code
+from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY, Residence, is_any_resident, is_pinned, pin, residence_of
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.torch_cuda import rng
 from cudalens.virtual.torch_cuda.rng import Caller, call_now
@@ -63,8 +64,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if func in _NESTED:
                 self._refuse_nested(func, args)
             return NotImplemented  # the operators that the subclass calls come here
-        if _plan(func).is_composite:
+        plan = _plan(func)
+        if plan.is_composite:
             return self._decompose(func, args, kwargs or {})
+        if plan.is_of_library and (key := python_kernel(func, is_any_resident(args))) is not None:
+            return self._run_python(func, key, args, kwargs or {})
         recorder = self._machine.recorder
         if recorder is None:
             return self._run_or_explain(func, args, kwargs or {})
@@ -79,6 +83,15 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         torch._C._push_on_torch_dispatch_stack(self)
         try:
             return func.decompose(*args, **kwargs)
+        finally:
+            torch._C._pop_torch_dispatch_stack(None)
+
+    def _run_python(self, func: Any, key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the Python code of a library's operator, whose own operators use the device."""
+        torch._C._push_on_torch_dispatch_stack(self)
+        try:
+            with user_code(self._gpus):
+                return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
         finally:
             torch._C._pop_torch_dispatch_stack(None)
 

@@ -193,16 +193,27 @@ def is_any_resident(values: Iterable[Any]) -> bool:
 
 def _residence_inside(tensor: torch.Tensor) -> Residence | None:
     """The residence of a tensor wrapped by torch.func."""
+    inside = _inside(tensor)
+    return None if inside is None else residence_of(inside)
+
+
+def _inside(tensor: torch.Tensor) -> torch.Tensor | None:
     functorch = torch._C._functorch
-    return residence_of(functorch.get_unwrapped(tensor)) if functorch.is_functorch_wrapped_tensor(tensor) else None
+    return functorch.get_unwrapped(tensor) if functorch.is_functorch_wrapped_tensor(tensor) else None
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:
     """Whether a tensor is marked as page-locked host memory."""
     try:
-        return PINNED_KEY in tensor.untyped_storage().__dict__
+        storage = tensor.untyped_storage()
+        return PINNED_KEY in storage.__dict__ or (
+            bool(host_memory.registered)
+            and KEY not in storage.__dict__
+            and host_memory.is_registered(storage.data_ptr())
+        )
     except (RuntimeError, NotImplementedError):
-        return False
+        inside = _inside(tensor)
+        return inside is not None and is_pinned(inside)
 
 
 def pin(tensor: torch.Tensor) -> None:

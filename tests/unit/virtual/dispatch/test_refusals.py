@@ -140,12 +140,20 @@ def test_other_layouts_work_on_the_host(device: cudalens.virtual.device) -> None
     assert torch.ones(2, 2).to_sparse_csr().to_dense().sum() == 4
 
 
-def test_operators_with_a_gpu_kernel_alone_say_what_to_do(x: torch.Tensor, library: torch.library.Library) -> None:
-    library.define("gpu_only(Tensor x) -> Tensor")
-    library.impl("gpu_only", lambda value: value * 2, "CUDA")
-    with pytest.raises(VirtualDeviceError, match=r"gpu_only.*torch\.library\.impl with 'CPU'") as caught:
-        torch.ops.cudalens_refusals.gpu_only(x)
+def test_operators_with_a_gpu_kernel_alone_say_what_to_do(x: torch.Tensor) -> None:
+    with pytest.raises(VirtualDeviceError, match=r"_thnn_fused_lstm_cell.*torch\.library\.impl with 'CPU'") as caught:
+        torch.ops.aten._thnn_fused_lstm_cell(x, x, x)
     assert isinstance(caught.value.__cause__, NotImplementedError)
+
+
+def test_operators_with_a_gpu_kernel_in_python_work(x: torch.Tensor, library: torch.library.Library) -> None:
+    library.define("python(Tensor x) -> Tensor")
+    library.impl("python", lambda value: value * 2, "CUDA")
+    library.impl("python", lambda value: value * 3, "CPU")
+    doubled = torch.ops.cudalens_refusals.python(x)
+    assert doubled.is_cuda
+    assert doubled.sum().item() == 32.0
+    assert torch.ops.cudalens_refusals.python(x.cpu()).sum().item() == 48.0
 
 
 def test_operators_with_a_cpu_kernel_work(x: torch.Tensor, library: torch.library.Library) -> None:

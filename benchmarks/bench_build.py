@@ -17,8 +17,8 @@ import time
 import torch
 from torch import nn
 
-from cudalens.profiler import ProfilerCollector, ProfilerOptions
 from cudalens.frames.problems import Problems
+from cudalens.profiler import ProfilerCollector, ProfilerOptions
 from cudalens.profiler.collector import build_frames
 
 

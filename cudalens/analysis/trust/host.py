@@ -14,7 +14,8 @@ from cudalens.analysis.time.intervals import length, union
 from cudalens.analysis.trust.arrays import MISSING, Issue, TrustArrays
 from cudalens.analysis.units import count, duration, percent, plural
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
-from cudalens.frames.build import STEP_PREFIX, lanes
+from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.columns import combined
 
 #: Categories of which each row is one call, so that two on a thread are nested or disjoint. A range of the program
 #: (``user_annotation``) can begin in one function and end in another, so ranges and functions can cross.
@@ -76,7 +77,7 @@ def _torn(arrays: TrustArrays, categories: tuple[str, ...]) -> Ints:
 
 
 def _threads(arrays: TrustArrays, rows: Ints) -> NDArray[np.int32]:
-    return lanes(*(arrays.ints(name, rows, missing=MISSING) for name in ("pid", "tid")))
+    return combined(*(arrays.ints(name, rows, missing=MISSING) for name in ("pid", "tid")))
 
 
 def steps(arrays: TrustArrays) -> Iterator[Issue]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cudalens import OutputError, Trace, TraceFormatError
 from cudalens.frames import RunInfo, build_events, columns_of, empty_frame
 from cudalens.frames.catalog import FRAMES_SINCE
+from cudalens.frames.info import Baseline
 
 
 def assert_same(one, other):
@@ -245,6 +246,19 @@ def as_version(number, *dropped):
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_file_of_an_older_version_lacks_what_came_later(gpu_trace, saved, version):
     assert_same(gpu_trace, Trace.load(rewritten(saved, as_version(version))))
+
+
+def test_a_baseline_that_an_earlier_release_wrote_is_read(saved):
+    known = {"value_ns": 30, "median_ns": 20, "low_ns": 19, "high_ns": 21, "num_runs": 4}
+
+    def with_standing(name, data):
+        if name != "trace.json":
+            return data
+        head = json.loads(data)
+        head["info"]["standing"] = known
+        return json.dumps(head)
+
+    assert Trace.load(rewritten(saved, with_standing)).info.baseline == Baseline(**known)
 
 
 @pytest.mark.parametrize(("version", "frame"), [(2, "races"), (3, "blocks")])

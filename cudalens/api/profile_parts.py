@@ -35,19 +35,24 @@ class ProfiledCycle:
         self._profile, self._traces = cycle, traces
 
     def prepare(self) -> None:
+        """Make ready; nothing is recorded yet."""
         self._profile._recorder.profiler.prepare()
 
     def drop(self) -> None:
+        """End what was begun, and keep nothing."""
         self._profile._recorder.profiler.drop()
         self._profile._let_go()
 
     def begin(self) -> None:
+        """Begin to record."""
         self._profile.__enter__()
 
     def mark(self, number: int) -> None:
+        """Begin step `number` of the program."""
         self._profile._recorder.steps.step(number)
 
     def end(self, *exc: Any) -> None:
+        """End recording; the Trace is added, then `on_trace` is called."""
         on_trace, self._profile._on_trace = self._profile._on_trace, None
         self._profile.__exit__(*exc)
         self._traces.append(self._profile.trace)

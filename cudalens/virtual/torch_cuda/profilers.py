@@ -32,7 +32,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
             self.profiler_kind = _C._profiler.ProfilerState.KINETO
 
     patches.set(profiler.profile, "__init__", made)
-    table = profiler_util.EventList.table
+    table: Any = profiler_util.EventList.table
 
     @functools.wraps(table)
     def table_with_note(self: Any, *args: Any, **kwargs: Any) -> str:

@@ -114,7 +114,7 @@ def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) ->
         yield Candidate(
             FixKind.RECORD_STREAM,
             f"call record_stream on {race.first.tensor} with {stream_name(race.first.stream)}, before it is freed: "
-            f"{first} may still run when its memory is handed out again",
+            f"{first} may still run when its memory is allocated again",
             record_stream_insertions(occurrences),
         )
     if is_collective(race.first):

@@ -14,6 +14,7 @@ from cudalens.frames import Trace, is_category
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 class EventArrays:

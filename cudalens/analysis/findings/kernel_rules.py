@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.event_arrays import Bools, Ints
+from cudalens.analysis.event_arrays import Bools, Floats, Ints
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.trace_arrays import Floats, TraceArrays
+from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import length, union
 from cudalens.analysis.time.work import COMPUTE, MEMORY
 

@@ -9,7 +9,6 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis import units
 from cudalens.analysis.event_arrays import Bools, EventArrays, Ints
@@ -18,8 +17,6 @@ from cudalens.analysis.findings.idle_attribution import IdleTime, attribute_idle
 from cudalens.analysis.summary import wall_ns
 from cudalens.analysis.time.intervals import Intervals, length, subtract, union
 from cudalens.frames import Trace
-
-Floats = NDArray[np.float64]
 
 _NO_ROWS: Final = np.empty(0, np.int64)
 

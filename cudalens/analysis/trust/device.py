@@ -7,12 +7,11 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.trust.arrays import DEVICE_WAIT, MISSING, Issue, TrustArrays, device_rows
 from cudalens.analysis.units import duration, plural
-from cudalens.frames.build import lanes
+from cudalens.frames.columns import combined
 
 _BEGIN_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamBeginCapture"
 _END_CAPTURE: Final = r"^(?:cuda|cu|hip)StreamEndCapture"
@@ -81,9 +80,9 @@ def _is_waited_for(arrays: TrustArrays, calls: Ints) -> Bools:
     return waited
 
 
-def _processes(arrays: TrustArrays, *rows: Ints) -> NDArray[np.int32]:
+def _processes(arrays: TrustArrays, *rows: Ints) -> Ints:
     """A number for the process of each of `rows`, one part after the other."""
-    return lanes(arrays.ints("pid", np.concatenate(rows), missing=MISSING))
+    return combined(arrays.ints("pid", np.concatenate(rows), missing=MISSING))
 
 
 def no_device_activity(arrays: TrustArrays) -> Iterator[Issue]:
@@ -152,7 +151,7 @@ def _is_from_before(arrays: TrustArrays, at: Ints) -> Bools:
     known = arrays.ints("correlation_id", arrays.is_call)
     known = known[known > 0]
     is_older = (ids > 0) & (ids < (known.min() if len(known) else 0))
-    lane = lanes(work.device, work.stream)
+    lane = combined(work.device, work.stream)
     first = np.full(int(lane.max()) + 1, len(lane), np.int64)
     linked = np.flatnonzero(work.launch >= 0)
     np.minimum.at(first, lane[linked], linked)
@@ -184,7 +183,7 @@ def shared_ids(arrays: TrustArrays) -> Iterator[Issue]:
 def overlaps(arrays: TrustArrays) -> Iterator[Issue]:
     """Work that starts while earlier work of the same stream still runs, by more than the rounding of times."""
     work, rounding = arrays.work, arrays.resolution_ns - 1
-    lane = lanes(work.device, work.stream)
+    lane = combined(work.device, work.stream)
     order = np.lexsort((np.arange(len(lane)), lane))
     start, end, of_lane = work.start[order], work.end[order], lane[order]
     is_same = of_lane[1:] == of_lane[:-1]

@@ -7,14 +7,14 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.time.intervals import length, union
 from cudalens.analysis.trust.arrays import MISSING, Issue, TrustArrays
 from cudalens.analysis.units import count, duration, percent, plural
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
-from cudalens.frames.build import STEP_PREFIX, lanes
+from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.columns import combined
 
 #: Categories of which each row is one call, so that two on a thread are nested or disjoint. A range of the program
 #: (``user_annotation``) can begin in one function and end in another, so ranges and functions can cross.
@@ -40,6 +40,10 @@ _HARMLESS: Final = frozenset(
         "a second list of events, ignored",
     }
 )
+
+
+#: Damage of a live run after which events are missing.
+_LIVE_LOSSES: Final = ("no GPU activity", "profiler failed", "event without a usable start")
 
 
 def torn_trees(arrays: TrustArrays) -> Iterator[Issue]:
@@ -71,8 +75,8 @@ def _torn(arrays: TrustArrays, categories: tuple[str, ...]) -> Ints:
     return found
 
 
-def _threads(arrays: TrustArrays, rows: Ints) -> NDArray[np.int32]:
-    return lanes(*(arrays.ints(name, rows, missing=MISSING) for name in ("pid", "tid")))
+def _threads(arrays: TrustArrays, rows: Ints) -> Ints:
+    return combined(*(arrays.ints(name, rows, missing=MISSING) for name in ("pid", "tid")))
 
 
 def steps(arrays: TrustArrays) -> Iterator[Issue]:
@@ -184,7 +188,7 @@ def damage(arrays: TrustArrays) -> Iterator[Issue]:
     # A file of a virtual device's run keeps that source; the reader adds the number of its events.
     is_file = arrays.trace.info.source.startswith("file:") or "file_events" in arrays.trace.info.options
     for problem in arrays.trace.info.problems:
-        is_reported = is_file or problem.kind.startswith(("no GPU activity", "profiler failed"))
+        is_reported = is_file or problem.kind.startswith(_LIVE_LOSSES)
         if is_reported and problem.kind not in _HARMLESS:
             yield Issue("damage", "partial", problem.kind, np.empty(0, np.int64), problem.count, problem.where)
 

@@ -19,7 +19,8 @@ from cudalens.analysis.trust.clock import clock_bounds, needed_shift_ns
 from cudalens.analysis.trust.host import duplicate_rows
 from cudalens.frames import Trace, build_events, nullable
 from cudalens.frames.catalog import columns_of
-from cudalens.frames.syncs.calls import Pending, filled
+from cudalens.frames.columns import integers
+from cudalens.frames.syncs.calls import Pending
 from cudalens.frames.tree import sort_order
 
 #: Rows on a stream whose times are the host's: CUPTI's marks of waits (in recorded traces they begin and end with the
@@ -105,7 +106,7 @@ def _applied(arrays: TrustArrays, plan: _Plan) -> Trace:
     frames = dict(arrays.trace.frames)
     for name in frames.keys() - {"events"}:
         links = [column.name for column in columns_of(name) if column.names == "events"]
-        columns = {link: _linked(filled(frames[name][link]), plan.position) for link in links}
+        columns = {link: _linked(integers(frames[name][link]), plan.position) for link in links}
         frames[name] = frames[name].assign(**columns)
     frames["events"] = _events(arrays, plan)
     frames["syncs"] = _with_gpu_times(frames["syncs"], frames["events"])

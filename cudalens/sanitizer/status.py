@@ -20,6 +20,7 @@ class Status:
         num_hidden: Occurrences of races that are suppressed, or of a kind that is not selected.
         num_allocations: Live allocations that it tracks.
         num_ranges: Ranges of bytes with recorded accesses.
+        num_accesses: Recorded accesses of these ranges.
         num_forgotten: Ranges that were dropped because one allocation had too many: races with these are missed.
         error: The error in the sanitizer that ended the run; None without one.
         missing: Callbacks that this torch lacks: what they would report is not seen.
@@ -35,6 +36,7 @@ class Status:
     num_hidden: int
     num_allocations: int
     num_ranges: int
+    num_accesses: int
     num_forgotten: int
     error: str | None
     missing: tuple[str, ...]

@@ -29,7 +29,7 @@ from cudalens.sanitizer.engine import (
 from cudalens.sanitizer.fixes import source_edits as edits
 from cudalens.sanitizer.fixes import source_names as names
 from cudalens.sanitizer.fixes.candidates import (
-    Candidate,
+    Fix,
     FixKind,
     needs_record_stream,
     num_needless,
@@ -57,9 +57,7 @@ class Segment(NamedTuple):
     stream: StreamId
 
 
-def written_candidates(
-    run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources
-) -> Iterator[Candidate]:
+def written_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources) -> Iterator[Fix]:
     """Every fix that can be written into the source; none is checked yet.
 
     Args:
@@ -88,7 +86,7 @@ class _Writer:
 
     # Candidates
 
-    def record_stream(self) -> Iterator[Candidate]:
+    def record_stream(self) -> Iterator[Fix]:
         first, touch = self._first, self._race.first
         if first is None or not all(needs_record_stream(seen.race.first) for seen in self._occurrences):
             return
@@ -106,7 +104,7 @@ class _Writer:
             record_stream_insertions(self._occurrences),
         )
 
-    def stream_waits(self) -> Iterator[Candidate]:
+    def stream_waits(self) -> Iterator[Fix]:
         if self._whom is None or HOST in (self._whom, self._who):
             return
         if runs_aside(self._race.first, self._first):
@@ -125,7 +123,7 @@ class _Writer:
             yield from self._wait_after_first(self._first)
         yield from self._event(is_host=False)
 
-    def _wait_for_work(self) -> Iterator[Candidate]:
+    def _wait_for_work(self) -> Iterator[Fix]:
         """``work.wait()``, if the earlier access is a collective whose ``Work`` object is in a variable."""
         first, second = self._first, self._second
         if first is None or second is None or not self._is_in_order(first, second):
@@ -146,7 +144,7 @@ class _Writer:
             + [Insertion(s.start, EventWait("fix", s.stream)) for s in starts],
         )
 
-    def _wait_before_second(self, second: Located) -> Iterator[Candidate]:
+    def _wait_before_second(self, second: Located) -> Iterator[Fix]:
         assert self._whom is not None
         whom, torch = self._stream_expression(self._first, self._whom, second), self._torch(second)
         if whom is None or torch is None or whom == second.stream:
@@ -155,7 +153,7 @@ class _Writer:
         found = [(s.start, self._whom, s.stream) for s in self._segments(second.statement) if s.stream != HOST]
         yield from self._wait(second, "before", code, found)
 
-    def _wait_before_block(self, second: Located) -> Iterator[Candidate]:
+    def _wait_before_block(self, second: Located) -> Iterator[Fix]:
         """Before the ``with`` that contains the later access, if the earlier one is outside of it."""
         block, torch = self._block_in_reach(second, self._first), self._torch(second)
         if block is None or torch is None or self._who is None:
@@ -164,7 +162,7 @@ class _Writer:
         found = [(s.start, self._whom, self._who) for s in self._segments(block)]
         yield from self._wait(second, "before", code, found, block)
 
-    def _wait_after_block(self, first: Located) -> Iterator[Candidate]:
+    def _wait_after_block(self, first: Located) -> Iterator[Fix]:
         """After the ``with`` that contains the earlier access, if the later one is outside of it."""
         block, torch = self._block_in_reach(first, self._second), self._torch(first)
         if block is None or torch is None or self._who is None:
@@ -173,7 +171,7 @@ class _Writer:
         found = [(s.end + 1, self._whom, self._who) for s in self._segments(block)]
         yield from self._wait(first, "after", code, found, block)
 
-    def _wait_after_first(self, first: Located) -> Iterator[Candidate]:
+    def _wait_after_first(self, first: Located) -> Iterator[Fix]:
         torch = self._torch(first)
         if self._who is None or torch is None:
             return
@@ -185,7 +183,7 @@ class _Writer:
         found = [(s.end + 1, s.stream, self._who) for s in self._segments(first.statement) if s.stream != HOST]
         yield from self._wait(first, "after", code, found)
 
-    def host_waits(self) -> Iterator[Candidate]:
+    def host_waits(self) -> Iterator[Fix]:
         if self._whom is None or self._whom == HOST:
             return
         if self._second is not None and self._is_apart(self._second, self._race.first):
@@ -194,7 +192,7 @@ class _Writer:
         if self._first is not None:
             yield from self._blocking_copy(self._first, self._whom)
 
-    def _synchronize(self, second: Located, whom: StreamId) -> Iterator[Candidate]:
+    def _synchronize(self, second: Located, whom: StreamId) -> Iterator[Fix]:
         expression = self._ambient(second) or self._stream_expression(self._first, whom, second)
         if expression is None:
             return
@@ -208,7 +206,7 @@ class _Writer:
             num_needless(self._run, self._occurrences),
         )
 
-    def _blocking_copy(self, first: Located, whom: StreamId) -> Iterator[Candidate]:
+    def _blocking_copy(self, first: Located, whom: StreamId) -> Iterator[Fix]:
         call = _non_blocking_call(first)
         if call is None:
             return
@@ -225,7 +223,7 @@ class _Writer:
             ),
         )
 
-    def _event(self, *, is_host: bool) -> Iterator[Candidate]:
+    def _event(self, *, is_host: bool) -> Iterator[Fix]:
         first, second = self._first, self._second
         if first is None or second is None or not self._is_in_order(first, second):
             return
@@ -242,7 +240,7 @@ class _Writer:
             first.source, first.statement, second.statement
         )
 
-    def _event_between(self, first: Located, second: Located, torch: str, is_host: bool) -> Iterator[Candidate]:
+    def _event_between(self, first: Located, second: Located, torch: str, is_host: bool) -> Iterator[Fix]:
         assert self._whom is not None
         name = self._fresh_name(first)
         record = f"{name} = {torch}.cuda.current_stream().record_event()"
@@ -381,7 +379,7 @@ class _Writer:
         code: str,
         found: Sequence[tuple[int, StreamId | None, StreamId]],
         block: ast.stmt | None = None,
-    ) -> Iterator[Candidate]:
+    ) -> Iterator[Fix]:
         line = block.lineno if block is not None else at.spot.line
         edit_at = edits.before if where == "before" else edits.after
         yield from self._candidate(
@@ -401,13 +399,13 @@ class _Writer:
         words: str,
         insertions: Sequence[Insertion],
         num_waited: int = 0,
-    ) -> Iterator[Candidate]:
-        written = tuple(edit for edit in lines if edit is not None)
+    ) -> Iterator[Fix]:
+        written = [edit for edit in lines if edit is not None]
         if len(written) < len(lines) or not insertions:
             return
-        candidate = Candidate(kind, words, tuple(insertions), written, at.source, at.spot.label, num_waited)
-        if candidate.diff:
-            yield candidate
+        diff = at.source.diff(written, at.spot.label)
+        if diff:
+            yield Fix(kind, words, tuple(insertions), num_waited, diff, len(written))
 
 
 def _only(streams: Iterator[StreamId]) -> StreamId | None:

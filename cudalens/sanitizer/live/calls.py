@@ -123,6 +123,8 @@ def call(depth: int = 1) -> Call:
 
 def _found(stack_frame: Any) -> Call:
     """Go outwards to the first marked stack frame, and mark the inner ones."""
+    if _num_calls >= MAX_CALLS:
+        forget()
     inner = []
     found = _root
     while stack_frame is not None:
@@ -149,8 +151,6 @@ def _found(stack_frame: Any) -> Call:
 
 def _made(mark: _Mark, stack_frame: Any) -> Call:
     global _num_calls
-    if _num_calls >= MAX_CALLS:
-        _forget_calls()
     code, instruction = stack_frame.f_code, stack_frame.f_lasti
     _num_calls += 1
     outer = mark.outer
@@ -166,8 +166,11 @@ def _is_new_and_not_own(code: CodeType) -> bool:
     return met is _others
 
 
-def _forget_calls() -> None:
-    """Drop all calls, also from marks; calls that are stored elsewhere keep their outer calls."""
+def forget() -> None:
+    """Drop all calls, the code except this package's, and the marks. Called when the last sanitizer stops.
+
+    Calls that are stored elsewhere keep their outer calls.
+    """
     global _num_calls
     left = [_root]
     while left:
@@ -176,11 +179,6 @@ def _forget_calls() -> None:
             mark.calls.clear()
         inner.clear()
     _num_calls = 0
-
-
-def forget() -> None:
-    """Drop all code except this package's, and remove the marks. Called when the last sanitizer stops."""
-    _forget_calls()
     _others.clear()
     for innermost in sys._current_frames().values():
         _unmark(innermost)

@@ -44,11 +44,6 @@ class Log:
         """
         return list(_Naming().records(list(self._entries)))
 
-    @property
-    def entries(self) -> Sequence[Sequence[Any]]:
-        """The compact entries."""
-        return tuple(self._entries)
-
 
 class _Naming:
     """Converts entries, and names allocations at their first use."""
@@ -123,10 +118,8 @@ _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
     "event_record": r.EventRecord,
     "event_wait": r.EventWait,
     "event_sync": r.EventSync,
-    "event_query": r.EventQuery,
     "event_delete": r.EventDelete,
     "stream_sync": r.StreamSync,
-    "stream_query": r.StreamQuery,
     "device_sync": r.DeviceSync,
     "captured": r.Captured,
 }

@@ -247,7 +247,7 @@ class Sanitizer(RaceValues):
 
         return count
 
-    _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, 0, None, ())
+    _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, 0, 0, None, ())
 
     def _status_of(self, watch: Watch) -> Status:
         detector = watch.detector
@@ -260,6 +260,7 @@ class Sanitizer(RaceValues):
             num_hidden=self._findings.num_hidden,
             num_allocations=watch.memory.num_live,
             num_ranges=sum(len(block.cells) for block in detector.shadow.blocks),
+            num_accesses=detector.num_touches,
             num_forgotten=detector.num_forgotten,
             error=None if self.error is None else f"{type(self.error).__name__}: {self.error}",
             missing=tuple(kind.__name__ for kind in gpu_trace.missing_kinds()),

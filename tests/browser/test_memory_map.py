@@ -217,7 +217,16 @@ def test_foreign_text_stays_text(page):
 
 def test_pictures_and_tables_stand_without_scripts(page):
     assert page.locator("#cudalens-static .cudalens-memory svg").count() >= 3
-    assert page.locator("#cudalens-static .cudalens-memory table").count() == 3
+    assert page.locator("#cudalens-static .cudalens-memory table").count() == 6
+    titles = page.locator("#cudalens-static .cudalens-memory th:first-child").all_inner_texts()
+    assert [title.partition(" of ")[0] for title in titles] == [
+        "held by",
+        "at the end, by category",
+        "at the end, by line",
+        "at the peak, by category",
+        "at the peak, by line",
+        "pool at the end",
+    ]
 
 
 def test_it_stands_beneath_a_timeline_and_follows_its_selection(offline_page, trace, tmp_path):

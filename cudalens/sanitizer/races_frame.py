@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames import StackTable, columns_of
-from cudalens.frames.catalog import Column
+from cudalens.frames import StackTable
+from cudalens.frames.schema import frame_of_rows
 from cudalens.sanitizer.engine import HOST, Race, Region, Touch
 from cudalens.sanitizer.text import stream_name
 
@@ -62,8 +62,7 @@ def races_frames(
     """
     table = StackTable() if stacks is None else stacks
     rows = [_row(f if isinstance(f, Finding) else Finding(f), _Stacks(table, stack_depth)) for f in findings]
-    columns = {column.name: _column(column, [row.get(column.name) for row in rows]) for column in columns_of("races")}
-    return {"races": pd.DataFrame(columns), "stacks": table.to_frame()}
+    return {"races": frame_of_rows("races", rows), "stacks": table.to_frame()}
 
 
 def overlap(first: Region, second: Region) -> tuple[int, int, int | None]:
@@ -162,12 +161,3 @@ def _site(side: str, place: Any, stack: object, stacks: _Stacks) -> dict[str, An
         f"{side}_source": getattr(place, "source", None) or None,
         f"{side}_stack": stacks.add(stack),
     }
-
-
-def _column(column: Column, values: list[Any]) -> Any:
-    if column.dtype == "category":
-        codes, texts = pd.factorize(np.array(values, object))
-        return pd.Categorical.from_codes(codes, categories=pd.Index(list(texts), dtype="str"))
-    if column.dtype in ("int64", "int32", "bool"):
-        return np.array(values, column.dtype)
-    return pd.array(values, dtype=column.dtype)

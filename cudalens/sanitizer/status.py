@@ -22,8 +22,9 @@ class Status:
         num_ranges: Ranges of bytes that it remembers accesses of.
         num_forgotten: Ranges that it gave up because one allocation had too many: races with these are missed.
         error: What went wrong in it, which ended the run; None while all is well.
-        missing: Callbacks that this torch lacks: what they would tell is not seen.
-        guessed: Triton kernels of which nobody could tell what they write: all that they were given counts as read.
+        missing: Callbacks that this torch lacks: what they would report is not seen.
+        guessed: Triton kernels whose written arguments are unknown: all their arguments count as read.
+        exported: Places that exported pinned memory to numpy or to another library: writes through it are not seen.
     """
 
     is_on: bool
@@ -38,6 +39,7 @@ class Status:
     error: str | None
     missing: tuple[str, ...]
     guessed: tuple[str, ...] = ()
+    exported: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         state = "on" if self.is_on else "off" if self.error is None else f"off, because of an error in it: {self.error}"
@@ -57,5 +59,10 @@ class Status:
             lines.append(
                 f"  not known what these kernels write, so all counts as read: {', '.join(self.guessed)}; "
                 "annotate with cudalens.sanitizer.access(writes=…)"
+            )
+        if self.exported:
+            lines.append(
+                "  pinned memory that numpy or another library can write, which is not seen: "
+                f"{', '.join(self.exported)}; annotate with cudalens.sanitizer.access(writes=…)"
             )
         return "\n".join(lines)

@@ -6,7 +6,7 @@ import os
 from types import TracebackType
 from typing import Any, Final, Protocol
 
-from cudalens.device import clock, modelled
+from cudalens.device import clock, gpu_trace, modelled
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.device.inventory import sources
 from cudalens.errors import VirtualDeviceError
@@ -148,6 +148,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
             self.gpus.close()
             self.gpus, self._modes, self._default, _active = None, None, None, None
             self._patches.restore()
+            gpu_trace.emit(gpu_trace.DevicesEnded())
 
     def _install(self, gpus: Gpus) -> None:
         from cudalens.virtual import parts

@@ -59,6 +59,16 @@ class Target(threading.local):
         finally:
             self.is_named, self.device = before
 
+    @contextmanager
+    def cleared(self) -> Iterator[None]:
+        """As outside of any call, for user code that torch's C++ calls back."""
+        before = dict(vars(self))
+        vars(self).clear()
+        try:
+            yield
+        finally:
+            vars(self).update(before)
+
 
 class StreamFence:
     """An internal event of the allocator on a stream."""

@@ -14,7 +14,7 @@ from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.averages_keys import STEP_NAME, check_keys, codes_of, column_of, step_names
 from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, is_category, nullable
-from cudalens.frames.build import categorical
+from cudalens.frames.columns import categorical
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

@@ -337,6 +337,7 @@ def memory_of(allocation: Allocation) -> Memory:
 
 
 _ACTS: Final[dict[type, Callable[[Detector, Any], list[Race] | None]]] = {
+    r.Captured: lambda self, record: None,
     r.Launch: Detector._on_launch,
     r.HostAccess: Detector._on_host_access,
     r.Alloc: Detector._on_alloc,

@@ -15,6 +15,7 @@ from cudalens.sanitizer.engine import (
     Launch,
     Race,
     RaceKind,
+    Record,
     RecordStream,
     Region,
     StreamId,
@@ -108,14 +109,14 @@ def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) ->
     if race.kind is RaceKind.HOST:
         yield from _host_candidates(run, occurrences, race)
         return
+    first, second = _described(run, occurrences, race)
     if race.kind is RaceKind.USE_AFTER_FREE and all(needs_record_stream(seen.race.first) for seen in occurrences):
         yield Candidate(
             FixKind.RECORD_STREAM,
             f"call record_stream on {race.first.tensor} with {stream_name(race.first.stream)}, before it is freed: "
-            f"{describe_access(race.first)} may still run when its memory is handed out again",
+            f"{first} may still run when its memory is handed out again",
             record_stream_insertions(occurrences),
         )
-    first, second = describe_access(race.first), describe_access(race.second)
     if is_collective(race.first):
         yield Candidate(
             FixKind.WAIT_WORK,
@@ -141,7 +142,7 @@ def _host_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) ->
     if any(seen.race.first.stream == HOST for seen in occurrences):
         return
     stream = stream_name(race.first.stream)
-    first, second = describe_access(race.first), describe_access(race.second)
+    first, second = _described(run, occurrences, race)
     yield Candidate(
         FixKind.SYNC_STREAM,
         f"synchronize {stream} before {second}",
@@ -155,9 +156,16 @@ def _host_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) ->
     )
 
 
-def describe_access(touch: Touch) -> str:
-    """Describe an access, for the middle of a sentence."""
+def _described(run: Run, occurrences: Sequence[Occurrence], race: Race) -> tuple[str, str]:
+    """The two accesses of a race, for the middle of a sentence."""
+    seen = occurrences[0]
+    return _access(race.first, run.records[seen.first]), _access(race.second, run.records[seen.second])
+
+
+def _access(touch: Touch, record: Record) -> str:
     what = f"{touch.op or 'the access'} of {touch.tensor}"
+    if isinstance(record, Launch) and record.replay is not None:
+        return f"the replay at {record.replay} of {what}"
     return what if touch.place is None else f"{what} at {touch.place}"
 
 

@@ -26,14 +26,21 @@ class Edit:
     """A change of one source.
 
     Attributes:
-        line: Number of the line, from 1, that `text` goes in front of, or that it takes the place of.
-        text: Lines, each with its line end.
-        is_replacement: Whether it takes the place of the line.
+        line: Number of the line, from 1.
+        text: The inserted text; whole lines end with a line end.
+        column: Where it is inserted in the line, in bytes of UTF-8, as in `ast`.
+        end: End of the bytes that it replaces; None if it replaces none.
     """
 
     line: int
     text: str
-    is_replacement: bool = False
+    column: int = 0
+    end: int | None = None
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether it changes a line, and does not only add lines."""
+        return bool(self.column or self.end)
 
 
 @dataclass(frozen=True)
@@ -97,15 +104,21 @@ class Source:
         """The function, class or module that a node stands in."""
         return next(a for a in self.ancestors(node) if isinstance(a, _SCOPES))
 
+    def edited(self, edits: list[Edit]) -> str:
+        """The whole text with edits; those at one place come in their order."""
+        return _edited(self.lines, edits)
+
     def diff(self, edits: list[Edit], label: str) -> str:
         """The edits as a unified diff; empty where what comes out is no Python."""
         try:
-            Source(_edited(self.lines, edits))
+            Source([self.edited(edits)])
         except SyntaxError:
             return ""
-        if any(edit.is_replacement and self.typed[edit.line - 1] != self.lines[edit.line - 1] for edit in edits):
+        if any(edit.is_inline and self.typed[edit.line - 1] != self.lines[edit.line - 1] for edit in edits):
             return ""
-        return "".join(difflib.unified_diff(self.typed, _edited(self.typed, edits), label, label, n=2))
+        return "".join(
+            difflib.unified_diff(self.typed, _edited(self.typed, edits).splitlines(keepends=True), label, label, n=2)
+        )
 
     def torch_name(self) -> str | None:
         """What torch is called here; None where it is not imported or mentioned."""
@@ -126,11 +139,13 @@ def _are_the_same(lines: list[str], typed: list[str]) -> bool:
     return len(lines) == len(typed) and all(a == b or _MAGIC in a or b.startswith("%%") for a, b in pairs)
 
 
-def _edited(lines: list[str], edits: list[Edit]) -> list[str]:
-    new = list(lines)
-    for edit in sorted(edits, key=lambda edit: edit.line, reverse=True):
-        new[edit.line - 1 : edit.line - 1 + edit.is_replacement] = edit.text.splitlines(keepends=True)
-    return new
+def _edited(lines: list[str], edits: list[Edit]) -> str:
+    new = [line.encode() for line in lines] + [b""]
+    for edit in sorted(edits, key=lambda edit: (edit.line, edit.column))[::-1]:
+        line = new[edit.line - 1]
+        end = edit.column if edit.end is None else edit.end
+        new[edit.line - 1] = line[: edit.column] + edit.text.encode() + line[end:]
+    return b"".join(new).decode()
 
 
 @dataclass(eq=False)

@@ -1,6 +1,6 @@
-"""Lines put into the user's source, and the names of tensors in it.
+"""Edits that insert code into the user's source, and the names of tensors in it.
 
-Everything here is careful to answer None: what cannot be told from the source for certain is not written.
+The functions return None for what the source does not show with certainty.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from cudalens.sanitizer.fixes.source import COMPREHENSIONS, LOOPS, Edit, Located, Source, dotted
 
-#: Methods that are ``_to_copy`` below.
 _SIMPLE: Final = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert, ast.Delete)
 _OPERATORS: Final[dict[type, tuple[str, ...]]] = {
     ast.Add: ("add",),
@@ -22,30 +21,36 @@ _OPERATORS: Final[dict[type, tuple[str, ...]]] = {
     ast.MatMult: ("matmul", "mm", "bmm", "mv", "dot"),
     ast.Pow: ("pow",),
 }
+#: Methods that are ``_to_copy`` in the dispatcher.
 _CONVERSIONS: Final = frozenset({"to", "cpu", "cuda", "float", "double", "half", "bfloat16", "int", "long", "type_as"})
 
 
 def before(source: Source, statement: ast.stmt, code: str) -> Edit | None:
-    """A line of code in front of a statement, which then runs whenever the statement is about to."""
+    """Code in front of a statement, which then runs each time before the statement does; None if there is no place."""
     if isinstance(statement, (*LOOPS, ast.Try, ast.Match, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return None
     line = source.lines[statement.lineno - 1]
     head = line.encode()[: statement.col_offset].decode()
-    if head.strip() or line.lstrip().startswith("elif"):
-        return None
-    return Edit(statement.lineno, f"{head}{code}\n")
+    if not head.strip():
+        return None if line.lstrip().startswith("elif") else Edit(statement.lineno, f"{head}{code}\n")
+    is_simple = not isinstance(statement, (ast.If, ast.With, ast.AsyncWith))
+    return Edit(statement.lineno, f"{code}; ", statement.col_offset) if is_simple else None
 
 
 def after(source: Source, statement: ast.stmt, code: str) -> Edit | None:
-    """A line of code behind a statement, which then runs whenever the statement has."""
+    """Code after a statement, which then runs each time after the statement did; None if there is no place."""
     if not isinstance(statement, (*_SIMPLE, ast.With)) or statement.end_lineno is None:
         return None
     first, last = source.lines[statement.lineno - 1], source.lines[statement.end_lineno - 1]
     head = first.encode()[: statement.col_offset].decode()
     tail = last.encode()[statement.end_col_offset :].decode().strip()
-    if head.strip() or (tail and not tail.startswith("#")):
-        return None
-    return Edit(statement.end_lineno + 1, f"{head}{code}\n")
+    if not head.strip() and (not tail or tail.startswith("#")):
+        return Edit(statement.end_lineno + 1, f"{head}{code}\n")
+    return (
+        Edit(statement.end_lineno, f"; {code}", statement.end_col_offset or 0)
+        if isinstance(statement, _SIMPLE)
+        else None
+    )
 
 
 def without_keyword(source: Source, call: ast.Call, name: str) -> Edit | None:
@@ -54,13 +59,12 @@ def without_keyword(source: Source, call: ast.Call, name: str) -> Edit | None:
     if found is None or call.end_lineno != found.lineno or found.lineno != found.end_lineno:
         return None
     line = source.lines[found.lineno - 1].encode()
-    start, end = found.col_offset, found.end_col_offset or 0
-    head, tail = line[:start].rstrip(), line[end:]
+    head, tail = line[: found.col_offset].rstrip(), line[found.end_col_offset or 0 :]
     if head.endswith(b","):
         head = head[:-1].rstrip()
     elif tail.lstrip().startswith(b","):
         tail = tail.lstrip()[1:].lstrip()
-    return Edit(found.lineno, (head + tail).decode(), is_replacement=True)
+    return Edit(found.lineno, "", len(head), len(line) - len(tail))
 
 
 def tensor_expression(located: Located, op: str, argument: str, arguments: Set[str]) -> str | None:

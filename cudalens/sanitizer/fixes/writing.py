@@ -9,12 +9,13 @@ on trial than in truth.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple
 
 from cudalens.sanitizer.engine import (
     HOST,
+    Captured,
     EventRecord,
     EventSync,
     EventWait,
@@ -81,8 +82,8 @@ class _Writer:
     def __init__(self, run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources) -> None:
         self._run, self._occurrences, self._sources = run, occurrences, sources
         self._race = race
-        self._first = sources.locate(race.first.place)
-        self._second = sources.locate(race.second.place)
+        self._first = self._locate([seen.first for seen in occurrences])
+        self._second = self._locate([seen.second for seen in occurrences])
         self._whom = _only(seen.race.first.stream for seen in occurrences)
         self._who = _only(seen.race.second.stream for seen in occurrences)
 
@@ -135,6 +136,8 @@ class _Writer:
             return
         ends = [s for s in self._segments(first.statement) if s.stream == self._whom]
         starts = [s for s in self._segments(second.statement) if s.stream != HOST]
+        if not ends or not starts:
+            return
         yield from self._candidate(
             FixKind.WAIT_WORK,
             second,
@@ -151,7 +154,7 @@ class _Writer:
             return
         code = f"{torch}.cuda.current_stream().wait_stream({whom})"
         found = [(s.start, self._whom, s.stream) for s in self._segments(second.statement) if s.stream != HOST]
-        yield from self._wait(second, edits.before(second.source, second.statement, code), code, found)
+        yield from self._wait(second, "before", code, found)
 
     def _wait_before_block(self, second: Located) -> Iterator[Candidate]:
         """In front of the ``with`` that holds the later access, where the earlier one stands around it."""
@@ -160,7 +163,7 @@ class _Writer:
             return
         code = f"{second.stream}.wait_stream({torch}.cuda.current_stream())"
         found = [(s.start, self._whom, self._who) for s in self._segments(block)]
-        yield from self._wait(second, edits.before(second.source, block, code), code, found, block)
+        yield from self._wait(second, "before", code, found, block)
 
     def _wait_after_block(self, first: Located) -> Iterator[Candidate]:
         """Behind the ``with`` that holds the earlier access, where the later one stands around it."""
@@ -169,7 +172,7 @@ class _Writer:
             return
         code = f"{torch}.cuda.current_stream().wait_stream({first.stream})"
         found = [(s.end + 1, self._whom, self._who) for s in self._segments(block)]
-        yield from self._wait(first, edits.after(first.source, block, code), code, found, block)
+        yield from self._wait(first, "after", code, found, block)
 
     def _wait_after_first(self, first: Located) -> Iterator[Candidate]:
         torch = self._torch(first)
@@ -181,7 +184,7 @@ class _Writer:
         code = f"{who}.wait_stream({torch}.cuda.current_stream())"
         # Whoever called: the current stream is that of the execution, and not always that of the race.
         found = [(s.end + 1, s.stream, self._who) for s in self._segments(first.statement) if s.stream != HOST]
-        yield from self._wait(first, edits.after(first.source, first.statement, code), code, found)
+        yield from self._wait(first, "after", code, found)
 
     def host_waits(self) -> Iterator[Candidate]:
         if self._whom is None or self._whom == HOST:
@@ -246,6 +249,8 @@ class _Writer:
         record = f"{name} = {torch}.cuda.current_stream().record_event()"
         waiting = f"{name}.synchronize()" if is_host else f"{torch}.cuda.current_stream().wait_event({name})"
         ends, starts = self._segments(first.statement), self._segments(second.statement)
+        if not ends or not starts:
+            return
         insertions = [Insertion(s.end + 1, EventRecord("fix", s.stream)) for s in ends if s.stream != HOST]
         if is_host:
             insertions += [Insertion(s.start, EventSync("fix")) for s in starts]
@@ -325,20 +330,30 @@ class _Writer:
             record.stream
             for record in self._run.records
             if isinstance(record, Launch)
-            and (other := self._sources.locate(record.place)) is not None
+            and (other := self._sources.locate(record.call)) is not None
             and other.stream_block is located.stream_block
         }
 
+    def _locate(self, positions: Iterable[int]) -> Located | None:
+        """The statement that made the accesses of some records; None if there are several, or if it is unknown."""
+        records: list[Any] = [self._run.records[position] for position in positions]
+        calls = {record.call for record in records}
+        return self._sources.locate(calls.pop()) if len(calls) == 1 else None
+
     def _segments(self, node: ast.stmt) -> list[Segment]:
-        """Executions of a statement, or of a block, in the run."""
+        """Executions of a statement, or of a block, in the run; none if a part of it was captured into a CUDA graph."""
         found: list[Segment] = []
         is_inside = False
         for position, record in enumerate(self._run.records):
-            if not isinstance(record, (Launch, HostAccess)):
+            if not isinstance(record, (Launch, HostAccess, Captured)):
+                continue
+            located = self._sources.locate(record.call)
+            belongs = located is not None and _is_within(located, node)
+            if isinstance(record, Captured):
+                if belongs:
+                    return []  # what is inserted there would be captured too, which CUDA may not allow
                 continue
             stream = record.stream if isinstance(record, Launch) else HOST
-            located = self._sources.locate(record.place)
-            belongs = located is not None and _is_within(located, node)
             last = found[-1] if found else None
             if belongs and is_inside and last and (stream in (last.stream, HOST) or _is_block(node)):
                 found[-1] = last._replace(end=position)
@@ -349,9 +364,11 @@ class _Writer:
 
     def _is_apart(self, located: Located, other: Touch) -> bool:
         """Whether the other access cannot have been made by what this one's statement calls."""
-        place = self._sources.locate(other.place)
+        place = self._first if other is self._race.first else self._second
         if place is not None and place.scope is located.scope:
             return True
+        if place is not self._sources.locate(other.place):
+            return False  # a graph's operation, whose call stack is that of the capture
         lines = range(located.statement.lineno, (located.statement.end_lineno or 0) + 1)
         entries = _stack(other)
         return bool(entries) and all(f != located.spot.filename or line not in lines for f, line in entries)
@@ -361,18 +378,17 @@ class _Writer:
     def _wait(
         self,
         at: Located,
-        edit: Edit | None,
+        where: str,
         code: str,
         found: Sequence[tuple[int, StreamId | None, StreamId]],
         block: ast.stmt | None = None,
     ) -> Iterator[Candidate]:
-        is_after = edit is not None and edit.line > (block or at.statement).lineno
-        where = "after" if is_after else "before"
         line = block.lineno if block is not None else at.spot.line
+        edit_at = edits.before if where == "before" else edits.after
         yield from self._candidate(
             FixKind.WAIT_STREAM,
             at,
-            [edit],
+            [edit_at(at.source, block or at.statement, code)],
             f"`{code}` {where} {at.spot.label}:{line}",
             [i for position, whom, who in found if whom is not None and who != whom for i in wait(position, whom, who)],
             num_needless(self._run, self._occurrences, [position for position, *_ in found]),

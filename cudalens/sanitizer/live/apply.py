@@ -106,7 +106,7 @@ class Judging:
         """
         races: list[Race] = []
         if looks:
-            op = self._look_at(plan, args, kwargs, looks, op, races)
+            op = self._look_at(thread, plan, args, kwargs, looks, op, races)
         if thread.told:
             races += self._launch_among(thread, plan, op)
         elif len(op) > OP_HEAD:
@@ -115,6 +115,7 @@ class Judging:
 
     def _look_at(
         self,
+        thread: State,
         plan: Plan,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -143,7 +144,10 @@ class Judging:
         touched: Op = [*head, self._detector.clocks.host]
         for look in on_host:
             if plan.is_copy and op:
-                self._copied(look, flag("non_blocking", _COPY_NON_BLOCKING, args, kwargs), op, touched)
+                non_blocking = flag("non_blocking", _COPY_NON_BLOCKING, args, kwargs)
+                self._copied(look, non_blocking, op, touched)
+                if non_blocking and look[2] and not self._captures and not look[0].is_pinned():
+                    thread.told.append((gpu_trace.StreamSynchronized(op[2].id.stream), op[2].id.device))
             elif look[3] is not None and look[3] is not plain:
                 self._memory.note(touched, look[3], look[0], look[1], look[2])
         races += self.host_touches(touched)
@@ -152,15 +156,16 @@ class Judging:
     def _copied(self, look: Look, non_blocking: bool, op: Op, touched: Op) -> None:
         """The host's side of a copy between it and a GPU.
 
-        A copy from pageable memory has taken its values when the call returns: the driver stages them, which is the
-        host's own reading. All others are work of the stream; the host has to wait unless the call did.
+        A copy from pageable memory has read it when the call returns, because the driver stages it: that is an access
+        by the host. A copy into pageable memory is done when the call returns (CUDA Runtime API, "API synchronization
+        behavior"). All other copies are work of the stream.
         """
         tensor, use, is_write, allocation = look
-        is_async = is_write or tensor.is_pinned()
-        if non_blocking and is_async:
+        if non_blocking and tensor.is_pinned():
             allocation = self._memory.track_host(tensor)
         if allocation is not None and allocation is not self._memory.plain:
-            self._memory.note(op if is_async else touched, allocation, tensor, use, is_write)
+            is_staged = not is_write and not tensor.is_pinned()
+            self._memory.note(touched if is_staged else op, allocation, tensor, use, is_write)
 
     def _launch_among(self, thread: State, plan: Plan, op: Op) -> Sequence[Race]:
         """Put the operator among the records that it caused."""
@@ -187,6 +192,9 @@ class Judging:
                 other = self._streams.of_pointer(wait.stream, device)
                 if other is not line:
                     return other, n + 1, False
+        if plan.is_copy and waits:  # torch lets the source's stream wait for the target's, copies there, and back
+            n, wait, device = waits[0]
+            return self._streams.of_pointer(wait.stream, device), n + 1, False
         for n, (record, _) in enumerate(told):
             if isinstance(record, HOST_WAITS):
                 return line, n, not plan.fetches

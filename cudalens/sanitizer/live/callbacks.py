@@ -67,6 +67,7 @@ class Callbacks:
         detector.position += 1
         for recording in self.open_captures:
             if recording.holds(line):
+                self._log.append(("captured", op[0].place))
                 return recording.launch(line, visits_in(op), detector.position)
         self._log.append(op)
         return detector.launch_op(op)
@@ -77,7 +78,7 @@ class Callbacks:
         for recording in self.open_captures:
             if recording.holds(line):
                 return recording.launch(line, visits, detector.position)
-        self._log.append((line, visits))
+        self._log.append((line, visits, self._site_of().place))
         return detector.launch(line, visits)
 
     def _line(self, pointer: int) -> Line:
@@ -128,6 +129,16 @@ class Callbacks:
             self._log.clear()  # else a fix may still have to be tried on it
         self._log.append(("device_sync", device))
 
+    def _on_devices_ended(self, record: Any) -> None:
+        """Nothing that another device does is concurrent with this, whatever its streams and addresses are."""
+        for device in {line.id.device for line in self._clocks.lines}:
+            self._clocks.host_waits_for_device(device)
+            self._log.append(("device_sync", device))
+        self._clocks.forget_events()
+        self.streams.forget()
+        self.forget()
+        self._memory.forget_devices()
+
     def _on_stream_created(self, record: Any) -> None:
         self._line(record.stream)
 
@@ -176,6 +187,7 @@ _ACTS: Final[dict[type[gpu_trace.Record], Callable[[Callbacks, Any], Sequence[Ra
     gpu_trace.StreamSynchronized: Callbacks._on_stream_synchronized,
     gpu_trace_records.StreamFoundDone: Callbacks._on_stream_synchronized,
     gpu_trace.DeviceSynchronized: Callbacks._on_device_synchronized,
+    gpu_trace.DevicesEnded: Callbacks._on_devices_ended,
     gpu_trace.MemoryAllocated: Callbacks._on_allocated,
     gpu_trace.BlockRecordedOnStream: Callbacks._on_recorded_stream,
     gpu_trace.CaptureBegan: Callbacks._on_capture_began,

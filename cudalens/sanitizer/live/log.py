@@ -23,7 +23,7 @@ class Log:
     before it with all that comes after, so nothing from before is needed unless it raced; an allocation that was made
     before the first record kept is told again in front of the first that touches it.
 
-    An entry is an `Op`, ``(line, visits)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
+    An entry is an `Op`, ``(line, visits, place)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
     """
 
     def __init__(self) -> None:
@@ -60,9 +60,9 @@ class _Naming:
         for entry in entries:
             kind = entry[0]
             if isinstance(entry, list):
-                yield from self._launch(entry[2], visits_in(entry))
+                yield from self._launch(entry[2], visits_in(entry), None)
             elif isinstance(kind, Line):
-                yield from self._launch(kind, entry[1])
+                yield from self._replay(*entry)
             elif kind == "free":
                 yield from self._alloc(entry[1])
                 yield r.Free(self._names[entry[1]], _extent(entry[1]), _place(entry[1].freed_site))
@@ -85,7 +85,16 @@ class _Naming:
         )
         yield r.Alloc(self._names[allocation], _extent(allocation), owner, _place(allocation.site))
 
-    def _launch(self, line: Line, visits: Sequence[Visit]) -> Iterator[r.Record]:
+    def _replay(self, line: Line, visits: Sequence[Visit], place: r.Place) -> Iterator[r.Record]:
+        """One launch for each operation of the graph."""
+        by_op: dict[tuple[str, r.Place], list[Visit]] = {}
+        for visit in visits:
+            info = Info(*visit[2])
+            by_op.setdefault((info.use.op, _place(info.site)), []).append(visit)
+        for group in by_op.values():
+            yield from self._launch(line, group, place)
+
+    def _launch(self, line: Line, visits: Sequence[Visit], replay: r.Place) -> Iterator[r.Record]:
         accesses: tuple[list[r.Access], list[r.Access]] = ([], [])
         op, place = "", None
         for cell, is_write, fields in visits:
@@ -94,7 +103,7 @@ class _Naming:
             accesses[is_write].append(r.Access(self._names[info.allocation], cell.region, info.use.argument))
             op, place = info.use.op, _place(info.site)
         if line.id != r.HOST:
-            yield r.Launch(line.id, tuple(accesses[0]), tuple(accesses[1]), op, place)
+            yield r.Launch(line.id, tuple(accesses[0]), tuple(accesses[1]), op, place, replay)
             return
         for is_write in (False, True):
             yield from (r.HostAccess(access, is_write, place) for access in accesses[is_write])
@@ -119,4 +128,5 @@ _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
     "stream_sync": r.StreamSync,
     "stream_query": r.StreamQuery,
     "device_sync": r.DeviceSync,
+    "captured": r.Captured,
 }

@@ -10,7 +10,7 @@ An `Allocation` hangs there as soon as an operator shows the storage. Where it l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -80,21 +80,21 @@ class Memory:
         if len(SHAPES) > _MAX_SHAPES:
             SHAPES.clear()
         self.plain.run = None
+        self._forget(self._detector.shadow.clear())
+
+    def forget_devices(self) -> None:
+        """End all allocations of GPUs: their storages are host memory from now on."""
+        self._forget(self._detector.shadow.clear(HOST_BASE))
+
+    def _forget(self, blocks: Iterable[Block]) -> None:
+        """End the allocations of GPUs, and those of some blocks, which the shadow has dropped."""
         self._handed.clear()
         self._recorded.clear()
-        allocations = list(self.live.values())
-        allocations += [block.allocation for block in self._detector.shadow.blocks if block.allocation is not None]
-        for main in allocations:
+        for main in [*self.live.values(), *(block.allocation for block in blocks if block.allocation is not None)]:
             for allocation in (main, *(main.aliases or ())):
-                allocation.run, allocation.is_live, allocation.whole, allocation.site, allocation.block = (
-                    None,
-                    False,
-                    None,
-                    None,
-                    NOWHERE,
-                )
+                allocation.run = allocation.whole = allocation.site = None
+                allocation.is_live, allocation.block = False, NOWHERE
         self.live.clear()
-        self._detector.shadow.clear()
 
     def handed_out(self, address: int, site: Any, line: Line) -> None:
         """The allocator handed out the block at an address, outside of any operator.

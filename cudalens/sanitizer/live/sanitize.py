@@ -15,7 +15,7 @@ import torch
 
 from cudalens.device import clock, gpu_trace, stacks
 from cudalens.errors import RaceError, SanitizerError
-from cudalens.frames.lazy_methods import open_door
+from cudalens.frames.lazy_methods import call_lazy
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.fixes.search import findings_of
@@ -264,6 +264,7 @@ class Sanitizer(RaceValues):
             error=None if self.error is None else f"{type(self.error).__name__}: {self.error}",
             missing=tuple(kind.__name__ for kind in gpu_trace.missing_kinds()),
             guessed=tuple(sorted(watch.guessed)),
+            exported=tuple(sorted(watch.exported)),
         )
 
     def _on_races(self, races: Sequence[Race], may_raise: bool) -> None:
@@ -322,7 +323,7 @@ class Sanitizer(RaceValues):
         Args:
             name: What it calls itself.
         """
-        trace: Trace = open_door("races_trace", self, name)
+        trace: Trace = call_lazy("races_trace", self, name)
         return trace
 
     def frames(self) -> dict[str, pd.DataFrame]:

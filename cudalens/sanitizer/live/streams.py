@@ -52,6 +52,11 @@ class Streams:
         line = self._lines.get(pointer or ~device)
         return self._make(pointer, device) if line is None else line
 
+    def forget(self) -> None:
+        """Forget all pointers: those of the next device are others."""
+        self._lines.clear()
+        self._used.clear()
+
     def _make(self, pointer: int, device: int) -> Line:
         line = self._lines[pointer or ~device] = self._clocks.line(StreamId(device, pointer))
         return line

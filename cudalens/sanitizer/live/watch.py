@@ -15,7 +15,7 @@ from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.races import Findings, Race
 from cudalens.sanitizer.live.apply import HOST_WAITS, Judging
-from cudalens.sanitizer.live.arguments import dense
+from cudalens.sanitizer.live.arguments import dense, storage_of
 from cudalens.sanitizer.live.callbacks import Callbacks
 from cudalens.sanitizer.live.calls import Call, call
 from cudalens.sanitizer.live.log import Log
@@ -45,7 +45,8 @@ class Watch:
         log: The last records.
         memory: The storages.
         threads: What each thread is about.
-        guessed: Names of kernels of which nobody could tell what they write.
+        guessed: Names of kernels whose written arguments are unknown.
+        exported: Places that exported pinned memory to numpy or to another library.
         on_races: As given.
         note: Records an operator that has returned: `OperatorRecorder.record`.
         life_of: What is known of a tensor's storage; None for a plain one of the host.
@@ -66,6 +67,7 @@ class Watch:
         self.on_races, self._on_failure = on_races, on_failure
         self.threads = Threads()
         self.guessed: set[str] = set()
+        self.exported: set[str] = set()
         run, key = object(), f"_cudalens_shadow{level or ''}"
         self.memory = Memory(self.detector, key, run, self.log.append, self._host_ended)
         lock = threading.RLock()
@@ -185,8 +187,15 @@ class Watch:
             self._met_anywhere(piece).name = name
         return ()
 
-    def host_reads(self, tensor: torch.Tensor) -> None:
-        """The host is about to look at a tensor's memory without an operator."""
+    def host_reads(self, tensor: torch.Tensor, *, is_export: bool) -> None:
+        """The host is about to read a tensor's memory without an operator.
+
+        Args:
+            tensor: The tensor.
+            is_export: Whether the result shares its memory, which the host can write later without an operator.
+        """
+        if is_export and self.is_on and storage_of(tensor) is not None and tensor.is_pinned():
+            self.exported.add(str(self.site().place))
         allocation = self.life_of(tensor) if self.is_on else None
         if allocation is not None and allocation.device < 0:
             op: Op = [self.site(), clock.now_ns(), self.detector.clocks.host]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from cudalens.analysis import units
 from cudalens.analysis.facts import memory_at_end, memory_high, memory_pools
-from cudalens.analysis.memory.categories import life_categories
+from cudalens.analysis.memory.categories import lifetime_categories
 from cudalens.analysis.memory.holders import memory_holders
 from cudalens.analysis.memory.replay import blocks_at
 from cudalens.analysis.memory.stacks import active_blocks
@@ -114,7 +114,7 @@ def _moments(trace: Trace) -> Iterator[Table]:
         alive = blocks_at(trace, row=int(peak["row"]))
         alive = alive[(alive["device"] == peak["device"]).to_numpy(bool)].reset_index(drop=True)
         when = f"at the peak of {units.size(int(peak['num_bytes']))}"
-        yield from _groups(when, trace, alive, life_categories(trace, alive))
+        yield from _groups(when, trace, alive, lifetime_categories(trace, alive))
 
 
 def _groups(when: str, trace: Trace, alive: pd.DataFrame, categories: pd.Series) -> Iterator[Table]:

@@ -79,9 +79,9 @@ def explain(error: Exception, what: str, values: Iterable[Any], *, is_below: boo
         values: Its arguments.
         is_below: Whether it was raised in the dispatch handler, below the user's call.
     """
-    if isinstance(error, VirtualDeviceError):
-        return None
     text = str(error)
+    if isinstance(error, VirtualDeviceError) or f"{_NO_STORAGE} Sparse" in text:
+        return None
     for sign, why in _SIGNS.items():
         if sign in text and (sign in _CERTAIN or (is_below and sign == _NO_STORAGE) or is_any_resident(values)):
             return VirtualDeviceError(f"{what}: {why}")
@@ -97,8 +97,8 @@ _SIGNS: Final = {
         "(torch.library.impl with 'CPU'), or avoid the operator."
     ),
     _NO_STORAGE: (
-        "sparse, nested and oneDNN tensors are not modelled on a virtual CUDA device. Keep the tensor dense "
-        "(to_dense()), or on the CPU."
+        "nested and oneDNN tensors are not modelled on a virtual CUDA device. Keep the tensor dense (to_dense(), "
+        "to_padded_tensor()), or on the CPU."
     ),
     "no rule registered for HigherOrderOperator": (
         "higher-order operators (flex_attention, scan, ...) are not modelled on a virtual CUDA device. Use the "

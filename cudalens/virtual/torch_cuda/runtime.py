@@ -45,6 +45,8 @@ _HANDLE_SPAN: Final = 0x1000
 _BLAS, _SOLVER = 0, 1
 #: cuDNN 9.10.2, which the CUDA 12.8 wheels of torch 2.9 to 2.13 include.
 _CUDNN_VERSION: Final = 91002
+#: NCCL 2.27.5, which the wheels of torch 2.9 require: major, minor and patch in 32, 16 and 16 bits.
+_NCCL_VERSION: Final = 2 << 32 | 27 << 16 | 5
 
 _SYNC_MODE_WARNING: Final = (
     "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"
@@ -147,6 +149,8 @@ class CudaFunctions:
         return {
             "_cuda_getArchFlags": lambda: " ".join(self._gpus.spec.arch_list),
             "_cuda_getCompiledVersion": lambda: major * 1000 + minor * 10,
+            "_nccl_version": lambda: _NCCL_VERSION,
+            "_nccl_version_suffix": lambda: b"",
             "_cuda_getCurrentBlasHandle": lambda: self._library_handle(_BLAS),
             "_cuda_getCurrentSolverHandle": lambda: self._library_handle(_SOLVER),
             "_cuda_get_cudnn_benchmark_limit": lambda: self._benchmark_limit,

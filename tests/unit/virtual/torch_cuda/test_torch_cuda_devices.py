@@ -336,13 +336,22 @@ def test_the_runtime_module(h100s):
     assert cudart.cudaMemGetInfo(1) == torch.cuda.mem_get_info(1)
     with torch.cuda.profiler.profile():
         pass
-    pointer = torch.ones(4).data_ptr()
+    host = torch.ones(4)
+    pointer = host.data_ptr()
     assert cudart.cudaHostRegister(pointer, 16, 0) == cudart.cudaError.success
     assert int(cudart.cudaHostRegister(pointer, 16, 0)) == 712
+    assert host.is_pinned()
+    assert host[1:].is_pinned()
+    assert not torch.ones(4).is_pinned()
     assert cudart.cudaHostUnregister(pointer) == cudart.cudaError.success
+    assert not host.is_pinned()
     assert repr(cudart.cudaHostUnregister(pointer)) == "<cudaError.???: 713>"
     with pytest.raises(torch.cuda.CudaError, match=r"out of memory \(2\)"):
         torch.cuda.check_error(2)
+
+
+def test_the_version_of_nccl(h100s):
+    assert torch.cuda.nccl.version()[:2] == (2, 27)
 
 
 def test_functions_that_need_a_gpu_raise(h100s):

@@ -70,7 +70,7 @@ def test_clicking_shows_another_card(open_report):
     rows = page.locator(f"{CARD} .cl-race-sides tbody tr").all_inner_texts()
     assert rows[0].split("\t") == ["Operation", "mul_ writes self", "sum reads self"]
     assert rows[1].split("\t") == ["Stream", "stream 0x5581e0", "the default stream"]
-    common = page.locator(f"{CARD} .cudalens-race-stack details")
+    common = page.locator(f"{CARD} .cudalens-race-stack details").first
     assert common.locator("li").first.is_hidden()
     common.locator("summary").click()
     assert common.locator("li").first.is_visible()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.averages_keys import STEP_NAME, check_keys, codes_of, column_of, step_names
+from cudalens.analysis.time.averages_keys import (
+    STEP_NAME,
+    TorchGroups,
+    check_keys,
+    codes_of,
+    column_of,
+    step_names,
+    with_torch_groups,
+)
 from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.analysis.time.groups import sums
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES
@@ -40,7 +48,13 @@ UNCOUNTED: Final = ("Trace", "overhead", "gpu_user_annotation", "cuda_sync")
 
 @ranked
 def key_averages(
-    trace: Trace, /, rows: Any = None, *, by: Sequence[str] | str = ("name",), top_level: bool = False
+    trace: Trace,
+    /,
+    rows: Any = None,
+    *,
+    by: Sequence[str] | str = ("name",),
+    top_level: bool = False,
+    **groups: Unpack[TorchGroups],
 ) -> pd.DataFrame:
     """Costs by name or by other keys, one row per value and side (host or device), most expensive first.
 
@@ -58,6 +72,7 @@ def key_averages(
             stack); ``module``; ``cell_line`` (the user's innermost line); ``stream``; ``device``; ``tid``; ``thread``;
             ``step``; ``cat``. Rows without a value are a separate group, whose value is missing.
         top_level: Average only rows without a parent: device work, and the outermost host rows.
+        **groups: torch.profiler's options, ``group_by_input_shape=True`` and ``group_by_stack_n=5``, which add keys.
 
     Returns:
         A column for each of `by` (``stack`` for ``stack:N``, an entry a line, innermost first), then ``cat`` (of the
@@ -76,7 +91,7 @@ def key_averages(
     Raises:
         ValueError: `by` has an unknown key; `rows` is a mask of another length or has rows that do not exist.
     """
-    keys = check_keys(by)
+    keys = check_keys(with_torch_groups(by, groups))
     found = _measured(trace)
     keep = ~trace.events["is_instant"].to_numpy() & ~found.fold & chosen_rows("rows", rows, len(trace))
     if top_level:

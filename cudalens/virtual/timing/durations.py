@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+from cudalens.virtual.models.predict import pointwise_share
+
 if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec
     from cudalens.virtual.timing.work import Direction
@@ -76,13 +78,15 @@ def kernel_ns(
         ``max(flops / peak, num_bytes / bandwidth)`` with both at their fractions, plus the fixed cost, in ns.
     """
     compute_share, memory_share, fixed_ns = _SHARES[family]
+    if family == "dense":
+        memory_share = pointwise_share(spec)
     compute_ns = flops / (spec.peak_tflops[dtype_key] * 1e3 * compute_share)
     memory_ns = num_bytes / (spec.memory_bandwidth_gbps * memory_share)
     return int(max(compute_ns, memory_ns)) + spec.kernel_fixed_ns + fixed_ns
 
 
 _SHARES: Final[dict[Family, tuple[float, float, int]]] = {
-    "dense": (1.0, MEMORY_SHARE, 0),
+    "dense": (1.0, MEMORY_SHARE, 0),  # the bandwidth by GPU: pointwise_share
     "strided": (1.0, STRIDED_MEMORY_SHARE, 0),
     "other": (1.0, OTHER_MEMORY_SHARE, OTHER_FIXED_NS),
     "matrix": (MATRIX_SHARE, MEMORY_SHARE, MATRIX_FIXED_NS),

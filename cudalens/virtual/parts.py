@@ -19,6 +19,7 @@ from cudalens.virtual.tensors import attributes as tensors
 from cudalens.virtual.tensors import device_arguments, device_spellings, foreach, gradients, legacy_types, storages
 from cudalens.virtual.tensors.device_arguments import FunctionMode
 from cudalens.virtual.torch_cuda import (
+    checkpoints,
     collectives,
     graph_handles,
     pool_handles,
@@ -50,6 +51,7 @@ INSTALL: Final[Sequence[Part]] = (
     graph_handles.install,
     graph_backend.install,
     pool_handles.install,
+    checkpoints.install,
     tensors.install,
     device_arguments.install,
     device_spellings.install,

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from .lab import running_lab
-
 SAMPLES = str(Path(__file__).parents[1] / "unit" / "views")
 
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (the extra 'lab')")
@@ -16,14 +14,6 @@ LIVE = ".cudalens-live .cudalens[data-state=ready]"
 PICTURE = "[data-cudalens-static] svg[viewBox^='0 0 960 '] >> nth=0"
 VERDICT = "3.00 ms, GPU busy 45 %: up to 1.20 ms (40 %) lost to FP32 matrix products"
 OPEN_COMMS = "import comm; print('open comms:', len(comm.get_comm_manager().comms))"
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    root = tmp_path_factory.mktemp("lab")
-    (root / "notebooks").mkdir()
-    with running_lab(root / "notebooks", root / "settings") as lab:
-        yield lab
 
 
 @pytest.fixture
@@ -183,7 +173,7 @@ def test_races_show_live_and_in_the_saved_notebook(lab, page):
     live.locator(".cl-race-list").focus()
     for key in ("ArrowDown", "ArrowUp", "ArrowDown"):
         page.keyboard.press(key)
-    assert live.locator(".cl-race-head").inner_text() == "2. read after write of grads · seen 512 times"
+    assert live.locator(".cudalens-race > h4").inner_text() == "2. read after write of grads · seen 512 times"
     assert page.evaluate("document.activeElement.classList.contains('cl-race-list')"), "the notebook's keys stay out"
     assert page.locator("[data-cudalens-static]").is_hidden()
     save(lab, page)
@@ -191,8 +181,8 @@ def test_races_show_live_and_in_the_saved_notebook(lab, page):
     lab.open(page, "races.ipynb")
     picture = page.locator("[data-cudalens-static]")
     picture.locator(".cl-race-fold > summary").nth(1).click()
-    assert picture.locator(".cl-race-diff").is_visible()
-    assert picture.locator(".cl-race-diff .cl-diff-add").inner_text().strip().endswith("wait_stream(side)")
+    assert picture.locator(".cl-race-code").is_visible()
+    assert picture.locator(".cl-race-code .cl-diff-add").inner_text().strip().endswith("wait_stream(side)")
 
 
 def test_a_snapshot_of_memory_shows_live(lab, page):

@@ -42,6 +42,10 @@ _HARMLESS: Final = frozenset(
 )
 
 
+#: Damage of a live run after which events are missing.
+_LIVE_LOSSES: Final = ("no GPU activity", "profiler failed", "event without a usable start")
+
+
 def torn_trees(arrays: TrustArrays) -> Iterator[Issue]:
     """Calls that begin within an earlier call of their thread and end after it."""
     torn, of_python = (_torn(arrays, categories) for categories in _CALLS)
@@ -184,7 +188,7 @@ def damage(arrays: TrustArrays) -> Iterator[Issue]:
     # A file of a virtual device's run keeps that source; the reader adds the number of its events.
     is_file = arrays.trace.info.source.startswith("file:") or "file_events" in arrays.trace.info.options
     for problem in arrays.trace.info.problems:
-        is_reported = is_file or problem.kind.startswith(("no GPU activity", "profiler failed"))
+        is_reported = is_file or problem.kind.startswith(_LIVE_LOSSES)
         if is_reported and problem.kind not in _HARMLESS:
             yield Issue("damage", "partial", problem.kind, np.empty(0, np.int64), problem.count, problem.where)
 

@@ -23,7 +23,7 @@ from cudalens.frames.syncs.kinds import is_allocation, is_host_copy, is_release,
 _WAY: Final = re.compile(r"HtoD|DtoH")
 
 #: Upper limit of the difference between the clocks of host and device in a recording.
-_SKEW_NS: Final = 10_000
+SKEW_NS: Final = 10_000
 
 _NOTHING, _SYNC, _STREAM_SYNC, _BLOCKING_COPY, _COPY_CALL, _RELEASE, _ALLOCATION = range(7)
 
@@ -150,7 +150,7 @@ class _Calls:
             return
         wait = self._wait(group[first : last + 1])
         busy_ns = self._pending.until(wait.start_ns)
-        if not self._is_in_operator(wait.rows[0]) or wait.start_ns < busy_ns <= wait.end_ns + _SKEW_NS:
+        if not self._is_in_operator(wait.rows[0]) or wait.start_ns < busy_ns <= wait.end_ns + SKEW_NS:
             yield wait
 
     def _is_in_operator(self, row: int) -> bool:

@@ -78,7 +78,7 @@ class Detector:
 
         Args:
             line: The line; for accesses by the host, the host's line, after `Clocks.host_step`.
-            visits: The accesses. An operation does not race with itself, whatever their order.
+            visits: The accesses. An operation does not race with itself.
 
         Returns:
             Its races, including those seen before; empty in almost all cases.

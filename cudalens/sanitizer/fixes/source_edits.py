@@ -54,7 +54,7 @@ def after(source: Source, statement: ast.stmt, code: str) -> Edit | None:
 
 
 def without_keyword(source: Source, call: ast.Call, name: str) -> Edit | None:
-    """The call without a keyword argument; None where that would not be a change within one line."""
+    """Remove a keyword argument from a call; None if it is not within one line."""
     found = next((k for k in call.keywords if k.arg == name), None)
     if found is None or call.end_lineno != found.lineno or found.lineno != found.end_lineno:
         return None
@@ -68,13 +68,13 @@ def without_keyword(source: Source, call: ast.Call, name: str) -> Edit | None:
 
 
 def tensor_expression(located: Located, op: str, argument: str, arguments: Set[str]) -> str | None:
-    """How the source names the tensor that an operator was given for an argument.
+    """The expression in the source for a tensor argument of an operator; None if it is not certain.
 
     Args:
         located: The access.
         op: The operator, as in ``aten::copy_``.
-        argument: The argument's name in its schema.
-        arguments: All of its arguments that were tensors.
+        argument: Name of the argument in its schema.
+        arguments: All of its tensor arguments.
     """
     node, short = located.expression, op.rpartition("::")[2].strip("_")
     if any(isinstance(around, COMPREHENSIONS) for around in _inner(located)):
@@ -94,7 +94,7 @@ def _inner(located: Located) -> list[ast.AST]:
 
 
 def _operand(node: ast.BinOp, argument: str, arguments: Set[str]) -> str | None:
-    """Of ``x + 1`` the tensor is what is no number; of ``x + y`` there have to be two, since either may be one."""
+    """The tensor of ``x + 1`` is the operand that is not a number; in ``x + y`` both must be tensors."""
     sides = [side for side in (node.left, node.right) if not isinstance(side, ast.Constant)]
     if len(sides) == 1:
         return _plain(sides[0]) if argument == "self" else None
@@ -104,7 +104,7 @@ def _operand(node: ast.BinOp, argument: str, arguments: Set[str]) -> str | None:
 
 
 def _passed(node: ast.Call, function: ast.Attribute, op: str, argument: str) -> str | None:
-    """What a call of the operator itself, as a function or a method, passes for an argument."""
+    """The expression for an argument in a call of the operator as a function or a method."""
     short, is_function = op.rpartition("::")[2].strip("_"), _is_torch(function.value)
     if short in ("to_copy", "copy") and function.attr in _CONVERSIONS and not is_function:
         return _plain(function.value) if argument == ("self" if short == "to_copy" else "src") else None
@@ -121,7 +121,7 @@ def _passed(node: ast.Call, function: ast.Attribute, op: str, argument: str) -> 
 
 
 def _argument_names(op: str, argument: str) -> list[str] | None:
-    """The names of an operator's arguments up to one that is a tensor; None where its overloads do not agree on it."""
+    """The names of an operator's arguments up to a tensor argument; None if its overloads differ."""
     namespace, _, name = op.partition("::")
     torch: Any = sys.modules.get("torch")
     packet = getattr(getattr(getattr(torch, "ops", None), namespace, None), name, None)
@@ -129,7 +129,7 @@ def _argument_names(op: str, argument: str) -> list[str] | None:
     for overload in packet.overloads() if packet is not None else ():
         kinds = {a.name: str(a.type) for a in getattr(packet, overload)._schema.arguments}
         if "Tensor" not in kinds.get(argument, ""):
-            continue  # this overload has a number there, or nothing
+            continue  # the argument is not a tensor in this overload
         if "List" in kinds[argument]:
             return None
         names = list(kinds)
@@ -142,7 +142,7 @@ def _is_torch(node: ast.expr) -> bool:
 
 
 def _plain(node: ast.expr | None) -> str | None:
-    """An expression that may be evaluated twice: a dotted name, or an element of one."""
+    """An expression without side effects: a dotted name, or an element of one."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, (ast.Name, ast.Constant)):
         return ast.unparse(node) if dotted(node.value) else None
     return None if node is None else dotted(node)

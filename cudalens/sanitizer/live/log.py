@@ -1,4 +1,4 @@
-"""The last records of a run, compact while it goes on, and as the engine's records when somebody asks."""
+"""Keep the last records of a run compactly, and convert them to records of the engine on request."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Visit
 from cudalens.sanitizer.engine.regions import Region
 
-#: Records that are kept; the oldest go first.
+#: Number of records that are kept; the oldest are dropped.
 MAX_RECORDS: Final = 10_000
 
 
 class Log:
-    """What the engine was told, in order: the last `MAX_RECORDS` since the last synchronisation of the whole device.
+    """The input of the engine in order: the last `MAX_RECORDS` since the last synchronisation of the whole device.
 
-    That is what a suggested fix is checked against. A synchronisation of the only device in use orders all that came
-    before it with all that comes after, so nothing from before is needed unless it raced; an allocation that was made
-    before the first record kept is told again in front of the first that touches it.
+    Suggested fixes are checked on it. A synchronisation of the only device in use orders all earlier work before all
+    later work, so earlier records are needed only if they raced. An allocation from before the first record is added
+    before the first record that accesses it.
 
     An entry is an `Op`, ``(line, visits, place)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
     """
@@ -34,24 +34,19 @@ class Log:
         return len(self._entries)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all records."""
         self._entries.clear()
 
     def records(self) -> list[r.Record]:
         """The entries as records for `cudalens.sanitizer.engine.Detector.add`.
 
-        Allocations are named ``t0``, ``t1`` …; each access has its operation's argument, each launch its place.
+        Allocations are named ``t0``, ``t1`` …; accesses have the names of arguments, launches have places.
         """
         return list(_Naming().records(list(self._entries)))
 
-    @property
-    def entries(self) -> Sequence[Sequence[Any]]:
-        """The entries as they are kept."""
-        return tuple(self._entries)
-
 
 class _Naming:
-    """Gives allocations names as they come up."""
+    """Converts entries, and names allocations at their first use."""
 
     def __init__(self) -> None:
         self._names: dict[Allocation, str] = {}
@@ -123,10 +118,8 @@ _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
     "event_record": r.EventRecord,
     "event_wait": r.EventWait,
     "event_sync": r.EventSync,
-    "event_query": r.EventQuery,
     "event_delete": r.EventDelete,
     "stream_sync": r.StreamSync,
-    "stream_query": r.StreamQuery,
     "device_sync": r.DeviceSync,
     "captured": r.Captured,
 }

@@ -1,4 +1,4 @@
-"""Races by value: whether a race changes a tensor's values, tried in other orders of the same program."""
+"""Whether a race changes values: run other orders of the same program."""
 
 from __future__ import annotations
 

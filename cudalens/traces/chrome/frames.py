@@ -20,7 +20,7 @@ import pandas as pd
 from cudalens.errors import TraceFormatError
 from cudalens.frames import RunInfo, Trace, columns_of, empty_frame, store
 from cudalens.frames.merge import merge_stacks
-from cudalens.traces.problems import Problems
+from cudalens.frames.problems import Problems
 
 KEY: Final = "cudalens"
 _CHROME_ACTIONS: Final = ("alloc", "free_completed", "oom")

@@ -73,6 +73,8 @@ _SYNCS: Final = frozenset(
         "bincount",
         "is_nonzero",
         "_linalg_check_errors",
+        "_coalesce",
+        "_to_sparse",
         "repeat_interleave",  # without output_size
     }
 )

@@ -61,7 +61,10 @@ class FunctionMode(TorchFunctionMode):
             better = refusals.explain(error, _name_of(func), (*args, *kwargs.values()))
             if better is None:
                 raise
-            raise better from error
+            try:
+                raise better from error
+            finally:
+                del better  # this frame is in its traceback: a cycle would keep the tensors of the call
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_faking() and func not in MAKE_DEVICES:

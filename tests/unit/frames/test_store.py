@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from budget import examples
+from budget import every, examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -85,7 +85,7 @@ def test_the_same_trace_gives_the_same_bytes(gpu_trace, saved, tmp_path):
 def test_every_cut_of_the_file_is_refused_by_name(saved, tmp_path):
     whole = saved.read_bytes()
     broken = tmp_path / "cut.cudalens"
-    for length in range(0, len(whole), 97):
+    for length in range(0, len(whole), every(97)):
         broken.write_bytes(whole[:length])
         with pytest.raises(TraceFormatError, match=r"cut\.cudalens"):
             Trace.load(broken)
@@ -94,7 +94,7 @@ def test_every_cut_of_the_file_is_refused_by_name(saved, tmp_path):
 def test_flipped_bytes_are_refused_or_harmless(gpu_trace, saved, tmp_path):
     whole = bytearray(saved.read_bytes())
     broken = tmp_path / "flipped.cudalens"
-    for at in range(0, len(whole), 61):
+    for at in range(0, len(whole), every(61)):
         whole[at] ^= 0xFF
         broken.write_bytes(whole)
         whole[at] ^= 0xFF

@@ -19,6 +19,8 @@ from cudalens import RaceError, SanitizerError
 from cudalens.device import gpu_trace, modes
 from cudalens.device.stacks import frames_of, is_own
 from cudalens.sanitizer import RaceKind, RaceWarning, Suppressions, SuppressionWarning, access, running
+from cudalens.sanitizer.engine import Detector
+from cudalens.sanitizer.live.watch import Watch
 from cudalens.virtual import device
 
 N = 64
@@ -387,12 +389,17 @@ def test_on_and_off_a_thousand_times_leaks_nothing(gpu):
 def test_a_sanitizer_that_ended_keeps_no_tensor_and_none_of_its_state(gpu):
     with cudalens.sanitize() as san:
         x = torch.ones(N, device="cuda")
-        watch = weakref.ref(san._watch)
         dead = weakref.ref(x)
         del x
         assert dead() is None
+        assert num_alive(Watch, Detector) == 2
     gc.collect()
-    assert watch() is None
+    assert san.races == []
+    assert num_alive(Watch, Detector) == 0
+
+
+def num_alive(*kinds):
+    return sum(type(each) in kinds for each in gc.get_objects())
 
 
 def test_starting_twice_is_refused_and_stopping_twice_is_not(gpu):
@@ -533,10 +540,14 @@ def test_tensor_subclasses_go_first_and_what_they_call_is_seen(side):
 # When something is wrong
 
 
-def test_an_error_in_the_sanitizer_ends_it_and_not_the_program(side):
+@pytest.fixture
+def broken_engine(monkeypatch):
+    monkeypatch.setattr(Detector, "launch_op", lambda self, op: 1 / 0)
+
+
+def test_an_error_in_the_sanitizer_ends_it_and_not_the_program(side, broken_engine):
     x = torch.ones(N, device="cuda")
     with cudalens.sanitize() as san:
-        san._watch.detector.launch_op = lambda op: 1 / 0
         with pytest.warns(RuntimeWarning, match="is off: ZeroDivisionError") as caught:  # noqa: PT031
             for _ in range(3):
                 x.fill_(3)
@@ -598,11 +609,10 @@ def test_a_record_that_makes_no_sense_ends_it_once(gpu, record):
     assert str(san.status()).startswith("stream-race sanitizer: off, because of an error in it")
 
 
-def test_an_error_while_warnings_are_errors_disturbs_nobody(gpu):
+def test_an_error_while_warnings_are_errors_does_not_disturb_the_program(gpu, broken_engine):
     x = torch.ones(N, device="cuda")
     with warnings.catch_warnings(), cudalens.sanitize() as san:
         warnings.simplefilter("error")
-        san._watch.detector.launch_op = lambda op: 1 / 0
         x.fill_(3)
     assert isinstance(san.error, ZeroDivisionError)
 

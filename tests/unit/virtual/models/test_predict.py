@@ -208,3 +208,41 @@ def test_a_causal_mask_shortens_the_kernel_on_the_virtual_device():
         return int(kernels["dur"].iloc[0])
 
     assert duration(True) < duration(False)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "source"), [("h100", "virtual:h100"), ("rtx3090", "virtual:rtx3090, times uncalibrated")]
+)
+def test_a_run_names_a_gpu_whose_times_are_not_calibrated(gpu, source):
+    with cudalens.virtual.device(gpu), cudalens.profile() as run:
+        torch.ones(8, device="cuda").sum()
+    assert run.trace.info.source == source
+
+
+@pytest.fixture
+def four_ranks():
+    """A process group of four ranks whose collectives move nothing."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_collectives_of_a_process_group_last_as_long_as_predicted(four_ranks):
+    with cudalens.virtual.device("h100"), cudalens.profile() as run:
+        part = torch.ones(2**20, device="cuda")
+        whole = torch.empty(2**22, device="cuda")
+        torch.distributed.all_reduce(part)
+        torch.distributed.all_gather_into_tensor(whole, part)
+        torch.distributed.reduce_scatter_tensor(part, whole)
+    events = run.trace.events
+    kernels = events[events["cat"] == "kernel"]
+    found = {name: int(kernels.loc[kernels["name"].str.contains(name), "dur"].iloc[0]) for name in
+             ("allreduce", "allgather", "reduce_scatter")}  # fmt: skip
+    time = cudalens.virtual.collective_time
+    assert found == {
+        "allreduce": time("h100", "all_reduce", 4, 2**22),
+        "allgather": time("h100", "all_gather", 4, 2**24),
+        "reduce_scatter": time("h100", "reduce_scatter", 4, 2**24),
+    }

@@ -39,7 +39,7 @@ class EagerFunction:
     Attributes:
         name: Its name.
         function_id: Its number.
-        why: The reason in a sentence, of the function ("writes its input 'cache'"), or "" where none is known.
+        why: The reason in a sentence, of the function ("writes its input 'cache'"), or "" if none is known.
     """
 
     name: str
@@ -157,7 +157,7 @@ def speed(recordings: pd.DataFrame) -> Speed | None:
         recordings: Rows of the graphs frame of the kind "recording".
 
     Returns:
-        None where no replayed recording has both times, or the replays took no time.
+        None if no replayed recording has both times, or the replays took no time.
     """
     known = recordings[recordings["eager_ns"].notna() & recordings["replay_ns"].notna() & (recordings["count"] > 0)]
     count = known["count"].astype(float)
@@ -166,7 +166,7 @@ def speed(recordings: pd.DataFrame) -> Speed | None:
 
 
 def pool_bytes(graphs: pd.DataFrame) -> int | None:
-    """Bytes that the pools reserve, each pool of a device once; None where no size is known."""
+    """Bytes that the pools reserve, each pool of a device once; None if no size is known."""
     known = graphs[graphs["reserved_bytes"].notna()]
     if known.empty:
         return None
@@ -199,6 +199,6 @@ def _times(graphs: pd.DataFrame, kind: str) -> int:
 
 
 def _rows(frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
-    """Rows as dicts of plain values; None where missing."""
+    """Rows as dicts of plain values; None for missing ones."""
     plain = frame.astype(object).where(frame.notna(), None)
     return ({str(name): value for name, value in row.items()} for row in plain.to_dict("records"))

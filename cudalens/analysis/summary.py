@@ -51,7 +51,7 @@ class Summary:
     """The numbers of a Trace that a verdict shows.
 
     Attributes:
-        wall_ns: Length of the measured window; the span of the events where no window is known (files), ns.
+        wall_ns: Length of the measured window; the span of the events if no window is known (files), ns.
         device_busy_ns: Time in which any device was at work (union of its activities); None without device work.
         device_busy_by_device: The same for each device index.
         host_busy_ns: Time in which any thread was in an operator (union of the outermost operators); None without any.
@@ -61,7 +61,7 @@ class Summary:
         num_ops: Operators (category cpu_op).
         num_kernels: GPU kernels.
         num_launches: Runtime and driver calls that launched device work, by their link to it or by their name.
-        peak_memory_bytes: Largest ``allocated_bytes`` per device type; None where no memory was recorded.
+        peak_memory_bytes: Largest ``allocated_bytes`` per device type; None if no memory was recorded.
         num_problems: Damage that the reader or the session survived.
         is_simulated: Whether the times are a model's.
         build_s: Seconds from raw results to frames.
@@ -126,7 +126,7 @@ def summarize(trace: Trace) -> Summary:
 
 
 def wall_ns(trace: Trace) -> int:
-    """Length of the measured window, ns; the span of the events where no window is known (files)."""
+    """Length of the measured window, ns; the span of the events if no window is known (files)."""
     info, events = trace.info, trace.events
     if info.started_ns is not None and info.ended_ns is not None:
         return info.ended_ns - info.started_ns

@@ -117,8 +117,7 @@ def side_of(value: object, name: str) -> Side:
 
 def numbered_steps(trace: Trace) -> Ints:
     """Rows of the events that are profiler steps of the host with a number."""
-    rows = step_rows(trace)
-    return rows[trace.events["step"].notna().to_numpy()[rows]]
+    return np.intersect1d(step_rows(trace), np.flatnonzero(trace.events["step"].notna()), assume_unique=True)
 
 
 def stride_of_steps(count: int) -> int:

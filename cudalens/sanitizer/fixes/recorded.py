@@ -78,6 +78,11 @@ class Run:
         self.records: Final = list(records)
         self.occurrences: Final = judge(self.records)
 
+    @property
+    def devices(self) -> set[int]:
+        """Indices of the devices with work."""
+        return {record.stream.device for record in self.records if isinstance(record, Launch)}
+
     def is_fixed_by(self, key: Key, insertions: Sequence[Insertion]) -> Set[Key] | None:
         """The races that these insertions remove; None unless `key` is one of them and no new race appears."""
         left = judge(inserted(self.records, insertions))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -95,7 +96,7 @@ class _Writer:
         tensor, torch = edits.tensor_expression(first, touch.op, touch.argument, arguments), self._torch(first)
         if tensor is None or torch is None:
             return
-        code = f"{tensor}.record_stream({torch}.cuda.current_stream())"
+        code = f"{tensor}.record_stream({self._current(torch, self._race.first.stream)})"
         yield from self._candidate(
             FixKind.RECORD_STREAM,
             first,
@@ -149,7 +150,7 @@ class _Writer:
         whom, torch = self._stream_expression(self._first, self._whom, second), self._torch(second)
         if whom is None or torch is None or whom == second.stream:
             return
-        code = f"{torch}.cuda.current_stream().wait_stream({whom})"
+        code = f"{self._current(torch, self._race.second.stream)}.wait_stream({whom})"
         found = [(s.start, self._whom, s.stream) for s in self._segments(second.statement) if s.stream != HOST]
         yield from self._wait(second, "before", code, found)
 
@@ -158,7 +159,7 @@ class _Writer:
         block, torch = self._block_in_reach(second, self._first), self._torch(second)
         if block is None or torch is None or self._who is None:
             return
-        code = f"{second.stream}.wait_stream({torch}.cuda.current_stream())"
+        code = f"{second.stream}.wait_stream({self._current(torch, self._race.first.stream)})"
         found = [(s.start, self._whom, self._who) for s in self._segments(block)]
         yield from self._wait(second, "before", code, found, block)
 
@@ -167,7 +168,7 @@ class _Writer:
         block, torch = self._block_in_reach(first, self._second), self._torch(first)
         if block is None or torch is None or self._who is None:
             return
-        code = f"{torch}.cuda.current_stream().wait_stream({first.stream})"
+        code = f"{self._current(torch, self._who)}.wait_stream({first.stream})"
         found = [(s.end + 1, self._whom, self._who) for s in self._segments(block)]
         yield from self._wait(first, "after", code, found, block)
 
@@ -178,7 +179,7 @@ class _Writer:
         who = self._stream_expression(self._second, self._who, first)
         if who is None or who == first.stream:
             return
-        code = f"{who}.wait_stream({torch}.cuda.current_stream())"
+        code = f"{who}.wait_stream({self._current(torch, self._race.first.stream)})"
         # The current stream is that of the execution, not always that of the race.
         found = [(s.end + 1, s.stream, self._who) for s in self._segments(first.statement) if s.stream != HOST]
         yield from self._wait(first, "after", code, found)
@@ -243,8 +244,9 @@ class _Writer:
     def _event_between(self, first: Located, second: Located, torch: str, is_host: bool) -> Iterator[Fix]:
         assert self._whom is not None
         name = self._fresh_name(first)
-        record = f"{name} = {torch}.cuda.current_stream().record_event()"
-        waiting = f"{name}.synchronize()" if is_host else f"{torch}.cuda.current_stream().wait_event({name})"
+        record = f"{name} = {self._current(torch, self._whom)}.record_event()"
+        waits = f"{self._current(torch, self._race.second.stream)}.wait_event({name})"
+        waiting = f"{name}.synchronize()" if is_host else waits
         ends, starts = self._segments(first.statement), self._segments(second.statement)
         if not ends or not starts:
             return
@@ -276,12 +278,26 @@ class _Writer:
         choices = (_EVENT_NAME if n == 1 else f"{_EVENT_NAME}_{n}" for n in count(1))
         return next(name for name in choices if name not in taken)
 
+    @cached_property
+    def _is_one_device(self) -> bool:
+        """Whether the program uses only the current device."""
+        from cudalens.device.streams import current_device  # needs torch, as a program with source does
+
+        return self._run.devices <= {current_device()}
+
+    def _index(self, stream: StreamId) -> str:
+        """The index of a stream's device as an argument; empty if the program uses no other device."""
+        return "" if self._is_one_device else str(stream.device)
+
+    def _current(self, torch: str, stream: StreamId) -> str:
+        """An expression for the current stream of a stream's device."""
+        return f"{torch}.cuda.current_stream({self._index(stream)})"
+
     def _stream_expression(self, of: Located | None, stream: StreamId, at: Located) -> str | None:
         """An expression, at one access, for the stream of the other one."""
         torch = self._torch(at)
         if stream.stream == 0:
-            one_device = {self._race.first.stream.device, self._race.second.stream.device} <= {stream.device, -1}
-            return f"{torch}.cuda.default_stream({'' if one_device else stream.device})" if torch else None
+            return f"{torch}.cuda.default_stream({self._index(stream)})" if torch else None
         if of is None or of.stream is None or self._streams_in(of) != {stream}:
             return None
         return of.stream if self._means_the_same(of.stream, of, at) else None
@@ -304,7 +320,7 @@ class _Writer:
             return None
         if first.stream_block is not second.stream_block:
             return None
-        return f"{torch}.cuda.current_stream()"
+        return self._current(torch, self._race.first.stream)
 
     def _block_in_reach(self, inner: Located, outer: Located | None) -> ast.stmt | None:
         """The ``with`` block of one access, if the other is outside of it, on the stream that is current there."""
@@ -357,7 +373,8 @@ class _Writer:
             elif belongs:
                 found.append(Segment(position, position, stream))
             is_inside = belongs
-        return found
+        is_ambiguous = not _is_block(node) and len({s.stream.device for s in found if s.stream != HOST}) > 1
+        return [] if is_ambiguous else found
 
     def _is_apart(self, located: Located, other: Touch) -> bool:
         """Whether the statement of this access cannot have called the other access."""

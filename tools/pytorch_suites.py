@@ -36,11 +36,13 @@ ROOT: Final = Path(__file__).parents[1]
 SUITES: Final = {
     "test_cuda": "h100",
     "test_cuda_multigpu": "h100x2",
+    "test_cuda_primary_ctx": "h100x2",
     "test_cuda_trace": "h100",
     "test_cuda_sanitizer": "h100",
 }
 _PAGE: Final = ROOT / "docs" / "virtual.md"
-_LIMIT_S: Final = 120
+#: Seconds for each test on an idle core.
+_LIMIT_S: Final = 300
 _FAILED: Final = ("failed", "crashed", "late")
 _LISTING: Final = "(list)"
 _DEVICE: Final = "CUDALENS_SUITE_DEVICE"

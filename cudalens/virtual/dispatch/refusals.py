@@ -6,6 +6,7 @@ the device are translated (`explain`).
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -38,6 +39,10 @@ _IPC: Final = (
     "process. Send tensor.cpu(), and move it to a device there."
 )
 _GREEN: Final = "torch.cuda.green_contexts are not modelled by a virtual device. Use streams."
+_EXPORT: Final = (
+    "torch.export.{name} does not accept a module or tensors on a virtual CUDA device: it traces with CUDA tensors "
+    "that have no values, which need a build of torch with CUDA. Export a copy on the CPU: copy.deepcopy(module).cpu()."
+)
 _EMIT: Final = (
     "torch.autograd.profiler.emit_nvtx reports every operator to NVIDIA's tools, which cannot profile a virtual CUDA "
     "device. Use cudalens.profile() or torch.profiler; ranges of torch.cuda.nvtx are recorded."
@@ -61,6 +66,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     patches.set(torch.autograd.profiler.emit_nvtx, "__enter__", refusal(_EMIT))
     for name in ("trace", "trace_module"):
         patches.set(torch.jit, name, refusal(_TRACE))
+    when_imported(patches, "torch.export", lambda module: _refuse_export(patches, module))
     when_imported(patches, "torch.cuda.green_contexts", lambda module: _refuse_green_contexts(patches, module))
     when_imported(patches, "torch.utils.cpp_extension", lambda module: _refuse_extensions(patches, module))
 
@@ -140,6 +146,25 @@ def _refuse_compile(patches: Patches) -> None:
 
 def _refuse_to_compile(*args: Any, **kwargs: Any) -> Any:
     raise VirtualDeviceError(_COMPILE)
+
+
+def _refuse_export(patches: Patches, module: ModuleType) -> None:
+    for name in ("export", "draft_export", "export_for_training", "export_for_inference"):
+        if name in vars(module):
+            patches.set(module, name, _checked_export(getattr(module, name), name))
+
+
+def _checked_export(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def export(*args: Any, **kwargs: Any) -> Any:
+        given = torch.utils._pytree.tree_leaves((args, kwargs))
+        modules = [value for value in given if isinstance(value, torch.nn.Module)]
+        held = (tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
+        if is_any_resident((*given, *held)):
+            raise VirtualDeviceError(_EXPORT.format(name=name))
+        return original(*args, **kwargs)
+
+    return export
 
 
 def _refuse_distributed(patches: Patches) -> None:

@@ -241,3 +241,13 @@ def test_modules_are_changed_when_they_come_and_not_after_the_end(
 
     assert cudalens_late.value == 1
     del sys.modules["cudalens_early"], sys.modules["cudalens_late"]
+
+
+def test_export_of_a_module_on_the_device_is_refused_before_torch_ends_the_process(x: torch.Tensor) -> None:
+    module = torch.nn.Linear(4, 4)
+    with pytest.raises(VirtualDeviceError, match=r"torch\.export\.export .* on the CPU"):
+        torch.export.export(module, (x,))
+    with pytest.raises(VirtualDeviceError, match=r"torch\.export\.export .* on the CPU"):
+        torch.export.export(torch.nn.Linear(4, 4, device="cuda"), (torch.ones(4, 4),))
+    exported = torch.export.export(module, (torch.ones(4, 4),))
+    assert torch.equal(exported.module()(torch.ones(4, 4)), module(torch.ones(4, 4)))

@@ -209,7 +209,7 @@ def test_running_all_cells_again_shows_no_race_with_the_device_before(cuda):
     """Each run replaces the virtual device, and tensors of the one before are still in variables."""
     cells = [
         "%cudadevice virtual h100",
-        'model = torch.nn.Linear(1024, 1024, device="cuda")\nmodel(torch.ones(2, 1024, device="cuda")).sum().backward()',
+        'model = torch.nn.Linear(1024, 1024).cuda()\nmodel(torch.ones(2, 1024, device="cuda")).sum().backward()',
         'side = torch.cuda.Stream()\nwith torch.cuda.stream(side):\n    late = torch.ones(1024, 1024, device="cuda")',
     ]
     cuda.run("%cudasan on")

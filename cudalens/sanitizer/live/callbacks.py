@@ -67,7 +67,7 @@ class Callbacks:
         detector.position += 1
         for recording in self.open_captures:
             if recording.holds(line):
-                self._log.append(("captured", op[0].place))
+                self._log.captured.add(op[0].place)
                 return recording.launch(line, visits_in(op), detector.position)
         self._log.append(op)
         return detector.launch_op(op)

@@ -753,3 +753,23 @@ def test_no_fix_is_written_at_a_statement_that_runs_on_several_devices(tmp_path)
     (finding,) = findings_in(RUNS_ON_TWO_DEVICES, tmp_path / "program.py", spec="h100x2")
     assert finding.fix.kind is FixKind.WAIT_STREAM
     assert finding.fix.diff == ""
+
+
+IN_THE_BLOCK_OF_ANOTHER_DEVICE = """
+import torch
+
+one, two, elsewhere = torch.cuda.Stream(0), torch.cuda.Stream(0), torch.cuda.Stream(1)
+a, other = torch.ones(64, device="cuda:0"), torch.ones(64, device="cuda:1")
+torch.cuda.synchronize(0)
+torch.cuda.synchronize(1)
+with torch.cuda.stream(one):
+    a.add_(1)
+with torch.cuda.stream(two):
+    with torch.cuda.stream(elsewhere):
+        a.mul_(2)
+"""
+
+
+def test_a_block_that_switches_the_stream_of_another_device_names_no_stream_of_this_one(tmp_path):
+    fixed = repaired(IN_THE_BLOCK_OF_ANOTHER_DEVICE, tmp_path / "program.py", spec="h100x2")
+    assert "elsewhere.wait_stream" not in fixed

@@ -758,11 +758,11 @@ def test_no_fix_is_written_at_a_statement_that_runs_on_several_devices(tmp_path)
 IN_THE_BLOCK_OF_ANOTHER_DEVICE = """
 import torch
 
-one, two, elsewhere = torch.cuda.Stream(0), torch.cuda.Stream(0), torch.cuda.Stream(1)
+streams, two, elsewhere = [torch.cuda.Stream(0)], torch.cuda.Stream(0), torch.cuda.Stream(1)
 a, other = torch.ones(64, device="cuda:0"), torch.ones(64, device="cuda:1")
 torch.cuda.synchronize(0)
 torch.cuda.synchronize(1)
-with torch.cuda.stream(one):
+with torch.cuda.stream(streams[0]):
     a.add_(1)
 with torch.cuda.stream(two):
     with torch.cuda.stream(elsewhere):

@@ -14,6 +14,7 @@ from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.reads import Read
 from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -47,7 +48,7 @@ class Function:
         place: Where it is defined.
         static: Names or positions of arguments that the user promised to be the same tensors in every call.
         mutations: What happens where it overwrites an argument that is not static.
-        check: Whether the first replay of each recording is compared with a call without a graph.
+        check: Whether the first and every 32nd replay of each recording is compared with a call without a graph.
         variants: By the key of their calls.
         counts: What its calls came to.
         skip: Why it never runs as a graph; None where it does.
@@ -134,6 +135,9 @@ class Variant:
         written_outside: Where it overwrites tensors from outside, by the address of their storage.
         is_warm: Whether it has run in the pool once.
         num_kept: Warmups that left a tensor somewhere.
+        num_effects: Warm-ups whose Python code changed what it reads, or called what a replay does not call again.
+        executed: Functions that ran in the warm-up, by name: guards read their code, too.
+        outside: Environment variables and ContextVars that it read.
         reads: Where the tensors are that it takes from outside: container and key.
         requires_grad: Whether those required gradients in the warmup.
         guards: The Python values that it reads, as they were after its code last ran; None before that.
@@ -159,6 +163,9 @@ class Variant:
     written_outside: dict[int, Place] = field(default_factory=dict)
     is_warm: bool = False
     num_kept: int = 0
+    num_effects: int = 0
+    executed: list[tuple[str, Any]] = field(default_factory=list)
+    outside: list[Read] = field(default_factory=list)
     reads: list[tuple[Any, Any]] = field(default_factory=list)
     requires_grad: list[bool] = field(default_factory=list)
     guards: GuardSet | None = None
@@ -169,12 +176,12 @@ class Variant:
     objects: list[tuple[str, Any]] = field(default_factory=list)
     owners: list[torch.Tensor] = field(default_factory=list)
 
-    def run_eagerly(self, leaves: Sequence[Any]) -> Any:
+    def run_eagerly(self, leaves: list[Any]) -> Any:
         """Call the function without a graph."""
         self.function.counts.eager += 1
         if self.mode == "backward":
             return self.program.run(list(leaves))
-        args, kwargs = arguments.unflatten(list(leaves), self.spec)
+        args, kwargs = arguments.unflatten(leaves, self.spec)
         return self.function.call(*args, **kwargs)
 
     def refuse_second_derivatives(self) -> None:

@@ -37,7 +37,7 @@ class GraphManager(GraphTree):
 
     Args:
         device: Index, text or torch.device; by default the current CUDA device.
-        check: Compare the first replay of every recording with a call without a graph.
+        check: Compare the first and every 32nd replay of each recording with a call without a graph.
         rerecord_limit: Recordings of one function beyond its first; further calls run without a graph.
         debug: After each warmup and recording, look for memory in the pool that nobody accounts for.
 

@@ -128,6 +128,7 @@ class SavedTensors:
         self._watch: Watch | None = watch
         self._leaves = {tensor.untyped_storage()._cdata for tensor in leaves}
         self._known: dict[tuple[Any, ...], int] = {}
+        self._versions: list[int] = []
 
     def pack(self, tensor: torch.Tensor) -> Any:
         """What autograd keeps in place of a tensor: a number, or the tensor where it comes from outside."""
@@ -138,11 +139,12 @@ class SavedTensors:
         if identity not in watch.made and identity not in self._leaves:
             self.outside.setdefault(id(tensor), tensor)
             return tensor
-        key = (identity, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype)
+        key = (identity, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor._version)
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self.tensors)
             self.tensors.append(tensor.detach())
+            self._versions.append(tensor._version)
         return number
 
     def unpack(self, kept: Any) -> torch.Tensor:
@@ -153,8 +155,17 @@ class SavedTensors:
         """How often each tensor from outside was written, to notice that it was between forward and backward."""
         return [tensor._version for tensor in self.outside.values()]
 
-    def take(self) -> list[torch.Tensor]:
-        """The saved tensors, which nothing here keeps from now on; the recording is over."""
+    def take(self, name: str) -> list[torch.Tensor]:
+        """The saved tensors, which nothing here keeps from now on; the recording is over.
+
+        Args:
+            name: Of the function, for the message.
+
+        Raises:
+            GraphError: The function overwrote one of them, so that autograd refuses its backward.
+        """
+        if [tensor._version for tensor in self.tensors] != self._versions:
+            raise GraphError(f"{name} overwrites a tensor that autograd needs for the backward.")
         taken, self.tensors, self._watch = self.tensors, [], None
         self._known.clear()
         return taken
@@ -225,7 +236,7 @@ class Training(Inference):
         roots = [None if _is_new_leaf(output) else _edge(output) for output in outputs]
         externals = [e.tensor for e in watch.externals.values() if e.tensor.requires_grad]
         self.derivative = Derivative(saved, roots, [*edges, *map(_edge, externals)], positions, externals)
-        return outputs + saved.take()
+        return outputs + saved.take(self._name)
 
     def _start(self, leaves: list[Any]) -> tuple[list[int], list[Any]]:
         positions, edges = [], []

@@ -98,6 +98,21 @@ class Reason(Enum):
         "returns what a replay cannot make again: {}",
         "return the tensors that it holds: tensors, numbers, text or None, or tuples, lists and dicts of them.",
     )
+    SIDE_EFFECT = _Words(
+        "skip",
+        "changes a Python value in every call: {}; a replay would not",
+        "change it outside of the function, or keep the state in a tensor that the function writes in place.",
+    )
+    OUTSIDE_CALL = _Words(
+        "skip",
+        "calls what a replay does not call again: {}",
+        "call it outside of the function, and pass its value as an argument.",
+    )
+    UNGUARDED = _Words(
+        "skip",
+        "can read a value that cannot be compared before a replay: {}",
+        "pass it as an argument, or as a number, text, list or dict.",
+    )
     UNNAMED_INPUT = _Words(
         "skip",
         "takes a tensor from a place that was not found: {}; another one there would not be noticed",

@@ -100,7 +100,7 @@ class Recorder:
         """Run a variant in the pool without a graph, watched."""
         torch.cuda.synchronize()
         with self._clean_workspaces(), self.in_pool(), _inside(), _no_cached_casts(), watch:
-            return variant.program.run(leaves)
+            return variant.program.run(leaves.copy())
 
     def record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
         """Capture a variant into `node`, and replay it once.

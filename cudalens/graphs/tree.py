@@ -24,13 +24,14 @@ from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.guards.captured import find_names
-from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.effects import Effects
 from cudalens.graphs.guards.kept import Kept, kept_tensors
 from cudalens.graphs.inputs import move
 from cudalens.graphs.log import Log
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.pool_check import check_pool
 from cudalens.graphs.programs import together
+from cudalens.graphs.python_code import check_recording, note_effects, python_roots
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, StreamOrder, rescue_gradients
@@ -149,7 +150,7 @@ class GraphTree:
             if variant is None:
                 variant = node.backwards[key] = backward_variant(next(self._variant_ids), node, given, leaves)
             is_part = inside.is_on or is_watched() or torch.cuda.is_current_stream_capturing()
-            if is_part or not is_mine or variant.skip is not None:
+            if is_part or not is_mine or variant.skip is not None or not variant.is_current():
                 self._steps.backward_ran()
                 return list(variant.run_eagerly(leaves))
             outputs, _ = self.run(variant, leaves)
@@ -288,8 +289,9 @@ class GraphTree:
     def _warm_up(self, variant: Variant, leaves: list[Any]) -> Any:
         recorder = self._made_recorder()
         watch = Watch([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], self.device)
+        effects = Effects(python_roots(variant), leaves, variant.spec, variant.labels)
         with _capture_lock, torch.cuda.device(self.device), self._tidied():
-            outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch)
+            outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch, effects)
         spec, is_backward = variant.program.result_spec, variant.mode == "backward"
         learn(variant, leaves, outputs, watch, self.backend)
         names = find_names(roots_of(variant), set(watch.externals))
@@ -299,21 +301,15 @@ class GraphTree:
         if variant.mode == "forward":
             on_backward(outputs, functools.partial(self._eager_backward_ran, variant))
         kept = kept_tensors(variant, watch, left)
-        self._guard(variant)
         if kept:
             self._note_kept(variant, kept)
             self._renew_pool()
-        else:
+        note_effects(variant, effects)
+        if not kept:
             self._current, self.state = node, State.WARMUP
             if self._debug:
                 self.check_memory_pool()
         return outputs if is_backward else together(outputs, spec)
-
-    @staticmethod
-    def _guard(variant: Variant) -> None:
-        """Take over the Python values that are read, after its code ran: what it changes itself is no change."""
-        if variant.mode != "backward":
-            variant.guards = GuardSet(roots_of(variant))
 
     def _note_kept(self, variant: Variant, kept: Sequence[Kept]) -> None:
         """A warmup left tensors somewhere: the next call is one again, and if that does so too, there is no graph."""
@@ -355,7 +351,7 @@ class GraphTree:
         self._current, self.state = node, State.RECORDING
         self._addresses |= {ref.address for ref in node.refs if ref is not None}
         variant.function.counts.recordings += 1
-        self._guard(variant)
+        check_recording(variant)
         self._steps.ran(variant.function, variant.mode)
         if self._debug:
             self.check_memory_pool()

@@ -17,6 +17,7 @@ from cudalens.graphs.programs import check_version
 from cudalens.graphs.watching import Made, Watch
 
 if TYPE_CHECKING:
+    from cudalens.graphs.guards.effects import Effects
     from cudalens.graphs.recording import Recorder
 
 
@@ -60,9 +61,14 @@ class WarmupNode:
 
 
 def warm_up(
-    recorder: Recorder, variant: Variant, parent: GraphNode | WarmupNode | None, leaves: Sequence[Any], watch: Watch
+    recorder: Recorder,
+    variant: Variant,
+    parent: GraphNode | WarmupNode | None,
+    leaves: list[Any],
+    watch: Watch,
+    effects: Effects,
 ) -> tuple[list[Any], WarmupNode, list[Made]]:
-    """Run a variant in the pool.
+    """Run a variant in the pool, and observe its operators (`watch`) and its Python code (`effects`).
 
     Returns:
         Its outputs, the node that stands for it, and what it left behind besides.
@@ -70,8 +76,8 @@ def warm_up(
     node = WarmupNode(variant, parent)
     saved: list[OutputRef] = []
     hooks = _saving(saved) if variant.mode != "backward" else nullcontext()
-    with hooks:
-        outputs = recorder.warm_up(variant, list(leaves), watch)
+    with hooks, effects:
+        outputs = recorder.warm_up(variant, leaves, watch)
     in_pool = {made.ref.address for made in watch.made.values()}
     saved = [ref for ref in saved if ref.address in in_pool and ref.is_alive()]
     kept = {ref.address for ref in saved}

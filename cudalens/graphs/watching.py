@@ -126,6 +126,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._note_arguments(func, name, args, kwargs, here)
         out = func(*args, **kwargs)
         self._note_results(name, args, out, kwargs, here)
+        if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
+            self._find(Reason.OUTSIDE_CALL, f"{name} on the CPU", here)
         return out
 
     def note_outputs(self, outputs: Sequence[Any]) -> None:
@@ -156,7 +158,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             elif tensor.device.type == "cpu":
                 on_host.append(tensor)
         self._check_operator(name, args, here, is_on_device=is_on_device)
-        if is_on_device and on_host and name not in _COPIES:
+        if on_host and name not in _COPIES and name != "lift_fresh":  # what torch.tensor() has just made
             self._check_host_operands(name, on_host, here)
         if torch.Tag.nondeterministic_seeded in func.tags and is_checkpointed():
             self._find(Reason.RECOMPUTED, f"{name} inside torch.utils.checkpoint", here)

@@ -17,6 +17,7 @@ import time
 import torch
 from torch import nn
 
+from cudalens.frames.problems import Problems
 from cudalens.profiler import ProfilerCollector, ProfilerOptions
 from cudalens.profiler.collector import build_frames
 
@@ -64,7 +65,7 @@ def compare(options: ProfilerOptions, num_events: int, rounds: int) -> None:
     raw, profile = record(options, num_events)
     ours, theirs, n = [], [], 0
     for _ in range(rounds):
-        seconds, frames = timed(lambda: build_frames(raw, options, uses_cuda=False))
+        seconds, frames = timed(lambda: build_frames(raw, options, Problems(), uses_cuda=False))
         ours.append(seconds)
         n = len(frames["events"])
         del frames

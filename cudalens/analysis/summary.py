@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.averages import STEP_NAME, averages
 from cudalens.analysis.time.intervals import length, union
-from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX, is_category
+from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX
+from cudalens.frames.columns import is_category
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

@@ -14,7 +14,7 @@ from cudalens.api.outcome import OK, Outcome
 from cudalens.api.run_info import run_info
 from cudalens.device import facts
 from cudalens.frames import Trace
-from cudalens.graphs.frames import frame_of
+from cudalens.frames.schema import frame_of_rows
 from cudalens.graphs.merge import joined
 
 if TYPE_CHECKING:
@@ -78,4 +78,4 @@ def plain_frame(runs: Sequence[PlainRun]) -> pd.DataFrame:
         rows.append(row | {"kind": "function", "state": "eager", "num_eager": run.count})
         rows[-1] |= dict.fromkeys(("num_warmups", "num_recordings", "num_replays"), 0)
         rows.append(row | {"kind": "skip"})
-    return frame_of(rows)
+    return frame_of_rows("graphs", rows)

@@ -3,7 +3,7 @@
 The summary of each profiled cell is kept for the session. `on` also appends it to a file of JSON lines; nothing is
 written before. Runs are compared with earlier ones of the same series (the run's name where the user gave it one, else
 the same source of the cell) on the same device, from the same source, with the same options. A difference is reported
-only where it is outside of the band of the earlier runs, see `Standing`.
+only where it is outside of the band of the earlier runs, see `Baseline`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cudalens.analysis.summary import summarize
 from cudalens.api.history_file import HistoryFile, PastRun
 from cudalens.errors import HistoryError
 from cudalens.frames import Trace
-from cudalens.frames.info import Standing
+from cudalens.frames.info import Baseline
 
 __all__ = ["DEFAULT_FILE", "HistoryWarning", "clear", "off", "on", "record", "table", "where"]
 
@@ -145,11 +145,11 @@ def kept(trace: Trace, file: str | PathLike[str] | None = None) -> tuple[Trace, 
             used.add(run)
     except HistoryError as error:
         problem = str(error)
-    standing = compared(run, past)
-    return (trace if standing is None else trace.replace(info=trace.info.replace(standing=standing))), problem
+    baseline = compared(run, past)
+    return (trace if baseline is None else trace.replace(info=trace.info.replace(baseline=baseline))), problem
 
 
-def compared(run: PastRun, past: list[PastRun]) -> Standing | None:
+def compared(run: PastRun, past: list[PastRun]) -> Baseline | None:
     """Compare `run` with the last of `past` (oldest first); None where there are too few."""
     last = past[-MAX_COMPARED:]
     if len(last) < MIN_COMPARED:
@@ -159,7 +159,7 @@ def compared(run: PastRun, past: list[PastRun]) -> Standing | None:
     half = max(_WIDTH * float(np.median(np.abs(values - median))), LEAST_BAND * median)
     low, high = min(median - half, float(values.min())), max(median + half, float(values.max()))
     has_changed = last[-1].code_hash != run.code_hash
-    return Standing(
+    return Baseline(
         value_ns=run.value_ns,
         median_ns=round(median),
         low_ns=max(0, round(low)),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.analysis.compare.bootstrap import difference_interval
-from cudalens.analysis.compare.units import step_rows
+from cudalens.analysis.compare.measure import step_rows
 from cudalens.analysis.time.work import device_work
 from cudalens.api.outcome import Outcome
 from cudalens.api.profile import is_profiling, profile

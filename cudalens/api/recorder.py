@@ -15,7 +15,7 @@ from cudalens.device.stacks import file_label
 from cudalens.device.syncs import SyncCollector
 from cudalens.errors import ProfilerError
 from cudalens.frames import Problem, Trace, empty_frame
-from cudalens.frames.syncs.build import CLOCK_SKEW_NS, Surroundings, build_syncs
+from cudalens.frames.syncs.build import CLOCK_SKEW_NS, LiveProgram, build_syncs
 from cudalens.graphs.collector import GraphCollector
 from cudalens.profiler import ProfilerCollector, ProfilerOptions, metadata, ranges
 from cudalens.sanitizer.collector import RaceCollector
@@ -116,7 +116,7 @@ class Recorder:
     def _waits(self, session: Session, frames: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
         """The ``syncs`` frame, from the runtime calls among the events and from the recorded source lines."""
         skew_ns = 0 if self._virtual.facts() else CLOCK_SKEW_NS
-        around = Surroundings(file_label, linecache.getline, self._program_ended_ns, skew_ns)
+        around = LiveProgram(file_label, linecache.getline, self._program_ended_ns, skew_ns)
         try:
             return build_syncs(frames, around)
         except Exception as error:  # the rest of the Trace is kept

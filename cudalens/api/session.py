@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from cudalens.frames import Problem
-from cudalens.frames.merge import join_frames
+from cudalens.frames.merge import merge_frames
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +101,7 @@ class Session:
         merged: dict[str, pd.DataFrame] = {}
         for collector in self._stopped:
             try:
-                merged = join_frames(merged, collector.frames())
+                merged = merge_frames(merged, collector.frames())
             except Exception as error:
                 self._note(collector, "read", error)
         self.build_s = time.perf_counter() - begin

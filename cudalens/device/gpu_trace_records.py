@@ -103,6 +103,14 @@ class StreamFoundDone(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class DevicesEnded(Record):
+    """All devices ended, and with them their memory, streams, events and graphs.
+
+    Emitted when a virtual device is disabled. Another one may use the same addresses and pointers.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class BlockRecordedOnStream(Record):
     """``Tensor.record_stream``: `stream` uses the block at `address`, which may belong to another stream's pool.
 

@@ -18,9 +18,10 @@ from torch import _C
 from cudalens.device import clock, gpu_trace, stacks
 from cudalens.device.streams import current_device
 from cudalens.device.sync_debug import SyncDebug
+from cudalens.frames.schema import frame_of_rows
 from cudalens.frames.stacks import StackTable
-from cudalens.frames.syncs.build import CALLBACK, WARNING, frame_of
-from cudalens.frames.syncs.kinds import Evidence, asked_for, kind_of
+from cudalens.frames.syncs.build import CALLBACK, WARNING
+from cudalens.frames.syncs.kinds import Evidence, called_name, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +121,10 @@ class SyncCollector:
             return {}
         writer, pid = _Writer(), os.getpid()
         rows = [writer.row(sighting) | {"pid": pid} for sighting in self._seen]
-        return {"syncs": frame_of(sorted(rows, key=lambda row: row["ts"])), "stacks": writer.table.to_frame()}
+        return {
+            "syncs": frame_of_rows("syncs", sorted(rows, key=lambda row: row["ts"])),
+            "stacks": writer.table.to_frame(),
+        }
 
     def _watch_empty_cache(self) -> None:
         empty_cache = getattr(_C, _EMPTY_CACHE, None)
@@ -210,7 +214,7 @@ class _Writer:
         return where | {
             "ts": sighting.ts,
             "dur": None if sighting.end_ns is None else sighting.end_ns - sighting.ts,
-            "kind": kind_of(Evidence((sighting.call,), asked=asked_for(where["expression"] or ""))),
+            "kind": kind_of(Evidence((sighting.call,), called=called_name(where["expression"] or ""))),
             "call": sighting.call,
             "stack": self._stack(sighting.stack),
             "device": sighting.device,

@@ -7,9 +7,6 @@ from cudalens.frames.build import (
     RawRows,
     build_events,
     build_memory,
-    categorical,
-    is_category,
-    nullable,
 )
 from cudalens.frames.catalog import (
     BLOCK_CATEGORIES,
@@ -22,6 +19,7 @@ from cudalens.frames.catalog import (
     Column,
     columns_of,
 )
+from cudalens.frames.columns import categorical, is_category, nullable
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import DeviceInfo, Judged, Overhead, Problem, RunInfo, Trust, TrustFinding
 from cudalens.frames.ranks import Ranks

@@ -1,4 +1,4 @@
-"""`Ceilings`: the most that a device can do, measured or by its data sheet; what a roofline is drawn against."""
+"""`Ceilings`: the peak rates of a device, measured or by its data sheet, for rooflines."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import Final
 
 import msgspec
 
-#: Where ``trace.info.extra`` keeps them, as JSON.
+#: Key of ``trace.info.extra`` that holds them, as JSON.
 CEILINGS_KEY: Final = "ceilings"
 
 
 class Ceilings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The most that a device can do.
+    """The peak rates of a device.
 
     Attributes:
         device: Its name.
-        source: Where the numbers come from: ``measured``, or ``spec:<name>`` for a data sheet's.
+        source: Source of the numbers: ``measured``, or ``spec:<name>`` for a data sheet.
         date: Day of the measurement (ISO 8601), or None.
-        driver: Version of the driver at the time, or None.
+        driver: Version of the driver at that time, or None.
         copy_bytes_per_s: Device memory read and written by a copy, both counted.
         read_bytes_per_s: Device memory read.
         write_bytes_per_s: Device memory written.
         flops_per_s: Floating-point operations of matrix products by dtype: ``float64``, ``float32``, ``tf32``,
-            ``float16``, ``bfloat16``, ``float8``; a multiply-add counts two.
+            ``float16``, ``bfloat16``, ``float8``; a multiply-add counts as two.
     """
 
     device: str
@@ -36,7 +36,7 @@ class Ceilings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def is_measured(self) -> bool:
-        """Whether a clock told them."""
+        """Whether they are measured."""
         return self.source == "measured"
 
     def to_json(self) -> str:
@@ -45,9 +45,9 @@ class Ceilings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @classmethod
     def from_json(cls, text: str) -> Ceilings:
-        """From what `to_json` wrote.
+        """From the text that `to_json` returned.
 
         Raises:
-            msgspec.ValidationError: It is something else.
+            msgspec.ValidationError: The text is something else.
         """
         return msgspec.json.decode(text, type=cls)

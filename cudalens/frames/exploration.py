@@ -1,6 +1,6 @@
-"""What came of trying a program's other orders: which values differ, and whether a race shows in them.
+"""Results of running a program's tasks in other orders: which values differ, and which races change values.
 
-Made by the schedule explorer of the virtual device, and by whoever steers a real one; shown by views. No torch.
+The schedule explorer of the virtual device makes them, and reruns on a real device. No torch.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
-from cudalens.frames.lazy_methods import open_door
+from cudalens.frames.lazy_methods import call_lazy
 
-#: Of a race: in some schedule values differ; in none so far; it could not be tried.
+#: Of a race: values differ in some schedule; in no tested schedule; it could not be tested.
 Verdict = Literal["confirmed", "benign", "unknown"]
 
 #: Differences of a race that a Trace keeps.
@@ -21,7 +21,7 @@ MAX_DIFFERENCES: Final = 16
 #: Tasks of a schedule that a Trace keeps.
 MAX_TASKS: Final = 16
 
-#: Tasks of an order that are named when it is printed.
+#: Tasks of an order that are printed.
 MAX_ORDER: Final = 40
 
 WORDS: Final[dict[Verdict, str]] = {
@@ -33,24 +33,24 @@ WORDS: Final[dict[Verdict, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A tensor or a number that is not what it is in the program's own order.
+    """A tensor or a number that differs from its value in the program's order.
 
     Attributes:
         name: The variable, or the expression by which the host read it.
         num_differing: Elements whose bits differ.
-        num_elements: All of them.
-        first_index: Of the first one that differs; empty for a number.
-        expected: The value there in the program's order.
-        found: The value there in the schedule; None where there is none, since an operator raised.
-        max_abs: Largest absolute difference between numbers; None where there is none (NaN, other dtypes).
-        shape: Of the tensor.
-        dtype: As torch writes it, without ``torch.``.
-        heat: Of each cell of a grid over the tensor (its last axis across, all others down) the largest difference, as
-            a share of the largest of all; 0 where no bit of the cell differs.
-        error: What an operator raised in its place, or None.
-        is_unwritten: What was found there is memory that nobody had written.
-        expected_map: Of each cell the element that differs most: its value in the program's order (of complex numbers
-            the magnitude).
+        num_elements: All elements.
+        first_index: Index of the first element that differs; empty for a number.
+        expected: Its value in the program's order.
+        found: Its value in the schedule; None if an operator raised.
+        max_abs: Largest absolute difference between numbers; None if there is none (NaN, other dtypes).
+        shape: Shape of the tensor.
+        dtype: torch's name of the dtype, without ``torch.``.
+        heat: For each cell of a grid over the tensor (its last axis as columns, all others as rows) the largest
+            difference, as a share of the largest of all; 0 if no bit of the cell differs.
+        error: The exception that an operator raised instead, or None.
+        is_unwritten: Whether the value found is memory that was never written.
+        expected_map: For each cell the value in the program's order of the element that differs most (the magnitude of
+            complex numbers).
         found_map: Its value in the schedule.
         samples: Some elements that differ, the first ones and the one that differs most: index, value in the program's
             order, value in the schedule.
@@ -85,7 +85,7 @@ class Difference:
 
 
 def number(value: Any) -> str:
-    """A value as a reader wants it: short, and told apart from what it is instead of."""
+    """A value as short text, with enough digits to see a difference."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
@@ -94,11 +94,11 @@ class Step:
     """A task of a program.
 
     Attributes:
-        number: In the order in which the host issued them, from 0.
-        lane: Name of its stream; ``host`` for what the host did itself.
+        number: Its number in the order in which the host issued the tasks, from 0.
+        lane: Name of its stream; ``host`` for work of the host itself.
         name: The operator.
-        place: Where in the user's program; empty where nobody knows.
-        source: The line there.
+        place: Line of the user's program; empty if unknown.
+        source: The source of that line.
     """
 
     number: int
@@ -113,10 +113,10 @@ class Shown:
     """A schedule in which values differ.
 
     Attributes:
-        seed: What it can be done again from (``san.replay_schedule``).
-        order: Numbers of the tasks in it.
-        differences: What differs.
-        turned: Pairs of tasks that come in another order than in the program: the later one there, the earlier one.
+        seed: Seed to run it again (``san.replay_schedule``).
+        order: Numbers of its tasks.
+        differences: The values that differ.
+        turned: Pairs of tasks in another order than in the program: the task that is later there, the earlier one.
     """
 
     seed: str
@@ -126,24 +126,24 @@ class Shown:
 
     def __str__(self) -> str:
         order = " ".join(map(str, self.order[:MAX_ORDER])) + (" …" if len(self.order) > MAX_ORDER else "")
-        told = "\n  ".join(map(str, self.differences)) or "the same bits as in the program's own order"
-        return f"schedule {self.seed!r}: {order}\n  {told}"
+        values = "\n  ".join(map(str, self.differences)) or "the same bits as in the program's order"
+        return f"schedule {self.seed!r}: {order}\n  {values}"
 
     __repr__ = __str__
 
 
 @dataclass(frozen=True, slots=True)
 class RaceVerdict:
-    """What the schedules say of one race.
+    """The verdict of the schedules on one race.
 
     Attributes:
         race: Its number among the sanitizer's races, from 0.
         text: The race in one line.
         verdict: The verdict.
-        num_schedules: Schedules in which its two accesses changed places.
-        pairs: Numbers of the tasks that are its accesses: the first in the program's order, the second.
+        num_schedules: Schedules in which its two accesses are in reverse order.
+        pairs: Numbers of the tasks of its accesses: the first in the program's order, the second.
         shown: The schedule that confirms it, or None.
-        why: For a verdict of ``unknown``: why.
+        why: The reason for a verdict of ``unknown``.
     """
 
     race: int
@@ -161,15 +161,15 @@ class RaceVerdict:
         if self.verdict == "unknown":
             return f"{WORDS['unknown']}: {self.why}"
         times = f"{self.num_schedules} schedule{'s' * (self.num_schedules != 1)}"
-        return f"{WORDS['benign']}: the same bits in {times} with its accesses the other way round"
+        return f"{WORDS['benign']}: the same bits in {times} with its accesses in reverse order"
 
 
 def columns_of_race(verdict: RaceVerdict, steps: Sequence[Step]) -> dict[str, Any]:
     """A verdict as the columns of the frame ``races``.
 
-    ``differs`` is a list of `Difference` as objects; ``schedule`` an object of the ``seed``, the ``tasks`` (as `Step`,
-    in the program's order, those around the two accesses), their numbers in the ``order`` of the schedule, the numbers
-    of the ``first`` and the ``second`` access, and how many tasks are ``left_out``.
+    ``differs`` is a list of `Difference` as objects. ``schedule`` is an object with the ``seed``, the ``tasks`` around
+    the two accesses (as `Step`, in the program's order), their numbers in the ``order`` of the schedule, the numbers of
+    the ``first`` and the ``second`` access, and the number of tasks ``left_out``.
     """
     shown = verdict.shown
     found: dict[str, Any] = {"value_verdict": verdict.verdict, "num_schedules": verdict.num_schedules}
@@ -180,7 +180,7 @@ def columns_of_race(verdict: RaceVerdict, steps: Sequence[Step]) -> dict[str, An
 
 
 def excerpt(shown: Shown, pairs: Sequence[tuple[int, int]], steps: Sequence[Step]) -> dict[str, Any]:
-    """The tasks of a schedule around the accesses that changed places in it, `MAX_TASKS` at most."""
+    """The tasks of a schedule around the accesses that are in reverse order in it, at most `MAX_TASKS`."""
     position = {number: place for place, number in enumerate(shown.order)}
     turned = [(first, second) for first, second in pairs if position[first] > position[second]]
     first, second = turned[0] if turned else (None, None)
@@ -199,19 +199,19 @@ def excerpt(shown: Shown, pairs: Sequence[tuple[int, int]], steps: Sequence[Step
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """What came of trying a program's orders.
+    """The results of running a program in other orders.
 
     Attributes:
-        source: Where they were tried: ``virtual:h100``, ``cuda``.
-        num_schedules: How many were tried beside the program's own, no two alike.
-        is_exhaustive: These are all that there are.
+        source: The device: ``virtual:h100``, ``cuda``.
+        num_schedules: Number of distinct orders other than the program's own.
+        is_exhaustive: Whether these are all possible orders.
         races: A verdict for each of the sanitizer's races.
-        others: Schedules in which values differ though no race of the sanitizer's is turned around in them.
-        outputs: Names of what was compared.
+        others: Schedules in which values differ, but no race of the sanitizer's is in reverse order.
+        outputs: Names of the compared values.
         steps: The program's tasks.
-        notes: What a reader should know beside.
-        is_steered: They were runs of the program on a real device, each steered toward another order; else it was done
-            again task by task.
+        notes: Further notes for the reader.
+        is_steered: Whether they were runs of the program on a real device, each with delays that lead to another order;
+            else the tasks were run one by one.
     """
 
     source: str
@@ -226,7 +226,7 @@ class Exploration:
 
     @property
     def confirmed(self) -> list[RaceVerdict]:
-        """The races that show in values."""
+        """The races that change values."""
         return [race for race in self.races if race.verdict == "confirmed"]
 
     @property
@@ -236,7 +236,7 @@ class Exploration:
 
     @property
     def verdict(self) -> str:
-        """What to know, in one line."""
+        """The result in one line."""
         if self.is_steered:
             return self._verdict_of_runs()
         tried = f"{self.num_schedules} other order{'s' * (self.num_schedules != 1)}"
@@ -245,7 +245,7 @@ class Exploration:
                 "the one other order that is possible" if self.num_schedules == 1 else f"all {tried} that are possible"
             )
         if not self.num_schedules:
-            return "Nothing can run in another order: values do not depend on it."
+            return "No other order is possible: values do not depend on it."
         if not self.races and not self.others:
             return f"Same bits in {tried}: no race was reported, and no value depends on the order."
         if not self.differs:
@@ -280,11 +280,11 @@ class Exploration:
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        html: str = open_door("exploration_html", self)
+        html: str = call_lazy("exploration_html", self)
         return html
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in plain types, as JSON has them."""
+        """All fields as plain types, for JSON."""
         return asdict(self)
 
 

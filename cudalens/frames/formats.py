@@ -1,4 +1,4 @@
-"""The formats that a Trace can be written in: by name, and by the suffix of a file. Imports nothing heavy."""
+"""The formats that a Trace can be written in, by name and by file suffix. Imports no pandas."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Format:
     """One format.
 
     Attributes:
-        suffixes: Ends of file names that mean it; none for what is only written when it is asked for by name.
-        is_folder: Whether it is a folder of files; None where the suffix decides.
-        what: What it is, in a few words.
+        suffixes: File suffixes that select it; none for a format that is only selected by name.
+        is_folder: Whether it is a folder of files; None if the suffix decides.
+        what: Short description.
         write: Writes a Trace to a path.
     """
 
@@ -28,10 +28,6 @@ class Format:
     is_folder: bool | None
     what: str
     write: Callable[..., Path]
-
-
-def _saved(trace: Trace, path: Path) -> Path:
-    return trace.save(path)
 
 
 def _by(method: str) -> Callable[..., Path]:
@@ -42,9 +38,9 @@ def _by(method: str) -> Callable[..., Path]:
     return write
 
 
-# The longest suffix of a name decides, so that .speedscope.json is no Chrome trace.
+# The longest matching suffix decides, so that .speedscope.json is not a Chrome trace.
 FORMATS: Final[dict[str, Format]] = {
-    "cudalens": Format((".cudalens",), False, "a saved Trace, exactly as it is", _saved),
+    "cudalens": Format((".cudalens",), False, "a saved Trace, exactly as it is", _by("save")),
     "chrome": Format((".json", ".json.gz"), False, "Chrome trace JSON, for Perfetto", _by("to_chrome")),
     "speedscope": Format((".speedscope.json", ".speedscope"), False, "for speedscope.app", _by("to_speedscope")),
     "collapsed": Format((".collapsed", ".folded"), False, "stacks for flamegraph.pl, inferno", _by("to_collapsed")),
@@ -55,14 +51,14 @@ FORMATS: Final[dict[str, Format]] = {
 
 
 def format_of(path: Path, name: str | None) -> Format:
-    """The format called `name`, or that the suffix of `path` means where `name` is None.
+    """The format `name`, or by default that of the suffix of `path`.
 
     Raises:
-        OutputError: There is none; the message lists them.
+        OutputError: There is no such format; the message lists them.
     """
     if name is not None:
         if name not in FORMATS:
-            raise OutputError(f"there is no format {name!r}; there are: {', '.join(FORMATS)}.")
+            raise OutputError(f"unknown format {name!r}; expected one of {', '.join(FORMATS)}.")
         return FORMATS[name]
     fitting = [
         (len(suffix), known) for known in FORMATS.values() for suffix in known.suffixes if _ends(path.name, suffix)
@@ -88,8 +84,5 @@ def is_folder(format: Format, path: Path) -> bool:
 
 def help_text() -> str:
     """The formats, for a command's help."""
-    return "; ".join(f"{name}{_listed(known)}: {known.what}" for name, known in FORMATS.items())
-
-
-def _listed(known: Format) -> str:
-    return f" ({', '.join(known.suffixes)})" if known.suffixes else ""
+    listed = {name: f" ({', '.join(known.suffixes)})" if known.suffixes else "" for name, known in FORMATS.items()}
+    return "; ".join(f"{name}{listed[name]}: {known.what}" for name, known in FORMATS.items())

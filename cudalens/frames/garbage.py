@@ -1,4 +1,4 @@
-"""Building frames without Python's cycle collector in the way."""
+"""Disables Python's garbage collection while frames are built."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_garbage_collection() -> Iterator[None]:
-    """Keep the collector from walking a million fresh objects again and again; they hold no cycles."""
+    """Disable garbage collection: it would visit a million new objects repeatedly, and they have no cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

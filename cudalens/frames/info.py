@@ -11,12 +11,12 @@ Status = Literal["ok", "raised", "interrupted"]
 
 
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Damage that a reader found and survived.
+    """Damage in a file that a reader could work around.
 
     Attributes:
         kind: Short name of the damage ("event without ts", "negative dur").
-        count: How often.
-        where: The first place, in words.
+        count: Number of occurrences.
+        where: The first occurrence, in words.
     """
 
     kind: str
@@ -25,15 +25,15 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeviceInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A device that a Trace mentions.
+    """A device of a run.
 
     Attributes:
-        index: Index as the program saw it.
+        index: Index in the program.
         name: Product name.
         capability: Compute capability ("9.0"), or None.
         total_memory_bytes: Size of its memory, or None.
         num_sms: Multiprocessors (compute units), or None.
-        is_modelled: No such device was there: a virtual one stood in for it.
+        is_modelled: It is a virtual device.
     """
 
     index: int
@@ -45,13 +45,13 @@ class DeviceInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the stream-race sanitizer looked at in a run: that no race was found says little without it.
+    """What the stream-race sanitizer checked in a run; without it, zero races means little.
 
     Attributes:
-        num_operations: Operations on streams that it judged.
-        num_streams: Streams that they ran on, or None where nobody counted.
-        num_hidden: How often a race was seen that is suppressed or not looked for.
-        error: What went wrong in it and ended its watch, in one line; None while all was well.
+        num_operations: Operations on streams that it checked.
+        num_streams: Streams that they ran on, or None if they were not counted.
+        num_hidden: Occurrences of races that are suppressed or not detected by the chosen detectors.
+        error: The error in the sanitizer that ended its checks, in one line, or None.
     """
 
     num_operations: int
@@ -60,21 +60,21 @@ class Judged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     error: str | None = None
 
 
-#: ``note``: worth knowing, no figure suffers; ``repaired``: was wrong, is right now; ``partial``: wrong or lost.
+#: ``note``: no figure is affected; ``repaired``: was wrong and is corrected; ``partial``: wrong or lost.
 Severity = Literal["note", "repaired", "partial"]
 
 
 class TrustFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Something in a trace that cannot be so, or that is not there.
+    """Something in a trace that is impossible or missing.
 
     Attributes:
         rule: Short name of the rule that found it ("early kernels").
-        severity: What it does to the verdict.
-        count: How many rows, or how often.
+        severity: Its effect on the verdict.
+        count: Number of rows or occurrences.
         what: What is wrong, in words with numbers.
-        where: The first place, in words.
+        where: The first occurrence, in words.
         done: What was done about it, or what can be done.
-        rows: The first few rows of the events frame, as it stands now; ``cudalens.analysis.trust`` has them all.
+        rows: The first few rows of the current events frame; ``cudalens.analysis.trust`` has them all.
     """
 
     rule: str
@@ -87,12 +87,12 @@ class TrustFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class Trust(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a trace can be trusted.
+    """Whether a trace is complete and consistent.
 
     Attributes:
-        verdict: ``clean``: no rule found anything that matters; ``repaired``: what was wrong has been put right;
-            ``partial``: something is wrong or lost that cannot be put right, or has not been.
-        findings: What the rules found, the worst first.
+        verdict: ``clean``: no rule found anything that affects a figure; ``repaired``: what was wrong is corrected;
+            ``partial``: something is wrong or lost and is not corrected.
+        findings: What the rules found, worst first.
     """
 
     verdict: Literal["clean", "repaired", "partial"]
@@ -100,18 +100,18 @@ class Trust(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Overhead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What profiling cost the code that was profiled: it was run again without the profiler.
+    """Overhead of the profiler, measured by running the code again without it.
 
     Attributes:
-        profiled_ns: Time of a profiled run, ns; of several, all of it with one wait for the GPU at the end, divided, or
-            where `low_pct` is known their median.
-        unprofiled_ns: The same without the profiler; None where a run failed.
+        profiled_ns: Time of a profiled run, ns. Of several runs: their median if `low_pct` is known, else the time of
+            all of them, with one wait for the GPU at the end, divided by their number.
+        unprofiled_ns: The same without the profiler; None if a run failed.
         num_profiled: Number of profiled runs.
-        num_unprofiled: Number of runs without the profiler that ended well.
-        is_warm: Whether the code had run before it was profiled: a first run costs more for other reasons.
+        num_unprofiled: Number of successful runs without the profiler.
+        is_warm: Whether the code had run before it was profiled; a first run takes longer for other reasons.
         error: The exception that ended the runs without the profiler, in one line, or None.
-        low_pct: Lower end of the 95 % interval of `slowdown_pct`, from the times of single runs; None where there are
-            too few, or where a GPU was at work and the host's time of a run is not the run's.
+        low_pct: Lower end of the 95 % interval of `slowdown_pct`, from the times of single runs; None if there are too
+            few, or if a GPU was at work, so that the host's time of a run is not the run's.
         high_pct: Upper end of it.
     """
 
@@ -126,24 +126,25 @@ class Overhead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def slowdown_pct(self) -> float | None:
-        """By how much a profiled run took longer, per cent of a run without the profiler; None where not known."""
+        """How much longer a profiled run took, per cent of a run without the profiler; None if unknown."""
         if not self.unprofiled_ns:
             return None
         return 100 * (self.profiled_ns - self.unprofiled_ns) / self.unprofiled_ns
 
 
-class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a run compares with earlier ones of its series.
+class Baseline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The earlier runs of a series, compared with this run.
 
     Attributes:
-        value_ns: What is compared: the mean length of its steps, or the measured window without steps, ns.
+        value_ns: The compared value of this run: the mean length of its steps, or of the measured window if it has no
+            steps, ns.
         median_ns: Median of the earlier runs.
-        low_ns: Lower end of the band that they lie in: three standard deviations by their median absolute deviation, a
-            twentieth of the median at least, and every one of them.
+        low_ns: Lower end of the band of the earlier runs: three standard deviations by their median absolute deviation,
+            at least a twentieth of the median, and wide enough for all of them.
         high_ns: Its upper end.
-        num_runs: How many earlier runs these are.
+        num_runs: Number of earlier runs.
         is_of_steps: Whether steps are compared.
-        has_other_code: Whether the cell's source differs from that of the last one.
+        has_other_code: Whether the cell's source differs from that of the last earlier run.
     """
 
     value_ns: int
@@ -156,12 +157,12 @@ class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def is_within(self) -> bool:
-        """Whether it lies in the band, so that nothing can be said."""
+        """Whether this run lies in the band."""
         return self.low_ns <= self.value_ns <= self.high_ns
 
     @property
     def change_pct(self) -> float:
-        """By how much it is longer than the median, per cent of that; negative where it is shorter."""
+        """How much longer this run is than the median, per cent of the median; negative if it is shorter."""
         return 100 * (self.value_ns - self.median_ns) / self.median_ns if self.median_ns else 0.0
 
 
@@ -178,20 +179,20 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         build_s: Seconds from raw results (or an open file) to frames.
         start_s: Seconds that starting the collectors took, or None.
         stop_s: Seconds that stopping the collectors took, or None.
-        options: The options that the run was made with.
-        versions: Versions of what made it ("torch", "cuda_runtime", …).
-        devices: Devices that the run mentions.
+        options: The options of the run.
+        versions: Versions of the software that made it ("torch", "cuda_runtime", …).
+        devices: Devices of the run.
         host: Host name and processor, where known.
         rank: Rank in a distributed job, or None.
         world_size: Number of ranks of that job, or None.
         num_steps: Number of measured repeats, or None.
         code: Source of the profiled cell, or None.
-        problems: Damage that the reader survived.
-        judged: What the stream-race sanitizer looked at; None where none was on.
-        trust: How far the trace can be trusted; None where nobody has checked it.
-        standing: How it compares with earlier runs; None where there are too few, or nobody has compared it.
-        overhead: What profiling cost the code, measured by running it again without; None where it was not measured.
-        extra: What a file told that no frame holds, as JSON text by name (a snapshot's ``allocator_settings``, say).
+        problems: Damage that the reader worked around.
+        judged: What the stream-race sanitizer checked; None if it was off.
+        trust: Whether the trace is complete and consistent; None if it was not checked.
+        baseline: The earlier runs of its series; None if there are too few, or if it was not compared.
+        overhead: Overhead of the profiler; None if it was not measured.
+        extra: Other contents of a file, as JSON text by name, such as a snapshot's ``allocator_settings``.
     """
 
     name: str
@@ -215,12 +216,13 @@ class RunInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     judged: Judged | None = None
     trust: Trust | None = None
     overhead: Overhead | None = None
-    standing: Standing | None = None
+    #: Saved files call it "standing".
+    baseline: Baseline | None = msgspec.field(default=None, name="standing")
     extra: dict[str, str] = {}
 
     @property
     def is_simulated(self) -> bool:
-        """Whether the times are a model's, not a clock's."""
+        """Whether the times are modelled, not measured."""
         return self.source.startswith("virtual:")
 
     def replace(self, **changes: object) -> RunInfo:

@@ -1,7 +1,7 @@
-"""The doors of a Trace, and of what becomes one: which function of which upper room answers for each method.
+"""Methods of a Trace and of other results whose functions are in upper packages, imported at the first call.
 
-frames/ must not import the rooms above it, and ``import cudalens`` must not import pandas. So the methods of a Trace
-that show or write name their door here, and the room behind it is imported when the door is first opened.
+frames/ must not import the packages above it, and ``import cudalens`` must not import pandas. So these methods look up
+the module and the name of their function here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Final
 
-DOORS: Final = {
+LAZY_METHODS: Final = {
     "check": ("cudalens.analysis.assertions.check", "check"),
     "confirm": ("cudalens.api.confirm", "confirm"),
     "devices_html": ("cudalens.views.devices.inventory", "devices_html"),
@@ -39,7 +39,7 @@ DOORS: Final = {
 }
 
 
-def open_door(name: str, *args: Any, **kwargs: Any) -> Any:
-    """Call the function behind door `name` with the arguments given."""
-    module, function = DOORS[name]
+def call_lazy(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Import the function of the lazy method `name` and call it."""
+    module, function = LAZY_METHODS[name]
     return getattr(import_module(module), function)(*args, **kwargs)

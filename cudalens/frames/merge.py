@@ -1,4 +1,4 @@
-"""Frames of several collectors as those of one Trace."""
+"""Merges the frames of several collectors into those of one Trace."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from cudalens.frames.catalog import columns_of
 Frames = dict[str, pd.DataFrame]
 
 
-def join_frames(first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.DataFrame]) -> Frames:
-    """All frames of both; of two with one name that of `first`, but for the call stacks, which are put together.
+def merge_frames(first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.DataFrame]) -> Frames:
+    """All frames of both; of two with one name that of `first`, except for the call stacks, which are merged.
 
     Args:
         first: Frames by name.
-        second: Frames by name, whose stack numbers are moved past those of `first`. Row numbers that lead into a frame
-            of it that is left out are missing in what comes out.
+        second: Frames by name, whose stack ids are moved past those of `first`. Row numbers of a frame of it that is
+            left out are missing in the result.
     """
     left_out = first.keys() & second.keys() - {"stacks"}
     second = {name: _unlinked(name, frame, left_out) for name, frame in second.items()}
@@ -26,7 +26,7 @@ def join_frames(first: Mapping[str, pd.DataFrame], second: Mapping[str, pd.DataF
         return {**second, **first, **({"stacks": longer["stacks"]} if "stacks" in longer else {})}
     offset = int(first["stacks"]["stack"].max()) + 1
     moved = {name: _moved(name, frame, offset) for name, frame in second.items()}
-    return {**moved, **first, "stacks": joined_stacks(first["stacks"], moved["stacks"])}
+    return {**moved, **first, "stacks": merge_stacks(first["stacks"], moved["stacks"])}
 
 
 def _unlinked(name: str, frame: pd.DataFrame, left_out: Set[str]) -> pd.DataFrame:
@@ -41,8 +41,8 @@ def _moved(name: str, frame: pd.DataFrame, offset: int) -> pd.DataFrame:
     return frame.assign(**{column: frame[column] + offset for column in columns})
 
 
-def joined_stacks(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    """Two stack tables whose stacks have different numbers as one."""
+def merge_stacks(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    """One stack table of two whose stacks have different ids."""
     texts = [name for name, dtype in first.dtypes.items() if isinstance(dtype, pd.CategoricalDtype)]
     plain = dict.fromkeys(texts, object)
     joined = pd.concat([first.astype(plain), second.astype(plain)], ignore_index=True)

@@ -1,4 +1,4 @@
-"""Counts the damage that a reader survives."""
+"""Counts the damage in a file that a reader works around."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from cudalens.frames.info import Problem
 
 
 class Problems:
-    """Damage by kind: how often, and where first."""
+    """Number of occurrences of each kind of damage, and the first one."""
 
     def __init__(self) -> None:
         self._found: dict[str, tuple[int, str]] = {}
 
     def add(self, kind: str, where: str, count: int = 1) -> None:
-        """Count `kind` once more; `where` is kept of the first only."""
+        """Count `kind`; `where` is kept for the first occurrence only."""
         before, first = self._found.get(kind, (0, where))
         self._found[kind] = (before + count, first)
 
@@ -24,5 +24,5 @@ class Problems:
         return next((f"{kind} ({where})" for kind, (_, where) in self._found.items()), None)
 
     def to_tuple(self) -> tuple[Problem, ...]:
-        """As `RunInfo.problems` holds it, in the order of first sight."""
+        """For `RunInfo.problems`, in order of first occurrence."""
         return tuple(Problem(kind, count, where) for kind, (count, where) in self._found.items())

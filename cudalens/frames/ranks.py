@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cudalens.frames import lazy_methods
 from cudalens.frames.info import Problem
+from cudalens.frames.lazy_methods import call_lazy
 from cudalens.frames.trace import Trace
 
 
 class Ranks(Mapping[int, Trace]):
     """The Traces of one distributed job, by rank, in order of rank.
 
-    Analyses that take a Trace and give a frame take Ranks as well: their frames then begin with a column ``rank``.
+    Analyses that take a Trace and return a frame take Ranks as well: their frames then begin with a column ``rank``.
 
     Attributes:
-        name: What the job is called (its folder's name, say).
-        problems: What is wrong with the set: a rank that is missing, a file of another job, a damaged one.
+        name: Name of the job, for example that of its folder.
+        problems: Problems of the set: a missing rank, a file of another job, a damaged file.
     """
 
     def __init__(self, traces: Mapping[int, Trace], *, name: str, problems: tuple[Problem, ...] = ()) -> None:
@@ -39,8 +39,8 @@ class Ranks(Mapping[int, Trace]):
         return len(self._traces)
 
     def figure(self, analysis: str, **options: Any) -> Any:
-        """A plotly figure of the analysis called `analysis`, of all ranks; a wrong name lists them all."""
-        return lazy_methods.open_door("figure", self, analysis, **options)
+        """A plotly figure of the analysis `analysis`, of all ranks; an unknown name lists them all."""
+        return call_lazy("figure", self, analysis, **options)
 
     def __repr__(self) -> str:
         """One cheap line."""

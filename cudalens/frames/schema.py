@@ -1,15 +1,17 @@
-"""Empty frames, checks of frames, and their documentation, from the column catalog."""
+"""Builds, checks and documents frames by the column catalog."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from cudalens.errors import SchemaError
 from cudalens.frames.catalog import columns_of
+from cudalens.frames.columns import text_column
 
 
 def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray | np.ndarray:
@@ -19,7 +21,7 @@ def missing_array(dtype: str, length: int) -> pd.api.extensions.ExtensionArray |
     if dtype in ("int64", "int32", "bool"):
         return np.zeros(length, dtype)
     kind = pd.api.types.pandas_dtype(dtype)
-    # Untouched zeros take no memory: most columns of most traces are missing throughout.
+    # Zeros that are never written take no memory: most columns of most traces are entirely missing.
     values, mask = np.zeros(length, kind.numpy_dtype), np.ones(length, bool)
     array: pd.api.extensions.ExtensionArray = kind.construct_array_type()(values, mask)
     return array
@@ -38,6 +40,25 @@ def empty_frame(frame: str) -> pd.DataFrame:
 @cache
 def _empty(frame: str) -> pd.DataFrame:
     return pd.DataFrame({column.name: missing_array(column.dtype, 0) for column in columns_of(frame)})
+
+
+def frame_of(frame: str, arrays: Mapping[str, Any]) -> pd.DataFrame:
+    """The frame named `frame` from arrays of the catalog's dtypes, at least one; absent columns are missing."""
+    n = len(next(iter(arrays.values())))
+    columns = columns_of(frame)
+    return pd.DataFrame({c.name: arrays[c.name] if c.name in arrays else missing_array(c.dtype, n) for c in columns})
+
+
+def frame_of_rows(frame: str, rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The frame named `frame` from rows by column; what a row leaves out, or has as None, is missing."""
+    return pd.DataFrame({c.name: column_array([row.get(c.name) for row in rows], c.dtype) for c in columns_of(frame)})
+
+
+def column_array(values: Sequence[Any], dtype: str) -> Any:
+    """Plain values as an array of `dtype`; None is missing."""
+    if dtype == "category":
+        return text_column(None if value is None else str(value) for value in values)
+    return np.array(values, dtype) if dtype in ("int64", "int32", "bool") else pd.array(list(values), dtype=dtype)
 
 
 def check_frame(frame: str, df: pd.DataFrame) -> pd.DataFrame:

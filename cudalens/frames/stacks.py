@@ -1,18 +1,25 @@
-"""The stack table: each distinct call stack once, named by a number in the ``stack`` column of the events."""
+"""The stack table: each distinct call stack once; the ``stack`` column of the events holds its id."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.build import categorical, nullable
-from cudalens.frames.schema import empty_frame, missing_array
+from cudalens.frames.columns import text_column
+from cudalens.frames.schema import column_array, empty_frame, frame_of
 
-_ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
+_ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d{1,9})\): (?P<function>.*)$", re.DOTALL)
+
+#: Entries of torch, of cudalens and of wrappers.
+_NOT_USERS: Final = re.compile(
+    r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\]torch[/\\]"
+    r"|[/\\]cudalens[/\\](?:device|virtual|sanitizer|profiler|graphs|memory)[/\\]"
+    r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
+)
 
 
 class StackTable:
@@ -34,27 +41,30 @@ class StackTable:
             return empty_frame("stacks")
         lengths = [len(entries) for entries in self._ids]
         parsed = [_parse(entry) for entries in self._ids for entry in entries]
-        lines = np.array([line if line is not None else 0 for _, line, _ in parsed], np.int32)
-        return pd.DataFrame(
+        return frame_of(
+            "stacks",
             {
                 "stack": np.repeat(np.arange(len(lengths), dtype=np.int64), lengths),
                 "position": np.concatenate([np.arange(k, dtype=np.int32) for k in lengths]),
-                "file": _texts(file for file, _, _ in parsed),
-                "line": nullable(lines, np.array([line is None for _, line, _ in parsed])),
-                "function": _texts(function for _, _, function in parsed),
-                "extra": missing_array("category", len(parsed)),
-            }
+                "file": text_column(file for file, _, _ in parsed),
+                "line": column_array([line for _, line, _ in parsed], "Int32"),
+                "function": text_column(function for _, _, function in parsed),
+            },
         )
 
 
 def _parse(entry: str) -> tuple[str | None, int | None, str]:
-    """File, line and function of one entry; an entry of another form is all function."""
+    """File, line and function of one entry; an entry of another form is a function."""
     match = _ENTRY.match(entry)
-    if match is None or len(match["line"]) > 9:
-        return None, None, entry
-    return match["file"], int(match["line"]), match["function"]
+    return (match["file"], int(match["line"]), match["function"]) if match else (None, None, entry)
 
 
-def _texts(values: Iterable[str | None]) -> pd.Categorical:
-    codes, categories = pd.factorize(np.array(list(values), object))
-    return categorical(codes, list(categories))
+def entry_text(file: Any, line: Any, function: Any) -> str:
+    """A row of the stack table as the entry that torch writes."""
+    return str(function) if pd.isna(file) or pd.isna(line) else f"{file}({line}): {function}"
+
+
+def user_line(entry: str) -> tuple[str, int] | None:
+    """File and line of an entry in the user's code; None for entries of torch, cudalens and wrappers."""
+    file, line, _ = _parse(entry)
+    return None if file is None or line is None or _NOT_USERS.search(entry) else (file, line)

@@ -1,9 +1,9 @@
-"""Saving a Trace as one file, and reading it back exactly: a zip of Parquet and JSON, never pickle.
+"""Saves a Trace as one file and loads it again: a zip of Parquet and JSON, never pickle.
 
 Layout, version 4: ``trace.json`` holds the format version, the run info and the texts of the categorical columns;
-``<frame>.parquet`` holds a frame's columns, categoricals as codes. Files are foreign when they are read: member names,
-sizes, versions, columns, dtypes and codes are checked before anything is built. ``FRAMES_SINCE`` and
-``Column.since`` of the catalog say which frames and columns older versions do not have.
+``<frame>.parquet`` holds a frame's columns, categoricals as codes. Files are untrusted: member names, sizes, versions,
+columns, dtypes and codes are checked before anything is built. ``FRAMES_SINCE`` and ``Column.since`` of the catalog
+list the frames and columns that older versions do not have.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames.catalog import FRAMES, FRAMES_SINCE, Column, columns_of
+from cudalens.frames.columns import categorical, nullable
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo
 from cudalens.frames.schema import empty_frame, missing_array
@@ -46,14 +47,14 @@ class _Version(msgspec.Struct):
 
 
 def save(info: RunInfo, frames: dict[str, pd.DataFrame], path: str | os.PathLike[str]) -> Path:
-    """Write `info` and `frames` to `path`, whole or not at all."""
+    """Write `info` and `frames` to `path` atomically."""
     with atomic_write(path) as file:
         write(info, frames, file)
     return Path(path)
 
 
 def write(info: RunInfo, frames: dict[str, pd.DataFrame], file: IO[bytes]) -> None:
-    """Write what `save` writes into an open file."""
+    """As `save`, into an open file."""
     categories = {name: _categories(frame) for name, frame in frames.items()}
     head = msgspec.json.encode(_Head(VERSION, info, categories))
     with zipfile.ZipFile(file, "w") as archive:
@@ -65,12 +66,12 @@ def write(info: RunInfo, frames: dict[str, pd.DataFrame], file: IO[bytes]) -> No
 def load(
     path: str | os.PathLike[str], *, file: IO[bytes] | None = None, num_events: int | None = None
 ) -> tuple[RunInfo, dict[str, pd.DataFrame]]:
-    """Read what `save` wrote.
+    """Read a file that `save` wrote.
 
     Args:
         path: The file.
-        file: Where to read from, if not from `path`, which then stands in messages alone.
-        num_events: How many events the other frames may name by number, where those are kept elsewhere.
+        file: Where to read from instead of `path`, which is then used in messages only.
+        num_events: Number of events that the other frames may refer to, if those are kept elsewhere.
 
     Raises:
         TraceFormatError: The file is damaged, of another version, or not a saved Trace.
@@ -119,27 +120,26 @@ def _check_members(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> No
     names = archive.namelist()
     for name in names:
         if name not in expected:
-            raise TraceFormatError(path, position=f"member {name!r}", found="an unknown member", expected=f"{expected}")
+            raise _broken(path, name, "an unknown member", f"{expected}")
         if names.count(name) > 1:
-            raise TraceFormatError(path, position=f"member {name!r}", found="it twice", expected="it once")
-    for name in expected:
-        if name not in names:
-            if name == _HEAD or FRAMES_SINCE.get(name.removesuffix(".parquet"), 1) == 1:
-                raise _absent(path, name)
-            continue
+            raise _broken(path, name, "it twice", "it once")
         limit = _MAX_HEAD_BYTES if name == _HEAD else _MAX_MEMBER_BYTES
-        if archive.getinfo(name).file_size > limit:
-            raise TraceFormatError(
-                path, position=f"member {name!r}", found="an absurd size", expected=f"at most {limit:,} bytes"
-            )
+        if (size := archive.getinfo(name).file_size) > limit:
+            raise _broken(path, name, f"{size:,} bytes", f"at most {limit:,}")
+    if _HEAD not in names:
+        raise _absent(path, _HEAD)
+
+
+def _broken(path: str | os.PathLike[str], member: str, found: str, expected: str, hint: str = "") -> TraceFormatError:
+    return TraceFormatError(path, position=f"member {member!r}", found=found, expected=expected, hint=hint)
 
 
 def _absent(path: str | os.PathLike[str], member: str) -> TraceFormatError:
-    return TraceFormatError(path, position=f"member {member!r}", found="nothing", expected="it in the zip")
+    return _broken(path, member, "nothing", "it in the zip")
 
 
 def _read_frames(path: str | os.PathLike[str], archive: zipfile.ZipFile, head: _Head) -> dict[str, pd.DataFrame]:
-    """The frames by name, empty where the file's version had none such."""
+    """The frames by name; empty if the file's version does not have them."""
     frames = {}
     for name in FRAMES:
         if head.version < FRAMES_SINCE.get(name, 1):
@@ -156,20 +156,14 @@ def _read_head(path: str | os.PathLike[str], archive: zipfile.ZipFile) -> _Head:
     try:
         version = msgspec.json.decode(data, type=_Version).version
         if not 1 <= version <= VERSION:
-            raise TraceFormatError(
-                path,
-                position=f"member {_HEAD!r}",
-                found=f"format version {version}",
-                expected=f"version 1 to {VERSION}",
-                hint="Open it with the cudalens that wrote it, or a newer one.",
-            )
+            hint = "Open it with the cudalens that wrote it, or a newer one."
+            raise _broken(path, _HEAD, f"format version {version}", f"version 1 to {VERSION}", hint)
         return msgspec.json.decode(data, type=_Head)
     except msgspec.MsgspecError as error:
-        raise TraceFormatError(path, position=f"member {_HEAD!r}", found=str(error), expected="run info") from error
+        raise _broken(path, _HEAD, str(error), "run info") from error
 
 
 def _read_frame(path: str | os.PathLike[str], archive: zipfile.ZipFile, name: str, head: _Head) -> pd.DataFrame:
-    position = f"member {_member(name)!r}"
     try:
         table = pq.read_table(pa.BufferReader(archive.read(_member(name))))
         texts = head.categories.get(name, {})
@@ -180,9 +174,9 @@ def _read_frame(path: str | os.PathLike[str], archive: zipfile.ZipFile, name: st
             for c in columns_of(name)
         }
     except (pa.ArrowException, KeyError, ValueError, TypeError, OSError) as error:
-        raise TraceFormatError(path, position=position, found=str(error), expected=f"frame '{name}'") from error
+        raise _broken(path, _member(name), str(error), f"frame '{name}'") from error
     if unknown := set(table.column_names) - columns.keys():
-        raise TraceFormatError(path, position=position, found=f"columns {sorted(unknown)}", expected="the catalog's")
+        raise _broken(path, _member(name), f"columns {sorted(unknown)}", "the catalog's")
     return pd.DataFrame(columns, copy=False)
 
 
@@ -190,7 +184,7 @@ def _from_arrow(chunked: pa.ChunkedArray, column: Column, categories: dict[str, 
     array = chunked.combine_chunks()
     if column.dtype == "category":
         codes = array.cast(pa.int32()).to_numpy(zero_copy_only=False)
-        return pd.Categorical.from_codes(codes, categories=pd.Index(categories[column.name], dtype="str"))
+        return categorical(codes, categories[column.name])
     if column.dtype in ("int64", "int32", "bool"):
         if array.null_count:
             raise ValueError(f"column '{column.name}' has {array.null_count} missing values, expected none")
@@ -199,32 +193,29 @@ def _from_arrow(chunked: pa.ChunkedArray, column: Column, categories: dict[str, 
     if column.dtype == "boolean":
         return pd.arrays.BooleanArray(array.fill_null(False).to_numpy(zero_copy_only=False).copy(), mask.copy())
     values = array.fill_null(0).to_numpy(zero_copy_only=False)
-    kind = pd.arrays.FloatingArray if column.dtype.startswith("Float") else pd.arrays.IntegerArray
-    return kind(values.astype(column.dtype.lower(), copy=True), mask.copy())
+    return nullable(values.astype(column.dtype.lower(), copy=True), mask.copy())
 
 
 def _check_links(path: str | os.PathLike[str], frames: dict[str, pd.DataFrame], num_events: int | None) -> None:
-    """Refuse row numbers that lead nowhere, and parents that come after their children (a loop, for who walks up)."""
+    """Refuse row numbers that do not exist, and parents that come after their children (possible loops)."""
     for name, frame in frames.items():
         for column in (c for c in columns_of(name) if c.names):
             values = frame[column.name].dropna().to_numpy(np.int64)
-            limit = num_events if column.names == "events" and num_events is not None else None
-            limit = _num_targets(frames, column.names) if limit is None else limit
+            limit = _num_targets(frames, column.names, num_events)
             bad = values[(values < 0) | (values >= limit)]
             if len(bad):
                 found = f"column '{column.name}' names row {bad[0]}"
-                raise TraceFormatError(
-                    path, position=f"member {_member(name)!r}", found=found, expected=f"rows below {limit}"
-                )
+                raise _broken(path, _member(name), found, f"rows below {limit}")
     parent = frames["events"]["parent"]
     if (parent >= parent.index).any():
-        raise TraceFormatError(
-            path, position=f"member {_member('events')!r}", found="a parent after its child", expected="parents first"
-        )
+        raise _broken(path, _member("events"), "a parent after its child", "parents first")
 
 
-def _num_targets(frames: dict[str, pd.DataFrame], target: str) -> int:
-    stacks = frames["stacks"]["stack"]
-    if target == "stacks":
-        return int(stacks.max()) + 1 if len(stacks) else 0
-    return len(frames[target])
+def _num_targets(frames: dict[str, pd.DataFrame], target: str, num_events: int | None) -> int:
+    if target == "events" and num_events is not None:
+        return num_events
+    return (
+        int(frames["stacks"]["stack"].max() + 1 if len(frames["stacks"]) else 0)
+        if target == "stacks"
+        else len(frames[target])
+    )

@@ -1,4 +1,4 @@
-"""On how many CPUs a run could compute, and on how many it did: as it stands in the run info."""
+"""The number of CPUs and threads that a run could use, as the run info has it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from cudalens.frames.info import RunInfo
 
-#: Key of `RunInfo.extra` under which a live run tells its `Threads`, as JSON.
+#: Key of `RunInfo.extra` that holds the `Threads` of a live run, as JSON.
 THREADS_KEY: Final = "threads"
 
 
@@ -16,8 +16,8 @@ class Threads(msgspec.Struct, frozen=True):
     """Threads and CPUs of a run.
 
     Attributes:
-        torch: Threads that torch splits one operator among (``torch.get_num_threads()``), at the end of the run.
-        cpus: CPUs that the process may use: those that it is bound to, and no more than its control group allows.
+        torch: ``torch.get_num_threads()`` at the end of the run.
+        cpus: CPUs that the process may use: those of its affinity, limited by its control group.
     """
 
     torch: int
@@ -29,8 +29,8 @@ class Threads(msgspec.Struct, frozen=True):
 
 
 def threads_of(info: RunInfo) -> Threads | None:
-    """What the run info tells; None where it does not, or not in these words."""
+    """The `Threads` of the run info; None if it has none, or if they are not valid."""
     try:
         return msgspec.json.decode(info.extra.get(THREADS_KEY, ""), type=Threads)
-    except msgspec.DecodeError:  # a file says what it likes
+    except msgspec.DecodeError:  # a file may hold any text
         return None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from cudalens.frames.catalog import columns_of
-from cudalens.frames.schema import empty_frame, missing_array
+from cudalens.frames.schema import frame_of_rows
 from cudalens.graphs.functions import Counts, Function
 from cudalens.graphs.node import GraphNode
 
@@ -27,25 +26,7 @@ def graphs_frame(manager: GraphManager, since: int | None = None) -> pd.DataFram
         since: From its `mark`: functions that were not called since are left out, counts begin there.
     """
     mark = manager.log.since(since)
-    return frame_of(list(_rows(manager, mark, is_part=since is not None)))
-
-
-def frame_of(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Rows by column name as a ``graphs`` frame; what a row does not name is missing."""
-    if not rows:
-        return empty_frame("graphs")
-    columns = columns_of("graphs")
-    return pd.DataFrame(
-        {column.name: _column(column.dtype, [row.get(column.name) for row in rows]) for column in columns}
-    )
-
-
-def _column(dtype: str, values: list[Any]) -> Any:
-    if all(value is None for value in values):
-        return missing_array(dtype, len(values))
-    if dtype == "category":
-        return pd.Categorical(pd.array(values, dtype="str"))
-    return pd.array([pd.NA if value is None else value for value in values], dtype=dtype)
+    return frame_of_rows("graphs", list(_rows(manager, mark, is_part=since is not None)))
 
 
 def _rows(manager: GraphManager, mark: Mark, *, is_part: bool) -> Iterator[dict[str, Any]]:

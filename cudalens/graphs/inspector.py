@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from cudalens.frames import RunInfo, Trace
-from cudalens.graphs.frames import frame_of
+from cudalens.frames.schema import frame_of_rows
 from cudalens.graphs.variants import device_index
 
 _TREES: Final = "torch._inductor.cudagraph_trees"
@@ -52,7 +52,7 @@ def inspect_frame(device: int) -> pd.DataFrame:
         rows.append(
             _skip(others, f"skipped CUDA graphs {counted} times, for reasons that torch does not keep", counted)
         )
-    return frame_of(rows)
+    return frame_of_rows("graphs", rows)
 
 
 def _manager(device: int) -> Any:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from cudalens.frames.schema import empty_frame
-from cudalens.graphs.frames import frame_of
+from cudalens.frames.schema import empty_frame, frame_of_rows
 
 
 def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -24,7 +23,7 @@ def joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
         functions = 1 + max(row["function_id"] for row in found)
         nodes = 1 + max((row["node"] for row in found if row["node"] is not None), default=nodes - 1)
         rows += found
-    return frame_of(rows)
+    return frame_of_rows("graphs", rows)
 
 
 def _shifted(row: dict[Any, Any], functions: int, nodes: int) -> dict[str, Any]:

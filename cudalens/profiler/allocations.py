@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
-from cudalens.profiler.columns import MEMORY_NAME, OOM_NAME, EventReader, factorized
+from cudalens.frames.lenient_json import decode_fields
+from cudalens.frames.problems import Problems
+from cudalens.profiler.columns import MAX_INT32, MEMORY_NAME, OOM_NAME, has_start
+from cudalens.profiler.getters import MISSING, EventReader, Ints, factorized
 
-Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+#: Time, thread and bytes of an action, by which its facts are found.
+_Key = tuple[int, int, int]
 
 _KINETO_CATEGORY: Final = "cpu_instant_event"
 
@@ -22,51 +29,54 @@ class _Facts(
     msgspec.Struct,
     rename={"num_bytes": "Bytes", "addr": "Addr", "allocated": "Total Allocated", "reserved": "Total Reserved"},
 ):
-    """What Kineto tells of an allocator action beside its time."""
+    """What Kineto records of an allocator action beside its time; None for what it does not."""
 
-    num_bytes: int
-    addr: int
-    allocated: int
-    reserved: int
+    num_bytes: int | None = None
+    addr: int | None = None
+    allocated: int | None = None
+    reserved: int | None = None
 
 
-def memory_columns(raw: Any, events: Sequence[Any]) -> dict[str, Any] | None:
+def memory_columns(raw: Any, events: Sequence[Any], problems: Problems) -> dict[str, Any] | None:
     """Columns for `frames.build_memory`, one row per allocation, release or refusal; None without any.
 
-    Totals of a CUDA device are what its allocator holds, where the build tells them. On the host, and elsewhere,
-    ``allocated_bytes`` is the running sum of the block's own actions: 0 before the first, negative where it released
-    more than it allocated. (torch's own total of the host counts whatever any profiler of the process ever saw.)
+    The totals of a CUDA device are those of its allocator, if this build has them. On the host, and elsewhere,
+    ``allocated_bytes`` is the running sum of the block's own actions: 0 before the first, negative if it released
+    more than it allocated. (torch's own total of the host counts all actions that any profiler of the process saw.)
 
     Args:
         raw: torch's `_ProfilerResult`.
         events: Its events of the allocator.
+        problems: Where damage is counted. An action without a time or a size is left out.
     """
-    if not events:
+    reader = EventReader(events, problems)
+    ints, texts = reader.scan(("start_ns", "device_resource_id", "nbytes", "device_index"), ("name", "device_type"))
+    usable = has_start(ints["start_ns"], np.ones(len(events), bool), problems) & (ints["nbytes"] != MISSING)
+    at = np.flatnonzero(usable)
+    at = at[np.lexsort((ints["device_resource_id"][at], ints["start_ns"][at]))]
+    if not len(at):
         return None
-    reader = EventReader(events)
-    ts, tid = reader.ints("start_ns"), reader.ints("device_resource_id")
-    order = np.lexsort((tid, ts))
-    signed = reader.ints("nbytes")[order]
-    refused = np.fromiter((name == OOM_NAME for name in reader.values("name")), bool, len(ts))[order]
-    kinds, seen = factorized(reader.values("device_type"))
-    kinds, types = kinds[order], [str(kind).rpartition(".")[2].lower() for kind in seen]
-    device = reader.ints("device_index").astype(np.int32)[order]
-    on_host = device < 0
-    everywhere = np.zeros(len(ts), bool)
+    ts, tid, signed, index = (values[at] for values in ints.values())
+    refused = np.array([name == OOM_NAME for name in texts["name"][1]], bool)[texts["name"][0][at]]
+    kinds, types = texts["device_type"][0][at], [kind.rpartition(".")[2].lower() for kind in texts["device_type"][1]]
+    on_host = (index < 0) | (index > MAX_INT32)
+    device = np.where(on_host, -1, index).astype(np.int32)
     totals = running_totals(signed, kinds, device, refused)
     return {
-        "ts": ts[order],
+        "ts": ts,
         "action": categorical(np.where(refused, 2, np.where(signed < 0, 1, 0)), ["alloc", "free_completed", "oom"]),
-        "device_type": categorical(kinds, types),
-        "device": nullable(np.where(on_host, np.int32(0), device), on_host),
+        "device_type": _device_types(kinds, types),
+        "device": nullable(np.maximum(device, 0), on_host),
         "num_bytes": np.abs(signed),
         "allocated_bytes": nullable(totals, refused),
-        "pid": nullable(np.full(len(ts), os.getpid(), np.int64), everywhere),
-        "tid": nullable(tid[order], everywhere.copy()),
-    } | _told(raw, ts[order], tid[order], signed, totals, on_host, refused)
+        "pid": nullable(np.full(len(ts), os.getpid(), np.int64), np.zeros(len(ts), bool)),
+        "tid": nullable(tid, tid == MISSING),
+    } | _allocator_facts(
+        raw, list(zip(*(key.tolist() for key in (ts, tid, signed)), strict=True)), totals, on_host & ~refused, problems
+    )
 
 
-def running_totals(signed: Ints, kinds: NDArray[Any], device: NDArray[Any], refused: NDArray[np.bool_]) -> Ints:
+def running_totals(signed: Ints, kinds: NDArray[Any], device: NDArray[Any], refused: Bools) -> Ints:
     """Running sum of `signed` bytes per device (of a kind), in the order given; what was refused adds nothing.
 
     Args:
@@ -84,36 +94,60 @@ def running_totals(signed: Ints, kinds: NDArray[Any], device: NDArray[Any], refu
     return total
 
 
-def _told(
-    raw: Any,
-    ts: Ints,
-    tid: Ints,
-    signed: Ints,
-    totals: Ints,
-    on_host: NDArray[np.bool_],
-    refused: NDArray[np.bool_],
+def _device_types(codes: NDArray[np.int32], types: list[str]) -> pd.Categorical:
+    """The device types, missing where torch's could not be read."""
+    of_type, distinct = factorized(types)
+    codes = of_type[codes]
+    known = [name for name in distinct if name]
+    places = np.array([known.index(name) if name else -1 for name in distinct], np.int32)
+    return categorical(places[codes], known)
+
+
+def _allocator_facts(
+    raw: Any, keys: Sequence[_Key], totals: Ints, on_host: Bools, problems: Problems
 ) -> dict[str, Any]:
-    """Addresses and totals by torch's word; nothing where this build tells none, or not of the same rows."""
-    if not hasattr(raw, "trace_activities") or refused.any():
+    """Addresses and totals from torch for the actions of `keys`, missing where it has none; nothing without any.
+
+    Args:
+        raw: torch's `_ProfilerResult`.
+        keys: The actions.
+        totals: Running totals, shape (n,).
+        on_host: Actions whose total is the running one, shape (n,).
+        problems: Where facts that cannot be read are counted.
+    """
+    known: dict[_Key, list[_Facts]] = defaultdict(list)
+    for key, one in _found(raw, problems) if hasattr(raw, "trace_activities") else ():
+        known[key].append(one)
+    facts = [known[key].pop(0) if known.get(key) else _Facts() for key in keys]
+    if all(one.addr is None and one.allocated is None for one in facts):
         return {}
-    decode = msgspec.json.Decoder(_Facts).decode
-    try:
-        found = [
-            (activity.timestamp(), activity.resource_id(), decode(f"{{{activity.metadata_json()}}}"))
-            for activity in raw.trace_activities()
-            if activity.type() == _KINETO_CATEGORY and activity.name() == MEMORY_NAME
-        ]
-    except msgspec.MsgspecError:
-        return {}
-    found.sort(key=lambda item: item[:2])
-    keys = [(at, thread, facts.num_bytes) for at, thread, facts in found]
-    if keys != list(zip(ts.tolist(), tid.tolist(), signed.tolist(), strict=True)):
-        return {}
-    facts = [fact for *_, fact in found]
-    reserved = np.array([fact.reserved for fact in facts], np.int64)
-    allocated = np.where(on_host, totals, np.array([fact.allocated for fact in facts], np.int64))
+    allocated = _integers([one.allocated for one in facts], np.int64)
+    allocated[on_host] = nullable(totals[on_host], np.zeros(int(on_host.sum()), bool))
+    reserved = _integers([one.reserved for one in facts], np.int64)
+    reserved[on_host] = pd.NA
     return {
-        "addr": nullable(np.array([fact.addr for fact in facts], np.uint64), np.zeros(len(facts), bool)),
-        "allocated_bytes": nullable(allocated, np.zeros(len(facts), bool)),
-        "reserved_bytes": nullable(reserved, on_host.copy()),
+        "addr": _integers([one.addr for one in facts], np.uint64),
+        "allocated_bytes": allocated,
+        "reserved_bytes": reserved,
     }
+
+
+def _found(raw: Any, problems: Problems) -> list[tuple[_Key, _Facts]]:
+    found = []
+    for activity in raw.trace_activities():
+        try:
+            if activity.type() == _KINETO_CATEGORY and activity.name() == MEMORY_NAME:
+                fields = f"{{{activity.metadata_json()}}}".encode("utf-8", "replace")
+                facts = decode_fields(fields, _Facts, problems, "allocator facts")
+                found.append(((activity.timestamp(), activity.resource_id(), facts.num_bytes), facts))
+        except Exception as error:
+            problems.add("allocator facts that cannot be read", f"{type(error).__name__}: {error}"[:200])
+    return found
+
+
+def _integers(values: list[int | None], dtype: type[np.integer[Any]]) -> Any:
+    """A masked array of `values`, missing where they do not fit."""
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    fits = [value is not None and least <= value <= most for value in values]
+    data = np.array([value if is_fit else 0 for value, is_fit in zip(values, fits, strict=True)], dtype)
+    return nullable(data, ~np.array(fits, bool))

@@ -19,6 +19,7 @@ from cudalens.frames import (
     is_category,
 )
 from cudalens.frames.garbage import no_garbage_collection
+from cudalens.frames.problems import Problems
 from cudalens.profiler import allocations, ancestry, columns, launches, metadata
 from cudalens.profiler.kineto import KinetoSession, synchronize
 from cudalens.profiler.options import ProfilerOptions
@@ -115,8 +116,10 @@ class ProfilerCollector:
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The events, memory and stacks frames of the raw results."""
-        frames = build_frames(self.raw, self.options, uses_cuda=self.uses_cuda, overlay=self._overlay)
-        self.problems = _missing(frames["events"]) if self.device == "cuda" else ()
+        damage = Problems()
+        frames = build_frames(self.raw, self.options, damage, uses_cuda=self.uses_cuda, overlay=self._overlay)
+        missing = _missing(frames["events"]) if self.device == "cuda" else ()
+        self.problems = (*missing, *damage.to_tuple())
         return frames
 
     def facts(self) -> dict[str, Any]:
@@ -125,21 +128,22 @@ class ProfilerCollector:
 
 
 def build_frames(
-    raw: Any, options: ProfilerOptions, *, uses_cuda: bool, overlay: Overlay | None = None
+    raw: Any, options: ProfilerOptions, problems: Problems, *, uses_cuda: bool, overlay: Overlay | None = None
 ) -> dict[str, pd.DataFrame]:
     """Frames from torch's raw results: the one step between the profiler and a Trace.
 
     Args:
         raw: torch's `_ProfilerResult`.
         options: What the run recorded.
+        problems: Where values that cannot be used are counted; all others are kept.
         uses_cuda: Whether GPU work was recorded.
         overlay: Who completes the rows, if there is somebody.
     """
     with no_garbage_collection():
-        found = columns.read(raw, options, uses_cuda=uses_cuda)
+        found = columns.read(raw, options, problems, uses_cuda=uses_cuda)
         if uses_cuda:
-            found.columns |= launches.launch_columns(raw, found.columns)
-        rows = RawRows(found.columns, found.is_async, allocations.memory_columns(raw, found.memory))
+            found.columns |= launches.launch_columns(raw, found.columns, problems)
+        rows = RawRows(found.columns, found.is_async, allocations.memory_columns(raw, found.memory, problems))
         rows = without_own_threads(rows)
         if overlay is not None:
             rows = _labelled(overlay.lay_over(rows))

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import time
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, RUNTIME_CATEGORIES, categorical, is_category, nullable
+from cudalens.frames.problems import Problems
 from cudalens.profiler import kineto
+from cudalens.profiler.categories import CATEGORY_SOURCES, categories
+from cudalens.profiler.getters import MISSING, Coded, EventReader, factorized
+from cudalens.profiler.names import with_damage_marked
 from cudalens.profiler.options import ProfilerOptions
 
 Ints = NDArray[np.int64]
@@ -39,16 +42,14 @@ HIDDEN_NAMES: Final = frozenset(
     }
 )
 
-
-#: Events whose getters are all read before the next are touched, so that they stay in the processor's cache.
-_CHUNK: Final = 1024
-
-#: 64 bits without a sign: torch gives all ones to the Python frames of threads that it did not record.
 _INTS: Final = ("start_ns", "duration_ns", "device_resource_id", "correlation_id", "sequence_nr")
 _THREADS: Final = ("start_thread_id", "end_thread_id")
 _FLAGS: Final = ("is_async", "is_hidden_event")
-_UNSIGNED: Final = frozenset({*_THREADS, "fwd_thread_id"})
 
+#: No event begins or ends later than this after its results are read: the clock may have been set back in between.
+_SLACK_NS: Final = 24 * 3600 * 10**9
+
+MAX_INT32: Final = (1 << 31) - 1
 _OTHER_THREADS: Final = "other Python threads"
 
 
@@ -69,114 +70,35 @@ class Read:
     memory: list[Any] = field(default_factory=list)
 
 
-class Codes(dict[Any, int]):
-    """Numbers values in order of appearance; ``codes[value]`` is the number, given on first sight."""
-
-    def __missing__(self, value: Any) -> int:
-        self[value] = number = len(self)
-        return number
-
-
-class EventReader:
-    """Reads the getters of many raw events at once.
-
-    Args:
-        events: torch's raw events, all of one class.
-    """
-
-    def __init__(self, events: Sequence[Any]) -> None:
-        self.events = events
-        self._kind: Any = type(events[0]) if events else None
-
-    def has(self, getter: str) -> bool:
-        """Whether this build of torch has the getter."""
-        return hasattr(self._kind, getter)
-
-    def values(self, getter: str) -> Iterable[Any]:
-        """The getter of each event, lazily."""
-        return map(getattr(self._kind, getter), self.events) if self._kind else ()
-
-    def ints(self, getter: str) -> Ints:
-        """The getter of each event as int64."""
-        return _numbers_of(getter, self.values(getter), np.int64, len(self.events))
-
-    def scan(
-        self, numbers: Iterable[str], texts: Mapping[str, Callable[[Any], Hashable] | None], dtype: type = np.int64
-    ) -> tuple[dict[str, NDArray[Any]], dict[str, tuple[NDArray[np.int32], list[Any]]]]:
-        """Many getters of all events, read a chunk of events at a time.
-
-        Args:
-            numbers: Getters of integers; those that this build lacks are left out.
-            texts: Getters whose values repeat, each with what makes them hashable (None: they are).
-            dtype: Of the integers.
-
-        Returns:
-            Each number getter's values, shape (n,); each text getter's codes, shape (n,), and distinct values.
-        """
-        n = len(self.events)
-        ints: dict[str, NDArray[Any]] = {name: np.empty(n, dtype) for name in numbers if self.has(name)}
-        codes = {name: (np.empty(n, np.int32), Codes()) for name in texts if self.has(name)}
-        for begin in range(0, n, _CHUNK):
-            chunk = self.events[begin : begin + _CHUNK]
-            here = slice(begin, begin + len(chunk))
-            for name, out in ints.items():
-                out[here] = _numbers_of(name, map(getattr(self._kind, name), chunk), dtype, len(chunk))
-            for name, (out, known) in codes.items():
-                out[here] = _codes_of(known, getattr(self._kind, name), texts[name], chunk)
-        return ints, {name: (out, list(known)) for name, (out, known) in codes.items()}
-
-
-def _codes_of(
-    known: Codes, getter: Callable[[Any], Any], hashable: Callable[[Any], Hashable] | None, events: Sequence[Any]
-) -> NDArray[np.int32]:
-    """The code of each event's text; `known` numbers the texts."""
-
-    def codes(values: Iterable[Any]) -> NDArray[np.int32]:
-        keys = values if hashable is None else map(hashable, values)
-        return np.fromiter(map(known.__getitem__, keys), np.int32, len(events))
-
-    try:
-        return codes(map(getter, events))
-    except UnicodeDecodeError:
-        return codes(_decoded(getter, event) for event in events)
-
-
-def _decoded(getter: Callable[[Any], Any], event: Any) -> Any:
-    """The text of one event. torch hands over bytes that are not UTF-8 for some builtin functions: as escapes then."""
-    try:
-        return getter(event)
-    except UnicodeDecodeError as error:
-        return bytes(error.object).decode("utf-8", "backslashreplace")
-
-
-def _numbers_of(getter: str, values: Iterable[Any], dtype: type, count: int) -> NDArray[Any]:
-    """The values of one getter; all ones, the number of a thread that torch does not know, become -1."""
-    if getter in _UNSIGNED:
-        return np.fromiter(values, np.uint64, count).view(np.int64)
-    return np.fromiter(values, dtype, count)
-
-
-def read(raw: Any, options: ProfilerOptions, *, uses_cuda: bool) -> Read:
+def read(raw: Any, options: ProfilerOptions, problems: Problems, *, uses_cuda: bool) -> Read:
     """The columns of torch's raw results.
+
+    A value that cannot be read or cannot be right is missing, and counted; only an event without a start is left out.
 
     Args:
         raw: torch's `_ProfilerResult`.
         options: What the run recorded.
+        problems: Where damage is counted.
         uses_cuda: Whether it recorded GPU work.
     """
     events = raw.events()
-    reader = EventReader(events)
+    reader = EventReader(events, problems)
     ints, texts = reader.scan(_numbers(options, uses_cuda), _texts(reader, options))
-    name_codes, names = texts.pop("name", (np.empty(0, np.int32), []))
+    name_codes, names = texts.pop("name")
     shown, of_memory = _shown(ints, name_codes, names)
     memory = [events[i] for i in np.flatnonzero(of_memory)]
+    shown &= has_start(ints["start_ns"], shown, problems)
     if not shown.all():
         ints = {name: values[shown] for name, values in ints.items()}
         texts = {name: (codes[shown], values) for name, (codes, values) in texts.items()}
         name_codes, events = name_codes[shown], list(compress(events, shown))
-    name_codes, names = _distinct(name_codes, list(map(kineto.demangled, names)))
-    columns = _columns(ints, texts, name_codes, names, options, uses_cuda=uses_cuda)
-    columns |= _autograd(ints, events)
+    cat = categories(texts, name_codes, names)
+    named = with_damage_marked(
+        name_codes, list(map(kineto.demangled, names)), is_category(cat, ("python_function",)), problems
+    )
+    columns = {"ts": ints["start_ns"], "dur": _durations(ints, problems), "name": categorical(*named), "cat": cat}
+    if len(cat):
+        columns |= _facts(ints, texts, cat, problems, uses_cuda=uses_cuda) | _autograd(ints, events, problems)
     threads = _thread_numbers(ints) if options.traces_python or "fwd_tid" in columns else {}
     return Read(columns, _async(ints), threads, memory)
 
@@ -189,48 +111,43 @@ def _numbers(options: ProfilerOptions, uses_cuda: bool) -> list[str]:
     ]
 
 
-def _texts(reader: EventReader, options: ProfilerOptions) -> dict[str, Callable[[Any], Hashable] | None]:
-    """Getters of text: the category's sources where the build does not tell it itself, JSON for what are lists."""
-    texts: dict[str, Callable[[Any], Hashable] | None] = {"name": None}
-    if reader.has("activity_type"):
-        texts["activity_type"] = None
-    else:
-        texts |= {"device_type": str, "is_user_annotation": None, "is_python_function": None}
+def _texts(reader: EventReader, options: ProfilerOptions) -> list[str]:
+    """The getters of repeated values; the category's sources where the build does not have the category itself."""
+    has_category = reader.has("activity_type") or not reader.events
+    texts = ["name", *(("activity_type",) if has_category else CATEGORY_SOURCES)]
     if options.shapes or options.flops:
-        to_json = msgspec.json.Encoder().encode
-        texts[_shapes_getter(reader)] = to_json
-        texts["dtypes"] = to_json
+        texts += ["structured_input_shapes" if reader.has("structured_input_shapes") else "shapes", "dtypes"]
     return texts
 
 
-def _shapes_getter(reader: EventReader) -> str:
-    return "structured_input_shapes" if reader.has("structured_input_shapes") else "shapes"
+def has_start(start: Ints, wanted: Bools, problems: Problems) -> Bools:
+    """Whether each event has a start that can be right; those of the `wanted` ones that have none are counted."""
+    usable: Bools = (start > 0) & (start < time.time_ns() + _SLACK_NS)
+    if num_lost := int((wanted & ~usable).sum()):
+        problems.add("event without a usable start", f"event {int(np.argmax(wanted & ~usable)) + 1}", num_lost)
+    return usable
 
 
-def _columns(
-    ints: dict[str, Ints],
-    texts: dict[str, tuple[NDArray[np.int32], list[Any]]],
-    name_codes: NDArray[np.int32],
-    names: list[str],
-    options: ProfilerOptions,
-    *,
-    uses_cuda: bool,
+def _durations(ints: dict[str, Ints], problems: Problems) -> Ints:
+    """The durations; 0 in place of those that cannot be right, which are counted."""
+    dur = ints["duration_ns"]
+    wrong = (dur < 0) | (dur > time.time_ns() + _SLACK_NS - ints["start_ns"])
+    if num_wrong := int((wrong & (dur != MISSING)).sum()):
+        at = f"{int(dur[wrong & (dur != MISSING)][0])} ns"
+        problems.add("impossible duration, taken as of no length", at, num_wrong)
+    return np.where(wrong, 0, dur)
+
+
+def _facts(
+    ints: dict[str, Ints], texts: dict[str, Coded], cat: pd.Categorical, problems: Problems, *, uses_cuda: bool
 ) -> dict[str, Any]:
-    cat = _categories(texts, name_codes, names)
-    on_device = is_category(cat, GPU_CATEGORIES) if uses_cuda else None
-    columns = {
-        "ts": ints.get("start_ns", np.empty(0, np.int64)),
-        "dur": ints.get("duration_ns", np.empty(0, np.int64)),
-        "name": categorical(name_codes, names),
-        "cat": cat,
-    }
-    if not len(name_codes):
-        return columns
-    columns |= _places(ints, on_device) | _ids(ints, cat, uses_cuda=uses_cuda)
+    """Where each event ran, its ids, and what was recorded of its inputs."""
+    on_device = is_category(cat, GPU_CATEGORIES) if uses_cuda else np.zeros(len(cat), bool)
+    columns = _places(ints, on_device, problems) | _ids(ints, cat, uses_cuda=uses_cuda)
     for getter, column in (("structured_input_shapes", "shapes"), ("shapes", "shapes"), ("dtypes", "dtypes")):
         if getter in texts:
             columns[column] = _json_texts(*texts[getter])
-    if options.flops:
+    if "flops" in ints:
         columns["flops"] = nullable(ints["flops"], ints["flops"] <= 0)
     return columns
 
@@ -238,106 +155,45 @@ def _columns(
 def _shown(ints: dict[str, Ints], codes: NDArray[np.int32], names: list[str]) -> tuple[Bools, Bools]:
     """Which events torch shows as well, and which are the allocator's."""
     of_memory = np.array([name in (MEMORY_NAME, OOM_NAME) for name in names], bool)[codes]
-    hidden = np.array([name in HIDDEN_NAMES for name in names], bool)[codes]
-    if "is_hidden_event" in ints:
-        hidden |= ints["is_hidden_event"] != 0
+    hidden = np.array([name in HIDDEN_NAMES for name in names], bool)[codes] | (ints["is_hidden_event"] != 0)
     return ~(of_memory | hidden), of_memory & ~hidden
 
 
 def _async(ints: dict[str, Ints]) -> Bools | None:
-    if "start_thread_id" not in ints:
-        return None
-    is_async = ints["start_thread_id"] != ints["end_thread_id"]
-    if "is_async" in ints:
-        is_async |= ints["is_async"] != 0
+    start, end = ints["start_thread_id"], ints["end_thread_id"]
+    is_async = (start != end) & (start != MISSING) & (end != MISSING)
+    is_async |= ints["is_async"] != 0
     return is_async if is_async.any() else None
 
 
 def _thread_numbers(ints: dict[str, Ints]) -> dict[int, int]:
     """The number that torch gave each host thread, by tid."""
-    pairs = pd.DataFrame({"tid": ints["device_resource_id"], "number": ints["start_thread_id"]}).drop_duplicates("tid")
+    pairs = pd.DataFrame({"tid": ints["device_resource_id"], "number": ints["start_thread_id"]})
+    pairs = pairs[(pairs != MISSING).all(axis=1)].drop_duplicates("tid")
     return dict(zip(pairs["tid"].tolist(), pairs["number"].tolist(), strict=True))
 
 
-def factorized(values: Iterable[Any]) -> tuple[NDArray[np.int32], list[Any]]:
-    """Codes into the distinct `values` in order of appearance, and those values."""
-    known = Codes()
-    codes = np.array([known[value] for value in values], np.int32)
-    return codes, list(known)
-
-
-def _distinct(codes: NDArray[np.int32], names: list[str]) -> tuple[NDArray[np.int32], list[str]]:
-    """The same with only the names in use, each once."""
-    used = np.flatnonzero(np.bincount(codes, minlength=len(names)))
-    of_used, distinct = factorized(names[i] for i in used)
-    new = np.full(len(names), -1, np.int32)
-    new[used] = of_used
-    return new[codes], distinct
-
-
-_DERIVED: Final = [
-    *("cpu_op", "user_annotation", "python_function", "cuda_runtime", "cuda_driver"),
-    *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync"),
-]
-
-
-def _categories(
-    texts: dict[str, tuple[NDArray[np.int32], list[Any]]], name_codes: NDArray[np.int32], names: list[str]
-) -> pd.Categorical:
-    """Kineto's category of each event: by torch's word, or derived where this build does not tell."""
-    if "activity_type" in texts:
-        return categorical(*texts["activity_type"])
-    if not len(name_codes):
-        return categorical(name_codes, [])
-    codes, types = texts["device_type"]
-    on_host = np.array([t.endswith(".CPU") for t in types], bool)[codes]
-    host = np.array([_DERIVED.index(_host_category(name)) for name in names], np.int32)[name_codes]
-    device = np.array([_DERIVED.index(_device_category(name)) for name in names], np.int32)[name_codes]
-    derived = np.where(on_host, host, device)
-    for getter, there, here in (
-        ("is_user_annotation", "gpu_user_annotation", "user_annotation"),
-        ("is_python_function", "python_function", "python_function"),
-    ):
-        if getter in texts:
-            codes, values = texts[getter]
-            marked = np.array(values, bool)[codes]
-            derived[marked & on_host] = _DERIVED.index(here)
-            derived[marked & ~on_host] = _DERIVED.index(there)
-    return categorical(derived, _DERIVED)
-
-
-def _host_category(name: str) -> str:
-    if name.startswith(("cuda", "hip")) and "::" not in name:
-        return "cuda_runtime"
-    return "cuda_driver" if name.startswith("cu") and name[2:3].isupper() else "cpu_op"
-
-
-def _device_category(name: str) -> str:
-    if name.startswith("Memcpy "):
-        return "gpu_memcpy"
-    if name.startswith("Memset "):
-        return "gpu_memset"
-    return "cuda_sync" if name in ("Context Sync", "Stream Sync", "Event Sync", "Stream Wait Event") else "kernel"
-
-
-def _places(ints: dict[str, Ints], on_device: Bools | None) -> dict[str, Any]:
+def _places(ints: dict[str, Ints], on_device: Bools, problems: Problems) -> dict[str, Any]:
     """Where each event ran: thread of this process, or device and stream."""
     resource = ints["device_resource_id"]
-    unknown = ints.get("start_thread_id", resource) == -1
-    pid = np.full(len(resource), os.getpid(), np.int64)
-    if on_device is None or not on_device.any():
-        nowhere = np.zeros(len(resource), bool)
-        labels = _thread_labels(resource, unknown, nowhere)
-        return {"pid": nullable(pid, nowhere), "tid": nullable(resource, unknown), "thread": labels}
-    index = ints["device_index"].astype(np.int32)
-    on_host = ~on_device
-    return {
-        "device": nullable(np.where(on_host, np.int32(0), index), on_host),
-        "stream": nullable(resource, on_host.copy()),
-        "pid": nullable(pid, on_device),
-        "tid": nullable(resource.copy(), on_device | unknown),
+    has_none = resource == MISSING
+    unknown = (ints["start_thread_id"] == -1) | has_none
+    places = {
+        "pid": nullable(np.full(len(resource), os.getpid(), np.int64), on_device),
+        "tid": nullable(resource, on_device | unknown),
         "thread": _thread_labels(resource, unknown, on_device),
     }
+    if on_device.any():
+        device = _device_indices(ints["device_index"], on_device, problems)
+        places |= {"device": nullable(device, ~on_device), "stream": nullable(resource.copy(), ~on_device | has_none)}
+    return places
+
+
+def _device_indices(index: Ints, on_device: Bools, problems: Problems) -> NDArray[np.int32]:
+    wrong = (index < 0) | (index > MAX_INT32)
+    if (num_wrong := int((wrong & on_device).sum())) > 0:
+        problems.add("device work without a device, taken as device 0", "device_index", num_wrong)
+    return np.where(wrong, 0, index).astype(np.int32)
 
 
 def _thread_labels(tids: Ints, unknown: Bools, on_device: Bools) -> pd.Categorical:
@@ -355,12 +211,16 @@ def _thread_name(tid: int) -> str | None:
     for thread in threading.enumerate():
         if thread.native_id == tid:
             return thread.name
-    task = Path("/proc/self/task")
     try:
-        name = (task / str(tid) / "comm").read_text().strip()
-        return name if name != (task / str(os.getpid()) / "comm").read_text().strip() else None
+        name = _system_name(tid)
+        return name if name != _system_name(os.getpid()) else None
     except OSError:
         return None
+
+
+def _system_name(tid: int) -> str:
+    """The system's name of a thread, which it cuts after 15 bytes, also within a character."""
+    return Path("/proc/self/task", str(tid), "comm").read_text("utf-8", "ignore").strip()
 
 
 def _ids(ints: dict[str, Ints], cat: pd.Categorical, *, uses_cuda: bool) -> dict[str, Any]:
@@ -376,14 +236,14 @@ def _ids(ints: dict[str, Ints], cat: pd.Categorical, *, uses_cuda: bool) -> dict
     }
 
 
-def _autograd(ints: dict[str, Ints], events: list[Any]) -> dict[str, Any]:
+def _autograd(ints: dict[str, Ints], events: list[Any], problems: Problems) -> dict[str, Any]:
     """Sequence numbers, and for backward functions torch's number of the thread of the forward op."""
-    sequence = ints.get("sequence_nr", np.empty(0, np.int64))
+    sequence = ints["sequence_nr"]
     known = sequence >= 0
     if not known.any():
         return {}
     forward = np.zeros(len(sequence), np.int64)
-    forward[known] = EventReader(list(compress(events, known))).ints("fwd_thread_id")
+    forward[known] = EventReader(list(compress(events, known)), problems).ints("fwd_thread_id")
     return {
         "sequence_nr": nullable(np.where(known, sequence, 0), ~known),
         "fwd_tid": nullable(forward, forward <= 0),

@@ -1,4 +1,4 @@
-"""How kernels were launched and what copies moved: facts that CUPTI's rows carry as JSON beside their times."""
+"""How kernels were launched and what copies moved: facts that rows of device work carry as JSON."""
 
 from __future__ import annotations
 
@@ -13,44 +13,53 @@ from numpy.typing import NDArray
 
 from cudalens.frames import GPU_CATEGORIES, categorical, is_category, nullable
 from cudalens.frames.catalog import KINETO_ARGS
-from cudalens.profiler.columns import factorized
+from cudalens.frames.lenient_json import compact_json, decode_fields
+from cudalens.frames.problems import Problems
+from cudalens.profiler.getters import factorized
 
 Ints = NDArray[np.int64]
 
 
-class Facts(msgspec.Struct, rename=KINETO_ARGS):
-    """What Kineto tells of one row of device work; None where it does not."""
+_Int = int | None
+_Float = float | None
 
-    correlation: int | None = None
-    graph_id: int | None = None
-    graph_node_id: int | None = None
-    wait_stream: int | None = None
-    wait_record_id: int | None = None
-    num_bytes: int | None = None
-    grid: list[int] | None = None
-    block_dim: list[int] | None = None
-    registers: int | None = None
-    shared_memory_bytes: int | None = None
-    blocks_per_sm: float | None = None
-    warps_per_sm: float | None = None
-    occupancy_pct: float | None = None
+
+class Facts(msgspec.Struct, rename=KINETO_ARGS):
+    """What Kineto records of one row of device work beside its times; None for what it does not."""
+
+    correlation: _Int = None
+    graph_id: _Int = None
+    graph_node_id: _Int = None
+    wait_stream: _Int = None
+    wait_record_id: _Int = None
+    num_bytes: _Int = None
+    grid: msgspec.Raw = msgspec.Raw()
+    block_dim: msgspec.Raw = msgspec.Raw()
+    registers: _Int = None
+    shared_memory_bytes: _Int = None
+    blocks_per_sm: _Float = None
+    warps_per_sm: _Float = None
+    occupancy_pct: _Float = None
     collective: str | None = None
     process_group: str | None = None
-    in_elements: int | None = None
-    out_elements: int | None = None
+    in_elements: _Int = None
+    out_elements: _Int = None
     message_dtype: str | None = None
-    group_size: int | None = None
+    group_size: _Int = None
 
 
 class _SavedEvent(msgspec.Struct):
-    cat: str | None = None
-    ts: float = 0.0
-    args: Facts | None = None
+    cat: Any = None
+    ts: Any = 0.0
+    args: msgspec.Raw = msgspec.Raw()
 
 
 class _SavedTrace(msgspec.Struct):
     traceEvents: list[_SavedEvent] = []  # noqa: N815 - Chrome's word
 
+
+#: A row of device work: its correlation id, its start in any unit, and its facts.
+_Found = tuple[int, float, Facts]
 
 #: Kineto writes 0 for work outside of any graph.
 _INTS: Final = {
@@ -69,55 +78,85 @@ _ZERO_IS_NONE: Final = ("graph_id", "graph_node_id")
 #: It writes -1 for what it does not know.
 _NEGATIVE_IS_NONE: Final = ("wait_stream", "wait_record_id")
 _FLOATS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
-_TEXTS: Final = ("grid", "block_dim", "collective", "process_group", "message_dtype")
+_TEXTS: Final = ("collective", "process_group", "message_dtype")
+_LISTS: Final = ("grid", "block_dim")
+_MAX_INT: Final = (1 << 63) - 1
+_MAX_FLOAT32: Final = float(np.finfo(np.float32).max)
 
 
-def launch_columns(raw: Any, columns: dict[str, Any]) -> dict[str, Any]:
-    """Launch facts for the device rows of `columns`; nothing where torch tells none, or not of the same rows.
+def launch_columns(raw: Any, columns: dict[str, Any], problems: Problems) -> dict[str, Any]:
+    """Launch facts for the device rows of `columns`; missing for rows of which torch has none.
 
     Args:
         raw: torch's `_ProfilerResult`.
         columns: Raw columns of the run, in torch's order.
+        problems: Where facts that cannot be read, or belong to no row, are counted.
     """
     rows = np.flatnonzero(is_category(columns["cat"], GPU_CATEGORIES))
     if not len(rows):
         return {}
     try:
-        facts = _from_activities(raw) if hasattr(raw, "trace_activities") else _from_saved(raw)
-    except (msgspec.MsgspecError, OSError):
-        return {}  # a build that writes other types, or no room for its file: the run itself is not lost for that
-    correlation = columns["correlation_id"].to_numpy(dtype=np.int64, na_value=0)[rows]
-    order = np.lexsort((columns["ts"][rows], correlation))
-    if len(facts) != len(rows) or [key for key, _ in facts] != correlation[order].tolist():
+        found = _from_activities(raw, problems) if hasattr(raw, "trace_activities") else _from_saved(raw, problems)
+    except Exception as error:  # a build that writes something else, or no room for its file: the run itself is kept
+        problems.add("launch facts that cannot be read", f"{type(error).__name__}: {error}"[:200], len(rows))
         return {}
-    return fact_columns([fact for _, fact in facts], rows[order], len(columns["cat"]))
+    if not found:  # this build records none
+        return {}
+    correlation = columns["correlation_id"].to_numpy(dtype=np.int64, na_value=0)
+    rows = rows[np.lexsort((columns["ts"][rows], correlation[rows]))]
+    at, facts = _matched(correlation[rows], found)
+    if num_lost := len(rows) - len(at):
+        problems.add("device work without launch facts", "no facts, or more, for its correlation id", num_lost)
+    return fact_columns(facts, rows[at], len(correlation))
 
 
-def _from_activities(raw: Any) -> list[tuple[int, Facts]]:
-    """Correlation id and facts of the device rows, in order of (correlation id, start)."""
-    decode = msgspec.json.Decoder(Facts).decode
-    found = []
+def _matched(correlation: Ints, found: list[_Found]) -> tuple[Ints, list[Facts]]:
+    """Which rows have facts, and these: a correlation id has as many of both, which are then in the same order.
+
+    Args:
+        correlation: Correlation ids of the rows, ascending; rows of one id in order of their starts, shape (n,).
+        found: The facts.
+    """
+    found = sorted(found, key=lambda one: one[:2])
+    ids = np.array([one[0] for one in found], np.int64)
+    known, of_row, num_rows = np.unique(correlation, return_inverse=True, return_counts=True)
+    num_facts = np.searchsorted(ids, known, "right") - np.searchsorted(ids, known, "left")
+    is_equal = num_rows == num_facts
+    wanted = set(known[is_equal].tolist())
+    return np.flatnonzero(is_equal[of_row]), [facts for id_, _, facts in found if id_ in wanted]
+
+
+def _from_activities(raw: Any, problems: Problems) -> list[_Found]:
+    found: list[_Found] = []
     for activity in raw.trace_activities():
-        if activity.type() in GPU_CATEGORIES:
-            facts = decode(f"{{{activity.metadata_json()}}}")
-            found.append((int(activity.correlation_id()), int(activity.timestamp()), facts))
-    found.sort(key=lambda item: item[:2])
-    return [(correlation, facts) for correlation, _, facts in found]
+        try:
+            if activity.type() in GPU_CATEGORIES:
+                key = int(activity.correlation_id()), int(activity.timestamp())
+                found.append((*key, _decoded(activity.metadata_json(), problems)))
+        except Exception as error:
+            problems.add("launch facts that cannot be read", f"{type(error).__name__}: {error}"[:200])
+    return [one for one in found if abs(one[0]) <= _MAX_INT]
 
 
-def _from_saved(raw: Any) -> list[tuple[int, Facts]]:
+def _decoded(fields: str, problems: Problems) -> Facts:
+    facts: Facts = decode_fields(f"{{{fields}}}".encode("utf-8", "replace"), Facts, problems, "launch facts")
+    return facts
+
+
+def _from_saved(raw: Any, problems: Problems) -> list[_Found]:
     """The same through the JSON file that torch writes, for builds without another way."""
     with tempfile.TemporaryDirectory(prefix="cudalens-") as folder:
         path = Path(folder, "trace.json")
         raw.save(str(path))
         saved = msgspec.json.decode(path.read_bytes(), type=_SavedTrace).traceEvents
-    found = [
-        (event.args.correlation or 0, event.ts, event.args)
-        for event in saved
-        if event.cat in GPU_CATEGORIES and event.args is not None
+    of_device = [event for event in saved if isinstance(event.cat, str) and event.cat in GPU_CATEGORIES]
+    facts = [decode_fields(bytes(event.args) or b"{}", Facts, problems, "launch facts") for event in of_device]
+    starts = [event.ts if isinstance(event.ts, int | float) else 0.0 for event in of_device]
+    return [
+        (one.correlation, ts, one)
+        for one, ts in zip(facts, starts, strict=True)
+        if one.correlation is not None and abs(one.correlation) <= _MAX_INT
     ]
-    found.sort(key=lambda item: item[:2])
-    return [(correlation, facts) for correlation, _, facts in found]
 
 
 def fact_columns(facts: Sequence[Facts], rows: Ints, n: int) -> dict[str, Any]:
@@ -130,16 +169,19 @@ def fact_columns(facts: Sequence[Facts], rows: Ints, n: int) -> dict[str, Any]:
     """
     columns: dict[str, Any] = {}
     for name, dtype in _INTS.items():
+        least = 1 if name in _ZERO_IS_NONE else 0 if name in _NEGATIVE_IS_NONE else -_MAX_INT
         values = [getattr(fact, name) for fact in facts]
-        if name in _ZERO_IS_NONE:
-            values = [value or None for value in values]
-        if name in _NEGATIVE_IS_NONE:
-            values = [None if value is None or value < 0 else value for value in values]
+        most = np.iinfo(dtype).max
+        values = [value if value is not None and max(least, -most) <= value <= most else None for value in values]
         columns[name] = _numbers(values, rows, n, dtype)
     for name in _FLOATS:
-        columns[name] = _numbers([getattr(fact, name) for fact in facts], rows, n, "float32")
+        values = [getattr(fact, name) for fact in facts]
+        values = [value if value is not None and abs(value) <= _MAX_FLOAT32 else None for value in values]
+        columns[name] = _numbers(values, rows, n, "float32")
     for name in _TEXTS:
         columns[name] = _texts([getattr(fact, name) for fact in facts], rows, n)
+    for name in _LISTS:
+        columns[name] = _texts([compact_json(bytes(getattr(fact, name))) for fact in facts], rows, n)
     return columns
 
 
@@ -150,13 +192,8 @@ def _numbers(values: list[Any], rows: Ints, n: int, dtype: str) -> Any:
     return nullable(data, mask)
 
 
-def _texts(values: list[Any], rows: Ints, n: int) -> Any:
-    texts = [value if value is None or isinstance(value, str) else _json(value) for value in values]
+def _texts(texts: list[str | None], rows: Ints, n: int) -> Any:
     codes, distinct = factorized(text for text in texts if text is not None)
     spread = np.full(n, -1, np.int32)
     spread[rows[[text is not None for text in texts]]] = codes
     return categorical(spread, distinct)
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -1,7 +1,7 @@
-"""The stream-race sanitizer: who touched which bytes on which stream, and what orders them.
+"""The stream-race sanitizer: find accesses to the same memory that no stream, event or synchronisation orders.
 
-`replay` judges a recorded program and needs no torch; `sanitize` watches a live one, `access` tells it of kernels that
-torch does not see.
+`replay` checks a recorded program and needs no torch. `sanitize` checks a running one; `access` reports kernels to it
+that torch does not observe.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
     "sanitize",
 ]
 
-#: What needs torch, imported on first use.
+#: Names that need torch, imported on first use.
 _LIVE: Final = frozenset({"RaceWarning", "Sanitizer", "Status", "access", "running", "sanitize"})
 
 

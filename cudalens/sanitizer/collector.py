@@ -1,4 +1,4 @@
-"""The sanitizers that are on, as a collector of somebody else's run: what they find during it is its as well."""
+"""Collect the races that running sanitizers find during another run, such as a profile."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class RaceCollector:
-    """Hands over the races that running sanitizers find between `start` and `stop`; it switches none on or off.
+    """Collects the races that running sanitizers find between `start` and `stop`; it starts and stops none of them.
 
     Attributes:
-        judged: What the outermost of them looked at; None where none was on.
+        judged: The operations that the outermost of them checked; None if none was on.
     """
 
     name = "sanitizer"
@@ -30,13 +30,13 @@ class RaceCollector:
         self.judged: Judged | None = None
 
     def start(self) -> None:
-        """Note how many races are known already."""
+        """Record how many races there are already."""
         live = sys.modules.get("cudalens.sanitizer.live.sanitize")
         running = live.running() if live is not None else []
         self._seen = [(each, len(each.races), each.status().num_launches, each.count_streams()) for each in running]
 
     def stop(self) -> None:
-        """Take what has been found since."""
+        """Take the races found since."""
         for sanitizer, num_races, num_launches, num_streams in self._seen[:1]:
             state = sanitizer.status()
             self._findings = sanitizer.findings(num_races)
@@ -44,5 +44,5 @@ class RaceCollector:
             self.judged = Judged(num_judged, num_streams(), state.num_hidden, state.error)
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The frames ``races`` and ``stacks``; nothing where no sanitizer was on."""
+        """The frames ``races`` and ``stacks``; empty if no sanitizer was on."""
         return self._seen[0][0].frames_of(self._findings) if self._findings else {}

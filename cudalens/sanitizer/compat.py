@@ -1,10 +1,10 @@
 """The names and signatures of ``torch.cuda._sanitizer``, over this sanitizer's engine.
 
 Programs and tests that were written for torch's CUDA Sanitizer run with ``import cudalens.sanitizer.compat as csan``
-in place of ``import torch.cuda._sanitizer as csan``: same handlers, same messages, same log lines. As there, memory is
-known by data pointer alone, a freed pointer is forgotten, and the first race ends the program. What is better comes
-from the engine: an access costs a few microseconds, only the last ones are remembered, stacks are named for races
-alone, and `CUDASanitizer.disable` leaves nothing behind.
+instead of ``import torch.cuda._sanitizer as csan``: same handlers, same messages, same log lines. As there, memory is
+identified by data pointer alone, a freed pointer is dropped, and the first race ends the program. Because it uses this
+engine, an access costs a few microseconds, only the last accesses are kept, call stacks are symbolized for races only,
+and `CUDASanitizer.disable` removes everything.
 
 `cudalens.sanitize` finds more: overlapping views, use after free, host races, graph replays.
 """
@@ -72,12 +72,12 @@ TK = TypeVar("TK")
 TVa = TypeVar("TVa")
 TVb = TypeVar("TVb")
 
-#: Factories that take a tensor for its shape alone.
+#: Factories that use only the shape of a tensor.
 FACTORY_FUNCTION_REGEX: Final = re.compile("(new_.*|.*_like)")
 
 
 class EventHandler:
-    """Takes what torch does, tells of accesses that nothing orders.
+    """Receives operators and callbacks, and returns races.
 
     Attributes:
         tensors_accessed: The tensors.
@@ -101,7 +101,7 @@ class EventHandler:
         operator: str,
         tensor_aliases: Mapping[int, list[str]],
     ) -> list[SynchronizationError]:
-        """Judge a kernel; returns what it races with."""
+        """Check a kernel; returns its races."""
         self.seq_num += 1
         line, stack = self.syncs.line(stream), take_stack()
         errors: list[SynchronizationError] = []
@@ -118,7 +118,7 @@ class EventHandler:
     def _errors(
         self, data_ptr: DataPtr, kernel: Kernel, races: list[Race], *, reads_only: bool
     ) -> Iterator[UnsynchronizedAccessError]:
-        """As torch: a write races with the reads since the last write, or with that one where there are none."""
+        """As torch: a write races with the reads since the last write, or with that write if there are none."""
         with_reads = [race for race in races if not race.first.is_write]
         self._detector.findings.clear()
         stack = self.tensors_accessed.get_allocation_stack_trace(data_ptr)
@@ -160,12 +160,12 @@ class EventHandler:
 
 
 def zip_by_key(a: dict[TK, TVa], b: dict[TK, TVb]) -> Iterator[tuple[TK, TVa, TVb]]:
-    """Key and both values, for the keys of `a` that `b` has too."""
+    """Key and both values, for the keys that are in both."""
     return ((key, value, b[key]) for key, value in a.items() if key in b)
 
 
 def zip_arguments(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The schema's arguments with the values that were given for them, by position and then by name."""
+    """The arguments of a schema with their values, by position and then by name."""
     yield from zip(schema.arguments, args, strict=False)
     by_name = {argument.name: argument for argument in schema.arguments[len(args) :]}
     yield from ((argument, value) for _, argument, value in zip_by_key(by_name, kwargs))
@@ -175,13 +175,13 @@ class ArgumentHandler:
     """Sorts an operator's tensors into those that it reads and those that it writes.
 
     Args:
-        device_type: Whose tensors count.
+        device_type: Device type of the tensors that count.
 
     Attributes:
         dataptrs_read: Data pointers that are read.
         dataptrs_written: Data pointers that are written.
         tensor_aliases: The names of the arguments, by data pointer.
-        outputs: Data pointers of what it returned.
+        outputs: Data pointers of its results.
     """
 
     def __init__(self, device_type: str = "cuda") -> None:
@@ -196,7 +196,7 @@ class ArgumentHandler:
     ) -> None:
         if not isinstance(value, torch.Tensor) or value.device.type != self.device_type:
             return
-        data_ptr = value.data_ptr() or id(value)  # all empty tensors have pointer 0, and nothing in common
+        data_ptr = value.data_ptr() or id(value)  # all empty tensors have pointer 0 and share no memory
         if is_write:
             self.dataptrs_written.add(data_ptr)
         elif not metadata_only:
@@ -206,7 +206,7 @@ class ArgumentHandler:
             self.outputs.add(data_ptr)
 
     def parse_inputs(self, schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, is_factory: bool) -> None:
-        """Take in the arguments; a factory reads nothing of them."""
+        """Add the arguments; a factory does not read them."""
         for argument, value in zip_arguments(schema, args, kwargs):
             is_write = argument.alias_info is not None and argument.alias_info.is_write
             is_view = argument.alias_info is not None and not argument.alias_info.is_write
@@ -214,7 +214,7 @@ class ArgumentHandler:
                 self._handle_argument(leaf, is_write, is_factory or is_view, argument.name)
 
     def parse_outputs(self, schema: Any, outputs: Any, *, is_factory: bool) -> None:
-        """Take in what was returned; views of arguments are no writes."""
+        """Add the results; views of arguments are not written."""
         several = isinstance(outputs, (tuple, list)) and len(schema.returns) == len(outputs) > 1
         for result, value in zip(schema.returns, outputs if several else (outputs,), strict=False):
             is_view = result.alias_info is not None and not result.alias_info.is_write
@@ -223,10 +223,10 @@ class ArgumentHandler:
 
 
 class CUDASanitizerDispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Judges every operator, and raises at the first that races.
+    """Checks every operator, and raises at the first race.
 
     Attributes:
-        event_handler: What is known.
+        event_handler: The state.
     """
 
     cudalens_observes = True
@@ -308,7 +308,7 @@ class CUDASanitizerDispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-c
 
 
 class CUDASanitizer:
-    """Switches a dispatch mode on and off, in any order with other modes of cudalens.
+    """Enables and disables a dispatch mode, in any order with other modes of cudalens.
 
     Attributes:
         dispatch: The mode.
@@ -320,13 +320,13 @@ class CUDASanitizer:
         self.enabled = False
 
     def enable(self) -> None:
-        """Judge this thread's operators from now on. Nothing happens where that is done."""
+        """Check this thread's operators from now on. No effect if it is enabled."""
         if not self.enabled:
             modes.enter(self.dispatch)
             self.enabled = True
 
     def disable(self) -> None:
-        """Judge no more, and leave nothing behind. Nothing happens where it is off."""
+        """Stop, and remove the mode. No effect if it is disabled."""
         if self.enabled:
             modes.leave(self.dispatch)
             self.enabled = False
@@ -337,7 +337,7 @@ class CUDASanitizer:
 
 
 def enable_cuda_sanitizer() -> None:
-    """Judge this thread's operators from now on: races are printed to stderr, and end the program."""
+    """Check this thread's operators from now on: a race is printed to stderr and raised."""
     cuda_sanitizer.enable()
 
 

@@ -1,4 +1,4 @@
-"""What `cudalens.sanitizer.compat` knows of tensors, streams and events, kept by the engine."""
+"""The tensors, streams and events of `cudalens.sanitizer.compat`, kept by the engine."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ StreamId: TypeAlias = int
 EventId: TypeAlias = int
 SeqNum: TypeAlias = int
 
-#: torch's own: who configured that one sees the same lines.
+#: torch's own logger, so that its configuration applies.
 logger = logging.getLogger("torch.cuda._sanitizer")
 
 _LATE = "Perhaps the sanitizer was enabled after some torch operations?"
 
 
 class AccessType(enum.Enum):
-    """What a kernel does to a tensor."""
+    """The kind of an access."""
 
     READ = enum.auto()
     WRITE = enum.auto()
@@ -49,9 +49,9 @@ class Access:
         seq_num: Number of the kernel, from 1.
         stream: Pointer of its stream.
         operator: The operator's schema.
-        aliases: Its arguments that are this tensor.
-        is_output: Whether the tensor is what it returned.
-        stack_trace: Where it was launched, outermost first.
+        aliases: Names of its arguments that are this tensor.
+        is_output: Whether the tensor is its result.
+        stack_trace: Call stack of the launch, outermost first.
     """
 
     type: AccessType
@@ -64,7 +64,7 @@ class Access:
 
 
 class SynchronizationError(Exception):
-    """Base of what the sanitizer finds."""
+    """Base class of the findings."""
 
 
 class UnsynchronizedAccessError(SynchronizationError):
@@ -72,7 +72,7 @@ class UnsynchronizedAccessError(SynchronizationError):
 
     Attributes:
         data_ptr: The tensor's.
-        allocation_stack_trace: Where it was allocated; None where that was not seen.
+        allocation_stack_trace: Call stack of its allocation; None if it was not observed.
         current_access: The later one.
         previous_access: The earlier one.
     """
@@ -93,9 +93,11 @@ class UnsynchronizedAccessError(SynchronizationError):
         with io.StringIO() as text:
             text.write("============================\n")
             text.write(f"CSAN detected a possible data race on tensor with data pointer {self.data_ptr}\n")
-            text.write(f"Access by stream {self.current_access.stream} during kernel:\n{_told(self.current_access)}")
+            text.write(
+                f"Access by stream {self.current_access.stream} during kernel:\n{_described(self.current_access)}"
+            )
             text.write(f"Previous access by stream {self.previous_access.stream} during kernel:\n")
-            text.write(_told(self.previous_access))
+            text.write(_described(self.previous_access))
             if self.allocation_stack_trace:
                 text.write("Tensor was allocated with stack trace:\n" + "".join(self.allocation_stack_trace.format()))
             else:
@@ -103,7 +105,7 @@ class UnsynchronizedAccessError(SynchronizationError):
             return text.getvalue()
 
 
-def _told(access: Access) -> str:
+def _described(access: Access) -> str:
     arguments = " argument(s) " + ", ".join(access.aliases) if access.aliases else ""
     output = (", and to" if access.aliases else "") + " the output" if access.is_output else ""
     stack = "".join(access.stack_trace.format())
@@ -114,7 +116,7 @@ class CUDASanitizerErrors(Exception):  # noqa: N818 - torch's name
     """Raised by an operator that races.
 
     Attributes:
-        errors: What was found.
+        errors: The findings.
     """
 
     def __init__(self, errors: list[SynchronizationError]) -> None:
@@ -125,7 +127,7 @@ class CUDASanitizerErrors(Exception):  # noqa: N818 - torch's name
 
 
 class Kernel:
-    """One access, before anybody wants to read of it. Compared by identity, so that each is a place of its own."""
+    """One access without a symbolized stack. Compared by identity, so that each is a place of its own."""
 
     __slots__ = ("aliases", "is_output", "operator", "seq_num", "stack", "stream", "type")
 
@@ -143,14 +145,14 @@ class Kernel:
         self.aliases, self.is_output, self.stack = aliases, is_output, stack
 
     def access(self) -> Access:
-        """It, with names."""
+        """The access with a symbolized stack."""
         return Access(
             self.type, self.seq_num, self.stream, self.operator, self.aliases, self.is_output, _summary(self.stack)
         )
 
 
 def take_stack() -> Any:
-    """The caller's call stack, unnamed."""
+    """The caller's call stack, not symbolized."""
     return CapturedTraceback.extract(skip=1)  # type: ignore[no-untyped-call]
 
 
@@ -161,11 +163,11 @@ def _summary(stack: Any) -> traceback.StackSummary:
 
 @dataclass
 class TensorInfo:
-    """What is known of a tensor.
+    """The state of a tensor.
 
     Attributes:
-        allocation_stack_trace: Where it was allocated; None where that was not seen.
-        reads: The reads since the last write that later ones do not make uninteresting.
+        allocation_stack_trace: Call stack of its allocation; None if it was not observed.
+        reads: The reads since the last write, without those that later reads make redundant.
         write: The last write.
     """
 
@@ -180,7 +182,7 @@ class _Tensor:
     __slots__ = ("allocation", "cell", "stack")
 
     def __init__(self, data_ptr: DataPtr, stack: Any) -> None:
-        # In a shadow of its own, which goes with it: what was freed is forgotten.
+        # In a shadow of its own, because a freed tensor is dropped with its accesses.
         self.allocation = Detector().alloc(str(data_ptr), data_ptr, 1, None)
         assert self.allocation.whole is not None
         self.cell = self.allocation.whole
@@ -195,7 +197,7 @@ class TensorsAccessed:
 
     @property
     def accesses(self) -> dict[DataPtr, TensorInfo]:
-        """What is known of every tensor."""
+        """The state of every tensor."""
         return {
             data_ptr: TensorInfo(
                 self.get_allocation_stack_trace(data_ptr), self.get_reads(data_ptr), self.get_write(data_ptr)
@@ -204,7 +206,7 @@ class TensorsAccessed:
         }
 
     def ensure_tensor_exists(self, data_ptr: DataPtr) -> None:
-        """Make the tensor up where its allocation was not seen."""
+        """Add a tensor whose allocation was not observed."""
         if data_ptr not in self._tensors:
             logger.info(
                 "Found tensor with pointer: %s, but no matching tensor allocation in the trace. "
@@ -214,7 +216,7 @@ class TensorsAccessed:
             self._tensors[data_ptr] = _Tensor(data_ptr, None)
 
     def ensure_tensor_does_not_exist(self, data_ptr: DataPtr) -> None:
-        """Forget the tensor where its end was not seen."""
+        """Remove a tensor whose release was not observed."""
         if data_ptr in self._tensors:
             logger.info(
                 "Found duplicate tensor allocation in the trace for tensor with pointer: %s. "
@@ -224,15 +226,15 @@ class TensorsAccessed:
             self.delete_tensor(data_ptr)
 
     def create_tensor(self, data_ptr: DataPtr, stack_trace: Any) -> None:
-        """There is such a tensor now."""
+        """Add a tensor."""
         self._tensors[data_ptr] = _Tensor(data_ptr, stack_trace)
 
     def delete_tensor(self, data_ptr: DataPtr) -> None:
-        """The tensor is gone."""
+        """Remove a tensor."""
         del self._tensors[data_ptr]
 
     def get_allocation_stack_trace(self, data_ptr: DataPtr) -> traceback.StackSummary | None:
-        """Where it was allocated; None where that was not seen."""
+        """Call stack of its allocation; None if it was not observed."""
         stack = self._tensors[data_ptr].stack
         return None if stack is None else stack if isinstance(stack, traceback.StackSummary) else _summary(stack)
 
@@ -246,11 +248,11 @@ class TensorsAccessed:
         return max(map(_access, writes), key=lambda access: access.seq_num) if writes else None
 
     def get_reads(self, data_ptr: DataPtr) -> list[Access]:
-        """The reads since, without those that later ones make uninteresting."""
+        """The reads since, without those that later reads make redundant."""
         return [_access(entry) for entry in self._tensors[data_ptr].cell.entries if not entry[2]]
 
     def visit(self, data_ptr: DataPtr, kernel: Kernel) -> Visit:
-        """The access as the engine takes it."""
+        """The access as input of the engine."""
         tensor = self._tensors[data_ptr]
         use = Use(str(kernel.operator), ", ".join(kernel.aliases))
         info = Info(use, Site(kernel), None, None, "", tensor.allocation)
@@ -264,10 +266,10 @@ def _access(entry: Entry) -> Access:
 
 
 class StreamSynchronizations:
-    """What orders the streams, and which streams and events there are.
+    """The streams, the events and their order.
 
     Attributes:
-        clocks: The engine's part of it.
+        clocks: The happens-before relation of the engine.
     """
 
     def __init__(self) -> None:
@@ -277,7 +279,7 @@ class StreamSynchronizations:
         self.create_stream(DEFAULT_STREAM_ID)
 
     def line(self, stream: StreamId) -> Line:
-        """The engine's line of a stream, which comes into being where it is new."""
+        """The engine's line of a stream, created if new."""
         line = self._streams.get(stream)
         if line is None:
             logger.info(
@@ -299,7 +301,7 @@ class StreamSynchronizations:
             self.create_event(event)
 
     def create_stream(self, stream: StreamId) -> None:
-        """There is such a stream now."""
+        """Add a stream."""
         if stream in self._streams:
             logger.info(
                 "Found duplicate Stream creation in the trace for Stream with id: %s. PyTorch Streams are only "
@@ -310,7 +312,7 @@ class StreamSynchronizations:
         self._streams[stream] = self.clocks.line(EngineStream(0, stream))
 
     def create_event(self, event: EventId) -> None:
-        """There is such an event now, which stands for nothing."""
+        """Add an event, which is not recorded."""
         if event in self._events:
             logger.info(
                 "Found duplicate event creation in the trace for event with id: %s. Assuming the trace for event "
@@ -321,31 +323,31 @@ class StreamSynchronizations:
         self.clocks.delete(event)
 
     def delete_event(self, event: EventId) -> None:
-        """The event is gone."""
+        """Remove an event."""
         self._ensure_event_exists(event)
         self._events.discard(event)
         self.clocks.delete(event)
 
     def record_state(self, event: EventId, stream: StreamId) -> None:
-        """The event stands for all that the stream holds."""
+        """Record the event on the stream."""
         self._ensure_event_exists(event)
         self.clocks.record(event, self.line(stream))
 
     def stream_wait_for_event(self, stream: StreamId, event: EventId) -> None:
-        """The stream goes on when the event is done."""
+        """The stream waits for the event."""
         line = self.line(stream)
         self._ensure_event_exists(event)
         self.clocks.wait(event, line)
 
     def all_streams_wait_for_event(self, event: EventId) -> None:
-        """The host goes on when the event is done."""
+        """The host waits for the event."""
         self._ensure_event_exists(event)
         self.clocks.wait(event, self.clocks.host)
 
     def all_streams_wait_for_stream(self, stream: StreamId) -> None:
-        """The host goes on when the stream is done."""
+        """The host waits for the stream."""
         self.clocks.host_waits_for(self.line(stream))
 
     def sync_all_streams(self) -> None:
-        """The host goes on when all streams are done."""
+        """The host waits for all streams."""
         self.clocks.host_waits_for_device(0)

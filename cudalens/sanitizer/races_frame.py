@@ -1,4 +1,4 @@
-"""Races as the ``races`` frame of a Trace, with the call stacks that it names."""
+"""Make the ``races`` frame of a Trace, and the ``stacks`` frame of its call stacks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames import StackTable, columns_of
-from cudalens.frames.catalog import Column
+from cudalens.frames import StackTable
+from cudalens.frames.schema import frame_of_rows
 from cudalens.sanitizer.engine import HOST, Race, Region, Touch
 from cudalens.sanitizer.text import stream_name
 
@@ -26,17 +26,17 @@ _MAX_COUNTED: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A race, and what is known of it beside its accesses.
+    """A race with its fix and context.
 
     Attributes:
         race: The race.
-        fix: What to do about it; None where nothing was found.
-        between: What happened on both streams between the two accesses, as `cudalens.sanitizer.fixes.recorded.between`
-            returns it; None where the run was not recorded.
-        is_suppressed: Whether a suppression fits it.
-        seen_ns: When it was first seen, ns on the events' clock; None where nobody looked at the clock.
-        value: Whether it shows in values, as the frame's columns have it (`cudalens.frames.exploration`); None where
-            other orders were not tried.
+        fix: Its fix; None if none was found.
+        between: The records of both streams between the two accesses, as `cudalens.sanitizer.fixes.recorded.between`
+            returns them; None if the run was not recorded.
+        is_suppressed: Whether a suppression matches it.
+        seen_ns: Time of its first occurrence, ns on the clock of the events; None if not measured.
+        value: Whether it changes values, as columns of the frame (`cudalens.frames.exploration`); None if other orders
+            were not run.
     """
 
     race: Race
@@ -53,7 +53,7 @@ def races_frames(
     """The frames ``races`` and ``stacks``.
 
     Args:
-        findings: The races, bare or with what else is known of them, in the order of the rows.
+        findings: The races or findings, in the order of the rows.
         stack_depth: Stack frames of each access at most; None for all.
         stacks: Table to which the call stacks are added; by default one of their own.
 
@@ -62,8 +62,7 @@ def races_frames(
     """
     table = StackTable() if stacks is None else stacks
     rows = [_row(f if isinstance(f, Finding) else Finding(f), _Stacks(table, stack_depth)) for f in findings]
-    columns = {column.name: _column(column, [row.get(column.name) for row in rows]) for column in columns_of("races")}
-    return {"races": pd.DataFrame(columns), "stacks": table.to_frame()}
+    return {"races": frame_of_rows("races", rows), "stacks": table.to_frame()}
 
 
 def overlap(first: Region, second: Region) -> tuple[int, int, int | None]:
@@ -100,7 +99,7 @@ class _Stacks:
     def add(self, stack: object) -> int | None:
         if stack is None:
             return None
-        from cudalens.device.stacks import frames_of  # needs torch, as whoever took the stack did
+        from cudalens.device.stacks import frames_of  # needs torch, as the recording of a stack does
 
         entries = [f"{f.file}({f.line}): {f.function}" for f in frames_of(stack, depth=self._depth)]
         return self._table.add(entries) if entries else None
@@ -162,12 +161,3 @@ def _site(side: str, place: Any, stack: object, stacks: _Stacks) -> dict[str, An
         f"{side}_source": getattr(place, "source", None) or None,
         f"{side}_stack": stacks.add(stack),
     }
-
-
-def _column(column: Column, values: list[Any]) -> Any:
-    if column.dtype == "category":
-        codes, texts = pd.factorize(np.array(values, object))
-        return pd.Categorical.from_codes(codes, categories=pd.Index(list(texts), dtype="str"))
-    if column.dtype in ("int64", "int32", "bool"):
-        return np.array(values, column.dtype)
-    return pd.array(values, dtype=column.dtype)

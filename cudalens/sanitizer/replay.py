@@ -1,4 +1,4 @@
-"""Judging a recorded program offline: a list of plain ops in, races out."""
+"""Check a recorded program offline: a list of plain operations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users may ask of the sanitizer, checked."""
+"""Check the options of the sanitizer."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ OnRace = Literal["collect", "warn", "raise"]
 
 
 def parse_kinds(detect: Iterable[RaceKind | str] | RaceKind | str | None) -> frozenset[RaceKind]:
-    """The kinds of races that a user named.
+    """The kinds of races that a user selects.
 
     Args:
-        detect: `RaceKind` or its name in small letters, one or several; None for all.
+        detect: `RaceKind` or its name in lower case, one or several; None for all.
 
     Raises:
-        SanitizerError: One is unknown, or there is none.
+        SanitizerError: A name is unknown, or there is none.
     """
     if detect is None:
         return frozenset(RaceKind)
@@ -40,10 +40,10 @@ def _kind_names() -> str:
 
 
 def checked_on_race(on_race: Any) -> OnRace:
-    """What the user wants to happen on a race.
+    """The valid value of `on_race`.
 
     Raises:
-        SanitizerError: There is no such thing.
+        SanitizerError: It is not valid.
     """
     if on_race not in get_args(OnRace):
         raise SanitizerError(f"on_race is {on_race!r}; expected one of {', '.join(get_args(OnRace))}.")
@@ -51,10 +51,10 @@ def checked_on_race(on_race: Any) -> OnRace:
 
 
 def checked_depth(stack_depth: Any) -> int:
-    """How many stack frames a report shows.
+    """The valid number of stack frames that a report shows.
 
     Raises:
-        SanitizerError: It is no number of at least 1.
+        SanitizerError: It is not a number of at least 1.
     """
     if not isinstance(stack_depth, int) or stack_depth < 1:
         raise SanitizerError(f"stack_depth is {stack_depth!r}; expected a number of stack frames, at least 1.")

@@ -1,4 +1,4 @@
-"""How a sanitizer is doing, in numbers and in words."""
+"""The state of a sanitizer, as numbers and as text."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from cudalens.sanitizer.text import counted, summarize
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a sanitizer is doing.
+    """The state of a sanitizer.
 
     Attributes:
-        is_on: Whether it watches.
-        num_launches: Operations on streams that it judged in its current or last run.
+        is_on: Whether it is on.
+        num_launches: Operations on streams that it checked in its current or last run.
         num_streams: Streams that these ran on.
         num_findings: Races, one per pair of places and kind.
-        num_seen: How often races were seen in all.
-        num_hidden: How often one was seen that is suppressed, or of a kind that is not looked for.
-        num_allocations: Living allocations that it knows.
-        num_ranges: Ranges of bytes that it remembers accesses of.
-        num_forgotten: Ranges that it gave up because one allocation had too many: races with these are missed.
-        error: What went wrong in it, which ended the run; None while all is well.
-        missing: Callbacks that this torch lacks: what they would tell is not seen.
-        guessed: Triton kernels of which nobody could tell what they write: all that they were given counts as read.
+        num_seen: Occurrences of races in total.
+        num_hidden: Occurrences of races that are suppressed, or of a kind that is not selected.
+        num_allocations: Live allocations that it tracks.
+        num_ranges: Ranges of bytes with recorded accesses.
+        num_accesses: Recorded accesses of these ranges.
+        num_forgotten: Ranges that were dropped because one allocation had too many: races with these are missed.
+        error: The error in the sanitizer that ended the run; None without one.
+        missing: Callbacks that this torch lacks: what they would report is not seen.
+        guessed: Triton kernels whose written arguments are unknown: all their arguments count as read.
+        exported: Places that exported pinned memory to numpy or to another library: writes through it are not seen.
     """
 
     is_on: bool
@@ -34,10 +36,12 @@ class Status:
     num_hidden: int
     num_allocations: int
     num_ranges: int
+    num_accesses: int
     num_forgotten: int
     error: str | None
     missing: tuple[str, ...]
     guessed: tuple[str, ...] = ()
+    exported: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         state = "on" if self.is_on else "off" if self.error is None else f"off, because of an error in it: {self.error}"
@@ -48,14 +52,19 @@ class Status:
             f"  {summarize(self.num_findings, self.num_seen)}",
         ]
         if self.num_hidden:
-            lines.append(f"  {self.num_hidden:,} times one that is suppressed or not looked for")
+            lines.append(f"  {self.num_hidden:,} occurrences that are suppressed or of a kind that is not selected")
         if self.num_forgotten:
-            lines.append(f"  {self.num_forgotten:,} ranges given up: races with them are missed")
+            lines.append(f"  {self.num_forgotten:,} ranges dropped: races with them are missed")
         if self.missing:
             lines.append(f"  this torch reports no: {', '.join(self.missing)}")
         if self.guessed:
             lines.append(
-                f"  not known what these kernels write, so all counts as read: {', '.join(self.guessed)}; "
+                f"  written arguments of these kernels are unknown, so all count as read: {', '.join(self.guessed)}; "
                 "annotate with cudalens.sanitizer.access(writes=…)"
+            )
+        if self.exported:
+            lines.append(
+                "  pinned memory that numpy or another library can write, which is not seen: "
+                f"{', '.join(self.exported)}; annotate with cudalens.sanitizer.access(writes=…)"
             )
         return "\n".join(lines)

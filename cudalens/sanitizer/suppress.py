@@ -32,7 +32,7 @@ class Suppressions:
         patterns: The patterns.
 
     Raises:
-        SanitizerError: One is no text, or empty.
+        SanitizerError: One is not text, or is empty.
     """
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:

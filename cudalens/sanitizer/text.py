@@ -1,4 +1,4 @@
-"""Races in words, for warnings, errors and plain output."""
+"""Describe races as text, for warnings, errors and plain output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WORDS = {True: "writes", False: "reads"}
 
 
 def summarize(num_findings: int, num_seen: int) -> str:
-    """The verdict in one line: how many findings, seen how often."""
+    """One line: the number of findings and of their occurrences."""
     if not num_findings:
         return "no race"
     races = counted(num_findings, "race")
@@ -38,7 +38,7 @@ _names: ContextVar[Mapping[StreamId, str]] = ContextVar("cudalens_stream_names",
 
 @contextmanager
 def naming(names: Mapping[StreamId, str]) -> Iterator[None]:
-    """Within, reports call streams as the user's program does."""
+    """Inside the block, reports use these names of streams."""
     before = _names.set(names)
     try:
         yield
@@ -47,7 +47,7 @@ def naming(names: Mapping[StreamId, str]) -> Iterator[None]:
 
 
 def stream_name(stream: StreamId) -> str:
-    """A stream as reports show it: by the name that `naming` gave, else by its pointer."""
+    """A stream as reports show it: its name within `naming`, otherwise its pointer."""
     if stream == HOST:
         return "the host"
     if (named := _names.get().get(stream)) is not None:

@@ -18,8 +18,8 @@ import msgspec
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Ranks, Trace
+from cudalens.frames.problems import Problems
 from cudalens.traces.loading import load
-from cudalens.traces.problems import Problems
 
 #: Names of files that may be traces; others in the folder are passed over. What a file is, its content tells.
 SUFFIXES: Final = (".json", ".gz", ".trace", ".cudalens", ".sqlite", ".sqlite3", ".db", ".nvvp", ".prof")

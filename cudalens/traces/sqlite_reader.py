@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace
-from cudalens.traces.chrome.records import text_of
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.problems import Problems
 from cudalens.traces.nsys import reader as nsys
 from cudalens.traces.nvprof import reader as nvprof
-from cudalens.traces.problems import Problems
 from cudalens.traces.sqlite.file import Database, open_sqlite
 
 _CUPTI: Final = "CUPTI_ACTIVITY_KIND_"

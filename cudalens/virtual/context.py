@@ -6,9 +6,10 @@ import os
 from types import TracebackType
 from typing import Any, Final, Protocol
 
-from cudalens.device import clock, modelled
+from cudalens.device import clock, gpu_trace, modelled
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.device.inventory import sources
+from cudalens.device.inventory.visible import CUDA_VARIABLE
 from cudalens.errors import VirtualDeviceError
 from cudalens.virtual.allocator import conf_from_environment, parse_conf
 from cudalens.virtual.dispatch.modes import ThreadModes
@@ -19,6 +20,12 @@ from cudalens.virtual.specs.ceilings import spec_ceilings
 from cudalens.virtual.specs.registry import DeviceSpec, parse_device
 from cudalens.virtual.specs.visible import visible_ordinals
 from cudalens.virtual.tensors import default_device
+from cudalens.virtual.torch_cuda.stacks import warn_user
+
+_HIDDEN: Final = (
+    "CUDA_VISIBLE_DEVICES={value!r} hides every GPU of the virtual {label}, so torch.cuda.is_available() is False. "
+    "Delete the variable or set it to 0, then enable the device again."
+)
 
 _active: device | None = None
 
@@ -124,6 +131,8 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
                 "(in a notebook: %cudadevice off) first, or request several at once: cudalens.virtual.device('h100x2')."
             )
         ordinals = visible_ordinals(self.spec.key, self.num_devices)
+        if not ordinals:
+            warn_user(_HIDDEN.format(value=os.environ.get(CUDA_VARIABLE), label=self.label))
         self.gpus = Gpus(self.spec, len(ordinals), self._conf, ordinals=ordinals)
         _active = self
         try:
@@ -148,6 +157,7 @@ class device:  # noqa: N801 - reads as torch.device and torch.cuda.device do
             self.gpus.close()
             self.gpus, self._modes, self._default, _active = None, None, None, None
             self._patches.restore()
+            gpu_trace.emit(gpu_trace.DevicesEnded())
 
     def _install(self, gpus: Gpus) -> None:
         from cudalens.virtual import parts

@@ -17,7 +17,7 @@ from cudalens.virtual.capture.graph_memory import relocate
 from cudalens.virtual.dispatch.workspaces import Workspaces
 from cudalens.virtual.tensors.arenas import follow, has_arena, move_in
 from cudalens.virtual.tensors.residency import KEY, Residence
-from cudalens.virtual.timing.machine import Device, Machine
+from cudalens.virtual.timing.machine import NO_GPUS, Device, Machine
 from cudalens.virtual.timing.streams import CudaEvent, Stream
 from cudalens.virtual.timing.work import Work
 from cudalens.virtual.torch_cuda.errors import INVALID_DEVICE, cuda_error
@@ -58,6 +58,16 @@ class Target(threading.local):
             yield
         finally:
             self.is_named, self.device = before
+
+    @contextmanager
+    def cleared(self) -> Iterator[None]:
+        """As outside of any call, for user code that torch's C++ calls back."""
+        before = dict(vars(self))
+        vars(self).clear()
+        try:
+            yield
+        finally:
+            vars(self).update(before)
 
 
 class StreamFence:
@@ -164,7 +174,7 @@ class Gpus:
             device: ``"cuda"``, ``"cuda:1"``, a torch.device, an index, or None.
 
         Raises:
-            RuntimeError: The index is out of range; torch's message.
+            RuntimeError: The index is out of range, or there is no GPU; torch's message.
         """
         if device is None:
             return None
@@ -177,7 +187,7 @@ class Gpus:
                 return None
             index = device.index if device.index is not None else self.machine.current_device.index
         if index >= len(self.devices):
-            raise cuda_error(INVALID_DEVICE)
+            raise cuda_error(INVALID_DEVICE) if self.devices else RuntimeError(NO_GPUS)
         return index
 
     def place_tensor(self, tensor: torch.Tensor, device: Device, *, block: Block | None = None) -> Residence:
@@ -225,6 +235,7 @@ class Gpus:
         """
         if self.on_first_use is not None:
             self.on_first_use()
+        device.has_context = True
         stream = self.machine.current_stream(device)
         with self._lock:
             block: Block = device.allocator.malloc(num_bytes, stream.handle, stack=python_stack)

@@ -16,9 +16,10 @@ from cudalens.virtual.dispatch.modes import ThreadModes
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors import attributes as tensors
-from cudalens.virtual.tensors import device_spellings, foreach, gradients, legacy_types, storages
+from cudalens.virtual.tensors import device_arguments, device_spellings, foreach, gradients, legacy_types, storages
 from cudalens.virtual.tensors.device_arguments import FunctionMode
 from cudalens.virtual.torch_cuda import (
+    checkpoints,
     collectives,
     graph_handles,
     pool_handles,
@@ -50,7 +51,9 @@ INSTALL: Final[Sequence[Part]] = (
     graph_handles.install,
     graph_backend.install,
     pool_handles.install,
+    checkpoints.install,
     tensors.install,
+    device_arguments.install,
     device_spellings.install,
     storages.install,
     dropout.install,

@@ -50,6 +50,17 @@ def browser():
         browser.close()
 
 
+@pytest.fixture(scope="package")
+def lab(tmp_path_factory):
+    """One JupyterLab for all tests of this folder."""
+    from .lab import running_lab  # needs nbformat
+
+    root = tmp_path_factory.mktemp("lab")
+    (root / "notebooks").mkdir()
+    with running_lab(root / "notebooks", root / "settings") as lab:
+        yield lab
+
+
 @pytest.fixture
 def context_of(browser):
     """Makes browser contexts whose pages fail the test on any console error, warning or uncaught exception."""

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from .lab import running_lab
-
 SAMPLES = str(Path(__file__).parents[1] / "unit" / "views")
 
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (the extra 'lab')")
@@ -16,14 +14,6 @@ LIVE = ".cudalens-live .cudalens[data-state=ready]"
 PICTURE = "[data-cudalens-static] svg[viewBox^='0 0 960 '] >> nth=0"
 VERDICT = "3.00 ms, GPU busy 45 %: up to 1.20 ms (40 %) lost to FP32 matrix products"
 OPEN_COMMS = "import comm; print('open comms:', len(comm.get_comm_manager().comms))"
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    root = tmp_path_factory.mktemp("lab")
-    (root / "notebooks").mkdir()
-    with running_lab(root / "notebooks", root / "settings") as lab:
-        yield lab
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from .test_lab import OPEN_COMMS, outputs_text, save
-from .test_lab import lab as lab
 from .test_lab import page as page
 
 pytest.importorskip("jupyterlab", reason="JupyterLab is not installed (the extra 'lab')")

@@ -70,7 +70,7 @@ def test_the_last_cell_is_explored_when_asked_for(cuda):
     assert "4,096 of 4,096 elements differ" in cuda.capsys.readouterr().out
     cuda.run(CLEAN.strip())
     cuda.run("%cudasan explore")
-    assert cuda.shown[0][1]["text/plain"].startswith("Nothing can run in another order")
+    assert cuda.shown[0][1]["text/plain"].startswith("No other order is possible")
 
 
 def test_what_cannot_be_explored_is_said_without_a_traceback(cuda):

@@ -1,9 +1,8 @@
 """A session in the terminal's IPython, as somebody without a notebook sees it."""
 
 import os
-import subprocess
-import sys
 
+import programs
 import pytest
 
 SESSION = """\
@@ -28,9 +27,9 @@ cudalens.runs["hello"].figure("op_breakdown")
 @pytest.fixture(scope="module")
 def said(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
-    command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=nocolor"]
+    command = ["-m", "IPython", "--simple-prompt", "--no-banner", "--colors=nocolor"]
     environment = {**os.environ, "IPYTHONDIR": str(home), "HOME": str(home)}
-    done = subprocess.run(command, input=SESSION, capture_output=True, text=True, env=environment, cwd=home)
+    done = programs.run(*command, input=SESSION, env=environment, cwd=home)
     assert done.returncode == 0
     return done.stdout
 

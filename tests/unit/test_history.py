@@ -46,12 +46,12 @@ def run(ms, name="cell-1", code="train()", device="A100", **info):
     return Trace(RunInfo(**(known | {"devices": (DeviceInfo(0, device),)} | info)), events=events)
 
 
-def standings(*runs, **where):
-    return [history.record(one, **where).info.standing for one in runs]
+def baselines(*runs, **where):
+    return [history.record(one, **where).info.baseline for one in runs]
 
 
 def test_the_fourth_run_is_compared_with_the_three_before():
-    *first, last = standings(run(10), run(10.1), run(9.9), run(11.8))
+    *first, last = baselines(run(10), run(10.1), run(9.9), run(11.8))
     assert first == [None] * 3
     assert (last.num_runs, last.median_ns, last.value_ns) == (3, 10 * MS, 11_800_000)
     assert not last.is_within
@@ -67,9 +67,9 @@ def test_the_verdict_says_so_and_nothing_within_the_band():
 
 
 def test_the_band_is_as_wide_as_the_runs_lie_apart():
-    *_, noisy = standings(run(10), run(14), run(9), run(12), run(10.5), run(13.9))
+    *_, noisy = baselines(run(10), run(14), run(9), run(12), run(10.5), run(13.9))
     assert noisy.is_within
-    *_, out = standings(run(30))
+    *_, out = baselines(run(30))
     assert not out.is_within
 
 
@@ -78,26 +78,26 @@ def test_the_band_is_as_wide_as_the_runs_lie_apart():
     [{"code": "other()"}, {"device": "H100"}, {"source": "virtual:h100"}, {"options": {"stacks": True}}],
 )
 def test_what_is_not_alike_is_not_compared(other):
-    *_, alone = standings(run(10), run(10), run(10), run(20, **other))
+    *_, alone = baselines(run(10), run(10), run(10), run(20, **other))
     assert alone is None
 
 
 def test_a_cell_is_known_by_its_source_and_a_named_run_by_its_name():
-    *_, moved = standings(*(run(10, name=f"cell-{n}") for n in (1, 2, 7)), run(20, name="cell-9"))
+    *_, moved = baselines(*(run(10, name=f"cell-{n}") for n in (1, 2, 7)), run(20, name="cell-9"))
     assert moved.num_runs == 3
-    *_, renamed = standings(*(run(10, name="train") for _ in range(3)), run(20, name="train", code="better()"))
+    *_, renamed = baselines(*(run(10, name="train") for _ in range(3)), run(20, name="train", code="better()"))
     assert (renamed.num_runs, renamed.has_other_code) == (3, True)
 
 
 def test_runs_that_failed_are_not_kept():
     for status in ("raised", "interrupted"):
-        assert history.record(run(10, status=status)).info.standing is None
+        assert history.record(run(10, status=status)).info.baseline is None
     assert history.table().empty
 
 
 def test_nothing_is_written_unless_asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    standings(run(10), run(10))
+    baselines(run(10), run(10))
     assert history.where() is None
     history.on()
     assert list(tmp_path.iterdir()) == []
@@ -107,10 +107,10 @@ def test_nothing_is_written_unless_asked(tmp_path, monkeypatch):
 
 def test_a_file_outlives_the_session(tmp_path):
     file = history.on(tmp_path / "h.jsonl")
-    standings(run(10), run(10), run(10))
+    baselines(run(10), run(10), run(10))
     history.clear()
-    (standing,) = standings(run(20))
-    assert standing.num_runs == 3
+    (baseline,) = baselines(run(20))
+    assert baseline.num_runs == 3
     assert len(history.table()) == 4
     history.off()
     assert len(history.table()) == 1  # what this session ran
@@ -118,12 +118,12 @@ def test_a_file_outlives_the_session(tmp_path):
 
 
 def test_a_file_for_one_run_alone(tmp_path):
-    standings(run(10), run(10), run(10), file=tmp_path / "h.jsonl")
+    baselines(run(10), run(10), run(10), file=tmp_path / "h.jsonl")
     assert history.where() is None
     history.clear()
-    assert standings(run(20)) == [None]
+    assert baselines(run(20)) == [None]
     history.clear()
-    assert standings(run(20), file=tmp_path / "h.jsonl")[0].num_runs == 3
+    assert baselines(run(20), file=tmp_path / "h.jsonl")[0].num_runs == 3
 
 
 def test_the_table_holds_what_was_measured():
@@ -227,10 +227,10 @@ def test_a_run_is_read_as_it_was_written(text, value_ns, busy_ns):
 
 def test_a_run_is_not_lost_with_the_file(tmp_path):
     broken(tmp_path / "h.jsonl")
-    standings(run(10), run(10), run(10))
+    baselines(run(10), run(10), run(10))
     with pytest.warns(history.HistoryWarning, match="damaged"):
         known = history.record(run(20), tmp_path / "h.jsonl")
-    assert known.info.standing.num_runs == 3
+    assert known.info.baseline.num_runs == 3
 
 
 def test_a_file_that_cannot_be_written_is_a_warning(tmp_path, monkeypatch):
@@ -271,11 +271,11 @@ def past(value_ns, code_hash=""):
 
 @given(st.lists(st.integers(1, 10**12), min_size=3, max_size=15), st.integers(1, 10**12))
 def test_the_band_by_its_definition(values, value):
-    standing = history.compared(past(value), [past(one) for one in values])
+    baseline = history.compared(past(value), [past(one) for one in values])
     last = np.array(values[-10:], float)
     spread = 3 * 1.4826 * np.median(np.abs(last - np.median(last)))
     half = max(spread, 0.05 * np.median(last))
-    assert standing.num_runs == len(last)
-    assert standing.low_ns == pytest.approx(max(0, min(np.median(last) - half, last.min())), abs=1)
-    assert standing.high_ns == pytest.approx(max(np.median(last) + half, last.max()), abs=1)
+    assert baseline.num_runs == len(last)
+    assert baseline.low_ns == pytest.approx(max(0, min(np.median(last) - half, last.min())), abs=1)
+    assert baseline.high_ns == pytest.approx(max(np.median(last) + half, last.max()), abs=1)
     assert all(history.compared(past(one), [past(v) for v in values]).is_within for one in values[-10:])

@@ -65,7 +65,7 @@ def test_a_saved_trace_keeps_its_verdict(file, tmp_path):
 
 def test_the_shell_tells_by_its_exit_code(file, capsys):
     assert main(["check", str(file(events(0)))]) == 0
-    assert capsys.readouterr().out == "clean: no rule of trust found anything wrong\n"
+    assert capsys.readouterr().out == "clean: no check found anything wrong\n"
     path = str(file(events(-3.75)))
     assert main(["check", path]) == 0
     assert capsys.readouterr().out.startswith("repaired: 1 device row starts before the call that launched it began")

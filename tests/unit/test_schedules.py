@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
+import programs
 import pytest
 import torch
 from hypothesis import given
@@ -272,7 +270,7 @@ with cudalens.profile(use_device="lens") as p:
 assert waited and p.trace.info.source == "lens", p.trace.info
 assert "aten::ones" in set(p.trace.events["name"])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = programs.run("-c", program)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
@@ -358,5 +356,5 @@ def test_a_profile_says_how_far_it_is():
 def test_python_ends_well_while_a_profile_is_open(options):
     """Where nobody ends it, torch's own profiler takes the process down with a segmentation fault."""
     program = f"import torch, cudalens\np = cudalens.profile({options})\np.__enter__()\ntorch.ones(2)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    done = programs.run("-c", program)
     assert (done.returncode, "Exception" in done.stderr, "Traceback" in done.stderr) == (0, False, False), done.stderr

@@ -11,6 +11,7 @@ import threading
 import time
 
 import pandas as pd
+import programs
 import pytest
 import torch
 from budget import examples
@@ -175,7 +176,7 @@ for _ in range(ROUNDS):
 print(caught)
 """
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60 + rounds)
+    done = programs.run("-c", program, timeout=60 + rounds)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 2 * rounds // 3
 

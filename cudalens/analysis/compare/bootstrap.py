@@ -1,8 +1,8 @@
-"""How far medians of a few repeats can be trusted: percentile intervals of the bootstrap, for many rows at once.
+"""Compute bootstrap intervals of differences between medians of a few repeats, for many rows at once.
 
-The median of n draws with replacement from n values depends on nothing but which ranks were drawn. So the ranks are
-drawn once for all rows, and each row's medians are looked up in its sorted values: the plain bootstrap, exactly, at the
-cost of one look-up for each row and draw.
+The median of n draws with replacement from n values depends only on the ranks that were drawn. So the ranks are drawn
+once for all rows, and each row's medians are looked up in its sorted values. This is exactly the plain bootstrap, at
+the cost of one look-up per row and draw.
 
 Source: B. Efron and R. Tibshirani, An Introduction to the Bootstrap (1993), chapter 13, for percentile intervals; T.
 Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69 (2015), section 4.2 (expanded
@@ -15,11 +15,10 @@ from statistics import NormalDist
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cudalens.analysis.event_arrays import Floats, Ints
 
-#: Any fixed number: the same repeats give the same interval, today and tomorrow.
+#: A fixed seed: the same repeats always give the same interval.
 NUM_DRAWS: Final = 2000
 SEED: Final = 20_240_229
 
@@ -34,15 +33,15 @@ def difference_interval(
     Args:
         before: Repeats of each row, shape (rows, n) with n of 2 or more.
         after: Repeats of each row, shape (rows, m) with m of 2 or more.
-        level: Share of intervals that hold the true value, 0.95 say.
-        is_ratio: Whether the change is relative; NaN then where a value is 0. The interval is made of logarithms, so
-            that it never leaves what a ratio can be (above -1), and is the same whichever side comes first.
+        level: Share of intervals that contain the true value, such as 0.95.
+        is_ratio: Whether the change is relative; then the interval is NaN if a value is 0. It is computed from
+            logarithms, so that it stays above -1 as a ratio does, and does not depend on which side comes first.
 
     Returns:
         Lower and upper ends, each of shape (rows,).
 
     Raises:
-        ValueError: There are fewer than two repeats on one side: they tell nothing about noise.
+        ValueError: There are fewer than two repeats on one side: they do not show noise.
     """
     if before.shape[1] < 2 or after.shape[1] < 2:
         raise ValueError(f"{before.shape[1]} and {after.shape[1]} repeats: two or more of each are needed.")
@@ -85,14 +84,14 @@ def student_quantile(p: float, freedom: int) -> float:
     return float(z + sum(term / freedom**power for power, term in enumerate(terms, 1)))
 
 
-def _median_ranks(rng: np.random.Generator, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Ranks of the two middle values of each draw (the same one, where n is odd)."""
+def _median_ranks(rng: np.random.Generator, n: int) -> tuple[Ints, Ints]:
+    """Ranks of the two middle values of each draw (the same one if n is odd)."""
     drawn = np.sort(rng.integers(0, n, size=(NUM_DRAWS, n)), axis=1)
     return drawn[:, (n - 1) // 2], drawn[:, n // 2]
 
 
 def _interval(
-    before: Floats, after: Floats, ranks: list[tuple[NDArray[np.int64], NDArray[np.int64]]], level: float,
+    before: Floats, after: Floats, ranks: list[tuple[Ints, Ints]], level: float,
     widen: float, is_ratio: bool,
 ) -> tuple[Floats, Floats]:  # fmt: skip
     drawn = []
@@ -103,7 +102,7 @@ def _interval(
     tails = 100 * np.array([(1 - level) / 2, (1 + level) / 2])
     low, high = np.percentile(_change(drawn[0], drawn[1], is_ratio), tails, axis=1)
     ends = middle - widen * np.maximum(middle - low, 0), middle + widen * np.maximum(high - middle, 0)
-    # Two repeats far apart widen it beyond what a number can hold; it is then as good as no bound.
+    # Two repeats that differ a lot can widen it beyond the range of a float: that end is then limited.
     return (np.expm1(ends[0]), np.expm1(np.minimum(ends[1], _LOG_MOST))) if is_ratio else ends
 
 

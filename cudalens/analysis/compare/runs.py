@@ -1,35 +1,43 @@
-"""Two runs side by side: what became faster or slower, came or went, by operator, kernel, module and memory.
+"""Compare two runs: what became faster or slower, was added or removed, by operator, kernel, module and memory.
 
-Repeats (profiler steps, or several Traces) separate noise from change: `cudalens.analysis.compare.bootstrap` gives the
-interval of each difference of medians, and only what leaves it is called a change.
+Repeats (profiler steps, or several Traces) separate noise from change: `cudalens.analysis.compare.bootstrap` computes
+the interval of each difference of medians, and only differences whose interval excludes 0 are changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.compare.bootstrap import difference_interval
 from cudalens.analysis.compare.match import matched
-from cudalens.analysis.compare.units import Costs, Measured, Side, measure, side_of, step_rows, stride_of_steps
+from cudalens.analysis.compare.measure import (
+    RECORDED,
+    Costs,
+    Key,
+    Measured,
+    Side,
+    measure,
+    side_of,
+    step_rows,
+    stride_of_steps,
+)
+from cudalens.analysis.event_arrays import Floats
 from cudalens.analysis.time.work import device_work
 from cudalens.frames import Ranks, Trace
 
-Floats = NDArray[np.float64]
-
-#: Of the interval of the whole.
+#: Level of the interval of the whole.
 LEVEL: Final = 0.95
-#: Of the interval of each row: there are many rows, and each may be wrong.
+#: Level of the interval of each row: there are many rows, and each can be wrong.
 ROW_LEVEL: Final = 0.99
-#: A row that changed by less than this share of itself did not change, however sure that is.
+#: A row that changed by less than this share of itself counts as unchanged, however narrow its interval is.
 LEAST_SHARE: Final = 0.01
 
-#: ``more`` and ``less`` are for memory; ``unknown``: it differs, and one repeat does not tell whether that is noise.
+#: ``more`` and ``less`` are for memory; ``unknown``: it differs, and one repeat does not show whether that is noise.
 STATUSES: Final = ("added", "removed", "faster", "slower", "more", "less", "same", "unknown")
 
 Comparable = Trace | Sequence[Trace] | Ranks
@@ -44,9 +52,9 @@ class Change:
         after_ns: Median of those of b.
         num_before: Number of repeats of a.
         num_after: Number of those of b.
-        low: Lower end of the interval of after / before - 1; None where there is but one repeat on a side.
+        low: Lower end of the interval of after / before - 1; None if a side has only one repeat.
         high: Upper end of it.
-        unit: What a repeat is: ``step`` or ``run``.
+        unit: ``step`` or ``run``: what a repeat is.
     """
 
     before_ns: float
@@ -59,12 +67,12 @@ class Change:
 
     @property
     def ratio(self) -> float | None:
-        """Change as a share of before, ``after / before - 1``; None where nothing was measured before."""
+        """Change as a share of before, ``after / before - 1``; None if nothing was measured before."""
         return self.after_ns / self.before_ns - 1 if self.before_ns else None
 
     @property
     def status(self) -> str:
-        """``faster``, ``slower``, ``same``, or ``unknown`` where it differs and noise is not known."""
+        """``faster``, ``slower``, ``same``, or ``unknown`` if it differs and noise is not known."""
         if self.ratio is None or self.after_ns == self.before_ns:
             return "same" if self.after_ns == self.before_ns else "unknown"
         if self.low is None or self.high is None:
@@ -76,7 +84,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Differences:
-    """What `differences` found.
+    """The result of `differences`.
 
     Attributes:
         a: The first side.
@@ -86,7 +94,7 @@ class Differences:
         kernels: A row per kernel.
         modules: A row per module.
         memory: A row per device and kind of peak.
-        notes: What speaks against comparing these two, a sentence each.
+        notes: What limits the comparison, a sentence each.
     """
 
     a: Side
@@ -104,30 +112,30 @@ def differences(a: Comparable, b: Comparable) -> Differences:
 
     Args:
         a: A Trace, several Traces of the same thing (repeats), or the ranks of a job.
-        b: Likewise.
+        b: The same.
 
     Returns:
         Frames ``ops``, ``kernels``, ``modules`` and ``memory``, a row each, largest difference first, with
 
         - ``name`` and ``where``: an operator, a call of the runtime or driver, a range of the program (or a module) on
           the ``host`` (its self time), or an operator (a module) on the ``device`` (GPU time of the work that it
-          launched itself, not through another operator); a kernel, copy or set, with ``op``, the
-          operator that launched it, ``a_name`` and ``b_name`` (missing where a side has none), and ``matched_by``:
-          ``name``, or ``op`` where the name is another one but the operator and the kind of work are the same; of
-          memory ``name`` is ``peak allocated`` or ``peak reserved``, and ``where`` the device;
-        - ``a_ns`` and ``b_ns`` (memory: ``a_bytes``, ``b_bytes``): medians over the repeats of each side, where a
-          repeat without it counts as 0;
-        - ``delta_ns`` (``delta_bytes``): b less a; ``change_pct``: that in per cent of a, missing where a has none;
+          launched itself, not through another operator). For memory ``name`` is ``peak allocated`` or ``peak
+          reserved``, and ``where`` the device. Kernels, copies and sets have ``kind`` instead of ``where``; ``op``, the
+          operator that launched it; ``a_name`` and ``b_name`` (missing if a side has none); and ``matched_by``:
+          ``name``, or ``op`` if the name differs but the operator and the kind of work are the same;
+        - ``a_ns`` and ``b_ns`` (memory: ``a_bytes``, ``b_bytes``): medians over the repeats of each side; a repeat
+          without it counts as 0;
+        - ``delta_ns`` (``delta_bytes``): b minus a; ``change_pct``: that in per cent of a, missing if a is 0;
         - ``low_ns`` and ``high_ns`` (``low_bytes``, ``high_bytes``): the interval of the difference of medians at
-          `ROW_LEVEL`, missing where a side has one repeat;
-        - ``a_count`` and ``b_count``: calls a repeat (medians); not of memory;
-        - ``status``: one of `STATUSES`. A row changed when its interval does not hold 0 and it changed by `LEAST_SHARE`
-          or more; it is ``added`` or ``removed`` then where no repeat of the other side has it. With one repeat on a
-          side, what only one side has is ``added`` or ``removed``, and other changes are ``unknown``.
+          `ROW_LEVEL`, missing if a side has one repeat;
+        - ``a_count`` and ``b_count``: calls per repeat (medians); not for memory;
+        - ``status``: one of `STATUSES`. A row changed if its interval excludes 0 and it changed by `LEAST_SHARE` or
+          more; it is ``added`` or ``removed`` if no repeat of the other side has it. With one repeat on a side, rows of
+          only one side are ``added`` or ``removed``, and other changes are ``unknown``.
 
-        Repeats are profiler steps where all Traces have them (also the last; of more than
-        `compare_units.MOST_STEPS` one of each two, four, …, and ``notes`` says so), else whole Traces. ``modules`` and
-        ``memory`` are empty where a Trace of either side did not record them, and ``notes`` says so.
+        Repeats are profiler steps if all Traces have them, else whole Traces. All steps count, also the last; of more
+        than `MOST_STEPS` every second, fourth, … is compared. ``modules`` and ``memory`` are empty if a Trace of either
+        side did not record them. ``notes`` says both.
 
     Raises:
         TypeError: A side has another type.
@@ -135,55 +143,35 @@ def differences(a: Comparable, b: Comparable) -> Differences:
     """
     first, second = side_of(a, "a"), side_of(b, "b")
     by_step = first.has_steps and second.has_steps
-    before, after = measure(first, by_step=by_step), measure(second, by_step=by_step)
-    before, after, missing = _both_recorded(first, second, before, after)
-    notes = (*_notes(first, second, by_step=by_step), *missing)
-    kernels = matched(before, after)
+    old, new = measure(first, by_step=by_step), measure(second, by_step=by_step)
+    missing = _not_recorded((first, second))
+
+    def table(kind: str, unit: str = "ns") -> pd.DataFrame:
+        before, after = ({} if kind in missing else side.tables[kind] for side in (old, new))
+        keys = list(dict.fromkeys([*before, *after]))
+        return _table(("name", "where"), keys, _values(before, keys, old), _values(after, keys, new), unit)
+
     return Differences(
         first,
         second,
-        _whole(before, after, "step" if by_step else "run"),
-        _costs(before.ops, after.ops, before.calls["ops"], after.calls["ops"], before, after),
-        _kernel_costs(kernels, before, after),
-        _costs(before.modules, after.modules, before.calls["modules"], after.calls["modules"], before, after),
-        _sorted(_table(*_aligned(before.memory, after.memory, before, after), ("name", "where"), "bytes")),
-        notes,
+        _whole(old, new, "step" if by_step else "run"),
+        table("ops"),
+        _kernels(old, new),
+        table("modules"),
+        table("memory", "bytes"),
+        (*_notes((first, second), by_step=by_step), *missing.values()),
     )
 
 
-def _both_recorded(a: Side, b: Side, before: Measured, after: Measured) -> tuple[Measured, Measured, list[str]]:
-    """What both sides measured, without what one of them did not record: not recorded is not removed."""
-    notes = []
-    for what, has in (("modules", _has_modules), ("memory", _has_memory)):
-        known = [[has(trace) for trace in side.traces] for side in (a, b)]
-        if not any(map(any, known)) or all(map(all, known)):
-            continue
-        lacking = next(
-            t.info.name or s.name
-            for s, k in zip((a, b), known, strict=True)
-            for t, yes in zip(s.traces, k, strict=True)
-            if not yes
-        )
-        notes.append(
-            f"'{lacking}' did not record {what}, so {what} {'are' if what == 'modules' else 'is'} not compared"
-        )
-        before, after = _without(before, what), _without(after, what)
-    return before, after, notes
-
-
-def _has_modules(trace: Trace) -> bool:
-    return bool(trace.events["module"].notna().any())
-
-
-def _has_memory(trace: Trace) -> bool:
-    return len(trace.memory) > 0
-
-
-def _without(measured: Measured, what: str) -> Measured:
-    nothing: dict[str, Any] = {what: {}}
-    if what in measured.calls:
-        nothing["calls"] = {**measured.calls, what: {}}
-    return replace(measured, **nothing)
+def _not_recorded(sides: tuple[Side, Side]) -> dict[str, str]:
+    """Notes on what some Traces did not record, by kind of cost: that is not compared, since it is not removed."""
+    notes, num_traces = {}, sum(len(side.traces) for side in sides)
+    for kind, has in RECORDED.items():
+        lacking = [trace.info.name or side.name for side in sides for trace in side.traces if not has(trace)]
+        if 0 < len(lacking) < num_traces:
+            verb = "are" if kind == "modules" else "is"
+            notes[kind] = f"'{lacking[0]}' did not record {kind}, so {kind} {verb} not compared"
+    return notes
 
 
 def _whole(before: Measured, after: Measured, unit: str) -> Change:
@@ -191,66 +179,53 @@ def _whole(before: Measured, after: Measured, unit: str) -> Change:
     middle = (float(np.median(before.wall)), float(np.median(after.wall)))
     if n < 2 or m < 2 or not middle[0]:
         return Change(*middle, n, m, None, None, unit)
-    # A step that took less than the clock tells took a nanosecond: of nothing there is no ratio.
+    # A step shorter than the clock's resolution counts as 1 ns: there is no ratio to 0.
     a, b = np.maximum(before.wall, 1)[None], np.maximum(after.wall, 1)[None]
     low, high = difference_interval(a, b, LEVEL, is_ratio=True)
     return Change(*middle, n, m, float(low[0]), float(high[0]), unit)
 
 
-def _aligned(
-    before: Costs, after: Costs, first: Measured, second: Measured
-) -> tuple[list[tuple[Any, ...]], Floats, Floats]:
-    """All keys of both, and what the repeats of each side spent on them: shapes (keys, n) and (keys, m)."""
-    keys = list(dict.fromkeys([*before, *after]))
-    none = np.zeros(len(first.wall)), np.zeros(len(second.wall))
-    sides = [
-        np.array([costs.get(key, absent) for key in keys]).reshape(len(keys), len(absent))
-        for costs, absent in zip((before, after), none, strict=True)
-    ]
-    return keys, sides[0], sides[1]
+def _values(costs: Costs, keys: Iterable[Key | None], side: Measured) -> Floats:
+    """Costs and calls of `keys` in each repeat of `side`, 0 for keys that it lacks; shape (2, keys, repeats)."""
+    n = len(side.wall)
+    none = np.zeros((2, n))
+    values: Floats = np.array([none if key is None else costs.get(key, none) for key in keys]).reshape(-1, 2, n)
+    return values.swapaxes(0, 1)
 
 
-def _costs(
-    before: Costs, after: Costs, calls_before: Costs, calls_after: Costs, first: Measured, second: Measured
-) -> pd.DataFrame:
-    keys, old, new = _aligned(before, after, first, second)
-    table = _table(keys, old, new, ("name", "where"), "ns")
-    _, *counts = _aligned({key: calls_before.get(key, 0 * old[0]) for key in keys}, calls_after, first, second)
-    return _sorted(_with_counts(table, *counts))
+def _kernels(before: Measured, after: Measured) -> pd.DataFrame:
+    old, new = before.tables["kernels"], after.tables["kernels"]
+    pairs = matched(old, new)
+    keys = [pair.b or pair.a or () for pair in pairs]
+    texts: dict[str, list[str | None]] = {
+        "op": [key[1] for key in keys],
+        "a_name": [pair.a[0] if pair.a else None for pair in pairs],
+        "b_name": [pair.b[0] if pair.b else None for pair in pairs],
+        "matched_by": [pair.matched_by for pair in pairs],
+    }
+    values = _values(old, [pair.a for pair in pairs], before), _values(new, [pair.b for pair in pairs], after)
+    return _table(("name", "kind"), [key[::2] for key in keys], *values, "ns", texts)
 
 
-def _kernel_costs(pairs: Any, before: Measured, after: Measured) -> pd.DataFrame:
-    old = np.array([row.before for row in pairs]).reshape(len(pairs), len(before.wall))
-    new = np.array([row.after for row in pairs]).reshape(len(pairs), len(after.wall))
-    keys = [(row.b_name or row.a_name, row.kind) for row in pairs]
-    table = _table(keys, old, new, ("name", "where"), "ns").rename(columns={"where": "kind"})
-    for column in ("op", "a_name", "b_name", "matched_by"):
-        table[column] = pd.array([getattr(row, column) for row in pairs], dtype="str")
-    counts = [
-        np.array([getattr(row, name) for row in pairs]).reshape(sides.shape)
-        for name, sides in (("calls_a", old), ("calls_b", new))
-    ]
-    return _sorted(_with_counts(table, *counts))
-
-
-def _with_counts(table: pd.DataFrame, old: Floats, new: Floats) -> pd.DataFrame:
-    for name, counts in (("a_count", old), ("b_count", new)):
-        table[name] = np.median(counts, axis=1) if len(table) else np.empty(0)
-    return table
-
-
-def _table(keys: list[tuple[Any, ...]], old: Floats, new: Floats, names: tuple[str, ...], unit: str) -> pd.DataFrame:
-    columns: dict[str, Any] = {name: pd.array([key[k] for key in keys], dtype="str") for k, name in enumerate(names)}
-    before, after = (_medians(values) for values in (old, new))
-    delta = after - before
-    low, high = _row_intervals(old, new)
-    known = before != 0
+def _table(
+    names: tuple[str, str], keys: Sequence[Key], old: Floats, new: Floats, unit: str,
+    texts: Mapping[str, Sequence[str | None]] | None = None,
+) -> pd.DataFrame:  # fmt: skip
+    """The rows of `keys`, largest difference first; of equal differences, most expensive first."""
+    before, after = _medians(old[0]), _medians(new[0])
+    delta, known = after - before, before != 0
+    low, high = _row_intervals(old[0], new[0])
     change = np.divide(100 * delta, before, out=np.zeros(len(before)), where=known)
+    columns: dict[str, Any] = {name: pd.array([key[k] for key in keys], dtype="str") for k, name in enumerate(names)}
     columns |= {f"a_{unit}": before, f"b_{unit}": after, f"delta_{unit}": delta}
     columns["change_pct"] = pd.arrays.FloatingArray(change, ~known)
     columns |= {f"low_{unit}": low, f"high_{unit}": high}
-    columns["status"] = pd.array(_statuses(old, new, delta, low, high, unit), dtype="str")
-    return pd.DataFrame(columns)
+    columns["status"] = pd.array(_statuses(old[0], new[0], delta, low, high, unit), dtype="str")
+    columns |= {name: pd.array(values, dtype="str") for name, values in (texts or {}).items()}
+    if unit == "ns":
+        columns |= {"a_count": _medians(old[1]), "b_count": _medians(new[1])}
+    order = np.lexsort((-np.maximum(before, after), -np.abs(delta)))
+    return pd.DataFrame(columns).iloc[order].reset_index(drop=True)
 
 
 def _medians(values: Floats) -> Floats:
@@ -271,11 +246,11 @@ def _statuses(old: Floats, new: Floats, delta: Floats, low: Any, high: Any, unit
     fewer, more = ("faster", "slower") if unit == "ns" else ("less", "more")
     found = np.where(delta < 0, fewer, np.where(delta > 0, more, "same")).astype(object)
     had, has = (values.any(axis=1) for values in (old, new))
-    if len(old) and low.isna().all():
+    is_unknown = low.isna().all()
+    if is_unknown:
         found[delta != 0] = "unknown"
-        found[has & ~had], found[had & ~has] = "added", "removed"
-    elif len(old):
-        found[has & ~had], found[had & ~has] = "added", "removed"
+    found[has & ~had], found[had & ~has] = "added", "removed"
+    if not is_unknown:
         within = (low.to_numpy(np.float64) <= 0) & (high.to_numpy(np.float64) >= 0)
         middle = np.maximum(_medians(old), _medians(new))
         found[within | (np.abs(delta) < LEAST_SHARE * middle)] = "same"
@@ -283,38 +258,29 @@ def _statuses(old: Floats, new: Floats, delta: Floats, low: Any, high: Any, unit
     return statuses
 
 
-def _sorted(table: pd.DataFrame) -> pd.DataFrame:
-    """Largest difference first; where they differ by the same, the dearest first."""
-    delta = next(name for name in table.columns if name.startswith("delta_"))
-    old, new = (table[delta.replace("delta", side)] for side in ("a", "b"))
-    order = np.lexsort((-np.maximum(old, new), -table[delta].abs()))
-    return table.iloc[order].reset_index(drop=True)
-
-
-def _notes(a: Side, b: Side, *, by_step: bool) -> tuple[str, ...]:
-    sides = (a, b)
+def _notes(sides: tuple[Side, Side], *, by_step: bool) -> list[str]:
     notes = []
-    if a.is_simulated != b.is_simulated:
-        model = a if a.is_simulated else b
+    if sides[0].is_simulated != sides[1].is_simulated:
+        real, model = sorted(sides, key=lambda side: side.is_simulated)
         notes.append(
-            f"'{model.name}' is simulated and '{(b if model is a else a).name}' was measured: the times of a model are "
-            "no measure of a real device"
+            f"'{model.name}' is simulated and '{real.name}' was measured: modelled times are not "
+            "measurements of a real device"
         )
-    if not by_step and (a.has_steps or b.has_steps):
+    if not by_step and any(side.has_steps for side in sides):
         notes.append("only one side has profiler steps, so whole runs are compared")
     for side in sides if by_step else ():
         count = max(len(step_rows(trace)) for trace in side.traces)
         if (stride := stride_of_steps(count)) > 1:
-            notes.append(f"'{side.name}' has {count:,} profiler steps: one of each {stride} is compared")
-    works = [_has_device_work(side) for side in sides]
-    if works[0] != works[1]:
-        notes.append(f"'{sides[works.index(False)].name}' holds no device work, '{sides[works.index(True)].name}' does")
+            notes.append(f"'{side.name}' has {count:,} profiler steps: 1 of {stride} is compared")
+    without, with_work = sorted(sides, key=_has_device_work)
+    if _has_device_work(without) != _has_device_work(with_work):
+        notes.append(f"'{without.name}' has no device work, '{with_work.name}' has")
     for what, facts in (("device", _devices), ("torch", _torch)):
         known = [facts(side) for side in sides]
         if all(known) and known[0] != known[1]:
             notes.append(f"{what}: {known[0]} before, {known[1]} after")
-    notes += [f"'{s.name}' did not end well: {t.info.status}" for s in sides for t in s.traces if t.info.status != "ok"]
-    return tuple(notes)
+    notes += [f"'{s.name}' did not finish: {t.info.status}" for s in sides for t in s.traces if t.info.status != "ok"]
+    return notes
 
 
 def _has_device_work(side: Side) -> bool:
@@ -326,5 +292,4 @@ def _devices(side: Side) -> str:
 
 
 def _torch(side: Side) -> str:
-    versions: Mapping[str, str] = side.traces[0].info.versions
-    return versions.get("torch", "")
+    return str(side.traces[0].info.versions.get("torch", ""))

@@ -1,4 +1,4 @@
-"""The nodes and edges of the dependency graph, as arrays: device work, waiting threads, and what they wait for."""
+"""The nodes and edges of the dependency graph as arrays: device work, waits of threads, and their causes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from cudalens.frames.columns import Bools, Ints
 
 
 @dataclass(frozen=True)
 class Window:
-    """The part of a trace that is looked at; ns.
+    """The analysed part of a trace; ns.
 
     Attributes:
-        begin: Where the path starts.
-        host_end: Until when host threads are looked at, and whose launches belong to it.
+        begin: Start of the path.
+        host_end: End of the host threads; device work launched before it belongs to the part.
     """
 
     begin: int
@@ -35,11 +34,11 @@ class Works:
         stream: Stream, -1 where unknown.
         kind: As in `cudalens.analysis.time.work.Work`.
         start: Start, not before the window.
-        end: End; where the host saw it done a little earlier, by clocks that differ, that moment.
+        end: End; or the end of the host's wait for it, if that is earlier because the clocks differ.
         launch: Row of the launching call, -1 where unknown.
-        issued: When it was launched; its start where that is unknown.
-        has_launch: Its launch lies in the window, on a host thread, and not after its start.
-        is_first: It is the first of its stream.
+        issued: Start of its launch; its own start if that is unknown.
+        has_launch: Whether its launch is in the window, on a host thread, and not after its start.
+        is_first: Whether it is the first of its stream.
         first: First work of each stream, shape (num_chains,).
         stop: One past the last work of each stream, shape (num_chains,).
     """
@@ -63,22 +62,22 @@ class Works:
 
     @property
     def previous_end(self) -> Ints:
-        """End of the work before it on its stream; its own start for the first."""
+        """End of the previous work on the stream; the own start for the first."""
         return np.where(self.is_first, self.start, np.roll(self.end, 1)) if len(self) else self.end
 
 
 @dataclass
 class Arrivals:
-    """Moments at which a host thread goes on after it waited; arrays of shape (a,), by thread and time, ns.
+    """The ends of waits of host threads; arrays of shape (a,), by thread and time, ns.
 
     Attributes:
         thread: Number of the thread.
-        since: From when on it waited.
-        time: When it went on.
-        own: What the call costs where nothing is waited for.
-        row: Row of the call; -1 where the thread waited for another one.
-        is_sync: A synchronising call, not a thread.
-        source: Binding cause: position in the list of causes; -1 where it did not wait.
+        since: Start of the wait.
+        time: End of the wait.
+        own: Duration of the call if there is nothing to wait for.
+        row: Row of the call; -1 if the thread waits for another thread.
+        is_sync: Whether it is a synchronising call, not a wait for a thread.
+        source: Position of the binding cause; -1 if it did not wait.
     """
 
     thread: Ints
@@ -92,14 +91,14 @@ class Arrivals:
 
 @dataclass
 class Causes:
-    """What arrivals wait for: device work or a moment of another thread; arrays of shape (c,).
+    """The causes of arrivals: device work or a moment of another thread; arrays of shape (c,).
 
     Attributes:
         arrival: Position of the arrival.
         work: Position of the device work whose end is waited for, -1 for a moment of a thread.
         thread: The other thread, -1 for device work.
-        time: The moment of it, or the end of the work, ns.
-        lag: From then to the arrival at least, ns.
+        time: The moment of that thread, or the end of the work, ns.
+        lag: Least time from then to the arrival, ns.
     """
 
     arrival: Ints
@@ -116,7 +115,7 @@ class EventEdges:
     Attributes:
         source: Position of the work that the event marks.
         target: Position of the first work after the wait.
-        lag: From the end of the one to the start of the other at least, ns.
+        lag: Least time from the end of the source to the start of the target, ns.
     """
 
     source: Ints

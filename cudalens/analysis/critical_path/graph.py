@@ -1,32 +1,29 @@
-"""What had to wait for what: the dependencies of a trace between host threads, streams and CUDA events.
+"""Builds the dependency graph of a trace: dependencies between host threads, streams and CUDA events.
 
-Each piece of device work begins when its launch has reached the device, the work before it on its stream is done, and
-the CUDA events that its stream waits for are done. A host thread goes on by itself, except where it waits: for device
-work in a synchronising call, and for autograd's thread while that runs the backward pass. Of several causes the one
-that was fulfilled last is *binding*: it takes the time that remains, so that the graph explains the trace exactly.
+Device work starts after its launch has reached the device, the previous work on its stream has ended, and the CUDA
+events that its stream waits for are done. A host thread waits for device work in synchronising calls, and for
+autograd's thread during the backward pass. Of several causes the last one to finish is *binding*: it gets the remaining
+time, so that the graph reproduces the trace exactly.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cudalens.analysis.critical_path.dependencies import Arrivals, Causes, EventEdges, Window, Works
 from cudalens.analysis.critical_path.host import HostLines, host_lines
 from cudalens.analysis.critical_path.waits import find_waits
 from cudalens.analysis.time.groups import numbered
 from cudalens.analysis.time.work import device_work
+from cudalens.frames.columns import Bools, Ints, run_ends, run_starts
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-#: The binding dependency of a piece of device work: its stream, its launch, a CUDA event, or none that is known.
+#: The binding dependency of a piece of device work: its stream, its launch, a CUDA event, or unknown.
 STREAM: Final = 0
 LAUNCH: Final = 1
 EVENT: Final = 2
@@ -34,24 +31,24 @@ ROOT: Final = 3
 
 
 @dataclass
-class Graph:
+class DependencyGraph:
     """All dependencies.
 
     Attributes:
-        window: What is looked at.
+        window: The analysed part.
         host: The host's threads.
         works: The device's work.
-        arrivals: Where threads go on after waiting.
-        causes: What they wait for.
+        arrivals: Ends of waits of threads.
+        causes: Causes of these waits.
         edges: Waits of streams for CUDA events.
+        leading: Threads on which the path may end, shape (num_threads,).
+        notes: What is unknown, in sentences.
         binding: STREAM, LAUNCH, EVENT or ROOT for each work, shape (w,).
         bound_by: Position of the binding event edge, -1 for none, shape (w,).
-        stream_lag: Least time from the end of the work before it on its stream, ns, shape (w,).
+        stream_lag: Least time from the end of the previous work on its stream, ns, shape (w,).
         launch_lag: Least time from the start of its launch, ns, shape (w,).
-        root_lag: Time from the begin of the window for ROOT, ns, shape (w,).
-        is_overlapped: It began before the work before it on its stream had ended, shape (w,).
-        notes: What is not known, in sentences.
-        leading: Threads that the run is made of: the path does not end on others, shape (num_threads,).
+        root_lag: Time from the start of the window for ROOT, ns, shape (w,).
+        is_overlapped: Whether it starts before the previous work on its stream has ended, shape (w,).
     """
 
     window: Window
@@ -61,42 +58,35 @@ class Graph:
     causes: Causes
     edges: EventEdges
     leading: Bools
-    binding: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    bound_by: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    stream_lag: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    launch_lag: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    root_lag: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    is_overlapped: Bools = field(default_factory=lambda: np.empty(0, bool))
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    binding: Ints
+    bound_by: Ints
+    stream_lag: Ints
+    launch_lag: Ints
+    root_lag: Ints
+    is_overlapped: Bools
 
 
-def build_graph(trace: Trace, window: Window) -> Graph:
+def build_graph(trace: Trace, window: Window) -> DependencyGraph:
     """The dependencies of `trace` within `window`."""
     host = host_lines(trace.events, window.begin, window.host_end)
     works = _works(trace, window, host)
     arrivals, causes, edges, notes = find_waits(trace.events, window, host, works)
-    graph = Graph(window, host, works, arrivals, causes, edges, _leading(host, works))
     late = int(((works.launch >= 0) & (works.issued > works.start)).sum())
     if late:
         notes = (*notes, f"{late} pieces of device work start before their launch: their launches are left out")
-    graph.notes = notes
-    _bind(graph)
-    return graph
+    bound = _bind(works, edges, window.begin)
+    return DependencyGraph(window, host, works, arrivals, causes, edges, _leading(host, works), notes, **bound)
 
 
 def _leading(host: HostLines, works: Works) -> Bools:
-    """Threads that launch device work, or else the one with the most stretches.
+    """Threads that launch device work, or else the one with the most intervals.
 
-    Others (a watchdog, a progress bar, a loader) are in some call to the very end of a recording, and hold up nobody
-    that could be known.
+    Other threads (a watchdog, a progress bar, a loader) may be in a call at the end of a recording, but delay nothing.
     """
-    launching = works.launch[works.has_launch]
-    count = np.bincount(host.of_row[launching], minlength=len(host.first))
-    if not count.any():
-        length = host.last - host.first
-        count = (length == length.max(initial=0)).astype(np.int64)
-    leading: Bools = count > 0
-    return leading
+    leading: Bools = np.bincount(host.of_row[works.launch[works.has_launch]], minlength=len(host.first)) > 0
+    length = host.last - host.first
+    return leading if leading.any() else length == length.max(initial=0)
 
 
 def _works(trace: Trace, window: Window, host: HostLines) -> Works:
@@ -113,12 +103,9 @@ def _works(trace: Trace, window: Window, host: HostLines) -> Works:
     at, chain = at[order], chain[order]
     start = np.maximum(work.start[at], window.begin)
     issued, launch = issued[at], work.launch[at]
-    thread = np.where(launch >= 0, host.of_row[launch] if len(host.of_row) else -1, -1)
+    thread = np.append(host.of_row, -1)[launch]
     in_time = (issued >= window.begin) & (issued <= start) & (thread >= 0)
-    num_chains = int(chain.max(initial=-1)) + 1
-    first = np.searchsorted(chain, np.arange(num_chains))
-    is_first = np.zeros(len(at), bool)
-    is_first[first] = True
+    is_first = run_starts(chain)
     return Works(
         row=work.rows[at],
         chain=chain,
@@ -131,13 +118,13 @@ def _works(trace: Trace, window: Window, host: HostLines) -> Works:
         issued=issued,
         has_launch=in_time & _within(host, thread, issued),
         is_first=is_first,
-        first=first,
-        stop=np.searchsorted(chain, np.arange(num_chains), side="right"),
+        first=np.flatnonzero(is_first),
+        stop=np.flatnonzero(run_ends(chain)) + 1,
     )
 
 
 def _within(host: HostLines, thread: Ints, time: Ints) -> Bools:
-    """Times that lie on their thread's line."""
+    """Times within the recorded time of their thread."""
     if not len(host.first):
         return np.zeros(len(thread), bool)
     safe = np.maximum(thread, 0)
@@ -145,38 +132,41 @@ def _within(host: HostLines, thread: Ints, time: Ints) -> Bools:
     return inside
 
 
-def _bind(graph: Graph) -> None:
-    """Find what was binding for each piece of work, and give it the time that remains."""
-    works, edges, begin = graph.works, graph.edges, graph.window.begin
+def _bind(works: Works, edges: EventEdges, begin: int) -> dict[str, Any]:
+    """The binding dependency of each piece of work, and the lags; that of the binding one has the remaining time."""
     n = len(works)
     before, start = works.previous_end, works.start
-    graph.is_overlapped = before > start
-    graph.stream_lag, graph.launch_lag = _typical_lags(works, graph.is_overlapped)
-    # An overlapped work shows that it does not wait for the end of the one before it: only the order of starts is left.
-    floor = np.where(graph.is_overlapped, np.roll(start, 1) if n else start, before)
+    is_overlapped = before > start
+    stream_lag, launch_lag = _typical_lags(works, is_overlapped)
+    # Overlapped work does not wait for the end of the previous work: only the order of starts counts.
+    floor = np.where(is_overlapped, np.roll(start, 1), before)
     none = np.iinfo(np.int64).min
     ready = np.full((4, n), none, np.int64)
-    ready[STREAM] = np.where(works.is_first, none, floor + graph.stream_lag)
-    ready[LAUNCH] = np.where(works.has_launch, works.issued + graph.launch_lag, none)
+    ready[STREAM] = np.where(works.is_first, none, floor + stream_lag)
+    ready[LAUNCH] = np.where(works.has_launch, works.issued + launch_lag, none)
     np.maximum.at(ready[EVENT], edges.target, works.end[edges.source])
     ready[ROOT] = np.where((ready[:3] == none).all(axis=0), begin, none)
-    # Of causes that were fulfilled together a CUDA event says most, then the stream.
+    # Of causes that finish at the same time a CUDA event comes first, then the stream.
     order = np.array([EVENT, STREAM, LAUNCH, ROOT])
-    graph.binding = order[np.argmax(ready[order], axis=0)] if n else np.empty(0, np.int64)
-    rest = start - ready.max(axis=0) if n else start
-    graph.stream_lag = graph.stream_lag + np.where(graph.binding == STREAM, rest, 0)
-    graph.launch_lag = graph.launch_lag + np.where(graph.binding == LAUNCH, rest, 0)
-    graph.root_lag = np.where(graph.binding == ROOT, start - begin, 0)
-    graph.bound_by = _binding_edges(graph, rest)
+    binding = order[np.argmax(ready[order], axis=0)]
+    rest = start - ready.max(axis=0)
+    return {
+        "binding": binding,
+        "bound_by": _binding_edges(works, edges, binding, rest),
+        "stream_lag": stream_lag + np.where(binding == STREAM, rest, 0),
+        "launch_lag": launch_lag + np.where(binding == LAUNCH, rest, 0),
+        "root_lag": np.where(binding == ROOT, start - begin, 0),
+        "is_overlapped": is_overlapped,
+    }
 
 
 def _typical_lags(works: Works, is_overlapped: Bools) -> tuple[Ints, Ints]:
-    """What a launch and a change of works usually take, where other causes hide it; at most what there was."""
+    """Typical lags of launches and between works, where other causes hide them; at most the recorded time."""
     before, start = works.previous_end, works.start
     launch_room = np.where(works.has_launch, start - works.issued, 0)
     found_empty = works.has_launch & (works.is_first | (before <= works.issued))
     typical = int(np.median(launch_room[found_empty])) if found_empty.any() else 0
-    # What was launched after the work before it had ended did not wait for it.
+    # Work that was launched after the previous work had ended did not wait for it.
     is_late = works.has_launch & (before <= works.issued)
     gap_room = np.where(works.is_first | is_overlapped | is_late, 0, start - before)
     queued = works.has_launch & ~works.is_first & ~is_overlapped & (works.issued + typical <= before)
@@ -184,10 +174,9 @@ def _typical_lags(works: Works, is_overlapped: Bools) -> tuple[Ints, Ints]:
     return np.minimum(gap, gap_room), np.minimum(typical, launch_room)
 
 
-def _binding_edges(graph: Graph, rest: Ints) -> Ints:
-    works, edges = graph.works, graph.edges
+def _binding_edges(works: Works, edges: EventEdges, binding: Ints, rest: Ints) -> Ints:
     bound_by = np.full(len(works), -1, np.int64)
-    of_bound = np.flatnonzero(graph.binding[edges.target] == EVENT)
+    of_bound = np.flatnonzero(binding[edges.target] == EVENT)
     order = of_bound[np.argsort(works.end[edges.source[of_bound]], kind="stable")]
     bound_by[edges.target[order]] = order  # the last to end stays
     chosen = np.flatnonzero(bound_by >= 0)

@@ -1,6 +1,6 @@
-"""Host threads as unbroken lines of stretches: which event each thread was in at every moment.
+"""Host threads as consecutive intervals: the innermost event of each thread at every moment.
 
-A stretch belongs to the innermost event that was running; between events of a thread it belongs to none.
+An interval belongs to the innermost running event, or to none between the events of a thread.
 """
 
 from __future__ import annotations
@@ -10,45 +10,41 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from cudalens.frames import is_category
+from cudalens.frames.columns import Bools, Ints, combined, integers, is_category, run_ends, run_starts
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-#: Categories about the recording itself, which have no place in a call tree.
+#: Categories about the recording itself, which are in no call tree.
 _NO_PLACE = ("Trace", "overhead")
 
 
 class Moments:
     """Moments of threads as numbers in order of thread, then time.
 
-    They count given times: keys made of nanoseconds would leave 64 bits where a stray row lies decades from others.
+    The numbers count the given times: keys made of nanoseconds would exceed 64 bits if a row is decades from others.
     """
 
     def __init__(self, *times: Ints) -> None:
-        """Take the times that are to be told apart, ns."""
+        """Take the times to distinguish, ns."""
         self._times = np.sort(np.concatenate(times))
 
     def key(self, thread: Ints, time: Ints) -> Ints:
-        """A number for each moment; times that were not given count as the last given one before them."""
+        """A number for each moment; other times count as the last given one before them."""
         key: Ints = thread * (len(self._times) + 1) + np.searchsorted(self._times, time, side="right")
         return key
 
 
 @dataclass(frozen=True)
 class HostLines:
-    """Stretches of host threads, thread by thread in order of time; arrays of shape (p,), times in ns.
+    """Intervals of host threads, thread by thread in order of time; arrays of shape (p,), times in ns.
 
     Attributes:
         thread: Number of the thread.
-        start: Start of the stretch.
-        end: Its end, which is the next one's start on the same thread.
+        start: Start of the interval.
+        end: Its end, which is the start of the thread's next interval.
         owner: Row of the innermost event, -1 between events.
-        first: First stretch of each thread, shape (num_threads,).
-        last: Last stretch of each thread, shape (num_threads,).
-        of_row: Number of the thread of each event, -1 for what stands on none; shape (n,).
+        first: First interval of each thread, shape (num_threads,).
+        last: Last interval of each thread, shape (num_threads,).
+        of_row: Number of the thread of each event, -1 for none; shape (n,).
     """
 
     thread: Ints
@@ -65,13 +61,13 @@ class HostLines:
         return moments, moments.key(self.thread, self.start)
 
     def at(self, thread: Ints, time: Ints) -> Ints:
-        """The stretch that holds each time; of two that meet there the later, at a thread's end its last."""
+        """The interval around each time; of two that meet there the later, at a thread's end its last."""
         moments, keys = self._keys
         found: Ints = np.searchsorted(keys, moments.key(thread, time), side="right") - 1
         return found
 
     def offset(self, length: Ints, thread: Ints, time: Ints) -> Ints:
-        """How far along its thread each time lies when the stretches have `length` instead of their own, ns."""
+        """Offset of each time on its thread if the intervals have `length` instead of their own, ns."""
         before = np.cumsum(length) - length
         at = self.at(thread, time)
         into = time - self.start[at]
@@ -82,8 +78,8 @@ class HostLines:
 
 
 def host_rows(events: pd.DataFrame) -> Bools:
-    """Rows that have a place in the call tree of a thread; asynchronous ranges have none."""
-    parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    """Rows in the call tree of a thread; asynchronous ranges are in none."""
+    parent = integers(events["parent"])
     has_child = np.zeros(len(events), bool)
     has_child[parent[parent >= 0]] = True
     is_async = (events["dur"].to_numpy() > 0) & (events["self_dur"].to_numpy() == 0) & (parent < 0) & ~has_child
@@ -93,30 +89,21 @@ def host_rows(events: pd.DataFrame) -> Bools:
 
 
 def host_lines(events: pd.DataFrame, begin: int, end: int) -> HostLines:
-    """The stretches of all host threads between `begin` and `end`, ns."""
+    """The intervals of all host threads between `begin` and `end`, ns."""
     rows = np.flatnonzero(host_rows(events))
-    codes = _threads(events, rows)
     of_row = np.full(len(events), -1, np.int64)
-    of_row[rows] = codes
+    of_row[rows] = combined(*(pd.factorize(events[name].array[rows])[0] for name in ("pid", "tid")))
     start = events["ts"].to_numpy()[rows]
     stop = start + events["dur"].to_numpy()[rows]
     inside = (stop > begin) & (start < end) & (stop > start)
     rows, start, stop = rows[inside], np.maximum(start[inside], begin), np.minimum(stop[inside], end)
-    parent = events["parent"].array[rows].to_numpy(dtype=np.int64, na_value=-1)
-    return _stretches(rows, start, stop, parent, of_row)
+    return _intervals(rows, start, stop, integers(events["parent"].array[rows]), of_row)
 
 
-def _threads(events: pd.DataFrame, rows: Ints) -> Ints:
-    """A number for each row's thread, in order of first appearance."""
-    keys = [pd.factorize(events[name].array[rows])[0].astype(np.int64) for name in ("pid", "tid")]
-    codes: Ints = pd.factorize(keys[0] * (len(rows) + 1) + keys[1])[0].astype(np.int64)
-    return codes
-
-
-def _stretches(rows: Ints, start: Ints, stop: Ints, parent: Ints, of_row: Ints) -> HostLines:
+def _intervals(rows: Ints, start: Ints, stop: Ints, parent: Ints, of_row: Ints) -> HostLines:
     """From the starts and ends of events: after a start the event owns the thread, after an end its parent does.
 
-    At one moment ends come before starts, inner ends before outer ones; the last word counts.
+    At one moment ends come before starts, and inner ends before outer ones; the last one counts.
     """
     time = np.concatenate([stop[::-1], start])
     owner = np.concatenate([parent[::-1], rows])
@@ -124,24 +111,20 @@ def _stretches(rows: Ints, start: Ints, stop: Ints, parent: Ints, of_row: Ints) 
     order = np.argsort(time, kind="stable")
     order = order[np.argsort(thread[order].astype(np.int32), kind="stable")]
     time, owner, thread = time[order], owner[order], thread[order]
-    keep = np.ones(len(time), bool)
-    keep[:-1] = (time[1:] != time[:-1]) | (thread[1:] != thread[:-1])
+    keep = run_ends(time, thread)
     time, owner, thread = time[keep], owner[keep], thread[keep]
-    keep = np.ones(len(time), bool)
-    keep[1:] = (owner[1:] != owner[:-1]) | (thread[1:] != thread[:-1])
-    is_last = np.append(thread[1:] != thread[:-1], True)[: len(time)]
-    keep |= is_last
+    is_last = run_ends(thread)
+    keep = run_starts(owner, thread) | is_last
     time, owner, thread, is_last = time[keep], owner[keep], thread[keep], is_last[keep]
     body = np.flatnonzero(~is_last)
     return _lines(thread[body], time[body], time[body + 1], owner[body], of_row)
 
 
 def _lines(thread: Ints, start: Ints, end: Ints, owner: Ints, of_row: Ints) -> HostLines:
-    # Threads without any stretch of time are numbered last, so that the others stay dense.
+    # Threads without an interval get no number, so that the numbers stay dense.
     present, dense = np.unique(thread, return_inverse=True)
     number = np.full(int(of_row.max(initial=-1)) + 2, -1, np.int64)
     number[present] = np.arange(len(present))
     thread = dense.astype(np.int64).reshape(-1)
-    first = np.searchsorted(thread, np.arange(len(present)))
-    last = np.searchsorted(thread, np.arange(len(present)), side="right") - 1
+    first, last = np.flatnonzero(run_starts(thread)), np.flatnonzero(run_ends(thread))
     return HostLines(thread, start, end, owner, first, last, number[of_row])

@@ -11,7 +11,7 @@ import pandas as pd
 
 from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.critical_path.dependencies import Window
-from cudalens.analysis.critical_path.graph import Graph, build_graph
+from cudalens.analysis.critical_path.graph import DependencyGraph, build_graph
 from cudalens.analysis.critical_path.host import host_rows
 from cudalens.analysis.critical_path.walk import PIECES, path_frame
 from cudalens.analysis.critical_path.what_if import WhatIf, what_if
@@ -32,36 +32,38 @@ class CriticalPath:
     """The critical path of a trace, or of a part of it.
 
     Attributes:
-        frame: A row per piece, in order of time; each begins where the one before it ends. Columns: ``kind`` (see
-            below), ``event`` (row of ``trace.events``, <NA> where none is concerned), ``start``, ``end``, ``dur_ns``
-            (the time on the path, ns; of an event that lies on it in part, that part), and of that event ``name``,
-            ``device``, ``stream``, ``pid``, ``tid``.
-        length_ns: Length of the path: from the begin of the part that was looked at to its last end.
-        notes: What the recording does not tell, and what was assumed therefore.
+        frame: A row per piece, in order of time; each begins at the end of the previous one. Columns: ``kind`` (see
+            below), ``event`` (row of ``trace.events``, <NA> for none), ``start``, ``end``, ``dur_ns`` (the time on the
+            path, ns, which may be a part of the event), and of that event ``name``, ``device``, ``stream``, ``pid``,
+            ``tid``.
+        length_ns: Length of the path: from the start of the analysed part to its last end.
+        notes: What the recording lacks, and the resulting assumptions.
+        trace: The Trace.
+        graph: Its dependencies.
 
     Kinds: ``compute``, ``communication``, ``memory`` are device work, as in `device_time`. ``host``: the host was in
-    that event (the innermost), ``untraced host``: between events. ``launch delay``: from the start of a launching call
-    to the start of the work (``event``). ``stream gap``: from the end of the work before it on its stream to the start
-    of the work. ``event wait``: from the end of the work that a CUDA event marks to the start of the work that waited
-    for it. ``sync return``: from the end of device work to the end of the host call that waited for it (``event``).
-    ``handover``: from one host thread to another. ``unknown``: before anything is known.
+    that (innermost) event, ``untraced host``: between events. ``launch delay``: from the start of a launching call to
+    the start of the work (``event``). ``stream gap``: from the end of the previous work on its stream to the start of
+    the work. ``event wait``: from the end of the work that a CUDA event marks to the start of the work that waited for
+    it. ``sync return``: from the end of device work to the end of the host call that waited for it (``event``).
+    ``handover``: from one host thread to another. ``unknown``: before the first known event.
     """
 
     frame: pd.DataFrame
     length_ns: int
     notes: tuple[str, ...]
-    _trace: Trace
-    _graph: Graph
+    trace: Trace
+    graph: DependencyGraph
 
     def by(self, key: str = "kind") -> pd.DataFrame:
         """The path's time by ``kind``, ``name``, ``device``, ``stream`` or ``event``, longest first.
 
         Returns:
-            Columns ``key``, ``count`` (pieces), ``dur_ns`` (their sum) and ``share_pct`` (of the path). Pieces that
-            have no such value stand in a row of <NA>, so that ``dur_ns`` adds up to `length_ns`.
+            Columns ``key``, ``count`` (pieces), ``dur_ns`` (their sum) and ``share_pct`` (of the path). Pieces without
+            a value are in a row of <NA>, so that ``dur_ns`` adds up to `length_ns`.
 
         Raises:
-            ValueError: There is no such key.
+            ValueError: `key` is unknown.
         """
         if key not in _KEYS:
             raise invalid_choice("by", key, _KEYS)
@@ -79,27 +81,27 @@ class CriticalPath:
         without_syncs: bool = False,
         overlap_copies: bool = False,
     ) -> WhatIf:
-        """How long the same part would have taken otherwise; the changes asked for are made together.
+        """Estimates the duration of the same part with changes, which are applied together.
 
         Args:
-            scale: Factors (0 removes, 2 makes twice as long) by what they apply to: ``"kernels"``, ``"copies"``,
+            scale: Factors of durations (0 removes, 2 doubles) by what they apply to: ``"kernels"``, ``"copies"``,
                 ``"communication"`` (device work by kind), ``"launches"`` (host time of the calls that launch device
-                work), ``"host"`` (all host time), or a name or pattern with ``*`` of device work, or of host events,
-                whose host time then scales with all beneath them. Where several apply, they multiply.
+                work), ``"host"`` (all host time), or a name or pattern with ``*`` of device work, or of host events
+                (with the host time of their descendants). Several factors multiply.
             fuse: Device work that becomes one launch: rows of ``trace.events``, a boolean mask of them, or a name
-                or pattern. On each stream it then waits for the first of their launches only; its durations stay, the
-                gaps between what directly follows each other go, and so does the host time of the other launch calls.
-            without_operators: With `fuse`: the host time of operators that launch nothing else goes, too, as when a
-                CUDA graph is replayed; that of the operator that makes the remaining launch stays.
+                or pattern. On each stream it then waits for the first of their launches only. Durations stay; gaps
+                between direct neighbours, and the host time of the other launch calls, are removed.
+            without_operators: With `fuse`: also remove the host time of operators that launch nothing else, as in the
+                replay of a CUDA graph; that of the operator with the remaining launch stays.
             without_syncs: Synchronising calls do not wait.
-            overlap_copies: What follows a copy or a set on its stream does not wait for its end.
+            overlap_copies: Work after a copy or a set on its stream does not wait for its end.
 
         Raises:
-            ValueError: Nothing is changed, a factor is negative, or a name fits no event.
+            ValueError: There is no change, a factor is negative, or a name matches no event.
         """
         return what_if(
-            self._trace,
-            self._graph,
+            self.trace,
+            self.graph,
             self.length_ns,
             scale=dict(scale or {}),
             fuse=fuse,
@@ -110,16 +112,16 @@ class CriticalPath:
 
     @property
     def verdict(self) -> str:
-        """What the path is made of, in a sentence."""
+        """The composition of the path in a sentence."""
         if not len(self.frame):
-            return "Nothing was recorded that a critical path could be made of."
+            return "No host events or device work: there is no critical path."
         totals = self.frame.groupby(self.frame["kind"].astype(object))["dur_ns"].sum()
         device, host = (int(totals.reindex(list(kinds)).fillna(0).sum()) for kinds in (DEVICE_KINDS, HOST_KINDS))
         delays = self.length_ns - device - host
         shares = [100.0 * part / max(self.length_ns, 1) for part in (device, host, delays)]
         bound = "The GPU" if device >= max(host, delays) else "The host" if host >= delays else "Waiting and launching"
         text = f"{shares[0]:.0f} % device work, {shares[1]:.0f} % host, {shares[2]:.0f} % delays between them"
-        return f"{bound} sets the pace of {self.length_ns / 1e6:,.3f} ms: {text}."
+        return f"{bound} is the bottleneck of {self.length_ns / 1e6:,.3f} ms: {text}."
 
     def __repr__(self) -> str:
         """The verdict and the kinds."""
@@ -138,28 +140,27 @@ def critical_path(
 def critical_path(
     trace: Trace | Ranks, *, step: int | None = None, start: int | None = None, end: int | None = None
 ) -> CriticalPath | dict[int, CriticalPath]:
-    """The longest chain of dependencies: what would have to be faster for the whole to be faster.
+    """The longest chain of dependencies: the run gets faster only if this chain gets faster.
 
     Dependencies are the order of a host thread; launches (from the start of the call to the start of the work); the
     order of a stream; waits of streams for CUDA events; host calls that wait for the device; and forward threads that
-    wait for autograd's. The path leads from the last end back, each time to the cause that was fulfilled last, to the
-    begin; its pieces follow each other without a gap. The idea of a path over nodes of starts and ends with launch,
-    stream and synchronisation edges is that of HolisticTraceAnalysis' critical path analysis and of Daydream (Zhu et
-    al., USENIX ATC 2020), which also plays changed durations again.
+    wait for autograd's. The path leads backward from the last end to the start, each time to the last cause to finish;
+    its pieces have no gaps between them. A path over starts and ends with launch, stream and synchronisation edges is
+    also in HolisticTraceAnalysis' critical path analysis and in Daydream (Zhu et al., USENIX ATC 2020), which replays
+    changed durations as well.
 
     Args:
         trace: Any Trace; Ranks give a path for each rank.
         step: Only this profiler step: its range on the host, and the device work launched within.
         start: Only from the start of this row of the events on.
-        end: Only to the end of this row; without it, to the end of `start`. The device work that is launched between
-            belongs to it.
+        end: Only to the end of this row; default: the end of `start`. It includes the device work launched in between.
 
     Returns:
-        The path; without any events an empty one. Work that was launched before the part and still ran in it counts
-        from the part's begin on.
+        The path; empty without events. Work that was launched before the part and runs in it counts from the part's
+        start on.
 
     Raises:
-        ValueError: There is no such step or row, or both are given.
+        ValueError: The step or row does not exist, or both are given.
     """
     if isinstance(trace, Ranks):
         return {rank: critical_path(one, step=step, start=start, end=end) for rank, one in trace.items()}
@@ -173,7 +174,7 @@ def _window(trace: Trace, step: int | None, start: int | None, end: int | None) 
     events = trace.events
     if step is not None:
         if start is not None or end is not None:
-            raise ValueError("step and start/end each name a part of the trace: give one of them")
+            raise ValueError("step and start/end both select a part of the trace: give one of them")
         return _around(events, _step_rows(events, step))
     if start is not None or end is not None:
         first, last = (start if start is not None else end), (end if end is not None else start)

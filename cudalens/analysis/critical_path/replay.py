@@ -1,9 +1,9 @@
-"""Plays the dependencies of a trace again with other durations: when would everything have happened?
+"""Replays the dependencies of a trace with other durations.
 
-Every moment is the latest of what its causes allow: the longest path to it. Between waits a host thread is rigid, and
-what its launches mean for a stream can be put together, ``max(launch + constant)``, for all launches between two
-waits at once. So one pass in order of time over waits alone suffices, whatever the number of events; array operations
-do the rest.
+Each moment is the latest of those that its causes allow: the longest path to it. Between waits a host thread has no
+slack, and the constraints of its launches on a stream combine, ``max(launch + constant)``, for all launches between two
+waits. So one pass in order of time over the waits suffices, whatever the number of events; all else are array
+operations.
 """
 
 from __future__ import annotations
@@ -11,30 +11,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cudalens.analysis.critical_path.graph import ROOT, Graph
+from cudalens.analysis.critical_path.graph import ROOT, DependencyGraph
 from cudalens.analysis.critical_path.host import Moments
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from cudalens.frames.columns import Bools, Ints, run_starts
 
 _NEVER = -(1 << 62)
 
 
 @dataclass
 class Durations:
-    """What is played; all in ns.
+    """The durations to replay, ns.
 
     Attributes:
-        host: Length of each stretch of the host's threads, shape (p,).
+        host: Length of each interval of the host's threads, shape (p,).
         work: Duration of each piece of device work, shape (w,).
-        stream_lag: As in `Graph`, shape (w,).
-        launch_lag: As in `Graph`, shape (w,).
-        launch_from: Position of the work whose launch each work waits for; itself where nothing is fused, shape (w,).
-        follows: Each work waits for the one before it on its stream, shape (w,).
-        has_launch: Each work waits for a launch, shape (w,).
-        with_syncs: Host threads wait for the device.
+        stream_lag: As in `DependencyGraph`, shape (w,).
+        launch_lag: As in `DependencyGraph`, shape (w,).
+        launch_from: Position of the work whose launch each work waits for; its own if it is not fused, shape (w,).
+        follows: Whether each work waits for the previous one on its stream, shape (w,).
+        has_launch: Whether each work waits for a launch, shape (w,).
+        with_syncs: Whether host threads wait for the device.
     """
 
     host: Ints
@@ -47,8 +44,8 @@ class Durations:
     with_syncs: bool = True
 
 
-def measured(graph: Graph) -> Durations:
-    """The durations of the trace itself, as arrays of their own."""
+def measured(graph: DependencyGraph) -> Durations:
+    """The recorded durations, as copies."""
     works, host = graph.works, graph.host
     return Durations(
         host=host.end - host.start,
@@ -63,12 +60,12 @@ def measured(graph: Graph) -> Durations:
 
 @dataclass
 class Times:
-    """When things happen; ns.
+    """The replayed times; ns.
 
     Attributes:
         work: Start of each piece of device work, shape (w,).
-        arrival: When each arrival goes on, shape (a,).
-        end: When the last of all ends.
+        arrival: Time of each arrival, shape (a,).
+        end: The last end of all.
     """
 
     work: Ints
@@ -76,14 +73,14 @@ class Times:
     end: int
 
 
-def replay(graph: Graph, durations: Durations) -> Times:
-    """When everything happens with `durations`."""
-    return _Player(graph, durations).play()
+def replay(graph: DependencyGraph, durations: Durations) -> Times:
+    """The times with `durations`."""
+    return _Replay(graph, durations).times()
 
 
 @dataclass
 class _Lists:
-    """What the pass in order of time reads: plain lists, since it goes from one to the next."""
+    """The data of the pass in order of time, as plain lists, which are faster for single items."""
 
     order: list[int] = field(default_factory=list)
     before: list[int] = field(default_factory=list)
@@ -93,8 +90,8 @@ class _Lists:
     waits: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
 
-class _Player:
-    def __init__(self, graph: Graph, durations: Durations) -> None:
+class _Replay:
+    def __init__(self, graph: DependencyGraph, durations: Durations) -> None:
         self._graph, self._durations = graph, durations
         self._num_arrivals = len(graph.arrivals.time)
         self._num_threads = len(graph.host.first)
@@ -102,9 +99,9 @@ class _Player:
         self._place_works()
 
     def _place_host(self) -> None:
-        """Host threads fall into parts: one from the begin of each thread, one from each arrival on.
+        """Divide host threads into parts: one from the start of each thread, one from each arrival on.
 
-        Parts 0 to num_threads - 1 begin threads; the part of arrival a is num_threads + a.
+        Parts 0 to num_threads - 1 start threads; the part of arrival a is num_threads + a.
         """
         graph, length = self._graph, self._durations.host
         host, arrivals, begin = graph.host, graph.arrivals, graph.window.begin
@@ -114,33 +111,29 @@ class _Player:
         self._along_arrival = host.offset(length, arrivals.thread, arrivals.time)
         start = host.start[host.first]
         along_start = host.offset(length, np.arange(self._num_threads), start)
-        # A thread that is handed its very first work does not wait for its own beginning.
+        # A thread that another one starts does not wait for its recorded start.
         waits_first = np.zeros(self._num_threads, bool)
-        at_start = (
-            ~arrivals.is_sync & (arrivals.time == start[arrivals.thread]) if self._num_threads else np.zeros(0, bool)
-        )
-        waits_first[arrivals.thread[at_start]] = True
+        waits_first[arrivals.thread[~arrivals.is_sync & (arrivals.time == start[arrivals.thread])]] = True
         initial = begin + np.where(waits_first, 0, start - begin)
         self._base = np.concatenate([initial, np.full(self._num_arrivals, _NEVER)])
         self._along_base = np.concatenate([along_start, self._along_arrival])
 
     def _part(self, thread: Ints, time: Ints) -> Ints:
-        """The part that each moment of a thread lies in."""
+        """The part of each moment of a thread."""
         count = np.searchsorted(self._arrival_key, self._arrival_order.key(thread, time), side="right")
-        has_one = count > self._first_arrival[thread] if self._num_threads else count > 0
-        return np.where(has_one, self._num_threads + count - 1, thread)
+        return np.where(count > self._first_arrival[thread], self._num_threads + count - 1, thread)
 
     def _moment(self, thread: Ints, time: Ints) -> tuple[Ints, Ints]:
-        """Part of each moment, and how far along it lies, ns."""
+        """Part of each moment, and its offset in the part, ns."""
         part = self._part(thread, time)
         along = self._graph.host.offset(self._durations.host, thread, time) - self._along_base[part]
         return part, along
 
     def _place_works(self) -> None:
-        """Each work's earliest start as a sum along its stream, and what its launch demands beyond that."""
+        """Each work's earliest start as a sum along its stream, and the additional constraint of its launch."""
         graph, now = self._graph, self._durations
         works, n = graph.works, len(graph.works)
-        busy = np.where(graph.is_overlapped, 0, np.roll(now.work, 1)) if n else now.work
+        busy = np.where(graph.is_overlapped, 0, np.roll(now.work, 1))
         step = np.where(works.is_first | ~now.follows, 0, busy + now.stream_lag)
         self._sum = np.cumsum(step)
         launched = np.flatnonzero(now.has_launch)
@@ -154,22 +147,19 @@ class _Player:
         self._root[rooted] = graph.window.begin + graph.root_lag[rooted] - self._sum[rooted]
 
     def _cuts(self) -> Ints:
-        """Works whose time the pass has to know: waited for, waiting for a CUDA event, or last of a stream."""
+        """Works whose time the pass needs: waited for, waiting for a CUDA event, or last of a stream."""
         graph = self._graph
         needed = [graph.causes.work[graph.causes.work >= 0], graph.edges.source, graph.edges.target]
         return np.unique(np.concatenate([*needed, graph.works.stop - 1]))
 
-    def play(self) -> Times:
+    def times(self) -> Times:
         cuts = self._cuts()
-        cut_times = self._pass(cuts)
-        return self._spread(cuts, cut_times)
+        return self._all_times(cuts, self._pass(cuts))
 
     def _pass(self, cuts: Ints) -> Ints:
-        graph = self._graph
-        works, _arrivals = graph.works, graph.arrivals
         lists = self._lists(cuts)
         base, sums = self._base.tolist(), self._sum[cuts].tolist()
-        is_first = (np.append(True, works.chain[cuts][1:] != works.chain[cuts][:-1])[: len(cuts)]).tolist()
+        is_first = run_starts(self._graph.works.chain[cuts]).tolist()
         first_part, num = self._num_threads, self._num_arrivals
         level, at = [_NEVER] * len(cuts), [0] * len(cuts)
         for item in lists.order:
@@ -192,15 +182,14 @@ class _Player:
 
     def _lists(self, cuts: Ints) -> _Lists:
         graph, now = self._graph, self._durations
-        works, arrivals, _causes, edges = graph.works, graph.arrivals, graph.causes, graph.edges
+        works, arrivals, edges = graph.works, graph.arrivals, graph.edges
         lists = _Lists()
         time = np.concatenate([arrivals.time, works.start[cuts]])
-        # At one moment threads go on first, then those that they hand over to, then the device.
+        # At one moment waits for the device end first, then those for threads, then device work starts.
         rank = np.concatenate([np.where(arrivals.is_sync, 0, 1), np.full(len(cuts), 2)])
         lists.order = np.lexsort((np.arange(len(time)), rank, time)).tolist()
         before = self._num_threads + np.arange(self._num_arrivals) - 1
-        begins = np.append(True, arrivals.thread[1:] != arrivals.thread[:-1])[: self._num_arrivals]
-        before = np.where(begins, arrivals.thread, before)
+        before = np.where(run_starts(arrivals.thread), arrivals.thread, before)
         lists.before = before.tolist()
         since = graph.host.offset(now.host, arrivals.thread, arrivals.since)
         lists.along = (since - self._along_base[before] + self._own(since)).tolist()
@@ -208,12 +197,12 @@ class _Player:
         self._add_groups(lists, cuts)
         source, target = np.searchsorted(cuts, edges.source), np.searchsorted(cuts, edges.target)
         lag = edges.lag + now.work[edges.source]
-        for cut, *wait in zip(target.tolist(), source.tolist(), lag.tolist(), strict=True):
-            lists.waits.setdefault(cut, []).append((wait[0], wait[1]))
+        for cut, work, least in zip(target.tolist(), source.tolist(), lag.tolist(), strict=True):
+            lists.waits.setdefault(cut, []).append((work, least))
         return lists
 
     def _own(self, since: Ints) -> Ints:
-        """What each wait costs where nothing is waited for: scaled as the stretches that it is made of are."""
+        """Duration of each waiting call without a wait, scaled like its intervals."""
         arrivals = self._graph.arrivals
         now = np.maximum(self._along_arrival - since, 0)
         was = arrivals.time - arrivals.since
@@ -223,22 +212,19 @@ class _Player:
     def _add_causes(self, lists: _Lists, cuts: Ints) -> None:
         causes, now = self._graph.causes, self._durations
         is_work = causes.work >= 0
-        is_work_used = np.zeros(len(is_work), bool) if not now.with_syncs else is_work
         source, lag = np.zeros(len(is_work), np.int64), causes.lag.copy()
         source[is_work] = np.searchsorted(cuts, causes.work[is_work])
         lag[is_work] += now.work[causes.work[is_work]]
         part, along = self._moment(causes.thread[~is_work], causes.time[~is_work])
         source[~is_work] = part
         lag[~is_work] += along
-        used = is_work_used | ~is_work
+        used = ~is_work | now.with_syncs
         columns = (causes.arrival, is_work, source, lag)
         for arrival, kind, where, how in zip(*(c[used].tolist() for c in columns), strict=True):
             lists.causes.setdefault(arrival, []).append((kind, where, how))
 
     def _add_groups(self, lists: _Lists, cuts: Ints) -> None:
-        """What launches demand of each run of works up to a cut: the most, by the part that they were made in."""
-        if not len(cuts):
-            return
+        """The strongest constraint of the launches of each part on the works up to each cut."""
         rooted = np.flatnonzero(self._root > _NEVER)
         at = np.concatenate([self._launched, rooted])
         part = np.concatenate([self._launch_part, np.full(len(rooted), -1)])
@@ -248,23 +234,21 @@ class _Player:
         order = np.argsort(key, kind="stable")
         if not len(order):
             return
-        opens = np.flatnonzero(np.append(True, key[order][1:] != key[order][:-1]))
+        opens = np.flatnonzero(run_starts(key[order]))
         most = np.maximum.reduceat(demand[order], opens)
         chosen = order[opens]
-        for cut, *group in zip(run[chosen].tolist(), part[chosen].tolist(), most.tolist(), strict=True):
-            lists.groups.setdefault(cut, []).append((group[0], group[1]))
+        for cut, of_part, least in zip(run[chosen].tolist(), part[chosen].tolist(), most.tolist(), strict=True):
+            lists.groups.setdefault(cut, []).append((of_part, least))
 
-    def _spread(self, cuts: Ints, cut_times: Ints) -> Times:
-        """All times, from those of the waits."""
+    def _all_times(self, cuts: Ints, cut_times: Ints) -> Times:
+        """All times, from those of the cuts."""
         graph, now = self._graph, self._durations
         works, host = graph.works, graph.host
         level = self._root.copy()
         np.maximum.at(level, self._launched, self._base[self._launch_part] + self._demand)
         edges = graph.edges
-        if len(edges.source):
-            source = cut_times[np.searchsorted(cuts, edges.source)]
-            demand = source + now.work[edges.source] + edges.lag - self._sum[edges.target]
-            np.maximum.at(level, edges.target, demand)
+        source = cut_times[np.searchsorted(cuts, edges.source)]
+        np.maximum.at(level, edges.target, source + now.work[edges.source] + edges.lag - self._sum[edges.target])
         for first, stop in zip(works.first.tolist(), works.stop.tolist(), strict=True):
             np.maximum.accumulate(level[first:stop], out=level[first:stop])
         start = level + self._sum

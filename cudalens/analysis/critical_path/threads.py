@@ -1,8 +1,8 @@
-"""Which stretches of autograd's threads a forward thread waited for.
+"""Finds the waits of forward threads for autograd's threads.
 
-The engine runs the backward pass on threads of its own, while ``backward()`` blocks the thread that called it. A
-recording shows no call that waits, but a thread whose line does not move while autograd's works: the stretch of the
-forward thread within which backward work begins and ends is taken to be that wait.
+The engine runs the backward pass on its own threads, while ``backward()`` blocks the thread that called it. A recording
+has no waiting call, but the forward thread records no event while autograd's thread works: the interval of the forward
+thread around the start and the end of backward work is taken as the wait.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.critical_path.host import HostLines
-from cudalens.frames import RUNTIME_CATEGORIES, is_category
-
-Ints = NDArray[np.int64]
+from cudalens.frames import RUNTIME_CATEGORIES
+from cudalens.frames.columns import Ints, integers, is_category, run_ends, run_starts
 
 
 class Handovers(NamedTuple):
-    """A thread that went on because another had come so far; arrays of shape (h,), times in ns."""
+    """Waits of a thread for a moment of another thread; arrays of shape (h,), times in ns."""
 
     thread: Ints
     since: Ints
@@ -30,7 +28,7 @@ class Handovers(NamedTuple):
 
 
 def handovers(events: pd.DataFrame, host: HostLines) -> Handovers:
-    """Forward threads that hand over to autograd's threads, and back."""
+    """The waits of autograd's threads for forward threads, and of forward threads for autograd's."""
     parts = [_between(events, host, back, front) for back, front in _thread_pairs(events, host)]
     if not parts:
         return Handovers(*(np.empty(0, np.int64) for _ in Handovers._fields))
@@ -38,12 +36,11 @@ def handovers(events: pd.DataFrame, host: HostLines) -> Handovers:
 
 
 def _thread_pairs(events: pd.DataFrame, host: HostLines) -> list[tuple[int, int]]:
-    """(autograd's thread, the thread that waits for it), where both are known and differ."""
-    backward = np.flatnonzero((events["fwd_tid"].to_numpy(dtype=np.int64, na_value=-1) > 0) & (host.of_row >= 0))
+    """Pairs of autograd's thread and the thread that waits for it, if both are known and differ."""
+    backward = np.flatnonzero((integers(events["fwd_tid"]) > 0) & (host.of_row >= 0))
     if not len(backward) or len(host.first) < 2:
         return []
-    forward = events["forward"].array[backward].to_numpy(dtype=np.int64, na_value=-1)
-    front = np.where(forward >= 0, host.of_row[forward], -1)
+    front = np.append(host.of_row, -1)[integers(events["forward"].array[backward])]
     count = np.bincount(host.of_row[host.of_row >= 0], minlength=len(host.first))
     pairs = []
     for back in np.unique(host.of_row[backward]).tolist():
@@ -56,22 +53,18 @@ def _thread_pairs(events: pd.DataFrame, host: HostLines) -> list[tuple[int, int]
 
 
 def _between(events: pd.DataFrame, host: HostLines, back: int, front: int) -> Handovers:
-    """What `front` hands to `back` and gets back: runs of work within one stretch of `front`."""
+    """The waits of both threads: runs of work of `back` within one interval of `front`."""
     begin, end = _busy(host, back)
     lo, hi = int(host.first[front]), int(host.last[front]) + 1
     at = np.searchsorted(host.start[lo:hi], begin, side="left") - 1
     safe = np.maximum(at, 0) + lo
-    held = (at >= 0) & (begin < host.end[safe])
-    begin, end, stretch = begin[held], end[held], safe[held]
-    opens = np.ones(len(stretch), bool)
-    opens[1:] = stretch[1:] != stretch[:-1]
-    closes = np.append(opens[1:], True)[: len(stretch)]
-    stretch, begin, end = stretch[opens], begin[opens], end[closes]
-    owner = host.owner[stretch]
-    is_call = is_category(events["cat"].array, RUNTIME_CATEGORIES)[np.maximum(owner, 0)] & (owner >= 0)
-    # autograd's thread never begins by itself; it is waited for only where the other one does not go on meanwhile.
-    waits = (end <= host.end[stretch]) & ~is_call
-    given, returned = stretch, stretch[waits]
+    inside = (at >= 0) & (begin < host.end[safe])
+    begin, end, interval = begin[inside], end[inside], safe[inside]
+    given, begin, end = interval[run_starts(interval)], begin[run_starts(interval)], end[run_ends(interval)]
+    is_call = np.append(is_category(events["cat"].array, RUNTIME_CATEGORIES), False)[host.owner[given]]
+    # autograd's thread never starts by itself. The other one waits for it only if it records no event in that time.
+    waits = (end <= host.end[given]) & ~is_call
+    returned = given[waits]
     return Handovers(
         np.concatenate([np.full(len(given), back), np.full(len(returned), front)]),
         np.concatenate([_idle_since(host, back, begin), host.start[returned]]),
@@ -82,24 +75,21 @@ def _between(events: pd.DataFrame, host: HostLines, back: int, front: int) -> Ha
 
 
 def _busy(host: HostLines, thread: int) -> tuple[Ints, Ints]:
-    """Where a thread was within events: starts and ends of runs without a gap."""
+    """Starts and ends of the times in which a thread was within events."""
     lo, hi = int(host.first[thread]), int(host.last[thread]) + 1
     inside = host.owner[lo:hi] >= 0
-    opens = inside & np.append(True, ~inside[:-1])[: len(inside)]
-    closes = inside & np.append(~inside[1:], True)[: len(inside)]
-    return host.start[lo:hi][opens], host.end[lo:hi][closes]
+    return host.start[lo:hi][inside & run_starts(inside)], host.end[lo:hi][inside & run_ends(inside)]
 
 
 def _idle_since(host: HostLines, thread: int, begin: Ints) -> Ints:
-    """Since when a thread had been between events at the start of each run."""
+    """Start of the time between events before each start of a run."""
     starts, ends = _busy(host, thread)
     at = np.searchsorted(starts, begin)
     return np.where(at > 0, ends[np.maximum(at - 1, 0)], begin)
 
 
 def _last_returns(found: Handovers, host: HostLines) -> Handovers:
-    """Of several threads that one waits for in the same stretch, the one that was done last."""
+    """Of several threads that one thread waits for in the same interval, the last one to finish."""
     order = np.lexsort((found.source_time, found.time, found.thread))
-    thread, time = found.thread[order], found.time[order]
-    is_last = np.append((thread[1:] != thread[:-1]) | (time[1:] != time[:-1]), True)[: len(order)]
-    return Handovers(*(part[order[is_last]] for part in found))
+    last = order[run_ends(found.thread[order], found.time[order])]
+    return Handovers(*(part[last] for part in found))

@@ -1,7 +1,7 @@
-"""The critical path itself: from the last moment back to the first, always to the binding cause.
+"""Follows the critical path from the last moment back to the first, always to the binding cause.
 
-A path on one stream or one host thread is taken in one step, however many events it passes, so that the loop turns once
-for each change between host, streams and threads.
+A path on one stream or one host thread is one step, whatever the number of its events, so the loop runs once for each
+change between host, streams and threads.
 """
 
 from __future__ import annotations
@@ -12,35 +12,33 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from cudalens.analysis.critical_path.graph import EVENT, LAUNCH, STREAM, Graph
+from cudalens.analysis.critical_path.graph import EVENT, LAUNCH, STREAM, DependencyGraph
 from cudalens.analysis.time.work import KINDS
+from cudalens.frames.columns import Ints, categorical, masked
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
-
-Ints = NDArray[np.int64]
 
 #: Kinds of pieces by their number; the first three are device work.
 HOST, IDLE, LAUNCHING, GAP, WAIT, SYNC, HANDOVER, UNKNOWN = range(3, 11)
 PIECES: Final = (*KINDS, "host", "untraced host", "launch delay", "stream gap", "event wait", "sync return",
                  "handover", "unknown")  # fmt: skip
 
-
-#: Part of the path on a thread: its number, begin, end.
+#: Part of the path on a thread: its number, start, end.
 _HostRun = tuple[int, int, int]
 #: Part of the path on a stream: works first to last, end.
 _DeviceRun = tuple[int, int, int]
-#: Part of the path between those: kind, row, begin, end.
+#: Part of the path between those: kind, row, start, end.
 _Edge = tuple[int, int, int, int]
 
 
-def path_frame(trace: Trace, graph: Graph) -> pd.DataFrame:
+def path_frame(trace: Trace, graph: DependencyGraph) -> pd.DataFrame:
     """The critical path's pieces in order of time, columns as in `cudalens.analysis.CriticalPath.frame`."""
-    walker = _walk(graph)
-    parts = [_host_pieces(graph, walker.host_runs), _device_pieces(graph, walker.device_runs)]
-    parts.append(_columns(walker.edges, 4))
+    walker = _Walker(graph)
+    walker.walk()
+    host, device = _host_pieces(graph, walker.host_runs), _device_pieces(graph, walker.device_runs)
+    parts = [host, device, _columns(walker.edges, 4)]
     kind, row, begin, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     some = np.flatnonzero(end > begin)
     order = some[np.argsort(begin[some], kind="stable")]
@@ -51,23 +49,14 @@ def _columns(rows: Sequence[tuple[int, ...]], num: int) -> tuple[Ints, ...]:
     return tuple(np.array(rows, np.int64).reshape(-1, num).T)
 
 
-def _walk(graph: Graph) -> _Walker:
-    walker = _Walker(graph)
-    is_host, where, time = walker.last()
-    while where >= 0:
-        step = walker.back_on_host if is_host else walker.back_on_device
-        is_host, where, time = step(where, time)
-    return walker
-
-
 class _Walker:
-    """Goes back from cause to cause; a place is (is it a host thread, which thread or work, when).
+    """Goes back from cause to cause; a place is (whether it is a host thread, number of the thread or work, time).
 
-    A path may turn some hundred thousand times, each time to a few numbers of arrays: views of memory give them as
-    plain integers, several times as fast as arrays do.
+    A path may have some hundred thousand steps, each of which reads a few numbers of arrays: memoryviews return them
+    as plain integers, several times faster than arrays do.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: DependencyGraph) -> None:
         self.host_runs: list[_HostRun] = []
         self.device_runs: list[_DeviceRun] = []
         self.edges: list[_Edge] = []
@@ -88,8 +77,14 @@ class _Walker:
         changes = np.where(graph.binding != STREAM, np.arange(len(graph.works)), -1)
         self._head = (np.maximum.accumulate(changes) if len(changes) else changes).data
 
-    def last(self) -> tuple[bool, int, int]:
-        """What ends last of all; a host thread before device work."""
+    def walk(self) -> None:
+        """Fill the lists of parts of the path."""
+        is_host, where, time = self._last()
+        while where >= 0:
+            is_host, where, time = (self._back_on_host if is_host else self._back_on_device)(where, time)
+
+    def _last(self) -> tuple[bool, int, int]:
+        """The place with the last end of all; a host thread before device work."""
         host, works = self._graph.host, self._graph.works
         ends = np.where(self._graph.leading, host.end[host.last], self._graph.window.begin)
         thread, work = int(np.argmax(ends)) if len(ends) else -1, int(np.argmax(works.end)) if len(works) else -1
@@ -97,8 +92,8 @@ class _Walker:
             return True, thread, int(ends[thread])
         return False, work, int(works.end[work]) if work >= 0 else 0
 
-    def back_on_host(self, thread: int, time: int) -> tuple[bool, int, int]:
-        """To what the thread waited for last, or to where it begins."""
+    def _back_on_host(self, thread: int, time: int) -> tuple[bool, int, int]:
+        """To the cause of the thread's last wait, or to its start."""
         times, arrivals = self._waits.get(thread, ([], []))
         at = bisect_right(times, time) - 1
         graph = self._graph
@@ -113,8 +108,8 @@ class _Walker:
         self.edges.append((SYNC if work >= 0 else HANDOVER, row, since, times[at]))
         return (False, work, since) if work >= 0 else (True, self._cause_thread[cause], since)
 
-    def back_on_device(self, work: int, time: int) -> tuple[bool, int, int]:
-        """To what the first of the works that wait for nothing but each other waited for."""
+    def _back_on_device(self, work: int, time: int) -> tuple[bool, int, int]:
+        """To the cause of the first of the works that only wait for each other."""
         head = self._head[work]
         start, row, binding = self._start[head], self._row[head], self._binding[head]
         self.device_runs.append((head, work, time))
@@ -137,7 +132,7 @@ def _ranges(first: Ints, count: Ints) -> tuple[Ints, Ints]:
     return first[of] + within, of
 
 
-def _host_pieces(graph: Graph, runs: Sequence[_HostRun]) -> tuple[Ints, ...]:
+def _host_pieces(graph: DependencyGraph, runs: Sequence[_HostRun]) -> tuple[Ints, ...]:
     thread, begin, end = _columns([run for run in runs if run[2] > run[1]], 3)
     if not len(thread):
         return _columns([], 4)
@@ -149,7 +144,7 @@ def _host_pieces(graph: Graph, runs: Sequence[_HostRun]) -> tuple[Ints, ...]:
     return kind, owner, np.maximum(host.start[stretch], begin[of]), np.minimum(host.end[stretch], end[of])
 
 
-def _device_pieces(graph: Graph, runs: Sequence[_DeviceRun]) -> tuple[Ints, ...]:
+def _device_pieces(graph: DependencyGraph, runs: Sequence[_DeviceRun]) -> tuple[Ints, ...]:
     """Works of each run, up to the start of the next where they overlap, and the gaps between them."""
     if not runs:
         return _columns([], 4)
@@ -167,11 +162,9 @@ def _device_pieces(graph: Graph, runs: Sequence[_DeviceRun]) -> tuple[Ints, ...]
 
 def _framed(trace: Trace, kind: Ints, row: Ints, begin: Ints, end: Ints) -> pd.DataFrame:
     events = trace.events
-    known = row >= 0
-    place = np.where(known, row, 0)
     columns = {
-        "kind": pd.Categorical.from_codes(kind.astype(np.int8), categories=pd.Index(PIECES, dtype="str")),
-        "event": pd.arrays.IntegerArray(place, ~known),
+        "kind": categorical(kind.astype(np.int8), list(PIECES)),
+        "event": masked(row),
         "start": begin,
         "end": end,
         "dur_ns": end - begin,

@@ -1,7 +1,7 @@
-"""What costs time, and what to try: rules as functions in a list, frames in, findings out.
+"""Find what costs time in a Trace and suggest what to try: a list of rules, each a function.
 
-A rule takes a `Scene` (one Trace as arrays) and yields findings; its docstring says what it measures as their cost, and
-from where on it tells of it. To add a rule, write such a generator and put it into `RULES`.
+A rule takes `TraceArrays` (one Trace as arrays) and yields findings. Its docstring begins with the name of the rule and
+defines the cost and the threshold. To add a rule, write such a generator and add it to `RULES`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from cudalens.analysis.findings import (
     training_rules,
 )
 from cudalens.analysis.findings.finding import CONFIDENCES, Confidence, Finding
-from cudalens.analysis.findings.trace_arrays import Scene
+from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.frames import Ranks, Trace
 
-__all__ = ["CONFIDENCES", "RANK_RULES", "RULES", "WORTH_PCT", "Confidence", "Finding", "Scene", "findings", "found_in"]
+__all__ = ["CONFIDENCES", "MIN_SHARE_PCT", "RULES", "Confidence", "Finding", "TraceArrays", "findings", "found_in"]
 
-Rule = Callable[[Scene], Iterator[Finding]]
-RankRule = Callable[[dict[int, Scene]], Iterator[Finding]]
+Rule = Callable[[TraceArrays], Iterator[Finding]]
+RankRule = Callable[[dict[int, TraceArrays]], Iterator[Finding]]
 
-#: The rules that look at one Trace.
+#: The rules for one Trace.
 RULES: Final[tuple[Rule, ...]] = (
     host_rules.launching,
     host_rules.waiting,
@@ -53,8 +53,8 @@ RULES: Final[tuple[Rule, ...]] = (
     training_rules.optimizer,
     training_rules.zeroing,
     training_rules.communication,
-    stream_rules.turns,
-    stream_rules.queued_threads,
+    stream_rules.serial_streams,
+    stream_rules.shared_stream,
     state_rules.memory_full,
     state_rules.slow_clocks,
     cpu_rules.tiny_operators,
@@ -62,25 +62,25 @@ RULES: Final[tuple[Rule, ...]] = (
     cpu_rules.one_thread,
 )
 
-#: The rules that look at all ranks of a job.
+#: The rules for all ranks of a job.
 RANK_RULES: Final[tuple[RankRule, ...]] = (rank_rules.uneven, rank_rules.straggling)
 
-#: Share of the measured window, in per cent, below which nothing is told: repeats of a run differ by as much.
-WORTH_PCT: Final = 2.0
+#: Findings with a smaller share of the measured window, in per cent, are left out: repeats of a run differ by as much.
+MIN_SHARE_PCT: Final = 2.0
 
-#: Nothing is told of the time in a window shorter than 100 µs: it holds a few operators, no program.
+#: A window shorter than 100 µs holds a few operators and no program: findings with a cost are left out.
 MIN_WALL_NS: Final = 100_000
 
 
 def findings(trace: Trace | Ranks) -> list[Finding]:
-    """What costs time in `trace`, the dearest first; then what costs no time that could be measured.
+    """What costs time in `trace`, most expensive first; findings without a measurable cost last.
 
-    Costs are upper bounds of what a remedy gains, and may be the same time seen from two sides; each rule's docstring
-    defines its own. A finding that costs less than `WORTH_PCT` of the measured window is not told.
+    Costs are upper bounds of what the advice can gain. Two findings can describe the same time from two sides. Each
+    rule's docstring defines its cost. Findings below `MIN_SHARE_PCT` of the measured window are left out.
 
     Args:
-        trace: Any Trace, or the Traces of a job by rank: then also what concerns several ranks is told, and each rule's
-            dearest finding over the ranks.
+        trace: Any Trace, or the Traces of a job by rank. For ranks, the list also has findings across ranks, and the
+            most expensive finding of each title over the ranks.
     """
     if isinstance(trace, Ranks):
         return _of_ranks(trace)
@@ -89,15 +89,15 @@ def findings(trace: Trace | Ranks) -> list[Finding]:
 
 @once_per_trace
 def found_in(trace: Trace) -> tuple[Finding, ...]:
-    """The findings of one Trace, shared by all who call this."""
-    scene = Scene(trace)
-    return tuple(_sorted(found for rule in RULES for found in _told(scene, rule)))
+    """The findings of one Trace, computed once and shared by all callers."""
+    arrays = TraceArrays(trace)
+    if not len(arrays.events):
+        return ()
+    return tuple(_sorted(found for rule in RULES for found in rule(arrays) if _is_worth_reporting(arrays, found)))
 
 
-def _told(scene: Scene, rule: Rule) -> Iterator[Finding]:
-    for found in rule(scene) if len(scene.events) else ():
-        if found.cost_ns is None or (scene.wall_ns >= MIN_WALL_NS and (found.share_pct or 0) >= WORTH_PCT):
-            yield found
+def _is_worth_reporting(arrays: TraceArrays, found: Finding) -> bool:
+    return found.cost_ns is None or (arrays.wall_ns >= MIN_WALL_NS and (found.share_pct or 0) >= MIN_SHARE_PCT)
 
 
 def _sorted(found: Iterable[Finding]) -> list[Finding]:
@@ -105,11 +105,10 @@ def _sorted(found: Iterable[Finding]) -> list[Finding]:
 
 
 def _of_ranks(ranks: Ranks) -> list[Finding]:
-    scenes = {rank: Scene(trace) for rank, trace in ranks.items() if len(trace.events)}
-    shared = [found for rule in RANK_RULES for found in rule(scenes)]
-    worth = [found for found in shared if (found.share_pct or 0) >= WORTH_PCT]
-    each = [replace(found, rank=rank) for rank in scenes for found in findings(ranks[rank])]
-    dearest: dict[str, Finding] = {}
+    by_rank = {rank: TraceArrays(trace) for rank, trace in ranks.items() if len(trace.events)}
+    shared = [found for rule in RANK_RULES for found in rule(by_rank) if (found.share_pct or 0) >= MIN_SHARE_PCT]
+    each = [replace(found, rank=rank) for rank in by_rank for found in findings(ranks[rank])]
+    largest: dict[str, Finding] = {}
     for found in _sorted(each):
-        dearest.setdefault(found.title, found)
-    return _sorted([*worth, *dearest.values()])
+        largest.setdefault(found.title, found)
+    return _sorted([*shared, *largest.values()])

@@ -1,4 +1,4 @@
-"""Rules about runs without a device."""
+"""Rules about runs without device work."""
 
 from __future__ import annotations
 
@@ -6,122 +6,108 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cudalens.analysis import units
+from cudalens.analysis.event_arrays import Ints
 from cudalens.analysis.findings.finding import Finding
 from cudalens.analysis.findings.idle_attribution import LOADER, LONG_NS
-from cudalens.analysis.findings.trace_arrays import Scene
+from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import length, subtract, union
 from cudalens.frames.threads import threads_of
 
-Ints = NDArray[np.int64]
-
-#: Dispatching an operator from Python takes some microseconds; what takes less is mostly that.
+#: Dispatching an operator from Python takes some microseconds; a shorter operator is mostly that.
 _TINY_NS: Final = 5_000
 
 _MIN_OPS: Final = 500
 _SHARE: Final = 0.20
 _MIN_GAPS: Final = 500
 
-#: Splitting shorter operators among threads costs about as much as it brings.
+#: Splitting shorter operators among threads costs about as much as it gains.
 _HEAVY_NS: Final = 100_000
 
-#: Two CPUs may be the two threads of one core, which torch counts as one.
+#: Two CPUs can be the two threads of one core, which torch counts as one.
 _MIN_CPUS: Final = 4
 
-_SIDE_BY_SIDE: Final = 1.5
+_PARALLEL: Final = 1.5
 
 
-def tiny_operators(scene: Scene) -> Iterator[Finding]:
-    """``tiny_operators``: on the CPU alone, operators so short that calling them is most of the work.
+def tiny_operators(arrays: TraceArrays) -> Iterator[Finding]:
+    """``tiny_operators``: without device work, operators so short that they are mostly call overhead.
 
-    Cost: the time in which outermost operators shorter than 5 µs ran, on any thread. Told from five hundred of them,
-    and a fifth of the measured window, on.
+    Cost: the time in which outermost operators shorter than 5 µs ran, on any thread. Threshold: five hundred of them,
+    and a fifth of the measured window.
     """
-    if len(scene.work.rows):
+    ops = _outermost(arrays)
+    rows = ops[arrays.dur[ops] < _TINY_NS]
+    cost = length(arrays.time_of(rows))
+    if len(rows) < _MIN_OPS or cost < _SHARE * arrays.wall_ns:
         return
-    ops = _outermost(scene)
-    lengths = (scene.end - scene.ts)[ops]
-    tiny = lengths < _TINY_NS
-    cost = length(scene.time_of(ops[tiny]))
-    if tiny.sum() < _MIN_OPS or cost < _SHARE * scene.wall_ns:
-        return
-    rows = ops[tiny]
-    names = scene.events["name"].array[rows]
-    most = str(names.categories[int(np.argmax(np.bincount(names.codes)))])
     what = (
         f"{units.count(len(rows))} of {units.plural(len(ops), 'operator')} took less than {units.duration(_TINY_NS)} "
-        f"each, {units.duration(cost)} together, most often {most}."
+        f"each, {units.duration(cost)} in total, most often {arrays.main_name(rows, np.ones_like(rows))}."
     )
-    yield scene.finding(
-        "tiny_operators", "tiny operators", what, cost, scene.dearest(rows),
-        "work on whole tensors instead of elements, torch.vmap, or torch.compile", "medium",
-        scene.place(int(rows[0])),
-    )  # fmt: skip
+    advice = "operate on whole tensors instead of elements, torch.vmap, or torch.compile"
+    place = arrays.place(int(rows[0]))
+    yield arrays.finding("tiny_operators", "tiny operators", what, cost, advice, "medium", rows=rows, place=place)
 
 
-def between_operators(scene: Scene) -> Iterator[Finding]:
-    """``python_between``: on the CPU alone, one thread spends its time between operators, in Python.
+def between_operators(arrays: TraceArrays) -> Iterator[Finding]:
+    """``python_between``: without device work, one thread spends its time between operators, in Python.
 
     Cost: the gaps between the outermost operators of the thread that called the most of them, without waiting for data
-    and without gaps of `LONG_NS` and more, which are other work. Told from five hundred of them, and a fifth of the
-    measured window, on.
+    and without gaps of `LONG_NS` or longer, which are other work. Threshold: five hundred of them, and a fifth of the
+    measured window.
     """
-    if len(scene.work.rows):
-        return
-    ops = _outermost(scene)
+    ops = _outermost(arrays)
     if len(ops) <= _MIN_GAPS:
         return
-    mine = ops[scene.thread[ops] == np.bincount(scene.thread[ops]).argmax()]
-    mine = mine[np.argsort(scene.ts[mine], kind="stable")]
-    start, end = np.maximum.accumulate(scene.end[mine])[:-1], scene.ts[mine][1:]
-    gaps = (end > start) & (end - start < LONG_NS)
-    cost = length(subtract(union(start[gaps], end[gaps]), scene.time_of(scene.host(LOADER))))
-    if gaps.sum() < _MIN_GAPS or cost < _SHARE * scene.wall_ns:
+    rows = ops[arrays.thread[ops] == np.bincount(arrays.thread[ops]).argmax()]
+    rows = rows[np.argsort(arrays.ts[rows], kind="stable")]
+    start, end = np.maximum.accumulate(arrays.end[rows])[:-1], arrays.ts[rows][1:]
+    is_gap = (end > start) & (end - start < LONG_NS)
+    start, end, after = start[is_gap], end[is_gap], rows[1:][is_gap]
+    cost = length(subtract(union(start, end), arrays.time_of(arrays.host(LOADER))))
+    if len(after) < _MIN_GAPS or cost < _SHARE * arrays.wall_ns:
         return
-    each = units.duration(cost / int(gaps.sum()))
-    slowed = "; recording Python calls made it longer" if scene.has_python else ""
+    slowed = "; recording Python calls made it longer" if arrays.has_python else ""
     what = (
-        f"one thread called {units.plural(len(mine), 'operator')}, and was in Python between them for "
-        f"{units.duration(cost)}, {each} each time{slowed}."
+        f"one thread called {units.plural(len(rows), 'operator')}, and ran Python between them for "
+        f"{units.duration(cost)}, {units.duration(cost / len(after))} each time{slowed}."
     )
-    after = mine[1:][gaps]
-    yield scene.finding(
-        "python_between", "Python between operators", what, cost, scene.dearest(after, (end - start)[gaps]),
-        "work on whole batches instead of elements, torch.vmap, torch.compile; or several processes",
-        "low" if scene.has_python else "medium", scene.place(int(after[np.argmax((end - start)[gaps])])),
+    advice = "operate on whole batches instead of elements, torch.vmap, torch.compile; or several processes"
+    yield arrays.finding(
+        "python_between", "Python between operators", what, cost, advice, "low" if arrays.has_python else "medium",
+        rows=after, weight=end - start, place=arrays.place_of(after, end - start),
     )  # fmt: skip
 
 
-def one_thread(scene: Scene) -> Iterator[Finding]:
-    """``one_cpu_thread``: operators that could use several CPUs run on one, because torch was told so.
+def one_thread(arrays: TraceArrays) -> Iterator[Finding]:
+    """``one_cpu_thread``: torch uses one thread for operators that could use several CPUs.
 
-    Cost: the time of outermost operators of a tenth of a millisecond and more, less what it would be over all CPUs: an
-    upper bound. Told of runs without device work in which torch had one thread (``torch.get_num_threads()``) and the
-    process four CPUs and more, from a fifth of the measured window on; not where several threads of the program ran
-    such operators side by side.
+    Cost: the time of outermost operators of a tenth of a millisecond or more, minus that time divided by the number of
+    CPUs: an upper bound. Reported for runs without device work in which torch had one thread
+    (``torch.get_num_threads()``) and the process at least four CPUs, unless threads of the program ran such operators
+    in parallel. Threshold: a fifth of the measured window.
     """
-    threads = threads_of(scene.trace.info)
-    if len(scene.work.rows) or threads is None or threads.torch != 1 or threads.cpus < _MIN_CPUS:
+    threads = threads_of(arrays.trace.info)
+    if threads is None or threads.torch != 1 or threads.cpus < _MIN_CPUS:
         return
-    ops = _outermost(scene)
-    heavy = ops[(scene.end - scene.ts)[ops] >= _HEAVY_NS]
-    taken, summed = length(scene.time_of(heavy)), int((scene.end - scene.ts)[heavy].sum())
+    ops = _outermost(arrays)
+    heavy = ops[arrays.dur[ops] >= _HEAVY_NS]
+    taken = length(arrays.time_of(heavy))
     cost = round(taken * (1 - 1 / threads.cpus))
-    if cost < _SHARE * scene.wall_ns or summed > _SIDE_BY_SIDE * taken:
+    if cost < _SHARE * arrays.wall_ns or int(arrays.dur[heavy].sum()) > _PARALLEL * taken:
         return
     what = (
-        f"torch computes on 1 thread, and the process may use {threads.cpus} CPUs: "
-        f"{units.plural(len(heavy), 'operator')} of {units.duration(_HEAVY_NS)} and more took {units.duration(taken)}."
+        f"torch uses 1 thread, and the process can use {threads.cpus} CPUs: {units.plural(len(heavy), 'operator')} of "
+        f"{units.duration(_HEAVY_NS)} or more took {units.duration(taken)}."
     )
-    yield scene.finding(
-        "one_cpu_thread", "one CPU thread", what, cost, scene.dearest(heavy),
-        f"torch.set_num_threads({threads.cpus}), or OMP_NUM_THREADS (torchrun and DataLoader workers set it to 1)",
-        "medium", scene.place(int(heavy[np.argmax((scene.end - scene.ts)[heavy])])),
-    )  # fmt: skip
+    advice = f"torch.set_num_threads({threads.cpus}), or OMP_NUM_THREADS (torchrun and DataLoader workers set it to 1)"
+    yield arrays.finding(
+        "one_cpu_thread", "one CPU thread", what, cost, advice, "medium", rows=heavy, place=arrays.place_of(heavy)
+    )
 
 
-def _outermost(scene: Scene) -> Ints:
-    ops = scene.matching("", ("cpu_op",))
-    return ops[np.isin(scene.parent[ops], ops, invert=True)]
+def _outermost(arrays: TraceArrays) -> Ints:
+    """Operators that no operator called; none where there is device work."""
+    return arrays.outermost(arrays.matching("", "cpu_op")) if not len(arrays.work.rows) else arrays.work.rows[:0]

@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 Confidence = Literal["high", "medium", "low"]
 
-CONFIDENCES: Final = ("high", "medium", "low")
+CONFIDENCES: Final[tuple[Confidence, ...]] = ("high", "medium", "low")
 
-#: Rows of evidence that a finding names at most; the dearest ones.
+#: Rows of evidence that a finding lists at most, the most expensive ones.
 MAX_ROWS: Final = 1_000
 
 
@@ -19,18 +19,18 @@ class Finding:
 
     Attributes:
         rule: Name of the rule that found it, as `cudalens.analysis.findings.RULES` lists them.
-        title: What it is, in a few words.
+        title: A short name for the users of the views.
         what: What was found, in one sentence with its numbers.
-        cost_ns: The time at stake, ns: no remedy gains more, and what each rule measures is in its docstring. None
-            where it costs something else than time. Costs of several findings may be the same time.
-        share_pct: That time as a share of the measured window; None without a cost.
-        rows: Rows of ``trace.events`` that show it, at most `MAX_ROWS`, the dearest ones, in order of time.
-        place: The user's line, as ``In[7]:3`` or ``file:line``; None where it is not known.
+        cost_ns: An upper bound of the time that the advice can gain, ns; the docstring of each rule defines it. None if
+            it costs something other than time. Costs of several findings can be the same time.
+        share_pct: `cost_ns` as a share of the measured window; None without a cost.
+        rows: Rows of ``trace.events`` that show it, in order of time: the `MAX_ROWS` most expensive ones at most.
+        place: The user's line, as ``In[7]:3`` or ``file:line``; None if it is not known.
         advice: What to try.
-        confidence: How sure it is that the time is lost for this reason: "high" where it was measured directly,
-            "medium" where the evidence allows another reading, "low" where it is a pattern that often means this.
-        is_modelled: Whether the times are a model's, not a clock's.
-        rank: The rank that it was found on; None for a single Trace, and for what concerns several ranks.
+        confidence: How certain it is that the time is lost for this reason. "high": measured directly. "medium": the
+            evidence allows another reading. "low": the pattern often has this cause.
+        is_modelled: Whether the times are modelled, not measured.
+        rank: The rank on which it was found; None for a single Trace and for findings across ranks.
     """
 
     rule: str

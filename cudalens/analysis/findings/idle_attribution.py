@@ -1,37 +1,37 @@
-"""What the host did while the devices had nothing to do: each idle stretch that the host caused, told apart by reason.
+"""Attribute the idle time of the devices that the host caused: what did the host do in each gap?
 
-A stretch between two pieces of device work is the host's when the work that ends it was launched too late: the launch
-began after the stretch did, less the time that the fastest launches of the same trace take to reach the device. Within
-the host's stretches, reasons are told apart in this order: reading data, compiling, asking the driver for memory, the
-profiler's own doings; what remains of a stretch that begins while the host waits for the GPU (the wait emptied the
-queue), up to the end of the wait, and after it unless the host then was long at something else; of the rest, pieces of
-`LONG_NS` and more are other work of the host, shorter ones are launching.
+A gap between device work is the host's if the work that ends it was launched too late: the launch began after the gap
+did, minus the time in which the fastest launches of the same trace reach the device. Within the host's gaps, reasons
+are assigned in this order:
+
+1. reading data, compiling, driver memory, the profiler itself;
+2. of the rest of a gap that begins while the host waits for the GPU (the wait emptied the queue): the part up to the
+   end of the wait, and the part after it unless that is `LONG_NS` or longer;
+3. of the rest, parts of `LONG_NS` or longer are other work of the host, shorter ones are launching.
 
 So the parts are disjoint, and their sum is at most the idle time between the first and the last device work.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cudalens.analysis.event_arrays import Bools, Ints
 from cudalens.analysis.time.intervals import Intervals, intersect, subtract, union
 
 if TYPE_CHECKING:
-    from cudalens.analysis.findings.trace_arrays import Scene
+    from cudalens.analysis.findings.trace_arrays import TraceArrays
 
-Ints = NDArray[np.int64]
-
-#: A host that launches nothing for so long is at other work: launching takes some 10 µs an operator.
+#: A host that launches nothing for this long does other work: launching an operator takes some 10 µs.
 LONG_NS: Final = 1_000_000
 
-#: No launch that finds an idle device takes longer to reach it (5 µs is usual), but for clocks that differ.
+#: A launch reaches an idle device sooner than this (5 µs is usual), unless their clocks differ.
 MAX_LATENCY_NS: Final = 20_000
 
-#: By how much a wait may seem to end before the work that it waited for.
+#: By how much a wait can seem to end before the work that it waited for, because clocks differ.
 _SKEW_NS: Final = 5_000
 
 LOADER: Final = r"^enumerate\(DataLoader\)#"
@@ -49,20 +49,20 @@ REASONS: Final = {"loader": LOADER, "compile": COMPILE, "allocate": ALLOCATE, "p
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Stretches of idle time with one reason.
+class Gaps:
+    """Idle gaps, or parts of gaps, with one reason; arrays of shape (n,).
 
     Attributes:
-        start: Start, ns, shape (n,).
+        start: Start, ns.
         end: End, ns.
-        ended_by: Index of the device work that ended the whole stretch.
-        wait: Row of ``trace.syncs`` that the stretch began in, -1 for none.
+        ended_by: Index of the device work that ended the whole gap.
+        wait: Row of ``trace.syncs`` in which the gap began, -1 for none.
     """
 
     start: Ints
     end: Ints
     ended_by: Ints
-    wait: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    wait: Ints
 
     @property
     def length(self) -> Ints:
@@ -74,86 +74,77 @@ class Piece:
         """Length of all, ns."""
         return int(self.length.sum())
 
+    def select(self, chosen: Bools) -> Gaps:
+        """The `chosen` ones that are not empty."""
+        chosen = chosen & (self.end > self.start)
+        return Gaps(self.start[chosen], self.end[chosen], self.ended_by[chosen], self.wait[chosen])
+
 
 @dataclass(frozen=True)
-class Blame:
-    """The idle time that the host caused.
+class IdleTime:
+    """The idle time that the host caused, by reason, and the devices' own gaps.
 
     Attributes:
-        named: The stretches by reason: loader, compile, allocate, profiler.
-        sync: Those after waits for the GPU.
-        busy: Those in which the host was at other work.
-        launch: Those in which it was launching.
-        queued: Stretches shorter than `MAX_LATENCY_NS` whose work had been launched in time: what a device needs from
-            one piece of work to the next.
+        by_event: Times within events of the host: loader, compile, allocate, profiler.
+        sync: Gaps after waits for the GPU.
+        host_work: Gaps in which the host did other work.
+        launch: Gaps in which the host was launching.
+        queued: Gaps shorter than `MAX_LATENCY_NS` before work that was launched in time: what a device needs between
+            two pieces of work.
     """
 
-    named: dict[str, Intervals]
-    sync: Piece
-    busy: Piece
-    launch: Piece
-    queued: Piece
+    by_event: dict[str, Intervals]
+    sync: Gaps
+    host_work: Gaps
+    launch: Gaps
+    queued: Gaps
 
 
-def blame(scene: Scene) -> Blame:
-    """Tell apart what the host did in the idle stretches of `scene`."""
-    gaps, is_host = _gaps(scene)
+def attribute_idle(arrays: TraceArrays) -> IdleTime:
+    """Divide the idle time of the devices by what the host did."""
+    gaps, is_host, wait_end = _gaps(arrays)
     remaining = union(gaps.start[is_host], gaps.end[is_host])
-    named = {}
+    by_event = {}
     for reason, pattern in REASONS.items():
-        times = scene.time_of(scene.matching(pattern))
-        named[reason] = intersect(remaining, times)
+        times = arrays.time_of(arrays.matching(pattern))
+        by_event[reason] = intersect(remaining, times)
         remaining = subtract(remaining, times)
-    short = ~is_host & (gaps.length < MAX_LATENCY_NS)
-    queued = Piece(gaps.start[short], gaps.end[short], gaps.ended_by[short])
-    return Blame(named, *_of_rest(scene, remaining, _only(gaps, is_host)), queued)
+    queued = gaps.select(~is_host & (gaps.length < MAX_LATENCY_NS))
+    return IdleTime(by_event, *_divided(remaining, gaps, wait_end), queued)
 
 
-def _gaps(scene: Scene) -> tuple[Piece, NDArray[np.bool_]]:
-    """The idle stretches between device work, and which of them the host caused."""
-    work, busy = scene.work, scene.busy
+def _gaps(arrays: TraceArrays) -> tuple[Gaps, Bools, Ints]:
+    """The gaps between device work, which of them the host caused, and the end of the wait that each begins in."""
+    work, busy = arrays.work, arrays.busy
     start, end = busy.end[:-1], busy.start[1:]
     first = np.searchsorted(work.start, end, "left")
     launch = work.launch[first]
-    at = scene.ts[np.maximum(launch, 0)]
+    at = arrays.ts[np.maximum(launch, 0)]
     delay = end - at
     sane = (launch >= 0) & (delay >= 0) & (delay <= MAX_LATENCY_NS)
     latency = int(np.percentile(delay[sane], 5)) if sane.any() else 0
-    return Piece(start, end, first), (launch >= 0) & (at + latency > start)
+    wait, wait_end = _waits_at(arrays, start)
+    return Gaps(start, end, first, wait), (launch >= 0) & (at + latency > start), wait_end
 
 
-def _only(piece: Piece, chosen: NDArray[np.bool_]) -> Piece:
-    return Piece(piece.start[chosen], piece.end[chosen], piece.ended_by[chosen])
-
-
-def _of_rest(scene: Scene, rest: Intervals, gaps: Piece) -> tuple[Piece, Piece, Piece]:
-    """What remains of the host's stretches: after waits, at other work, launching."""
-    if not len(rest.start):
-        none = Piece(*(np.empty(0, np.int64),) * 4)
-        return none, none, none
+def _divided(rest: Intervals, gaps: Gaps, wait_end: Ints) -> tuple[Gaps, Gaps, Gaps]:
+    """What remains of the host's gaps: after waits, in other work, launching."""
     of_gap = np.searchsorted(gaps.start, rest.start, "right") - 1
-    wait, wait_end = _waits_at(scene, gaps.start)
-    ended_by, wait, until = gaps.ended_by[of_gap], wait[of_gap], wait_end[of_gap]
-    # Cut in two where the wait ends; without one the second part is all.
-    cut = np.clip(np.where(wait >= 0, until, rest.start), rest.start, rest.end)
-    in_wait = Piece(rest.start, cut, ended_by, wait)
-    after = Piece(cut, rest.end, ended_by, wait)
+    ended_by, wait = gaps.ended_by[of_gap], gaps.wait[of_gap]
+    has_wait = wait >= 0
+    # Each is cut in two at the end of the wait; without a wait the second part is all of it.
+    cut = np.clip(np.where(has_wait, wait_end[of_gap], rest.start), rest.start, rest.end)
+    within, after = Gaps(rest.start, cut, ended_by, wait), Gaps(cut, rest.end, ended_by, wait)
     is_long = after.length >= LONG_NS
-    is_after = ~is_long & (wait >= 0)
-    sync = Piece(
-        *(np.concatenate(parts) for parts in zip(_fields(in_wait, wait >= 0), _fields(after, is_after), strict=True))
-    )
-    return sync, Piece(*_fields(after, is_long)), Piece(*_fields(after, ~is_long & (wait < 0)))
+    waited = (within.select(has_wait), after.select(has_wait & ~is_long))
+    fields = ("start", "end", "ended_by", "wait")
+    sync = Gaps(*(np.concatenate([getattr(part, name) for part in waited]) for name in fields))
+    return sync, after.select(is_long), after.select(~is_long & ~has_wait)
 
 
-def _fields(piece: Piece, chosen: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints, Ints]:
-    some = chosen & (piece.length > 0)
-    return piece.start[some], piece.end[some], piece.ended_by[some], piece.wait[some]
-
-
-def _waits_at(scene: Scene, at: Ints) -> tuple[Ints, Ints]:
-    """For each instant the row of the wait for the GPU that the host was in, -1 for none, and when that ended."""
-    syncs = scene.trace.syncs
+def _waits_at(arrays: TraceArrays, at: Ints) -> tuple[Ints, Ints]:
+    """The wait for the GPU that the host is in at each instant (a row of ``trace.syncs``, -1 for none), and its end."""
+    syncs = arrays.trace.syncs
     known = np.flatnonzero(syncs["dur"].notna().to_numpy())
     if not len(known):
         return np.full(len(at), -1, np.int64), np.zeros(len(at), np.int64)

@@ -1,4 +1,4 @@
-"""Stretches of device work in which the same sequence of kernels comes again and again."""
+"""Find the sequence of kernels that a run repeats, and the stretches of device work in which it does."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cudalens.analysis.event_arrays import Ints
 
 if TYPE_CHECKING:
-    from cudalens.analysis.findings.trace_arrays import Scene
+    from cudalens.analysis.findings.trace_arrays import TraceArrays
 
-Ints = NDArray[np.int64]
-
-#: Shorter sequences are loops over elements, not regions worth a graph.
+#: Shorter sequences are loops over elements, which are too small for a graph.
 _MIN_PERIOD: Final = 8
 
-#: Of all kernels: less is not what the run is about.
 _MIN_TIMES: Final = 3
+
+#: Of all kernels: a smaller part does not characterize the run.
 _MIN_MATCH: Final = 0.5
 
 _MAX_CANDIDATES: Final = 40
@@ -25,11 +25,11 @@ _MAX_CANDIDATES: Final = 40
 
 @dataclass(frozen=True)
 class Repeat:
-    """A sequence of kernels that comes again and again on one stream.
+    """A sequence of kernels that repeats on one stream.
 
     Attributes:
         period: Number of kernels in it.
-        times: How often it comes, in all stretches together.
+        times: How often it runs, in all stretches together.
         first: Index of its first kernel, in the device work.
         start: Start of each stretch of repeats, ns.
         end: End of each stretch, ns.
@@ -46,27 +46,28 @@ class Repeat:
     has_graphs: bool
 
 
-def find_repeat(scene: Scene) -> Repeat | None:
-    """The shortest sequence that repeats through most of the kernels of the busiest stream; None where none does.
+def find_repeat(arrays: TraceArrays) -> Repeat | None:
+    """The shortest sequence that repeats through most of the kernels of the busiest stream; None if none does.
 
-    A period is tried where several names come back at that distance. It holds in the stretches where each kernel has
-    the name of the one a period before it; these have to hold a full period at least, and half of all kernels together.
+    A period is tried if several names recur at that distance. It holds in the stretches in which each kernel has the
+    name of the kernel one period before it. These must be at least `_MIN_TIMES` periods long, and have half of all
+    kernels together.
     """
-    work = scene.work
+    work = arrays.work
     streams, counts = np.unique(work.stream, return_counts=True)
     if not len(streams):
         return None
     at = np.flatnonzero(work.stream == streams[np.argmax(counts)])
-    codes = scene.events["name"].array.codes[work.rows[at]].astype(np.int64)
+    codes = arrays.events["name"].array.codes[work.rows[at]].astype(np.int64)
     for period in _candidates(codes):
         first, last = _stretches(codes, period)
         if (last - first).sum() >= _MIN_MATCH * len(codes):
-            return _repeat(scene, at, period, first, last)
+            return _repeat(arrays, at, period, first, last)
     return None
 
 
 def _candidates(codes: Ints) -> list[int]:
-    """Distances at which names come back, the shortest first, of those that most names have."""
+    """Distances at which names recur, shortest first, of those that most names have."""
     order = np.argsort(codes, kind="stable")
     same = codes[order][1:] == codes[order][:-1]
     distance = np.diff(order)[same]
@@ -77,7 +78,7 @@ def _candidates(codes: Ints) -> list[int]:
 
 
 def _stretches(codes: Ints, period: int) -> tuple[Ints, Ints]:
-    """First and one past the last kernel of each stretch that repeats with `period`, `_MIN_TIMES` times at least."""
+    """First kernel, and one past the last, of each stretch that repeats with `period` at least `_MIN_TIMES` times."""
     match = np.concatenate([[False], codes[period:] == codes[:-period], [False]])
     edges = np.flatnonzero(np.diff(match.astype(np.int8)))
     first, last = edges[::2], edges[1::2] + period
@@ -85,8 +86,8 @@ def _stretches(codes: Ints, period: int) -> tuple[Ints, Ints]:
     return first[some], last[some]
 
 
-def _repeat(scene: Scene, at: Ints, period: int, first: Ints, last: Ints) -> Repeat:
-    work, events = scene.work, scene.events
+def _repeat(arrays: TraceArrays, at: Ints, period: int, first: Ints, last: Ints) -> Repeat:
+    work, events = arrays.work, arrays.events
     grids = events["grid"].array.codes[work.rows[at]]
     begin, end = int(first[0]), int(last[0])
     same = bool((grids[begin + period : end] == grids[begin : end - period]).all())

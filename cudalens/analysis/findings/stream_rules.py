@@ -1,4 +1,4 @@
-"""Rules about work that runs piece after piece and might run side by side: streams in turns, threads in one queue."""
+"""Rules about work that runs one after another and could overlap: streams, and threads that share a stream."""
 
 from __future__ import annotations
 
@@ -7,137 +7,114 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis import units
+from cudalens.analysis.event_arrays import Ints
 from cudalens.analysis.findings.finding import Confidence, Finding
 from cudalens.analysis.findings.kernel_rules import blocks_per_sm
-from cudalens.analysis.findings.trace_arrays import Scene
-from cudalens.analysis.time.intervals import Intervals, intersect, length, union
+from cudalens.analysis.findings.trace_arrays import TraceArrays
+from cudalens.analysis.time.intervals import intersect, length
 from cudalens.analysis.time.work import COMPUTE
 
-Ints = NDArray[np.int64]
-
-#: Of the lesser stream's time: streams that overlap more than this do run side by side.
 _SHARE: Final = 0.05
-_TOGETHER: Final = 0.10
 
-#: A kernel whose blocks fill half of the multiprocessors or more leaves little room beside it.
+#: Of the smaller streams' time: streams that overlap more than this are not serial.
+_OVERLAPPED: Final = 0.10
+
+#: A kernel whose blocks fill half of the multiprocessors or more leaves little room for others.
 _FULL: Final = 0.50
 
 #: Of all launches: below it threads follow one another, as a backward pass follows its forward.
 _MIN_SWITCHES: Final = 20
 _MIN_TURNS: Final = 0.10
 
-_ADVICE: Final = (
-    "launch the independent part first, wait for the other stream as late as possible (wait_stream, wait_event), and "
-    "keep synchronize() and .item() out from between them"
-)
 
+def serial_streams(arrays: TraceArrays) -> Iterator[Finding]:
+    """``streams_in_turns``: compute kernels on several streams of a device that do not overlap.
 
-def turns(scene: Scene) -> Iterator[Finding]:
-    """``streams_in_turns``: compute kernels on several streams of a device that never run at the same time.
-
-    Cost: the time of all streams but the busiest, in kernels with room beside them: fewer blocks than half of the
-    multiprocessors (all kernels, where grids are not known). An upper bound: what one stream waits for from the other
-    cannot overlap. Told from a twentieth of the devices' time on, where less than a tenth of it overlaps. One finding
-    for each device.
+    Cost: the time of all streams but the busiest, in kernels that leave room for others: fewer blocks than half of the
+    multiprocessors (all kernels, if grids are not known). An upper bound: what one stream waits for from the other
+    cannot overlap. Threshold: a twentieth of the devices' time, of which less than a tenth overlaps. One finding per
+    device.
     """
-    work = scene.work
-    compute = work.kind == COMPUTE
+    work = arrays.work
+    compute = (work.kind == COMPUTE) & (work.stream >= 0)
     for device in np.unique(work.device[compute]).tolist():
-        mine = np.flatnonzero(compute & (work.device == device) & (work.stream >= 0))
-        streams = _by_time(scene, mine)
+        chosen = np.flatnonzero(compute & (work.device == device))
+        streams = np.unique(work.stream[chosen])
         if len(streams) > 1:
-            yield from _in_turns(scene, mine, streams)
+            yield from _serial(arrays, chosen, streams)
 
 
-def _by_time(scene: Scene, mine: Ints) -> list[tuple[int, Intervals]]:
-    """The streams of the work `mine`, each with the time that it was busy; the busiest first."""
-    work = scene.work
-    found = [
-        (int(work.stream[part[0]]), union(work.start[part], work.end[part])) for part in _parts(mine, work.stream[mine])
-    ]
-    return sorted(found, key=lambda one: -length(one[1]))
-
-
-def _parts(values: Ints, keys: Ints) -> list[Ints]:
-    """The values of each distinct key, in ascending order of keys; those of one key keep their order."""
-    order = np.argsort(keys, kind="stable")
-    return [part for part in np.split(values[order], np.flatnonzero(np.diff(keys[order])) + 1) if len(part)]
-
-
-def _in_turns(scene: Scene, mine: Ints, streams: list[tuple[int, Intervals]]) -> Iterator[Finding]:
-    work = scene.work
-    (busiest, most), *_ = streams
-    lesser = mine[work.stream[mine] != busiest]
-    beside = union(work.start[lesser], work.end[lesser])
-    together = length(intersect(most, beside))
-    roomy, known = _with_room(scene, lesser)
-    cost = length(union(work.start[roomy], work.end[roomy]))
-    if cost < _SHARE * scene.span_ns or together >= _TOGETHER * length(beside) or not cost:
+def _serial(arrays: TraceArrays, chosen: Ints, streams: Ints) -> Iterator[Finding]:
+    stream = arrays.work.stream[chosen]
+    times = [arrays.work_time(chosen[stream == number]) for number in streams]
+    busiest = int(np.argmax([length(time) for time in times]))
+    most, others = times[busiest], np.delete(streams, busiest)
+    smaller = chosen[stream != streams[busiest]]
+    smaller_time = arrays.work_time(smaller)
+    overlap = length(intersect(most, smaller_time))
+    fitting, confidence = _fitting(arrays, smaller)
+    cost = length(arrays.work_time(fitting))
+    if arrays.is_minor(cost, _SHARE) or overlap >= _OVERLAPPED * length(smaller_time):
         return
-    others = [stream for stream, _ in streams[1:]]
-    named = f"stream {others[0]}" if len(others) == 1 else f"{units.plural(len(others), 'other stream')}"
     what = (
-        f"kernels on stream {busiest} ({units.duration(length(most))}) and on {named} "
-        f"({units.duration(length(beside))}) took turns: {_overlap(together)}."
+        f"kernels on stream {streams[busiest]} ({units.duration(length(most))}) and on "
+        f"{f'stream {others[0]}' if len(others) == 1 else units.plural(len(others), 'other stream')} "
+        f"({units.duration(length(smaller_time))}) "
+        f"{f'overlapped for only {units.duration(overlap)}' if overlap else 'never overlapped'}."
     )
-    yield scene.finding(
-        "streams_in_turns", "streams that take turns", what, cost, scene.dearest(work.rows[roomy]), _ADVICE,
-        "medium" if known else "low", scene.place(int(work.rows[roomy[np.argmax((work.end - work.start)[roomy])]])),
+    advice = (
+        "launch the independent part first, wait for the other stream as late as possible (wait_stream, wait_event), "
+        "and avoid synchronize() and .item() between them"
+    )
+    rows = arrays.work.rows[fitting]
+    yield arrays.finding(
+        "streams_in_turns", "streams that do not overlap", what, cost, advice, confidence,
+        rows=rows, place=arrays.place_of(rows),
     )  # fmt: skip
 
 
-def _overlap(together: int) -> str:
-    return f"they ran side by side for {units.duration(together)}" if together else "they never ran side by side"
+def _fitting(arrays: TraceArrays, index: Ints) -> tuple[Ints, Confidence]:
+    """The kernels of some device work that leave room for others: "medium" if grids show it, else all, and "low"."""
+    filled = blocks_per_sm(arrays, arrays.work.rows[index])
+    return (index, "low") if np.isnan(filled).all() else (index[~(filled >= _FULL)], "medium")
 
 
-def _with_room(scene: Scene, index: Ints) -> tuple[Ints, bool]:
-    """Of device work those kernels beside which there is room, and whether grids tell that."""
-    filled = blocks_per_sm(scene, scene.work.rows[index])
-    if np.isnan(filled).all():
-        return index, False
-    return index[~(filled >= _FULL)], True
-
-
-def queued_threads(scene: Scene) -> Iterator[Finding]:
-    """``threads_on_one_stream``: several host threads launch by turns onto one stream, which runs it in one queue.
+def shared_stream(arrays: TraceArrays) -> Iterator[Finding]:
+    """``threads_on_one_stream``: several host threads launch in turns onto one stream, which runs the work in order.
 
     Threads that do so at the same time are independent of each other, or wait for each other on the host. A thread
-    counts where its launches and those of others alternate: twenty times and in a tenth of the stream's launches; a
-    backward pass follows its forward and does not. Cost: the time of all threads' kernels but the busiest thread's,
-    with room beside them as for ``streams_in_turns``. Told from a twentieth of the devices' time on.
+    counts if its launches alternate with those of others: twenty times, and in a tenth of the stream's launches; a
+    backward pass follows its forward pass and does not. Cost: the time of all threads' kernels but the busiest
+    thread's, in kernels that leave room as for ``streams_in_turns``. Threshold: a twentieth of the devices' time.
     """
-    work = scene.work
-    index, thread, at = scene.by_launch
-    compute = work.kind[index] == COMPUTE
-    order = np.flatnonzero(compute)[np.argsort(at[compute], kind="stable")]
-    lane = pd.factorize(work.device[index[order]] * (int(work.stream.max(initial=0)) + 2) + work.stream[index[order]])[
-        0
-    ]
-    for part in _parts(order, lane.astype(np.int64)):
-        mine, by = index[part], thread[part]
-        switches = int((by[1:] != by[:-1]).sum())
-        if switches >= max(_MIN_SWITCHES, _MIN_TURNS * len(mine)):
-            yield from _queued(scene, int(work.stream[mine[0]]), mine, by)
+    work = arrays.work
+    index, thread, at = arrays.by_launch
+    compute = np.flatnonzero(work.kind[index] == COMPUTE)
+    order = compute[np.argsort(at[compute], kind="stable")]
+    by_stream = pd.DataFrame({"device": work.device[index[order]], "stream": work.stream[index[order]]})
+    for (_, stream), part in by_stream.groupby(["device", "stream"]):
+        launches = order[part.index]
+        chosen, by = index[launches], thread[launches]
+        if int((by[1:] != by[:-1]).sum()) >= max(_MIN_SWITCHES, _MIN_TURNS * len(chosen)):
+            yield from _shared(arrays, int(stream), chosen, by)
 
 
-def _queued(scene: Scene, stream: int, mine: Ints, by: Ints) -> Iterator[Finding]:
-    work = scene.work
-    numbers, at = np.unique(by, return_inverse=True)
-    busy = np.bincount(at, weights=(work.end - work.start)[mine])
-    roomy, known = _with_room(scene, mine[at != int(np.argmax(busy))])
-    cost = length(union(work.start[roomy], work.end[roomy]))
-    if cost < _SHARE * scene.span_ns or not cost:
+def _shared(arrays: TraceArrays, stream: int, chosen: Ints, by: Ints) -> Iterator[Finding]:
+    threads, at = np.unique(by, return_inverse=True)
+    busy = np.bincount(at, weights=arrays.dur[arrays.work.rows[chosen]])
+    fitting, confidence = _fitting(arrays, chosen[at != int(np.argmax(busy))])
+    cost = length(arrays.work_time(fitting))
+    if arrays.is_minor(cost, _SHARE):
         return
-    told: Confidence = "medium" if known else "low"
     what = (
-        f"{units.plural(len(numbers), 'thread')} launched by turns onto stream {stream}, which ran their "
-        f"{units.plural(len(mine), 'kernel')} one after another."
+        f"{units.plural(len(threads), 'thread')} launched in turns onto stream {stream}, which ran their "
+        f"{units.plural(len(chosen), 'kernel')} one after another."
     )
-    yield scene.finding(
-        "threads_on_one_stream", "threads that share a stream", what, cost, scene.dearest(work.rows[roomy]),
-        "give each thread a stream of its own: with torch.cuda.stream(torch.cuda.Stream()) around what it runs", told,
-        scene.place(int(work.rows[roomy[np.argmax((work.end - work.start)[roomy])]])),
+    advice = "use a stream for each thread: with torch.cuda.stream(torch.cuda.Stream()) around its work"
+    rows = arrays.work.rows[fitting]
+    yield arrays.finding(
+        "threads_on_one_stream", "threads that share a stream", what, cost, advice, confidence,
+        rows=rows, place=arrays.place_of(rows),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What rules look at: one Trace as arrays, and the questions that several of them ask. Each is answered once."""
+"""`TraceArrays`: one Trace as arrays, with the queries that several rules share; each result is computed once."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from cudalens.analysis import units
+from cudalens.analysis.event_arrays import Bools, EventArrays, Ints
 from cudalens.analysis.findings.finding import MAX_ROWS, Confidence, Finding
-from cudalens.analysis.findings.idle_attribution import Blame, blame
+from cudalens.analysis.findings.idle_attribution import IdleTime, attribute_idle
 from cudalens.analysis.summary import wall_ns
 from cudalens.analysis.time.intervals import Intervals, length, subtract, union
-from cudalens.analysis.time.work import Work, device_work
-from cudalens.frames import Trace, is_category
+from cudalens.frames import Trace
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+_NO_ROWS: Final = np.empty(0, np.int64)
 
 #: Entries of recorded stacks that are never the user's.
 _ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d{1,9})\): ", re.DOTALL)
@@ -30,38 +29,16 @@ _LIBRARY: Final = re.compile(
 )
 
 
-class Scene:
-    """One Trace, as rules look at it.
-
-    Args:
-        trace: Any Trace.
+class TraceArrays(EventArrays):
+    """One Trace as the rules of findings use it.
 
     Attributes:
-        trace: That one.
-        events: Its events.
-        ts: Start of each event, ns.
-        end: End of each event, ns.
-        wall_ns: The measured window that shares are of, ns.
-        work: Its device work.
+        wall_ns: The measured window that shares refer to, ns.
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.trace, self.events = trace, trace.events
-        self.ts = self.events["ts"].to_numpy()
-        self.end = self.ts + self.events["dur"].to_numpy()
+        super().__init__(trace)
         self.wall_ns = wall_ns(trace)
-        self.work: Work = device_work(trace)
-        self._matches: dict[tuple[str, tuple[str, ...] | None], Ints] = {}
-
-    def ints(self, column: str) -> Ints:
-        """A nullable integer column of the events, -1 where it is missing."""
-        filled: Ints = self.events[column].array.to_numpy(dtype=np.int64, na_value=-1)
-        return filled
-
-    @cached_property
-    def parent(self) -> Ints:
-        """Row of each event's parent, -1 for none."""
-        return self.ints("parent")
 
     @cached_property
     def thread(self) -> Ints:
@@ -73,12 +50,12 @@ class Scene:
     @cached_property
     def has_python(self) -> bool:
         """Whether Python calls were recorded, which slows the host."""
-        return bool(is_category(self.events["cat"].array, ("python_function",)).any())
+        return bool(self.is_in("python_function").any())
 
     @cached_property
-    def blame(self) -> Blame:
-        """What the host did while the devices stood still."""
-        return blame(self)
+    def idle(self) -> IdleTime:
+        """The idle time of the devices that the host caused, by reason."""
+        return attribute_idle(self)
 
     @cached_property
     def busy(self) -> Intervals:
@@ -87,40 +64,47 @@ class Scene:
 
     @cached_property
     def span_ns(self) -> int:
-        """From the first start to the last end of device work, ns; 0 without any."""
+        """From the first start to the last end of device work, ns; 0 without device work."""
         return int(self.busy.end[-1] - self.busy.start[0]) if len(self.busy.start) else 0
 
     @property
     def idle_ns(self) -> int:
-        """Of `span_ns`, when no device was at work."""
+        """The part of `span_ns` in which no device was at work."""
         return self.span_ns - length(self.busy)
 
-    def matching(self, pattern: str, cats: tuple[str, ...] | None = None) -> Ints:
-        """Rows whose name has `pattern` (a regular expression) in it, of categories `cats`, without instants."""
-        if (known := self._matches.get((pattern, cats))) is None:
-            names = self.events["name"].array
-            search = re.compile(pattern).search
-            hits = np.array([search(name) is not None for name in names.categories.tolist()] + [False], bool)[
-                names.codes
-            ]
-            hits &= ~self.events["is_instant"].to_numpy()
-            if cats is not None:
-                hits &= is_category(self.events["cat"].array, cats)
-            known = self._matches[pattern, cats] = np.flatnonzero(hits)
-        return known
+    def matching(self, pattern: str, *cats: str) -> Ints:
+        """Rows in whose name `pattern` (a regular expression) is found, of categories `cats` if any; no instants."""
+        hits = self.is_named(pattern) & ~self.events["is_instant"].to_numpy()
+        return np.flatnonzero(hits & self.is_in(*cats) if cats else hits)
 
     def host(self, pattern: str) -> Ints:
-        """Rows of host threads whose name has `pattern` in it."""
+        """Rows of host threads in whose name `pattern` is found."""
         rows = self.matching(pattern)
         return rows[self.thread[rows] >= 0]
+
+    def outermost(self, rows: Ints) -> Ints:
+        """Those of `rows` whose parent is not one of them."""
+        return rows[np.isin(self.parent[rows], rows, invert=True)]
 
     def time_of(self, rows: Ints) -> Intervals:
         """The union of the intervals of `rows`."""
         return union(self.ts[rows], self.end[rows])
 
+    def work_time(self, chosen: Ints | Bools) -> Intervals:
+        """The union of the intervals of the `chosen` device work."""
+        return union(self.work.start[chosen], self.work.end[chosen])
+
     def is_work(self, rows: Ints) -> Bools:
-        """Which device work stands in `rows` (sorted); shape of the work."""
+        """Which device work is one of `rows` (sorted); shape of the work."""
         return np.isin(self.work.rows, rows, assume_unique=True)
+
+    def exposed(self, chosen: Bools) -> int:
+        """Time of the `chosen` device work in which no other work ran, ns."""
+        return length(subtract(self.work_time(chosen), self.work_time(~chosen)))
+
+    def is_minor(self, cost: int, share: float) -> bool:
+        """Whether a cost is 0, or below `share` of the devices' time from their first to their last work."""
+        return not cost or cost < share * self.span_ns
 
     @cached_property
     def by_launch(self) -> tuple[Ints, Ints, Ints]:
@@ -131,40 +115,38 @@ class Scene:
         launch = launch[order]
         return known[order], self.thread[launch], self.ts[launch]
 
-    def launched_in(self, rows: Ints) -> tuple[Ints, Ints]:
-        """First, and one past the last, position in `by_launch` of what each host row launched, shape (n,)."""
+    def launched_in(self, first: Ints, last: Ints | None = None) -> tuple[Ints, Ints]:
+        """Range of positions in `by_launch` of what was launched from the start of each `first` to the end of `last`.
+
+        Args:
+            first: Host rows, shape (n,).
+            last: A host row of the same thread for each of `first`; by default `first` itself.
+
+        Returns:
+            First position, and one past the last; each of shape (n,).
+        """
         _, thread, at = self.by_launch
+        until = self.end[first if last is None else last]
+        low, high = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
         # Sorted by thread, then by time: a search among the launches of one thread at a time.
-        begins = np.searchsorted(thread, self.thread[rows], "left")
-        ends = np.searchsorted(thread, self.thread[rows], "right")
-        low, high = begins.copy(), begins.copy()
-        for number in np.unique(self.thread[rows]).tolist():
-            mine = self.thread[rows] == number
-            first, last = int(begins[mine][0]), int(ends[mine][0])
-            times = at[first:last]
-            low[mine] = first + np.searchsorted(times, self.ts[rows[mine]], "left")
-            high[mine] = first + np.searchsorted(times, self.end[rows[mine]], "left")
+        for number in np.unique(self.thread[first]).tolist():
+            mine = self.thread[first] == number
+            begin, end = np.searchsorted(thread, [number, number + 1])
+            low[mine] = begin + np.searchsorted(at[begin:end], self.ts[first[mine]])
+            high[mine] = begin + np.searchsorted(at[begin:end], until[mine])
         return low, high
 
-    def launched(self, rows: Ints) -> Ints:
-        """Indices of the device work that was launched within any of the host `rows`, ascending."""
-        low, high = self.launched_in(rows)
+    def launched(self, first: Ints, last: Ints | None = None) -> Ints:
+        """Indices of the device work in any of the ranges of `launched_in`, ascending."""
+        low, high = self.launched_in(first, last)
         covers = np.zeros(len(self.by_launch[0]) + 1, np.int64)
         np.add.at(covers, low, 1)
         np.add.at(covers, high, -1)
         return np.sort(self.by_launch[0][np.cumsum(covers)[:-1] > 0])
 
-    def exposed(self, mine: Bools) -> int:
-        """Time of the work `mine` in which no other work ran, ns."""
-        work = self.work
-        part, others = union(work.start[mine], work.end[mine]), union(work.start[~mine], work.end[~mine])
-        return length(subtract(part, others))
-
     def place(self, row: int) -> str | None:
-        """The user's line of an event: of its recorded stack, or of the Python calls around it or its launch."""
-        row = (
-            int(self.events["launch"].array.to_numpy(dtype=np.int64, na_value=-1)[row]) if self.thread[row] < 0 else row
-        )
+        """The user's line of an event: from its recorded stack, or from the Python calls around it or its launch."""
+        row = int(self.ints("launch")[row]) if self.thread[row] < 0 else row
         stacks, names = self.ints("stack"), self.events["name"].array
         calls: list[str] = []
         while row >= 0:
@@ -174,6 +156,11 @@ class Scene:
             row = int(self.parent[row])
         return _first_of_user(calls)
 
+    def place_of(self, rows: Ints, weight: Ints | None = None) -> str | None:
+        """`place` of the row of the largest `weight`, by default of the longest; None without rows."""
+        weight = self.dur[rows] if weight is None else weight
+        return self.place(int(rows[np.argmax(weight)])) if len(rows) else None
+
     def _entries(self, stack: int) -> list[str]:
         rows = self.trace.stacks
         rows = rows[rows["stack"] == stack]
@@ -182,28 +169,23 @@ class Scene:
             f"{function}" if pd.isna(file) or pd.isna(line) else f"{file}({line}): " for file, line, function in files
         ]
 
-    def dearest(self, rows: Ints, cost: Ints | None = None) -> tuple[int, ...]:
-        """At most `MAX_ROWS` of `rows`, those of the largest `cost` (their durations by default), in order of time."""
-        cost = (self.end - self.ts)[rows] if cost is None else cost
-        chosen = rows[np.argsort(-cost, kind="stable")[:MAX_ROWS]]
-        return tuple(np.sort(chosen).tolist())
+    def main_name(self, rows: Ints, weight: Ints | None = None) -> str:
+        """The name with the largest sum of `weight` (by default of durations) over `rows`, shortened."""
+        names = self.events["name"].array[rows]
+        sums = np.bincount(names.codes, weights=self.dur[rows] if weight is None else weight)
+        return units.shorten(str(names.categories[int(np.argmax(sums))]), 60)
 
     def finding(
-        self,
-        rule: str,
-        title: str,
-        what: str,
-        cost_ns: int | None,
-        rows: Iterable[int],
-        advice: str,
-        confidence: Confidence,
-        place: str | None = None,
-    ) -> Finding:
-        """A finding in this Trace."""
+        self, rule: str, title: str, what: str, cost_ns: int | None, advice: str, confidence: Confidence, *,
+        rows: Ints = _NO_ROWS, weight: Ints | None = None, place: str | None = None,
+    ) -> Finding:  # fmt: skip
+        """A finding in this Trace. It keeps the `MAX_ROWS` of `rows` with the largest `weight` (default: durations)."""
         share = None if cost_ns is None or not self.wall_ns else 100 * cost_ns / self.wall_ns
-        modelled = self.trace.info.is_simulated
         what = f"{what[:1].upper()}{what[1:]}"
-        return Finding(rule, title, what, cost_ns, share, tuple(rows), place, advice, confidence, modelled)
+        weight = self.dur[rows] if weight is None else weight
+        kept = np.sort(rows[np.argsort(-weight, kind="stable")[:MAX_ROWS]])
+        is_modelled = self.trace.info.is_simulated
+        return Finding(rule, title, what, cost_ns, share, tuple(kept.tolist()), place, advice, confidence, is_modelled)
 
 
 def _first_of_user(entries: Iterable[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Rules about training: the optimizer's loop, gradients set to zero, communication that nothing hides."""
+"""Rules about training: the optimizer's loop, gradients set to zero, communication that is not overlapped."""
 
 from __future__ import annotations
 
@@ -6,109 +6,104 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cudalens.analysis import units
+from cudalens.analysis.event_arrays import Ints
 from cudalens.analysis.findings.finding import Finding
-from cudalens.analysis.findings.trace_arrays import Scene
+from cudalens.analysis.findings.trace_arrays import TraceArrays
 from cudalens.analysis.time.intervals import Intervals, length, subtract, union
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE
 
-Ints = NDArray[np.int64]
-
-#: Operators of a step from which it is a loop over parameters; a grouped one needs about ten.
 _STEP: Final = r"^Optimizer\.step#"
 _ZERO: Final = r"^Optimizer\.zero_grad#"
 _GROUPED: Final = r"^aten::_(?:foreach|fused)_"
-_FUSED: Final = r"^aten::_fused_"
+
+#: Operators per step from which on it is a loop over parameters; a grouped step needs about ten.
 _MANY: Final = 30
 
 _COMM_SHARE: Final = 0.05
 
 
-def optimizer(scene: Scene) -> Iterator[Finding]:
-    """``optimizer_loop``: the optimizer updates parameter after parameter, an operator at a time.
+def optimizer(arrays: TraceArrays) -> Iterator[Finding]:
+    """``optimizer_loop``: the optimizer updates one parameter after the other, one operator at a time.
 
-    Cost: from the first to the last device work that each ``Optimizer.step`` launched; without device work, the
-    ranges' time. Told where a step launches thirty kernels (has thirty operators) and more, none of them grouped
+    Cost: from the first to the last device work that each ``Optimizer.step`` launched; without device work, the time of
+    these ranges. Threshold: a step launches at least thirty kernels (or has thirty operators), none of them grouped
     (``_foreach_``, ``_fused_``).
     """
-    steps = scene.host(_STEP)
-    if not len(steps) or len(scene.matching(_GROUPED, ("cpu_op",))):
+    steps = arrays.host(_STEP)
+    if not len(steps) or len(arrays.matching(_GROUPED, "cpu_op")):
         return
-    if len(scene.work.rows):
-        number, times = _device_spans(scene, steps)
-        what_is, side = "kernel", "from the first to the last"
+    if len(arrays.work.rows):
+        number, times = _device_spans(arrays, steps)
+        noun, span = "kernel", " from the first to the last"
     else:
-        ops = scene.matching(r"^aten::", ("cpu_op",))
-        ops = ops[np.isin(scene.parent[ops], steps)]
-        number, times = len(ops), scene.time_of(steps)
-        what_is, side = "operator", ""
+        number, times = (
+            int(np.isin(arrays.parent[arrays.matching(r"^aten::", "cpu_op")], steps).sum()),
+            arrays.time_of(steps),
+        )
+        noun, span = "operator", ""
     cost = length(times)
     if number < _MANY * len(steps):
         return
     what = (
-        f"{units.plural(len(steps), 'optimizer step')} ran {units.plural(round(number / len(steps)), what_is)} each, "
-        f"one parameter at a time: {units.duration(cost)} {side}".rstrip()
-        + "."
+        f"{units.plural(len(steps), 'optimizer step')} ran {units.plural(round(number / len(steps)), noun)} each, one "
+        f"parameter at a time: {units.duration(cost)}{span}."
     )
-    yield scene.finding(
-        "optimizer_loop", "unfused optimizer steps", what, cost, scene.dearest(steps),
-        "torch.optim.AdamW(params, fused=True), or foreach=True", "high", scene.place(int(steps[0])),
-    )  # fmt: skip
+    advice, place = "torch.optim.AdamW(params, fused=True), or foreach=True", arrays.place(int(steps[0]))
+    yield arrays.finding(
+        "optimizer_loop", "unfused optimizer steps", what, cost, advice, "high", rows=steps, place=place
+    )
 
 
-def _device_spans(scene: Scene, steps: Ints) -> tuple[int, Intervals]:
+def _device_spans(arrays: TraceArrays, steps: Ints) -> tuple[int, Intervals]:
     """Number of the kernels launched by `steps`, and the device's time from the first to the last of each."""
-    index = scene.by_launch[0]
-    low, high = scene.launched_in(steps)
+    index = arrays.by_launch[0]
+    low, high = arrays.launched_in(steps)
     some = high > low
-    starts = [int(scene.work.start[index[a:b]].min()) for a, b in zip(low[some], high[some], strict=True)]
-    ends = [int(scene.work.end[index[a:b]].max()) for a, b in zip(low[some], high[some], strict=True)]
+    starts = [int(arrays.work.start[index[a:b]].min()) for a, b in zip(low[some], high[some], strict=True)]
+    ends = [int(arrays.work.end[index[a:b]].max()) for a, b in zip(low[some], high[some], strict=True)]
     return int((high - low).sum()), union(np.array(starts, np.int64), np.array(ends, np.int64))
 
 
-def zeroing(scene: Scene) -> Iterator[Finding]:
-    """``zero_grad``: gradients are written with zeros instead of being let go.
+def zeroing(arrays: TraceArrays) -> Iterator[Finding]:
+    """``zero_grad``: gradients are filled with zeros instead of set to None.
 
     Cost: the device time of the work that ``Optimizer.zero_grad`` launched.
     """
-    rows = scene.host(_ZERO)
+    rows = arrays.host(_ZERO)
     if not len(rows):
         return
-    mine = scene.launched(rows)
-    cost = length(union(scene.work.start[mine], scene.work.end[mine]))
-    what = f"zero_grad wrote zeros in {units.plural(len(mine), 'kernel')} and sets: {units.duration(cost)}."
-    yield scene.finding(
-        "zero_grad", "zeroing gradients", what, cost, scene.dearest(scene.work.rows[mine]),
-        "optimizer.zero_grad(set_to_none=True), the default since torch 2.0", "high", scene.place(int(rows[0])),
+    launched = arrays.launched(rows)
+    cost = length(arrays.work_time(launched))
+    number = units.plural(len(launched), "device operation")
+    what = f"zero_grad filled gradients with zeros in {number}: {units.duration(cost)}."
+    yield arrays.finding(
+        "zero_grad", "zeroing gradients", what, cost,
+        "optimizer.zero_grad(set_to_none=True), the default since torch 2.0", "high",
+        rows=arrays.work.rows[launched], place=arrays.place(int(rows[0])),
     )  # fmt: skip
 
 
-def communication(scene: Scene) -> Iterator[Finding]:
-    """``exposed_communication``: collectives run while nothing is computed.
+def communication(arrays: TraceArrays) -> Iterator[Finding]:
+    """``exposed_communication``: collectives run while no kernel computes.
 
     Cost: time of communication kernels outside of compute kernels (`device_time`'s ``exposed_comm_ns``). A collective's
-    kernel also runs while it waits for other ranks, which one rank's trace cannot tell. Told from a twentieth of the
-    devices' time on.
+    kernel also runs while it waits for other ranks, which one rank's trace cannot show. Threshold: a twentieth of the
+    devices' time.
     """
-    work = scene.work
-    comm, comp = work.kind == COMMUNICATION, work.kind == COMPUTE
-    if not comm.any():
+    is_comm = arrays.work.kind == COMMUNICATION
+    times = arrays.work_time(is_comm)
+    cost, total = length(subtract(times, arrays.work_time(arrays.work.kind == COMPUTE))), length(times)
+    if arrays.is_minor(cost, _COMM_SHARE):
         return
-    times = union(work.start[comm], work.end[comm])
-    bare = subtract(times, union(work.start[comp], work.end[comp]))
-    cost, total = length(bare), length(times)
-    if cost < _COMM_SHARE * scene.span_ns or not cost:
-        return
-    names = scene.events["name"].array[work.rows[comm]]
-    largest = str(names.categories[int(np.argmax(np.bincount(names.codes, weights=(work.end - work.start)[comm])))])
+    rows = arrays.work.rows[is_comm]
     what = (
-        f"{units.duration(cost)} of {units.duration(total)} of communication ({units.percent(100 * cost / total)}) had "
-        f"nothing computed beside it, most of it in {units.shorten(largest, 60)}."
+        f"{units.duration(cost)} of {units.duration(total)} of communication ({units.percent(100 * cost / total)}) was "
+        f"not overlapped with computation, most of it in {arrays.main_name(rows)}."
     )
-    yield scene.finding(
-        "exposed_communication", "exposed communication", what, cost, scene.dearest(work.rows[comm]),
-        "overlap it: DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), FSDP prefetch, no_sync() while "
-        "gradients accumulate; cudalens.load_ranks tells waiting for slow ranks from moving bytes", "medium",
-    )  # fmt: skip
+    advice = (
+        "overlap it: DDP buckets (bucket_cap_mb, gradient_as_bucket_view=True), FSDP prefetch, no_sync() during "
+        "gradient accumulation; cudalens.load_ranks separates waiting for slow ranks from transfers"
+    )
+    yield arrays.finding("exposed_communication", "exposed communication", what, cost, advice, "medium", rows=rows)

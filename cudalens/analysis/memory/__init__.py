@@ -1,1 +1,1 @@
-"""Who held a device's memory, and when."""
+"""The contents of a device's memory over time."""

@@ -1,52 +1,47 @@
-"""Who holds memory: variables, categories, cells, from the names that stand in ``trace.blocks``."""
+"""Memory by variable, category and notebook cell, from the names in ``trace.blocks``."""
 
 from __future__ import annotations
 
 import pandas as pd
 
-from cudalens.analysis.memory.names import Holder, holders, names_in
+from cudalens.analysis.memory.names import holders, names_in
 from cudalens.analysis.memory.stacks import active_blocks
 from cudalens.frames import Trace
 
 
 def memory_holders(trace: Trace) -> pd.DataFrame:
-    """What the variables of the program hold of the device's memory.
+    """The device memory that each variable of the program holds.
 
     Returns:
-        A row per variable, most bytes first: ``holder`` (missing for what no name was found for), ``num_bytes`` and
-        ``num_blocks`` of active blocks. Each block counts once, for the variable that holds the most altogether.
+        A row per variable, most bytes first: ``holder`` (missing for blocks without a known name), ``num_bytes`` and
+        ``num_blocks`` of active blocks. Each block counts once, for the variable that holds the most in total.
     """
-    blocks = active_blocks(trace)
-    return _frame(holders(names_in(blocks["names"]), blocks["num_bytes"].tolist()))
+    return _holders_frame(active_blocks(trace))
 
 
 def memory_leaks(trace: Trace) -> pd.DataFrame:
-    """What each notebook cell left alive, and who holds it.
+    """The memory that each notebook cell allocated and that is still active, by the variable that holds it.
 
     Returns:
-        A row per cell and variable: ``cell`` as In[7], ``holder`` (missing for what no name was found for),
-        ``num_bytes`` and ``num_blocks`` of active blocks; cells that left most first, in each the variables that hold
-        most first. Blocks whose cell is not known are left out.
+        A row per cell and variable: ``cell`` as In[7], ``holder`` (missing for blocks without a known name),
+        ``num_bytes`` and ``num_blocks`` of active blocks. Cells with most bytes first, in each the variables with most
+        bytes first. Blocks of an unknown cell are left out.
     """
     blocks = active_blocks(trace)
     blocks = blocks[blocks["cell"].notna().to_numpy()]
-    parts = []
-    for cell, own in blocks.groupby("cell", observed=True, sort=False):
-        found = _frame(holders(names_in(own["names"]), own["num_bytes"].tolist()))
-        found.insert(0, "cell", str(cell))
-        parts.append((int(own["num_bytes"].sum()), found))
-    parts.sort(key=lambda part: -part[0])
-    if not parts:
-        return pd.DataFrame({"cell": pd.Series(dtype=object), **{name: _frame([])[name] for name in _frame([])}})
-    return pd.concat([found for _, found in parts], ignore_index=True)
+    parts = [(str(cell), own) for cell, own in blocks.groupby("cell", observed=True, sort=False)]
+    parts.sort(key=lambda part: -int(part[1]["num_bytes"].sum()))
+    frames = [_holders_frame(own).assign(cell=cell) for cell, own in parts]
+    found = pd.concat(frames or [_holders_frame(blocks).assign(cell=pd.Series(dtype=object))], ignore_index=True)
+    return found[["cell", "holder", "num_bytes", "num_blocks"]]
 
 
 def memory_categories(trace: Trace) -> pd.DataFrame:
-    """What the device's memory is there for.
+    """The device's memory by its use.
 
     Returns:
-        A row per category, most bytes first: ``category`` (missing where it cannot be told), ``num_bytes`` and
-        ``num_blocks`` of active blocks.
+        A row per category, most bytes first: ``category`` (missing if unknown), ``num_bytes`` and ``num_blocks`` of
+        active blocks.
     """
     blocks = active_blocks(trace)
     kind = blocks["category"].astype(object).where(blocks["category"].notna(), None)
@@ -55,7 +50,8 @@ def memory_categories(trace: Trace) -> pd.DataFrame:
     return found.sort_values("num_bytes", ascending=False, kind="stable").reset_index(drop=True)
 
 
-def _frame(found: list[Holder]) -> pd.DataFrame:
+def _holders_frame(blocks: pd.DataFrame) -> pd.DataFrame:
+    found = holders(names_in(blocks["names"]), blocks["num_bytes"].tolist())
     return pd.DataFrame(
         {
             "holder": pd.Series([one.name for one in found], dtype=object),

@@ -1,4 +1,4 @@
-"""Names of variables that hold memory, as ``trace.blocks`` has them: whose a block is."""
+"""The variable that holds each block, by the names in ``trace.blocks``."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from typing import Final
 
 import pandas as pd
 
-#: Endings that are left out of what many names share.
 _PART: Final = re.compile(r"\.<[^>]*>|<[^>]*>|\.\w+(?:\(\))?|\[(?:'[^']*'|\"[^\"]*\"|[^\]])*\]|\w+|.")
+
+#: Parts that are removed from the end of a common name.
 _WEAK: Final = (".grad_fn", ".grad")
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A variable, and what it holds.
+    """A variable, and the blocks that it holds.
 
     Attributes:
-        name: The variable, or the part of it that holds all of that (``trainer.history``); None for what no name was
-            found for.
+        name: The variable, or the part of it that holds all these blocks (``trainer.history``); None for blocks without
+            a known name.
         num_bytes: Size of the blocks.
-        num_blocks: How many.
-        rows: Which, as places in what was given.
+        num_blocks: Number of blocks.
+        rows: Their positions in the given sequence.
     """
 
     name: str | None
@@ -37,48 +38,46 @@ class Holder:
 def holders(names: Sequence[Iterable[str]], num_bytes: Sequence[int]) -> list[Holder]:
     """Blocks by the variable that holds them, most bytes first; each block counts once.
 
-    A block that several variables hold counts for the one that holds the most altogether: whoever wants the memory back
-    begins there. Of two that hold the same, the one that is a container is named.
+    A block of several variables counts for the one that holds the most in total: deleting that one frees the most. Of
+    two that hold the same, the one with the longer name (the container) is reported.
 
     Args:
         names: Names of each block, as ``trace.blocks["names"]`` has them; shape (n,).
         num_bytes: Size of each, shape (n,).
     """
-    parsed = [[_parts(name) for name in _strong(told)] for told in names]
+    parsed = [[_parts(name) for name in _strong(of_block)] for of_block in names]
     totals: Counter[str] = Counter()
-    for told, size in zip(parsed, num_bytes, strict=True):
-        totals.update(dict.fromkeys({parts[0] for parts in told}, size))
+    for of_block, size in zip(parsed, num_bytes, strict=True):
+        totals.update(dict.fromkeys({parts[0] for parts in of_block}, size))
     groups: defaultdict[str | None, list[int]] = defaultdict(list)
-    for row, told in enumerate(parsed):
-        best = max(told, key=lambda parts: (totals[parts[0]], len(parts)), default=(None,))
+    for row, of_block in enumerate(parsed):
+        best = max(of_block, key=lambda parts: (totals[parts[0]], len(parts)), default=(None,))
         groups[best[0]].append(row)
-    found = [
-        Holder(
-            _common(root, [parsed[row] for row in rows]), sum(num_bytes[row] for row in rows), len(rows), tuple(rows)
-        )
-        for root, rows in groups.items()
-    ]
+    found = []
+    for root, rows in groups.items():
+        name = _common(root, [parsed[row] for row in rows])
+        found.append(Holder(name, sum(num_bytes[row] for row in rows), len(rows), tuple(rows)))
     return sorted(found, key=lambda one: (-one.num_bytes, one.name is None, str(one.name)))
 
 
 def _strong(names: Iterable[str]) -> list[str]:
-    """Names of who owns a tensor, where there are any: variables before those of functions, graphs and optimizers."""
+    """The names of variables, if any; else those of functions, graphs and optimizers."""
     known = list(names)
     known = [name for name in known if not name.startswith("<")] or known
     return [n for n in known if not (".grad_fn" in n or ".<" in n or "param_groups" in n)] or known
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """A name in its parts; ``Out[7]`` is one, and so is what begins the names of an exception's variables."""
+    """The parts of a name; ``Out[7]`` is one part, and so is the start of the names of an exception's variables."""
     parts = _PART.findall(name) or [name]
     return (parts[0] + parts[1], *parts[2:]) if parts[0] == "Out" and len(parts) > 1 else tuple(parts)
 
 
 def _common(root: str | None, names: Sequence[Sequence[tuple[str, ...]]]) -> str | None:
-    """The longest beginning that the names below `root` share, down to what holds more than one."""
+    """The longest common prefix of the names that start with `root`."""
     if root is None:
         return None
-    own = [next(parts for parts in told if parts[0] == root) for told in names]
+    own = [next(parts for parts in of_block if parts[0] == root) for of_block in names]
     first, last = min(own), max(own)
     size = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     if len(own) == 1:
@@ -90,10 +89,8 @@ def _common(root: str | None, names: Sequence[Sequence[tuple[str, ...]]]) -> str
 
 
 def names_in(column: pd.Series) -> list[list[str]]:
-    """The column ``names`` of ``trace.blocks`` as lists of text; empty where it is missing, or something else."""
-    known: dict[str, list[str]] = {}
-    for text in column.dropna().unique():
-        known[text] = _listed(text)
+    """The column ``names`` of ``trace.blocks`` as lists of text; empty if missing or invalid."""
+    known = {text: _listed(text) for text in column.dropna().unique()}
     return [known.get(text, []) if isinstance(text, str) else [] for text in column]
 
 
@@ -106,7 +103,7 @@ def _listed(text: str) -> list[str]:
 
 
 def block_holders(blocks: pd.DataFrame) -> pd.Series:
-    """The variable that holds each row of a ``blocks`` frame, as `holders` finds it; None where there is none."""
+    """The variable that holds each row of a ``blocks`` frame, as of `holders`; None for none."""
     found: list[str | None] = [None] * len(blocks)
     for one in holders(names_in(blocks["names"]), blocks["num_bytes"].tolist()):
         for row in one.rows:

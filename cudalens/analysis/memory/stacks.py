@@ -1,4 +1,4 @@
-"""Bytes by call stack: the rows of a flame graph, and what one snapshot holds that another does not."""
+"""Bytes by call stack: the rows of a flame graph, and the differences of two snapshots."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.memory.names import block_holders
-from cudalens.analysis.memory.replay import plain
-from cudalens.frames import Trace, nullable
-
-Ints = NDArray[np.int64]
+from cudalens.analysis.time.averages import sums_beneath
+from cudalens.analysis.time.groups import sums
+from cudalens.frames import Trace
+from cudalens.frames.columns import Ints, integers, masked
 
 _ROOT: Final = 0
 _ACTIVE: Final = ("active_allocated", "active_pending_free")
 
 
 def active_blocks(trace: Trace) -> pd.DataFrame:
-    """The rows of ``trace.blocks`` that somebody holds, or that wait for a stream."""
+    """The rows of ``trace.blocks`` that are allocated or wait for a stream."""
     blocks = trace.blocks
     return blocks[blocks["state"].isin(_ACTIVE).to_numpy()]
 
@@ -29,33 +28,23 @@ def bytes_by_stack(trace: Trace, blocks: pd.DataFrame | None = None) -> pd.DataF
 
     Args:
         trace: With stacks.
-        blocks: What to count: rows with ``num_bytes`` and ``stack`` of that Trace, as `blocks_at` makes them; None for
+        blocks: The blocks: rows with ``num_bytes`` and ``stack`` of that Trace, such as those of `blocks_at`. Default:
             the active blocks at the end.
 
     Returns:
-        A row per node, parents first, row 0 the root of all: ``parent`` (its row; missing for the root), ``depth``,
-        ``file``, ``line``, ``function``; ``num_bytes`` and ``num_blocks`` of all that was allocated there and below;
-        ``self_bytes`` of what was allocated in the node itself. Blocks whose stack was not recorded are under the root
-        alone.
+        A row per node, parents first, row 0 the root: ``parent`` (its row; missing for the root), ``depth``, ``file``,
+        ``line``, ``function``; ``num_bytes`` and ``num_blocks`` of the blocks of the node and all its descendants;
+        ``self_bytes`` of the blocks of the node itself. Blocks without a recorded stack belong to the root.
     """
     blocks = active_blocks(trace) if blocks is None else blocks
-    stack, size = plain(blocks["stack"], fill=-1), blocks["num_bytes"].to_numpy()
-    known, position = np.unique(stack[stack >= 0], return_inverse=True)
-    own = np.bincount(position, size[stack >= 0], len(known)).astype(np.int64) if len(known) else np.empty(0, np.int64)
-    count = np.bincount(position, minlength=len(known)) if len(known) else own
+    stack, size = integers(blocks["stack"]), blocks["num_bytes"].to_numpy()
+    known = np.unique(stack[stack >= 0])
     nodes, leaf = _tree(trace.stacks, known)
-    n = len(nodes)
-    self_bytes, num_blocks = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    np.add.at(self_bytes, leaf, own)
-    np.add.at(num_blocks, leaf, count)
-    self_bytes[_ROOT] += int(size[stack < 0].sum())
-    num_blocks[_ROOT] += int((stack < 0).sum())
-    num_bytes = self_bytes.copy()
-    parent, depth = plain(nodes["parent"], fill=-1), nodes["depth"].to_numpy()
-    for level in range(int(depth.max()), 0, -1):
-        rows = np.flatnonzero(depth == level)
-        np.add.at(num_bytes, parent[rows], num_bytes[rows])
-        np.add.at(num_blocks, parent[rows], num_blocks[rows])
+    at = np.full(len(stack), _ROOT)
+    at[stack >= 0] = leaf[np.searchsorted(known, stack[stack >= 0])]
+    self_bytes, self_blocks = sums(size, at, len(nodes)), np.bincount(at, minlength=len(nodes))
+    parent, depth = integers(nodes["parent"]), nodes["depth"].to_numpy()
+    num_bytes, num_blocks = (sums_beneath(values, parent, depth) for values in (self_bytes, self_blocks))
     return nodes.assign(num_bytes=num_bytes, self_bytes=self_bytes, num_blocks=num_blocks)
 
 
@@ -70,7 +59,7 @@ def _tree(stacks: pd.DataFrame, wanted: Ints) -> tuple[pd.DataFrame, Ints]:
     level = height[owner] - 1 - from_inside  # 0 is the outermost stack frame
     order = np.argsort(level, kind="stable")
     bounds = np.searchsorted(level[order], np.arange(int(height.max(initial=0)) + 1))
-    at = np.zeros(len(wanted), np.int64)  # the node that each stack has come to
+    at = np.zeros(len(wanted), np.int64)  # the current node of each stack
     parents, entry_of, depths = [np.array([-1])], [np.array([-1])], [np.array([0])]
     num_nodes = 1
     for k in range(len(bounds) - 1):
@@ -84,14 +73,11 @@ def _tree(stacks: pd.DataFrame, wanted: Ints) -> tuple[pd.DataFrame, Ints]:
         num_nodes += len(unique)
     parent, entry = np.concatenate(parents), np.concatenate(entry_of)
     taken = {name: entries[name].array.take(entry, allow_fill=True) for name in ("file", "line", "function")}
-    missing = parent < 0
-    return pd.DataFrame(
-        {"parent": nullable(np.where(missing, 0, parent), missing), "depth": np.concatenate(depths), **taken}
-    ), at
+    return pd.DataFrame({"parent": masked(parent), "depth": np.concatenate(depths), **taken}), at
 
 
 def stack_texts(stacks: pd.DataFrame) -> pd.Series:
-    """Each call stack as text, a line per stack frame as ``file:line function``, innermost first; by its number."""
+    """Each call stack as text, a line per stack frame as ``file:line function``, innermost first; by its id."""
     file = stacks["file"].astype(object).where(stacks["file"].notna(), "")
     line = stacks["line"].astype("string").fillna("")
     function = stacks["function"].astype(object).where(stacks["function"].notna(), "?")
@@ -102,7 +88,7 @@ def stack_texts(stacks: pd.DataFrame) -> pd.Series:
 
 
 def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> pd.DataFrame:
-    """What `after` holds that `before` did not, and the other way round.
+    """The active memory of `before` and `after`, and the differences.
 
     Args:
         before: With blocks.
@@ -111,9 +97,9 @@ def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> pd.DataFra
             ``segment_type`` …).
 
     Returns:
-        A row per call stack (or value of that column), largest change first: `by` (stacks as `stack_texts` writes
-        them; missing where not recorded), ``before_bytes``, ``after_bytes``, ``delta_bytes``, ``before_blocks``,
-        ``after_blocks``, ``delta_blocks``. Active blocks are counted.
+        A row per call stack (or value of that column), largest change first: `by` (stacks as of `stack_texts`; missing
+        if not recorded), ``before_bytes``, ``after_bytes``, ``delta_bytes``, ``before_blocks``, ``after_blocks``,
+        ``delta_blocks``. Active blocks are counted.
     """
     sides = {name: _by(trace, by) for name, trace in (("before", before), ("after", after))}
     found = pd.DataFrame(
@@ -132,7 +118,7 @@ def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> pd.DataFra
     return found.sort_values("delta_bytes", key=lambda delta: -delta.abs(), kind="stable").reset_index(drop=True)
 
 
-#: Stands for a missing key while groups are matched; equal to no text that a program writes.
+#: Replaces a missing key while groups are matched; different from every text of a program.
 _UNKNOWN: Final = "\0"
 
 

@@ -1,4 +1,4 @@
-"""Who holds a device's memory: totals, pools, fragmentation."""
+"""Totals, pools and fragmentation of a device's memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.memory.replay import DeviceReplay, plain, replays
-from cudalens.frames import Trace
+from cudalens.analysis.memory.replay import DeviceReplay, block_amounts, replays
+from cudalens.frames import BLOCK_STATES, Trace
 from cudalens.frames.snapshots.build import HAS_TIMES, SNAPSHOT_KEYS
+from cudalens.frames.snapshots.history import ALLOC, FREE_COMPLETED
 
-#: What tells the segments of ``trace.blocks`` apart.
-_STATES: Final = ("active_allocated", "active_pending_free", "inactive")
+#: Columns of ``trace.blocks`` that identify a segment.
 SEGMENT_KEYS: Final = ("device", "segment_addr")
 
 
@@ -31,90 +31,51 @@ def segments_of(blocks: pd.DataFrame) -> pd.DataFrame:
     """
     keys = blocks.groupby(list(SEGMENT_KEYS), dropna=False, sort=False).ngroup().to_numpy()
     first = blocks[~pd.Series(keys).duplicated().to_numpy()]
-    facts = _amounts(blocks).groupby(keys)
+    facts = block_amounts(blocks).groupby(keys)
     own = ["device_type", "device", "segment_addr", "segment_bytes", "segment_type", "pool_id_first", "pool_id_second"]
     segments = first[[*own, "is_expandable", "segment_stack", "stream", "graph"]].reset_index(drop=True)
     sums = facts[["num_blocks", "allocated_bytes", "active_bytes", "requested_bytes", "free_bytes"]].sum()
     return segments.assign(**sums, largest_free_bytes=facts["free_bytes"].max())
 
 
-def _amounts(blocks: pd.DataFrame) -> pd.DataFrame:
-    """What each block adds to the totals of whatever holds it."""
-    state, size = blocks["state"].astype(object).to_numpy(), blocks["num_bytes"].to_numpy()
-    is_allocated, is_pending, is_free = (state == name for name in _STATES)
-    is_active = is_allocated | is_pending
-    requested = np.where(is_active, plain(blocks["requested_bytes"]), 0)
-    unknown = is_active & blocks["requested_bytes"].isna().to_numpy()
-    return pd.DataFrame(
-        {
-            "num_blocks": np.ones(len(blocks), np.int64),
-            "num_active": is_active.astype(np.int64),
-            "allocated_bytes": np.where(is_allocated, size, 0),
-            "active_bytes": np.where(is_active, size, 0),
-            "pending_bytes": np.where(is_pending, size, 0),
-            "requested_bytes": requested,
-            "internal_bytes": np.where(is_active & ~unknown, size - requested, 0),
-            "free_bytes": np.where(is_free, size, 0),
-        }
-    )
-
-
 def pool_totals(
     trace: Trace, by: Sequence[str] = ("device", "pool_id_first", "pool_id_second", "segment_type", "stream")
 ) -> pd.DataFrame:
-    """What each pool holds: small and large blocks, private pools, streams.
+    """Totals of each pool: small and large blocks, private pools, streams.
 
     Args:
         trace: With blocks.
-        by: Columns of ``trace.blocks`` that tell pools apart.
+        by: Columns of ``trace.blocks`` that define a pool.
 
     Returns:
         A row per pool, by reserved bytes, most first: the columns `by`, ``num_segments``, ``num_blocks``,
         ``num_active``, ``reserved_bytes``, ``allocated_bytes``, ``active_bytes``, ``pending_bytes``,
-        ``requested_bytes``, ``internal_bytes``, ``free_bytes``, ``empty_bytes`` (of segments in which nothing is
-        active, which ``torch.cuda.empty_cache()`` returns) and ``largest_free_bytes``.
+        ``requested_bytes``, ``internal_bytes``, ``free_bytes``, ``empty_bytes`` (of segments without active blocks,
+        which ``torch.cuda.empty_cache()`` releases) and ``largest_free_bytes``.
     """
     blocks, by = trace.blocks, list(by)
-    facts = _amounts(blocks)
+    facts = block_amounts(blocks)
     segment = blocks.groupby(list(SEGMENT_KEYS), dropna=False, sort=False).ngroup()
-    is_first = ~segment.duplicated().to_numpy()
     active = facts["active_bytes"].groupby(segment.to_numpy()).transform("sum").to_numpy()
-    facts["num_segments"] = is_first.astype(np.int64)
-    facts["reserved_bytes"] = np.where(is_first, blocks["segment_bytes"].to_numpy(), 0)
     facts["empty_bytes"] = np.where(active == 0, facts["free_bytes"], 0)
     facts["largest_free_bytes"] = facts["free_bytes"]
-    how = dict.fromkeys([*_POOL_COLUMNS], "sum") | {"largest_free_bytes": "max"}
+    how = dict.fromkeys(facts, "sum") | {"largest_free_bytes": "max"}
     keys = [blocks[name].reset_index(drop=True) for name in by]
     found = facts.groupby(keys, dropna=False, sort=False, observed=True).agg(how).reset_index()
     order = found["reserved_bytes"].sort_values(ascending=False, kind="stable").index
     return found.loc[order].reset_index(drop=True)
 
 
-_POOL_COLUMNS: Final = (
-    "num_segments",
-    "num_blocks",
-    "num_active",
-    "reserved_bytes",
-    "allocated_bytes",
-    "active_bytes",
-    "pending_bytes",
-    "requested_bytes",
-    "internal_bytes",
-    "free_bytes",
-    "empty_bytes",
-)
-
-
 def fragmentation(trace: Trace) -> pd.DataFrame:
-    """How much of what each device has reserved nobody can use.
+    """The reserved memory of each device that fragmentation wastes.
 
     Returns:
         A row per device: ``device``, ``reserved_bytes``, ``requested_bytes``;
-        ``internal_bytes``: what active blocks are larger than what was asked for (rounding, remainders not split off);
-        ``external_bytes``: inactive blocks in segments that hold something active (gaps: no release can return them,
-        and only what fits between may use them); ``empty_bytes``: segments in which nothing is active;
-        ``largest_free_bytes``: the largest inactive block, so the largest allocation that needs no new memory from the
-        driver; ``fragmentation_pct``: internal and external bytes, of what is reserved.
+        ``internal_bytes``: sizes of active blocks beyond their requested size (rounding, remainders not split off);
+        ``external_bytes``: inactive blocks in segments with active blocks (gaps: they cannot be released, and are only
+        usable for allocations that fit); ``empty_bytes``: segments without active blocks; ``largest_free_bytes``: the
+        largest inactive block, so the largest allocation that needs no new memory from the driver;
+        ``fragmentation_pct``: internal and external bytes, of the reserved bytes.
     """
     found = pool_totals(trace, by=["device"]).sort_values("device", kind="stable").reset_index(drop=True)
     external = found["free_bytes"] - found["empty_bytes"]
@@ -132,25 +93,23 @@ def fragmentation(trace: Trace) -> pd.DataFrame:
 def memory_totals(trace: Trace) -> pd.Series:
     """The numbers of a memory snapshot: its segments, blocks and history.
 
-    Sizes are in bytes. ``allocated`` counts what tensors hold, ``active`` also what waits for a stream, ``requested``
-    what was asked for of the active, ``reserved`` whole segments. ``hist_start_*`` is what the first device held before
-    the history began, ``hist_peak_*`` the most it held then and after any action, by replaying the history backward
-    from the blocks. ``peak_requested`` is the most that all devices together held. A free of an unseen allocation is a
-    completed release of what was allocated before the history began.
+    Sizes are in bytes. ``allocated`` counts allocated blocks, ``active`` also those that wait for a stream,
+    ``requested`` the requested sizes of active blocks, ``reserved`` segments. ``hist_start_*`` is the total of the
+    first device before the history, ``hist_peak_*`` its largest total then and after any action, by replaying the
+    history backward from the blocks. ``peak_requested`` is the largest total of all devices together. A free of an
+    unseen allocation is a completed release of an allocation from before the history.
 
     Returns:
         A Series of plain numbers, text, dicts and lists, by name.
     """
     blocks, memory = trace.blocks, trace.memory
     segments, devices = segments_of(blocks), list(replays(trace))
-    return pd.Series(
-        _state(trace, blocks, segments) | _history(trace, memory, devices) | _parts(blocks, segments, memory, devices),
-        dtype=object,
-    )
+    state, history = _state(trace, blocks, segments), _history(trace, memory, devices)
+    return pd.Series(state | history | _parts(blocks, segments, memory, devices), dtype=object)
 
 
 def _state(trace: Trace, blocks: pd.DataFrame, segments: pd.DataFrame) -> dict[str, Any]:
-    by_state = {name: blocks["num_bytes"][(blocks["state"] == name).to_numpy()] for name in _STATES}
+    by_state = {name: blocks["num_bytes"][(blocks["state"] == name).to_numpy()] for name in BLOCK_STATES}
     is_empty = (segments["active_bytes"] == 0).to_numpy()
     return {
         "file": trace.info.name,
@@ -176,8 +135,9 @@ def _state(trace: Trace, blocks: pd.DataFrame, segments: pd.DataFrame) -> dict[s
 def _history(trace: Trace, memory: pd.DataFrame, devices: list[DeviceReplay]) -> dict[str, Any]:
     counts = memory["action"].value_counts()
     first = next((one for one in devices if one.device == 0), None)
-    lives = [(one.kind[one.replay.lives.rows[one.replay.lives.first]], one) for one in devices]
-    ended = [one.kind[one.replay.lives.rows[one.replay.lives.last]] == 2 for one in devices]
+    lifetimes = [(one.kind, one.replay.lifetimes) for one in devices]
+    seen = [kind[each.rows[each.first]] == ALLOC for kind, each in lifetimes]
+    ended = [kind[each.rows[each.last]] == FREE_COMPLETED for kind, each in lifetimes]
     depths = trace.stacks.groupby("stack").size()
     used = memory["stack"].dropna().unique()
     return {
@@ -187,10 +147,8 @@ def _history(trace: Trace, memory: pd.DataFrame, devices: list[DeviceReplay]) ->
         "hist_peak_requested_dev0": first.peak("requested_bytes") if first else 0,
         "hist_start_reserved_dev0": first.start("reserved_bytes") if first else 0,
         "hist_peak_reserved_dev0": first.peak("reserved_bytes") if first else 0,
-        "frees_of_unseen_allocs": sum(
-            int((end & (kind != 0)).sum()) for (kind, _), end in zip(lives, ended, strict=True)
-        ),
-        "allocs_live_at_end": sum(int((~end & (kind == 0)).sum()) for (kind, _), end in zip(lives, ended, strict=True)),
+        "frees_of_unseen_allocs": sum(int((e & ~s).sum()) for s, e in zip(seen, ended, strict=True)),
+        "allocs_live_at_end": sum(int((~e & s).sum()) for s, e in zip(seen, ended, strict=True)),
         "max_frames": int(depths.reindex(used).max()) if len(used) else 0,
         "has_time_us": bool(trace.info.options.get(HAS_TIMES, len(memory) > 0)),
     }
@@ -200,10 +158,7 @@ def _parts(
     blocks: pd.DataFrame, segments: pd.DataFrame, memory: pd.DataFrame, devices: list[DeviceReplay]
 ) -> dict[str, Any]:
     """The totals by device, pool and stream."""
-    pools = [
-        f"({first}, {second})"
-        for first, second in zip(segments["pool_id_first"], segments["pool_id_second"], strict=True)
-    ]
+    pools = [f"({a}, {b})" for a, b in zip(segments["pool_id_first"], segments["pool_id_second"], strict=True)]
     refused = memory[(memory["action"] == "oom").to_numpy()]
     first = next((one for one in devices if one.device == 0), None)
     active = blocks["state"].isin(["active_allocated", "active_pending_free"]).to_numpy()
@@ -230,7 +185,7 @@ def _sums(amounts: pd.Series, keys: Any) -> dict[str, int]:
 
 
 def _peak_of_all(devices: list[DeviceReplay], num_rows: int) -> int:
-    """The most that was asked for and held on all devices together."""
+    """The largest requested bytes of all devices together."""
     change = np.zeros(num_rows, np.int64)
     for one in devices:
         change[one.rows] = one.replay.changes["requested_bytes"]

@@ -14,7 +14,7 @@ from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.averages_keys import STEP_NAME, check_keys, codes_of, column_of, step_names
 from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, is_category, nullable
-from cudalens.frames.build import categorical
+from cudalens.frames.columns import categorical
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
@@ -79,7 +79,7 @@ def key_averages(
     """
     keys = check_keys(by)
     found = _measured(trace)
-    keep = ~trace.events["is_instant"].to_numpy() & ~found.fold & _chosen(rows, len(trace))
+    keep = ~trace.events["is_instant"].to_numpy() & ~found.fold & chosen_rows("rows", rows, len(trace))
     if top_level:
         keep &= found.parent < 0
     return _averaged(trace, keys, np.flatnonzero(keep), found)
@@ -211,15 +211,22 @@ def heads(parent: Ints, fold: Bools) -> Ints:
     return head
 
 
-def _chosen(rows: Any, n: int) -> Bools:
+def chosen_rows(name: str, rows: Any, n: int) -> Bools:
+    """The argument `name`, a mask of shape (n,) or row numbers, as a mask; all rows for None.
+
+    Raises:
+        ValueError: It is a mask of another length, or has other row numbers.
+    """
     if rows is None:
         return np.ones(n, bool)
     rows = np.asarray(rows)
     if rows.dtype == bool:
         if len(rows) != n:
-            raise ValueError(f"rows is a mask of length {len(rows)}, expected one value per event: {n}")
+            raise ValueError(f"{name} is a mask of length {len(rows)}, expected one value per event: {n}")
         chosen: Bools = rows
         return chosen
+    if len(rows) and (rows.min() < 0 or rows.max() >= n):
+        raise ValueError(f"{name} has rows outside of the trace's {n} events")
     chosen = np.zeros(n, bool)
     chosen[rows.astype(np.int64)] = True
     return chosen

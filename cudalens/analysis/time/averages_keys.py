@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.time.attribution_keys import inherited, own_keys, unnamed_modules
 from cudalens.analysis.time.averages_stacks import Stacks
-from cudalens.frames.build import STEP_PREFIX, categorical
+from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.columns import categorical
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace

@@ -12,7 +12,7 @@ import pandas as pd
 from cudalens.analysis.ancestors import nearest_of, running_at
 from cudalens.analysis.time.groups import Bools, Ints, integers
 from cudalens.frames import RUNTIME_CATEGORIES, Trace, is_category
-from cudalens.frames.build import lanes
+from cudalens.frames.columns import combined
 
 #: Python calls that are not the user's own lines.
 _NOT_USERS: Final = re.compile(
@@ -41,7 +41,7 @@ class Host:
         self.is_users_line = is_python & users[self.name.codes]
         self._in_tree = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
         self._in_tree &= ~is_category(cat, ("Trace", "overhead"))
-        self.thread: Ints = lanes(self.pid, self.tid).astype(np.int64)
+        self.thread: Ints = combined(self.pid, self.tid).astype(np.int64)
 
     def innermost(self, thread: Ints, at: Ints) -> Ints:
         """Row of the innermost event that was running on each thread at each time, -1 for none; shape (m,).

@@ -1,7 +1,7 @@
-"""Putting right in a trace what can be put right for sure: the clocks' offset, and rows of the host that stand twice.
+"""Repair a trace where exactly one correction is possible: the offset of the clocks, and duplicate rows of the host.
 
-No device work is ever dropped, clipped or moved against other device work: what `cudalens.analysis.device_time` says
-of a trace stays as it was, to the nanosecond.
+Device work is never removed, shortened or moved relative to other device work: `cudalens.analysis.device_time` returns
+the same before and after, to the nanosecond.
 """
 
 from __future__ import annotations
@@ -12,145 +12,128 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.analysis.trust.arrays import Bools, Ints, Look
-from cudalens.analysis.trust.check import repaired_finding, report_of, suspicions
+from cudalens.analysis.event_arrays import Ints
+from cudalens.analysis.trust.arrays import MISSING, TrustArrays
+from cudalens.analysis.trust.check import earlier_repairs, issues, repaired_finding, report_of
 from cudalens.analysis.trust.clock import clock_bounds, needed_shift_ns
 from cudalens.analysis.trust.host import duplicate_rows
 from cudalens.frames import Trace, build_events, nullable
 from cudalens.frames.catalog import columns_of
-from cudalens.frames.syncs.calls import Pending, filled
+from cudalens.frames.columns import integers
+from cudalens.frames.syncs.calls import Pending
 from cudalens.frames.tree import sort_order
 
-#: Rows on a stream whose times are the host's: CUPTI notes when the host waited (in recorded traces they begin and end
-#: with the call that made them).
+#: Rows on a stream whose times are the host's: CUPTI's marks of waits (in recorded traces they begin and end with the
+#: call that made them).
 _ON_HOST_CLOCK: Final = ("cuda_sync",)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a repair does.
+class _Plan:
+    """A repair.
 
     Attributes:
-        shift_ns: By how much all device rows move against the host's, ns.
-        dropped: Rows of the host that are left out, ascending.
-        kept: For each of them the row that stands for it.
+        ts: New start of each row, ns; device rows have moved relative to the host's.
+        dropped: Duplicate rows of the host, ascending.
+        originals: For each of them the row that it repeats.
+        rows: The rows that stay, ascending.
+        position: New row of each row; of a dropped one, that of its original.
     """
 
-    shift_ns: int
+    ts: Ints
     dropped: Ints
-    kept: Ints
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether there is nothing to do."""
-        return not self.shift_ns and not len(self.dropped)
+    originals: Ints
+    rows: Ints
+    position: Ints
 
 
 def repaired(trace: Trace, *, repair: bool = True) -> Trace:
-    """`trace` with what can be put right put right, and with its verdict in ``info.trust``.
+    """`trace` with what can be repaired, and with its verdict in ``info.trust``.
 
-    Repairs: all device rows are moved together against the host's by the smallest offset that lets all work start after
-    its launch began and end before waits for it were over, where one offset does; rows of the host that are there
-    twice are left out once. All rows are then sorted and linked anew.
+    Repairs: all device rows move together, relative to the host's, by the smallest offset that lets all work start
+    after its launch began and end before waits for it were over, if there is one; duplicate rows of the host are
+    removed. All rows are then sorted and linked again.
 
     Args:
-        trace: Any Trace; it stays as it is.
+        trace: Any Trace; it is not changed.
         repair: False to check it only.
 
     Returns:
-        A Trace. Where there is nothing to repair its frames are those of `trace`; `trace` itself, without a verdict,
-        where it has no events and nothing is wrong with it.
+        A Trace. If there is nothing to repair, its frames are those of `trace`; if `trace` has no events and nothing is
+        wrong with it, `trace` itself, without a verdict.
     """
-    before = trace.info.trust
-    done = [finding for finding in before.findings if finding.severity == "repaired"] if before else []
-    found = suspicions(trace)
-    if repair and any(suspicion.severity == "repairable" for suspicion in found):
-        plan = plan_of(Look(trace))
-        trace, place = _applied(trace, plan)
-        done += [repaired_finding(s, place) for s in found if s.severity == "repairable"]
-        found = suspicions(trace)
-    if not (len(trace.events) or found or done):  # a memory snapshot, say: no times were there to be judged
+    done, found = earlier_repairs(trace), issues(trace)
+    repairable = [issue for issue in found if repair and issue.severity == "repairable"]
+    if repairable:
+        arrays = TrustArrays(trace)
+        plan = _plan(arrays)
+        trace = _applied(arrays, plan)
+        done += [repaired_finding(issue, plan.position) for issue in repairable]
+        found = issues(trace)
+    if not (len(trace.events) or found or done):  # a memory snapshot, for example: it has no times to check
         return trace
-    trust = report_of(found, done).trust
-    return trace.replace(info=trace.info.replace(trust=trust))
+    return trace.replace(info=trace.info.replace(trust=report_of(found, done).trust))
 
 
-def plan_of(look: Look) -> Plan:
-    """What can be put right in a trace."""
-    rows = duplicate_rows(look)
-    dropped = rows[~look.is_device[rows]]
-    shift = needed_shift_ns(look, clock_bounds(look))
-    return Plan(shift or 0, dropped, _first_of(look, dropped))
+def _plan(arrays: TrustArrays) -> _Plan:
+    dropped = duplicate_rows(arrays)
+    dropped = dropped[~arrays.is_device[dropped]]
+    originals = _originals(arrays, dropped)
+    shift = needed_shift_ns(arrays, clock_bounds(arrays)) or 0
+    ts = arrays.ts + np.where(arrays.is_device & ~arrays.is_in(*_ON_HOST_CLOCK), shift, 0)
+    rows = np.delete(np.arange(len(arrays)), dropped)
+    position = np.empty(len(arrays), np.int64)
+    position[rows[sort_order(ts[rows], arrays.dur[rows])]] = np.arange(len(rows))
+    position[dropped] = position[originals]
+    return _Plan(ts, dropped, originals, rows, position)
 
 
-def _first_of(look: Look, dropped: Ints) -> Ints:
+def _originals(arrays: TrustArrays, dropped: Ints) -> Ints:
     """The row that each of `dropped` repeats: the nearest before it that is not dropped, of its name and lane."""
     if not len(dropped):
         return dropped
-    rows = np.flatnonzero(np.isin(look.ts, look.ts[dropped]) & ~look.is_device)
-    keys = [look.ts[rows], look.dur[rows]]
-    keys += [look.key(name, rows) for name in ("pid", "tid", "correlation_id", "external_id")]
-    keys += [look.events[name].array.codes[rows] for name in ("name", "cat", "thread")]
+    rows = np.flatnonzero(np.isin(arrays.ts, arrays.ts[dropped]) & ~arrays.is_device)
+    keys = [arrays.ts[rows], arrays.dur[rows]]
+    keys += [arrays.ints(name, rows, missing=MISSING) for name in ("pid", "tid", "correlation_id", "external_id")]
+    keys += [arrays.events[name].array.codes[rows] for name in ("name", "cat", "thread")]
     group = pd.DataFrame(dict(enumerate(keys))).groupby(list(range(len(keys))), sort=False).ngroup().to_numpy()
     _, first = np.unique(group, return_index=True)
-    firsts: Ints = rows[first[group[np.searchsorted(rows, dropped)]]]
-    return firsts
+    originals: Ints = rows[first[group[np.searchsorted(rows, dropped)]]]
+    return originals
 
 
-def _applied(trace: Trace, plan: Plan) -> tuple[Trace, Ints]:
-    """The Trace after `plan`, and for each row where it stands now; dropped ones where their equal does."""
-    look = Look(trace)
-    kept = np.ones(len(look), bool)
-    kept[plan.dropped] = False
-    order, place = _moved(look, plan, kept)
-    frames = dict(trace.frames)
-    frames["events"] = _events(look, plan, order, place)
-    for name, frame in frames.items():
-        links = [c.name for c in columns_of(name) if c.names == "events"] if name != "events" else []
-        frames[name] = frame.assign(**{link: _linked(filled(frame[link]), place) for link in links}) if links else frame
-    frames["syncs"] = _waited_anew(frames["syncs"], frames["events"])
-    return Trace(trace.info, **frames), place
+def _applied(arrays: TrustArrays, plan: _Plan) -> Trace:
+    frames = dict(arrays.trace.frames)
+    for name in frames.keys() - {"events"}:
+        links = [column.name for column in columns_of(name) if column.names == "events"]
+        columns = {link: _linked(integers(frames[name][link]), plan.position) for link in links}
+        frames[name] = frames[name].assign(**columns)
+    frames["events"] = _events(arrays, plan)
+    frames["syncs"] = _with_gpu_times(frames["syncs"], frames["events"])
+    return Trace(arrays.trace.info, **frames)
 
 
-def _moved(look: Look, plan: Plan, kept: Bools) -> tuple[Ints, Ints]:
-    """Rows that stay, in their old order, and where each row will stand."""
-    rows = np.flatnonzero(kept)
-    order = rows[sort_order(_times(look, plan)[rows], look.dur[rows])]
-    place = np.empty(len(look), np.int64)
-    place[order] = np.arange(len(order))
-    place[plan.dropped] = place[plan.kept]
-    return rows, place
-
-
-def _times(look: Look, plan: Plan) -> Ints:
-    if not plan.shift_ns:
-        return look.ts
-    moves = look.is_device & ~look.is_in(*_ON_HOST_CLOCK)
-    return look.ts + np.where(moves, plan.shift_ns, 0)
-
-
-def _events(look: Look, plan: Plan, rows: Ints, place: Ints) -> pd.DataFrame:
-    """The events frame, built anew; parents and forward rows stay: among each other the host's rows have not moved."""
-    columns = {name: look.events[name].array[rows] for name in look.events.columns}
-    columns["ts"] = _times(look, plan)[rows]
-    parent = look.link("parent")[rows]
-    number = np.full(len(look) + 1, -1, np.int64)
+def _events(arrays: TrustArrays, plan: _Plan) -> pd.DataFrame:
+    """The events frame, built again; parents and forward rows stay, since the host's rows have not moved."""
+    rows = plan.rows
+    columns = {name: arrays.events[name].array[rows] for name in arrays.events.columns} | {"ts": plan.ts[rows]}
+    number = np.full(len(arrays) + 1, -1, np.int64)
     number[rows] = np.arange(len(rows))
-    number[plan.dropped] = number[plan.kept]
-    events = build_events(columns, async_mask=look.is_async[rows], parent=number[parent])
+    number[plan.dropped] = number[plan.originals]
+    events = build_events(columns, async_mask=arrays.is_async[rows], parent=number[arrays.parent[rows]])
     forward = np.empty(len(rows), np.int64)
-    forward[place[rows]] = look.link("forward")[rows]
-    return events.assign(forward=_linked(forward, place))
+    forward[plan.position[rows]] = arrays.ints("forward", rows)
+    return events.assign(forward=_linked(forward, plan.position))
 
 
-def _linked(rows: Ints, place: Ints) -> pd.arrays.IntegerArray:
+def _linked(rows: Ints, position: Ints) -> pd.arrays.IntegerArray:
     """Old row numbers, -1 for none, as a column of the new ones."""
     missing = rows < 0
-    return nullable(np.where(missing, 0, place[rows] if len(place) else 0), missing)
+    return nullable(np.where(missing, 0, position[rows] if len(position) else 0), missing)
 
 
-def _waited_anew(syncs: pd.DataFrame, events: pd.DataFrame) -> pd.DataFrame:
-    """The waits with ``gpu_dur`` as the moved device rows tell it."""
+def _with_gpu_times(syncs: pd.DataFrame, events: pd.DataFrame) -> pd.DataFrame:
+    """The waits with ``gpu_dur`` computed again from the moved device rows."""
     pending, known = Pending(events), syncs["gpu_dur"].notna() & syncs["dur"].notna()
     if not pending or not known.any():
         return syncs

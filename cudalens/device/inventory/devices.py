@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
-from cudalens.frames import lazy_methods
+from cudalens.frames.lazy_methods import call_lazy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,7 +167,7 @@ class Devices:
     @property
     def verdict(self) -> str:
         """The answer in one line."""
-        return str(lazy_methods.open_door("devices_verdict", self))
+        return str(call_lazy("devices_verdict", self))
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, for JSON."""
@@ -193,10 +193,10 @@ class Devices:
 
     def __repr__(self) -> str:
         """The verdict and what is known of each device, as text."""
-        return str(lazy_methods.open_door("devices_text", self))
+        return str(call_lazy("devices_text", self))
 
     def _repr_html_(self) -> str:
-        return str(lazy_methods.open_door("devices_html", self))
+        return str(call_lazy("devices_html", self))
 
     def _row(self, device: Device) -> dict[str, Any]:
         row = {f.name: getattr(device, f.name) for f in fields(Device)}

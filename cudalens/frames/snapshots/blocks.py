@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.frames.build import categorical, nullable
-from cudalens.frames.catalog import BLOCK_STATES, columns_of
-from cudalens.frames.schema import missing_array
-from cudalens.frames.snapshots.history import AtEnd
+from cudalens.frames.catalog import BLOCK_STATES
+from cudalens.frames.columns import Ints, categorical, map_texts, masked, nullable, text_column
+from cudalens.frames.schema import frame_of
+from cudalens.frames.snapshots.history import AtEnd, at_end
 from cudalens.frames.snapshots.stacks import SnapshotStacks
-from cudalens.frames.snapshots.values import Ints, Place, Rows, flattened
+from cudalens.frames.snapshots.values import Rows, Validator, flattened
 
 _SEGMENT: Final = frozenset(
     {
@@ -40,19 +40,19 @@ class SnapshotBlocks:
     """The blocks of a snapshot, in its order.
 
     Attributes:
-        device: Device of each block, -1 where not recorded; shape (n,).
+        device: Device of each block, -1 if not recorded; shape (n,).
         addr: Its address, shape (n,).
         num_bytes: Its size, shape (n,).
-        requested_bytes: What the program asked for, 0 where not recorded; shape (n,).
-        state: Place of its state in `BLOCK_STATES`, -1 for another; shape (n,).
+        requested_bytes: Size that the program requested, 0 if not recorded; shape (n,).
+        state: Index of its state in `BLOCK_STATES`, -1 for another; shape (n,).
     """
 
-    def __init__(self, segments: list[dict[str, Any]], place: Place, stacks: SnapshotStacks) -> None:
-        flat, counts = flattened(segments, "blocks", "segments", place)
+    def __init__(self, segments: list[dict[str, Any]], check: Validator, stacks: SnapshotStacks) -> None:
+        flat, counts = flattened(segments, "blocks", "segments", check)
         if not counts.all():
-            flat, counts = _with_whole_segments(segments, place)
-        self._segments, self._blocks = Rows(segments, "segments", place), Rows(flat, "blocks", place)
-        self._place, self._counts = place, counts
+            flat, counts = _with_whole_segments(segments, check)
+        self._segments, self._blocks = Rows(segments, "segments", check), Rows(flat, "blocks", check)
+        self._check, self._counts = check, counts
         self._segment = np.repeat(np.arange(len(counts)), counts)
         self._seg_bytes, _ = self._segments.sizes("total_size")
         self._seg_addr, self._no_seg_addr = self._segments.addresses("address")
@@ -79,25 +79,16 @@ class SnapshotBlocks:
         )
 
     def at_end(self, device: int) -> tuple[AtEnd, Ints]:
-        """What `device` held when the snapshot was taken, and the rows of its active blocks in the order of that."""
-        rows = np.flatnonzero((self.device == device) & ~self._no_addr)
-        active = rows[np.isin(self.state[rows], (_ALLOCATED, _PENDING))]
-        active = active[np.argsort(self.addr[active], kind="stable")]
-        all_rows = np.flatnonzero(self.device == device)
-        state, size = self.state[all_rows], self.num_bytes[all_rows]
-        is_active = np.isin(state, (_ALLOCATED, _PENDING))
-        segments = np.unique(self._segment[all_rows])
-        return (
-            AtEnd(
-                addr=self.addr[active],
-                num_bytes=self.num_bytes[active],
-                is_pending=self.state[active] == _PENDING,
-                allocated_bytes=int(size[state == _ALLOCATED].sum()),
-                active_bytes=int(size[is_active].sum()),
-                requested_bytes=int(self.requested_bytes[all_rows][is_active].sum()),
-                reserved_bytes=int(self._seg_bytes[segments].sum()),
-            ),
-            active,
+        """What `device` held when the snapshot was taken, and the rows of its active blocks, both by address."""
+        mine = self.device == device
+        return at_end(
+            self.addr,
+            ~self._no_addr,
+            self.num_bytes,
+            self.requested_bytes,
+            mine & (self.state == _ALLOCATED),
+            mine & (self.state == _PENDING),
+            int(self._seg_bytes[np.unique(self._segment[mine])].sum()),
         )
 
     def to_frame(self, alloc: Ints, allocated_ns: Any, user_metadata: Any, device_type: str) -> pd.DataFrame:
@@ -105,16 +96,16 @@ class SnapshotBlocks:
 
         Args:
             alloc: Row of the memory frame that allocated each block, -1 for none; shape (n,).
-            allocated_ns: When, a nullable column of length n.
-            user_metadata: The text that the program had set then, a categorical of length n.
-            device_type: Of the devices.
+            allocated_ns: Time of that, a nullable column of length n.
+            user_metadata: The text that the program had set at that time, a categorical of length n.
+            device_type: Type of the devices.
         """
         n, which = len(self), self._segment
         first, second = self._segments.pairs("segment_pool_id")
         is_inactive = self.state == _INACTIVE
         columns: dict[str, Any] = {
             "device_type": categorical(np.zeros(n, np.int64), [device_type]),
-            "device": nullable(np.maximum(self.device, 0).astype(np.int32), self.device < 0),
+            "device": masked(self.device.astype(np.int32)),
             "segment_addr": nullable(self._seg_addr[which], self._no_seg_addr[which]),
             "segment_bytes": self._seg_bytes[which],
             "segment_type": self._segments.texts("segment_type")[which],
@@ -128,17 +119,15 @@ class SnapshotBlocks:
             "requested_bytes": nullable(self.requested_bytes, self._no_request | is_inactive),
             "state": self._states,
             "allocated_ns": allocated_ns,
-            "alloc": nullable(np.maximum(alloc, 0), alloc < 0),
+            "alloc": masked(alloc),
             "stack": self._stack,
             "user_metadata": user_metadata,
             "extra": self._extra(),
         }
-        return pd.DataFrame(
-            {c.name: columns.get(c.name, missing_array(c.dtype, n)) for c in columns_of("blocks")}, copy=False
-        )
+        return frame_of("blocks", columns)
 
     def _addresses(self) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-        """Address of each block; old layouts leave it to be counted from the segment's."""
+        """Address of each block; in old layouts it is computed from the segment's."""
         addr, missing = self._blocks.addresses("address")
         ends = np.cumsum(self.num_bytes)
         begins = ends - self.num_bytes
@@ -150,9 +139,8 @@ class SnapshotBlocks:
 
     def _read_states(self) -> tuple[Ints, pd.Categorical]:
         texts = self._blocks.texts("state")
-        names = [_OTHER_NAMES.get(name, name) for name in texts.categories.tolist()]
-        place = {name: i for i, name in enumerate(dict.fromkeys([*BLOCK_STATES, *names]))}
-        codes = np.array([*(place[name] for name in names), -1], np.int64)[texts.codes]
+        place = {name: i for i, name in enumerate(BLOCK_STATES)}
+        codes = map_texts(texts, lambda name: place.setdefault(_OTHER_NAMES.get(name, name), len(place)), -1)
         return np.where(codes < len(BLOCK_STATES), codes, -1), categorical(codes, list(place))
 
     def _frame_lists(self) -> list[Any]:
@@ -160,42 +148,38 @@ class SnapshotBlocks:
         lists = self._blocks.values("frames")
         if not self._blocks.has("history"):
             return lists
-        latest = [
-            h[0] if isinstance(h, list) and h and isinstance(h[0], dict) else {} for h in self._blocks.values("history")
-        ]
+        histories = self._blocks.values("history")
+        latest = [h[0] if isinstance(h, list) and h and isinstance(h[0], dict) else {} for h in histories]
         return [own or last.get("frames") for own, last in zip(lists, latest, strict=True)]
 
     def _extra(self) -> pd.Categorical:
         own, shared = self._blocks.others(_BLOCK), self._segments.others(_SEGMENT)
         if not len(shared.categories):
             return own
-        above = shared[self._segment]
-        texts = [
-            f'{{"segment": {s}, "block": {b}}}'
-            if isinstance(b, str)
-            else f'{{"segment": {s}}}'
-            if isinstance(s, str)
-            else b
-            for s, b in zip(above.astype(object), own.astype(object), strict=True)
-        ]
-        codes, names = pd.factorize(np.array([*texts, None], object)[:-1])
-        return categorical(codes, list(names))
+        both = zip(shared[self._segment].astype(object), own.astype(object), strict=True)
+        return text_column(_extra_text(segment, block) for segment, block in both)
 
     def _check_sums(self) -> None:
-        """Count the segments whose blocks do not fill them, or whose own sums say something else."""
+        """Count the segments whose sizes differ from the sums of their blocks."""
         n = len(self._counts)
         for key, states in (("total_size", None), ("allocated_size", (0,)), ("active_size", (0, 1))):
-            told, missing = self._segments.sizes(key)
+            recorded, missing = self._segments.sizes(key)
             part = np.ones(len(self), bool) if states is None else np.isin(self.state, states)
             found = np.zeros(n, np.int64)
             np.add.at(found, self._segment[part], self.num_bytes[part])
-            if (bad := np.flatnonzero(~missing & (told != found))).size:
+            if (bad := np.flatnonzero(~missing & (recorded != found))).size:
                 where = f"segments[{bad[0]}].{key}"
-                self._place.problems.add(f"segment whose blocks do not add up to its {key}", where, len(bad))
+                self._check.problems.add(f"segment whose blocks do not add up to its {key}", where, len(bad))
 
 
-def _with_whole_segments(segments: list[dict[str, Any]], place: Place) -> tuple[list[Any], Ints]:
-    """The blocks, and one inactive block for each segment that has none, so that no segment is lost."""
+def _extra_text(segment: Any, block: Any) -> Any:
+    if isinstance(segment, str):
+        return f'{{"segment": {segment}, "block": {block}}}' if isinstance(block, str) else f'{{"segment": {segment}}}'
+    return block
+
+
+def _with_whole_segments(segments: list[dict[str, Any]], check: Validator) -> tuple[list[Any], Ints]:
+    """The blocks, and one inactive block for each segment without blocks, so that no segment is lost."""
     flat: list[Any] = []
     counts = np.ones(len(segments), np.int64)
     for i, segment in enumerate(segments):
@@ -204,6 +188,6 @@ def _with_whole_segments(segments: list[dict[str, Any]], place: Place) -> tuple[
             counts[i] = len(blocks)
             flat += blocks
         else:
-            place.problems.add("segment without blocks", f"segments[{i}]")
+            check.problems.add("segment without blocks", f"segments[{i}]")
             flat.append({"address": segment.get("address"), "size": segment.get("total_size"), "state": "inactive"})
     return flat, counts

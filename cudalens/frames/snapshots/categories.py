@@ -1,7 +1,7 @@
-"""What blocks are there for, as far as the call stacks that allocated them tell.
+"""The use of blocks (parameter, gradient, ...), by the call stacks that allocated them.
 
-A stack names code, not intent: what cannot be told from it stays unknown. The rules look at functions and files of
-torch; the live room knows more (which tensor is a parameter), and says so in the same column.
+The rules use functions and files of torch. What they do not cover is unknown. The live collector in cudalens.memory has
+more data, such as the parameters of modules, and writes to the same column.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from cudalens.frames.build import categorical
 from cudalens.frames.catalog import BLOCK_CATEGORIES
-
-Ints = NDArray[np.int64]
+from cudalens.frames.columns import categorical, integers
 
 _WORKSPACE: Final = re.compile(
     r"(?i)getCurrentCUDABlas(?:Lt)?Handle|getCUDABlasLtWorkspace|ChosenWorkspaceSize|cublas\w*Create|\bworkspace\b"
@@ -37,7 +34,7 @@ _CALLS: Final = frozenset({"_call_impl", "_wrapped_call_impl"})
 
 
 def stack_marks(stacks: pd.DataFrame) -> dict[int, set[str]]:
-    """What each call stack of the frame `stacks` tells, by its number; those that tell nothing are absent."""
+    """The marks of each call stack of the frame `stacks`, by its id; stacks without marks are absent."""
     if not len(stacks):
         return {}
     entries = stacks[["file", "function"]].drop_duplicates()
@@ -56,7 +53,7 @@ def _texts(entries: pd.DataFrame) -> Iterable[tuple[str, str]]:
 
 
 def _marks(file: str, function: str) -> frozenset[str]:
-    """What one stack frame tells."""
+    """The marks of one stack frame."""
     place = {name for name, pattern in _FILES.items() if pattern.search(file)}
     name = function.rpartition(".")[2]
     rules = {
@@ -73,12 +70,12 @@ def _marks(file: str, function: str) -> frozenset[str]:
 
 
 def _category(marks: set[str], now: set[str], *, was_released: bool) -> str | None:
-    """The category of a block that is alive.
+    """The category of an active block.
 
     Args:
-        marks: What its stack tells.
-        now: What the stack of the last action tells: a backward or a step that is perhaps not over.
-        was_released: Some block of that stack was released in the history.
+        marks: The marks of its stack.
+        now: The marks of the last action's stack: a backward or a step that may be unfinished.
+        was_released: Whether some block of that stack was released in the history.
     """
     if "workspace" in marks:
         return "workspace"
@@ -93,15 +90,15 @@ def _category(marks: set[str], now: set[str], *, was_released: bool) -> str | No
 
 
 def block_categories(blocks: pd.DataFrame, stacks: pd.DataFrame, memory: pd.DataFrame) -> pd.Categorical:
-    """What each active block is there for, as far as its pool and its stack tell.
+    """The use of each active block, by its pool and its stack.
 
-    - ``graph pool``: it stands in a pool that a graph capture made, and stays with the graph, whatever its stack says.
-    - ``workspace``: a cuBLAS handle or workspace is made.
-    - ``gradient``: autograd accumulates, or it was allocated in a backward and has outlived it. While the last action
-      is one of a backward, only where nothing of the same stack was ever released.
-    - ``optimizer state``: allocated in ``_init_group`` of torch.optim, or in an optimizer's step that it has outlived.
-      While the last action is one of a step, what has a stack of which something was released is ``temporary``.
-    - ``input``: allocated under torch.utils.data; ``activation``: in a module's call; ``parameter``: where a module is
+    - ``graph pool``: it is in the pool of a graph capture, and stays with the graph, whatever its stack is.
+    - ``workspace``: allocated for a cuBLAS handle or workspace.
+    - ``gradient``: allocated by autograd's accumulation, or in a backward that has ended. While the last action is in a
+      backward, only if no block of the same stack was ever released.
+    - ``optimizer state``: allocated in ``_init_group`` of torch.optim, or in an optimizer's step that has ended. While
+      the last action is in a step, blocks with a stack of which some block was released are ``temporary``.
+    - ``input``: allocated under torch.utils.data; ``activation``: in a module's call; ``parameter``: while a module is
       built, moved or loaded.
 
     Args:
@@ -114,20 +111,19 @@ def block_categories(blocks: pd.DataFrame, stacks: pd.DataFrame, memory: pd.Data
     now = marks.get(int(known.iloc[-1]), set()) if len(known) else set()
     place = {name: i for i, name in enumerate(BLOCK_CATEGORIES)}
     released = _released(blocks, memory)
-    told = {
+    codes_of = {
         number: place.get(_category(mark, now, was_released=number in released) or "", -1)
         for number, mark in marks.items()
     }
-    numbers = blocks["stack"].array.to_numpy(dtype=np.int64, na_value=-1)
-    codes = np.fromiter((told.get(number, -1) for number in numbers.tolist()), np.int64, len(numbers))
-    in_graph = blocks["pool_id_first"].array.to_numpy(dtype=np.int64, na_value=0) != 0
-    codes[in_graph] = place["graph pool"]
+    numbers = integers(blocks["stack"])
+    codes = np.fromiter((codes_of.get(number, -1) for number in numbers.tolist()), np.int64, len(numbers))
+    codes[integers(blocks["pool_id_first"], 0) != 0] = place["graph pool"]
     codes[(blocks["state"] == "inactive").to_numpy()] = -1
     return categorical(codes, list(BLOCK_CATEGORIES))
 
 
 def _released(blocks: pd.DataFrame, memory: pd.DataFrame) -> set[int]:
-    """Stacks with which more was allocated in the history than is alive of it."""
+    """Stacks of which more blocks were allocated in the history than are active."""
     allocated = memory["stack"][(memory["action"] == "alloc").to_numpy()].value_counts()
     is_alive = (blocks["alloc"].notna() & (blocks["state"] != "inactive")).to_numpy()
     alive = blocks["stack"][is_alive].value_counts()

@@ -1,7 +1,7 @@
-"""The allocator's history in a snapshot: lifetimes of blocks, and what was held after every action.
+"""The allocator's history in a snapshot: lifetimes of allocations, and totals after every action.
 
-A history tells what happened while it was recorded, and the snapshot what was there at its end. Totals are therefore
-counted backward from the end, so that blocks that existed before the history began are in them.
+A history has the actions while it was recorded, and the snapshot the blocks at its end. Totals are therefore counted
+backward from the end, so that they include blocks from before the history.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from cudalens.frames.columns import Bools, Ints, map_texts, run_ends, run_starts
+
 Addresses = NDArray[np.uint64]
 
-#: What a device holds, by the names of the memory frame's columns.
+#: Kinds of actions.
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = 0, 1, 2
 SEGMENT_ADDED, SEGMENT_REMOVED, OTHER = 3, 4, 5
 _KINDS: Final = {
@@ -29,30 +30,30 @@ _KINDS: Final = {
     "segment_free": SEGMENT_REMOVED,
     "segment_unmap": SEGMENT_REMOVED,
 }
+#: Totals of a device, by the names of the memory frame's columns.
 TOTALS: Final = ("allocated_bytes", "active_bytes", "requested_bytes", "reserved_bytes")
 _MIN_BLOCK: Final = 512
 
 
-def kinds_of(codes: NDArray[np.integer], names: list[str]) -> Ints:
-    """What each action does, as one of this module's numbers; `codes` are places in `names`, -1 for none."""
-    table = np.array([*(_KINDS.get(name, OTHER) for name in names), OTHER], np.int64)
-    kinds: Ints = table[codes]
-    return kinds
+def kinds_of(action: pd.Categorical, has_address: Bools) -> Ints:
+    """The kind of each action; OTHER for allocations and releases without an address. Shape (n,)."""
+    kinds: Ints = map_texts(action, lambda name: _KINDS.get(name, OTHER), OTHER)
+    return np.where(~has_address & (kinds <= FREE_COMPLETED), OTHER, kinds)
 
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """Which rows of one device's history speak of one and the same allocation of a block.
+    """The rows of one device's history that belong to the same allocation.
 
     Attributes:
         rows: Rows of allocations and releases, by (address, time); shape (n,).
-        life: Number of the lifetime of each of `rows`, ascending; shape (n,).
-        first: Place in `rows` of each lifetime's first; shape (k,).
-        last: Place in `rows` of each lifetime's last; shape (k,).
+        number: Number of the lifetime of each of `rows`, ascending; shape (n,).
+        first: Position in `rows` of each lifetime's first row; shape (k,).
+        last: Position in `rows` of each lifetime's last row; shape (k,).
     """
 
     rows: Ints
-    life: Ints
+    number: Ints
     first: Ints
     last: Ints
 
@@ -60,23 +61,19 @@ class Lifetimes:
     def of(cls, kind: Ints, addr: Addresses) -> Lifetimes:
         """The lifetimes of a history: an allocation and the releases at its address up to the next allocation.
 
-        What is released without an allocation before it at its address was allocated before the history began. A
-        release after a completed one, without an allocation between, is one of those too (of a block that was there
-        before, where the ring buffer of the history lost the allocation).
+        A release without an earlier allocation at its address belongs to an allocation from before the history, and so
+        does a release after a completed one (the ring buffer of the history lost the allocation).
 
         Args:
-            kind: What each action does, by this module's numbers, in the order in which it happened; shape (n,).
+            kind: Kind of each action, in order of time; shape (n,).
             addr: Its address, shape (n,).
         """
         rows = np.flatnonzero(kind <= FREE_COMPLETED)
         rows = rows[np.argsort(addr[rows], kind="stable")]
-        begins = kind[rows] == ALLOC
-        begins[1:] |= addr[rows[1:]] != addr[rows[:-1]]
+        begins = (kind[rows] == ALLOC) | run_starts(addr[rows])
         begins[1:] |= kind[rows[:-1]] == FREE_COMPLETED
-        begins[:1] = True
-        life = np.cumsum(begins) - 1
         first = np.flatnonzero(begins)
-        return cls(rows, life, first, np.append(first[1:], len(rows))[: len(first)] - 1)
+        return cls(rows, np.cumsum(begins) - 1, first, np.append(first[1:], len(rows))[: len(first)] - 1)
 
     def __len__(self) -> int:
         return len(self.first)
@@ -84,16 +81,16 @@ class Lifetimes:
 
 @dataclass(frozen=True)
 class AtEnd:
-    """What a device held at the end of its history.
+    """The blocks of a device at the end of its history.
 
     Attributes:
         addr: Address of each active block, ascending; shape (b,).
         num_bytes: Its size, shape (b,).
-        is_pending: It waits for a stream, shape (b,).
-        allocated_bytes: All that is allocated.
-        active_bytes: All that is active.
-        requested_bytes: What the program asked for of it.
-        reserved_bytes: All segments.
+        is_pending: Whether it waits for a stream, shape (b,).
+        allocated_bytes: Size of all allocated blocks.
+        active_bytes: Size of all active blocks.
+        requested_bytes: Requested size of all active blocks.
+        reserved_bytes: Size of all segments.
     """
 
     addr: Addresses
@@ -105,21 +102,41 @@ class AtEnd:
     reserved_bytes: int
 
 
+def at_end(
+    addr: Addresses,
+    has_address: Bools,
+    size: Ints,
+    requested: Ints,
+    is_allocated: Bools,
+    is_pending: Bools,
+    reserved_bytes: int,
+) -> tuple[AtEnd, Ints]:
+    """The end of one device's history, from columns of all blocks of shape (n,), and the rows of its active blocks.
+
+    `is_allocated` and `is_pending` are the states of the device's own blocks, False for those of other devices.
+    """
+    active = is_allocated | is_pending
+    rows = np.flatnonzero(active & has_address)
+    rows = rows[np.argsort(addr[rows], kind="stable")]
+    allocated, in_use, wanted = (int(values.sum()) for values in (size[is_allocated], size[active], requested[active]))
+    return AtEnd(addr[rows], size[rows], is_pending[rows], allocated, in_use, wanted, reserved_bytes), rows
+
+
 @dataclass(frozen=True)
 class Replay:
     """One device's history, replayed backward from its end.
 
     Attributes:
-        lives: Which rows speak of the same allocation; k of them.
-        is_alive: The block was still active at the end, shape (k,).
-        end_block: Which of the active blocks at the end it is then, shape (k,).
-        block_bytes: Size of the block: exact where it is alive, else what was asked for, rounded; shape (k,).
-        changes: What each action adds, by ``allocated_bytes``, ``active_bytes`` (in sizes of blocks),
-            ``requested_bytes`` (in what was asked for) and ``reserved_bytes`` (in sizes of segments); shapes (n,).
-        totals: What is held after each action, by the same names; shapes (n,).
+        lifetimes: The k allocations.
+        is_alive: Whether the block was still active at the end, shape (k,).
+        end_block: Position of that block among the active blocks at the end, shape (k,).
+        block_bytes: Size of the block: exact if it is alive, else the rounded requested size; shape (k,).
+        changes: Change of each total by each action: ``allocated_bytes`` and ``active_bytes`` (sizes of blocks),
+            ``requested_bytes`` (requested sizes) and ``reserved_bytes`` (sizes of segments); shapes (n,).
+        totals: The totals after each action, by the same names; shapes (n,).
     """
 
-    lives: Lifetimes
+    lifetimes: Lifetimes
     is_alive: Bools
     end_block: Ints
     block_bytes: Ints
@@ -128,54 +145,51 @@ class Replay:
 
 
 def replay(kind: Ints, addr: Addresses, size: Ints, end: AtEnd, settings: Any = None) -> Replay:
-    """What one device held after each action, and which of them made the blocks that were there at the end.
+    """The totals of one device after each action, and the actions that allocated the blocks at the end.
 
     Args:
-        kind: What each action does, by this module's numbers, in the order in which it happened; shape (n,).
+        kind: Kind of each action, in order of time; shape (n,).
         addr: Its address, shape (n,).
-        size: Its size as recorded: of blocks size that the program requested, shape (n,).
-        end: What the device held at the end.
-        settings: The snapshot's ``allocator_settings``, which say how sizes are rounded.
+        size: Its recorded size, for blocks the requested one; shape (n,).
+        end: The blocks at the end.
+        settings: The snapshot's ``allocator_settings``, which have the rounding of sizes.
     """
-    lives = Lifetimes.of(kind, addr)
-    begin, stop = lives.rows[lives.first], lives.rows[lives.last]
-    at = np.minimum(np.searchsorted(end.addr, addr[stop]), max(len(end.addr) - 1, 0))
-    is_last = np.append(addr[stop][1:] != addr[stop][:-1], True)[: len(stop)]
-    stands = is_last & (end.addr[at] == addr[stop]) if len(end.addr) else np.zeros(len(stop), bool)
-    alive = stands.copy()
-    alive[stands] = (kind[stop] == ALLOC)[stands] | (
-        (kind[stop] == FREE_REQUESTED)[stands] & end.is_pending[at[stands]]
-    )
+    lifetimes = Lifetimes.of(kind, addr)
+    begin, stop = lifetimes.rows[lifetimes.first], lifetimes.rows[lifetimes.last]
+    at = np.searchsorted(end.addr, addr[stop])
+    alive = run_ends(addr[stop]) & (at < len(end.addr))
+    alive[alive] = end.addr[at[alive]] == addr[stop][alive]
+    is_pending = (kind[stop][alive] == FREE_REQUESTED) & end.is_pending[at[alive]]
+    alive[alive] = (kind[stop][alive] == ALLOC) | is_pending
     block_bytes = rounded(size[begin], settings)
     block_bytes[alive] = end.num_bytes[at[alive]]
-    allocated, active, requested = _changes(lives, kind, size, block_bytes, alive)
+    allocated, active, requested = _changes(lifetimes, kind, size, block_bytes, alive)
     reserved = np.where(kind == SEGMENT_ADDED, size, np.where(kind == SEGMENT_REMOVED, -size, 0))
     changes = dict(zip(TOTALS, (allocated, active, requested, reserved), strict=True))
     totals = {name: _counted_back(getattr(end, name), change) for name, change in changes.items()}
-    return Replay(lives, alive, at, block_bytes, changes, totals)
+    return Replay(lifetimes, alive, at, block_bytes, changes, totals)
 
 
-def _changes(lives: Lifetimes, kind: Ints, size: Ints, block_bytes: Ints, alive: Bools) -> tuple[Ints, Ints, Ints]:
-    """What each action adds to what is allocated, active, and requested.
+def _changes(lifetimes: Lifetimes, kind: Ints, size: Ints, block_bytes: Ints, alive: Bools) -> tuple[Ints, Ints, Ints]:
+    """The change of the allocated, active and requested bytes by each action.
 
-    A block is allocated up to its first release and active up to its last. Histories can be recorded without one of
-    the two kinds of releases, or begin between them: a lifetime whose first row in the history is its completed release
-    was waiting for a stream before, unless the history has no requests for release at all.
+    A block is allocated until its first release and active until its last. Histories can be recorded without one of
+    the two kinds of releases, or begin between them: an allocation whose first row is its completed release was
+    waiting for a stream before, unless the history has no requests for release at all.
     """
-    n, rows = len(kind), lives.rows
-    allocated, active, requested = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
-    begin, stop = rows[lives.first], rows[lives.last]
+    rows = lifetimes.rows
+    in_bytes, allocated, active, requested = (np.zeros(len(kind), np.int64) for _ in range(4))
+    begin, stop = rows[lifetimes.first], rows[lifetimes.last]
     made = begin[kind[begin] == ALLOC]
-    in_bytes = np.zeros(n, np.int64)
-    in_bytes[rows] = block_bytes[lives.life]
+    in_bytes[rows] = block_bytes[lifetimes.number]
     for change, amount in ((allocated, in_bytes), (active, in_bytes), (requested, size)):
         change[made] = amount[made]
     ended = stop[(kind[stop] != ALLOC) & ~alive]
     active[ended] = -in_bytes[ended]
     requested[ended] = -size[ended]
-    # the first release: the second row of lifetimes whose allocation was seen, the first row of the others
-    place = lives.first + (kind[begin] == ALLOC)
-    released = rows[place[place <= lives.last]]
+    # The first release is the second row if the allocation was recorded, else the first row.
+    place = lifetimes.first + (kind[begin] == ALLOC)
+    released = rows[place[place <= lifetimes.last]]
     if (kind == FREE_REQUESTED).any():
         released = released[(kind[released] == FREE_REQUESTED) | ~np.isin(released, begin)]
     allocated[released] = -in_bytes[released]
@@ -183,7 +197,7 @@ def _changes(lives: Lifetimes, kind: Ints, size: Ints, block_bytes: Ints, alive:
 
 
 def _counted_back(end: int, change: Ints) -> Ints:
-    """What is held after each action, when `end` is held after all of them."""
+    """The total after each action, from the total `end` after all of them."""
     after: Ints = end - (change.sum() - np.cumsum(change))
     return after
 
@@ -191,8 +205,8 @@ def _counted_back(end: int, change: Ints) -> Ints:
 def rounded(size: Ints, settings: Any = None) -> Ints:
     """Sizes of blocks that torch's caching allocator hands out for requests of `size` bytes.
 
-    Multiples of 512 bytes, or of a part of a power of two where ``roundup_power2_divisions`` says so. The allocator
-    does not split what is left of a block when it is small, so that a block can be up to 1 MiB larger.
+    Multiples of 512 bytes, or of a part of a power of two by ``roundup_power2_divisions``. The allocator does not split
+    off small remainders, so a block can be up to 1 MiB larger.
     """
     plain: Ints = np.maximum(-(-size // _MIN_BLOCK), 1) * _MIN_BLOCK
     parts = settings.get("roundup_power2_divisions") if isinstance(settings, dict) else None

@@ -9,13 +9,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.build import categorical, is_category, nullable
-from cudalens.frames.catalog import columns_of
-from cudalens.frames.schema import missing_array
+from cudalens.frames.columns import Ints, categorical, is_category, nullable
+from cudalens.frames.schema import frame_of, missing_array
 from cudalens.frames.snapshots.blocks import SnapshotBlocks
-from cudalens.frames.snapshots.history import ALLOC, FREE_COMPLETED, OTHER, TOTALS, kinds_of, replay
+from cudalens.frames.snapshots.history import ALLOC, TOTALS, kinds_of, replay
 from cudalens.frames.snapshots.stacks import SnapshotStacks
-from cudalens.frames.snapshots.values import Ints, Place, Rows
+from cudalens.frames.snapshots.values import Rows, Validator
 
 _KNOWN: Final = frozenset(
     {
@@ -38,10 +37,10 @@ _MAX_US: Final = 1 << 53
 
 @dataclass(frozen=True)
 class Links:
-    """What history and blocks tell of each other.
+    """Links between the history and the blocks.
 
     Attributes:
-        totals: What is held after each action by the names of the memory frame's columns, shapes (n,).
+        totals: The totals after each action, by the names of the memory frame's columns, shapes (n,).
         alloc: Row of the memory frame that allocated each block, -1 for none; shape (number of blocks,).
     """
 
@@ -50,20 +49,20 @@ class Links:
 
 
 class SnapshotMemory:
-    """The actions of all devices, by time, those of one device in their own order.
+    """The actions of all devices, by time, those of one device in their order.
 
     Attributes:
         has_times: Whether every action has a time.
         end_ns: Time of the last action, or None.
     """
 
-    def __init__(self, traces: list[list[Any]], place: Place, stacks: SnapshotStacks) -> None:
+    def __init__(self, traces: list[list[Any]], check: Validator, stacks: SnapshotStacks) -> None:
         lengths = np.fromiter(map(len, traces), np.int64, len(traces))
         rows = list(chain.from_iterable(traces)) if len(traces) != 1 else traces[0]
-        self._rows = Rows(rows, "device_traces", place)
+        self._rows = Rows(rows, "device_traces", check)
         self._device = np.repeat(np.arange(len(traces)), lengths)
         self._bounds = np.concatenate([[0], np.cumsum(lengths)])
-        self.ts, self.has_times = self._times(place)
+        self.ts, self.has_times = self._times(check)
         self.order = np.argsort(self.ts, kind="stable") if (lengths > 0).sum() > 1 else np.arange(len(rows))
         self.action = self._rows.texts("action")
         self.addr, self._no_addr = self._rows.addresses("addr")
@@ -78,8 +77,7 @@ class SnapshotMemory:
 
     def link(self, blocks: SnapshotBlocks, settings: Any) -> Links:
         """Totals after each action, and which action allocated each block."""
-        kind = kinds_of(self.action.codes, self.action.categories.tolist())
-        kind[self._no_addr & (kind <= FREE_COMPLETED)] = OTHER  # nothing can be said of it
+        kind = kinds_of(self.action, ~self._no_addr)
         totals = {name: np.zeros(len(self), np.int64) for name in TOTALS}
         alloc = np.full(len(blocks), -1, np.int64)
         row_of = np.empty(len(self), np.int64)
@@ -92,21 +90,16 @@ class SnapshotMemory:
             found = replay(kind[part], self.addr[part], self.size[part], at_end, settings)
             for name in TOTALS:
                 totals[name][part] = found.totals[name]
-            first = found.lives.rows[found.lives.first]
+            first = found.lifetimes.rows[found.lifetimes.first]
             seen = found.is_alive & (kind[part][first] == ALLOC)
             alloc[active[found.end_block[seen]]] = row_of[begin + first[seen]]
         return Links({name: values[self.order] for name, values in totals.items()}, alloc)
 
-    def told_of_blocks(self, links: Links) -> tuple[Any, pd.Categorical]:
-        """When each block was allocated, and the text that the program had set then."""
-        known = links.alloc >= 0
-        row = self.order[links.alloc[known]] if len(self) else links.alloc[known]
-        when = np.zeros(len(known), np.int64)
-        when[known] = self.ts[row]
-        codes = np.full(len(known), -1, np.int64)
-        codes[known] = self._user_metadata.codes[row]
-        texts = categorical(codes, self._user_metadata.categories.tolist())
-        return nullable(when, ~known if self.has_times else np.ones(len(known), bool)), texts
+    def block_allocations(self, links: Links) -> tuple[Any, pd.Categorical]:
+        """The time of each block's allocation, and the text that the program had set at that time."""
+        row = np.append(self.order, -1)[links.alloc]
+        is_missing = (row < 0) | (not self.has_times)
+        return nullable(np.append(self.ts, 0)[row], is_missing), self._user_metadata.take(row, allow_fill=True)
 
     def to_frame(self, links: Links, blocks: SnapshotBlocks, device_type: str) -> pd.DataFrame:
         """The frame."""
@@ -132,19 +125,16 @@ class SnapshotMemory:
         is_sorted = bool((order[1:] > order[:-1]).all())
         columns = columns if is_sorted else {name: values.take(order) for name, values in columns.items()}
         columns |= {name: nullable(values, nothing.copy()) for name, values in links.totals.items()}
-        return pd.DataFrame(
-            {c.name: columns.get(c.name, missing_array(c.dtype, n)) for c in columns_of("memory")}, copy=False
-        )
+        return frame_of("memory", columns)
 
-    def _times(self, place: Place) -> tuple[Ints, bool]:
-        """When each action happened, ns, never before the one before it on its device; or its place, without times."""
+    def _times(self, check: Validator) -> tuple[Ints, bool]:
+        """Time of each action, ns, ascending on each device; its position if times are missing."""
         time_us, missing = self._rows.ints("time_us")
         missing = missing | (time_us < 0) | (time_us >= _MAX_US)
         if missing.any() or not len(time_us):
             if not missing.all():
-                place.problems.add(
-                    "action without a usable time", f"device_traces, action {missing.argmax()}", int(missing.sum())
-                )
+                where = f"device_traces, action {missing.argmax()}"
+                check.problems.add("action without a usable time", where, int(missing.sum()))
             return np.concatenate([np.arange(k) for k in np.diff(self._bounds)] or [time_us]).astype(np.int64), False
         ts = time_us * 1000
         for begin, end in zip(self._bounds[:-1], self._bounds[1:], strict=True):
@@ -152,7 +142,7 @@ class SnapshotMemory:
         return ts, True
 
     def _pools(self, blocks: SnapshotBlocks) -> tuple[Any, Any]:
-        """The pool of each action: as recorded, or that of the segment of the snapshot that holds its address."""
+        """The pool of each action: as recorded, or that of the snapshot's segment around its address."""
         for key in ("pool_id", "segment_pool_id"):
             if self._rows.has(key):
                 return self._rows.pairs(key)

@@ -8,13 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from cudalens.frames.build import categorical, nullable
+from cudalens.frames.columns import Ints, masked, text_column
 from cudalens.frames.schema import empty_frame
-from cudalens.frames.snapshots.values import Place, text
-
-Ints = NDArray[np.int64]
+from cudalens.frames.snapshots.values import Validator, text
 
 _KNOWN: Final = frozenset({"filename", "name", "line"})
 _NO_FILE: Final = frozenset({"", "??"})
@@ -25,14 +22,13 @@ _LISTS_AT_ONCE: Final = 1 << 16
 class SnapshotStacks:
     """Collects the lists of stack frames that a snapshot's rows carry, innermost first.
 
-    torch shares the dicts of stack frames between lists, and lists between rows. Lists are told apart by a hash of the
-    identities of their dicts, with multipliers drawn by chance (two differ by it but for a chance of about 2**-58); one
-    of each is looked at, and what has equal content has one number. The snapshot must live as long as lists are being
-    added.
+    torch shares the dicts of stack frames between lists, and lists between rows. A hash of the identities of their
+    dicts, with random multipliers, distinguishes the lists (the probability of a collision is about 2**-58). One list
+    of each hash is read, and lists of equal content get one number. The snapshot must stay alive while lists are added.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, check: Validator) -> None:
+        self._check = check
         self._multipliers = np.empty(0, np.uint64)
         self._number_of_hash: dict[int, int] = {}
         self._by_content: dict[tuple[int, ...], int] = {}
@@ -43,41 +39,29 @@ class SnapshotStacks:
         """The stack's number for each of `lists`; missing for None and for an empty list.
 
         Raises:
-            TraceFormatError: One is no list of dicts.
+            TraceFormatError: One is not a list of dicts.
         """
         if not lists:
-            return nullable(np.empty(0, np.int64), np.empty(0, bool))
+            return masked(np.empty(0, np.int64))
         which, identities = pd.factorize(np.fromiter(map(id, lists), np.int64, len(lists)))
         first = np.empty(len(identities), np.int64)
         first[which[::-1]] = np.arange(len(lists))[::-1]
         distinct = [lists[i] for i in first.tolist()]
         numbers = np.full(len(distinct), -1, np.int64)
-        filled = [
-            i for i, entry in enumerate(distinct) if entry is not None and self._place.require(entry, list, position)
-        ]
+        require = self._check.require
+        filled = [i for i, entry in enumerate(distinct) if entry is not None and require(entry, list, position)]
         for begin in range(0, len(filled), _LISTS_AT_ONCE):
             part = filled[begin : begin + _LISTS_AT_ONCE]
             numbers[part] = self._numbers([distinct[i] for i in part], position)
-        missing = numbers[which] < 0
-        return nullable(np.where(missing, 0, numbers[which]), missing)
-
-    @property
-    def max_depth(self) -> int:
-        """Number of stack frames of the deepest stack."""
-        return max(map(len, self._by_content), default=0)
-
-    @property
-    def depths(self) -> Ints:
-        """Number of stack frames of each stack, by its number."""
-        return np.fromiter(map(len, self._by_content), np.int64, len(self._by_content))
+        return masked(numbers[which])
 
     def to_frame(self) -> pd.DataFrame:
         """The table as the Trace's ``stacks`` frame."""
         if not self._by_content:
             return empty_frame("stacks")
-        depths = self.depths
+        depths: Ints = np.fromiter(map(len, self._by_content), np.int64, len(self._by_content))
         which = np.fromiter((n for stack in self._by_content for n in stack), np.int64, int(depths.sum()))
-        files, functions, extras = (_coded([frame[i] for frame in self._frames]) for i in (0, 1, 3))
+        files, functions, extras = (text_column(frame[i] for frame in self._frames) for i in (0, 1, 3))
         lines = np.array([-1 if frame[2] is None else frame[2] for frame in self._frames], np.int32)[which]
         ends = np.cumsum(depths)
         return pd.DataFrame(
@@ -85,7 +69,7 @@ class SnapshotStacks:
                 "stack": np.repeat(np.arange(len(depths)), depths),
                 "position": (np.arange(len(which)) - np.repeat(ends - depths, depths)).astype(np.int32),
                 "file": files[which],
-                "line": nullable(np.maximum(lines, 0), lines < 0),
+                "line": masked(lines),
                 "function": functions[which],
                 "extra": extras[which],
             },
@@ -93,7 +77,7 @@ class SnapshotStacks:
         )
 
     def _numbers(self, lists: list[list[Any]], position: str) -> list[int]:
-        """The number of each of `lists`, none of which is empty."""
+        """The number of each of `lists`, all of which are non-empty."""
         hashes, known = self._hashes(lists), self._number_of_hash
         for i, key in enumerate(hashes):
             if key not in known:
@@ -106,10 +90,8 @@ class SnapshotStacks:
         identities = np.fromiter(map(id, chain.from_iterable(lists)), np.uint64, int(ends[-1]))
         position = np.arange(len(identities)) - np.repeat(ends - lengths, lengths)
         if (longest := int(lengths.max())) > len(self._multipliers):
-            more = np.random.default_rng().integers(
-                0, 1 << 64, longest - len(self._multipliers), np.uint64
-            ) | np.uint64(1)
-            self._multipliers = np.append(self._multipliers, more)
+            more = np.random.default_rng().integers(0, 1 << 64, longest - len(self._multipliers), np.uint64)
+            self._multipliers = np.append(self._multipliers, more | np.uint64(1))
         hashes: list[int] = np.add.reduceat(identities * self._multipliers[position], ends - lengths).tolist()
         return hashes
 
@@ -121,19 +103,14 @@ class SnapshotStacks:
         return self._by_content.setdefault(content, len(self._by_content))
 
     def _frame(self, frame: Any, position: str) -> int:
-        self._place.require(frame, dict, position)
+        self._check.require(frame, dict, position)
         file, name, line = frame.get("filename"), frame.get("name"), frame.get("line")
         key = (
             text(file) if type(file) is str and file not in _NO_FILE else None,
             text(name) if type(name) is str and name else None,
             line if type(line) is int and 0 < line <= _MAX_LINE else None,
-            self._place.fields_to_json(frame, frame.keys() - _KNOWN, position),
+            self._check.fields_to_json(frame, frame.keys() - _KNOWN, position),
         )
         number = self._frames.setdefault(key, len(self._frames))
         self._frame_by_object[id(frame)] = number
         return number
-
-
-def _coded(values: list[str | None]) -> pd.Categorical:
-    codes, names = pd.factorize(np.array([*values, None], object)[:-1])
-    return categorical(codes, list(names))

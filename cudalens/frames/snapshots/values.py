@@ -1,4 +1,4 @@
-"""Values of a snapshot's dicts as columns. Types and ranges are checked: a snapshot may come from anywhere."""
+"""Values of a snapshot's dicts as columns. Types and ranges are checked: snapshots are untrusted."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.errors import TraceFormatError, UnsafeSnapshotError
-from cudalens.frames.build import categorical, nullable
+from cudalens.frames.columns import Bools, Ints, categorical, nullable, text_column
 from cudalens.frames.problems import Problems
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+NOT_BY_TORCH: Final = "It is not a snapshot written by torch, or it was made to exhaust the reader's memory."
 
 _MAX_DEPTH: Final = 32
 _MAX_VALUES: Final = 5_000_000
@@ -28,12 +27,12 @@ _INT64: Final = (-(1 << 63), (1 << 63) - 1)
 _UINT64: Final = (0, (1 << 64) - 1)
 
 
-class Place:
-    """Names the snapshot in messages, counts the damage that is survived, and bounds what unknown fields unfold to.
+class Validator:
+    """Checks the types of a snapshot's values, counts damage, and limits the size of unknown fields.
 
     Attributes:
-        name: The file, or what else the snapshot came from.
-        problems: The damage.
+        name: The file or other source, for messages.
+        problems: The damage so far.
     """
 
     def __init__(self, name: str) -> None:
@@ -43,7 +42,7 @@ class Place:
         self._known: dict[int, str] = {}
 
     def require(self, value: Any, kind: type, position: str) -> Any:
-        """`value`, once it is a `kind`.
+        """Return `value` if it is a `kind`.
 
         Raises:
             TraceFormatError: It is not.
@@ -54,7 +53,7 @@ class Place:
         return value
 
     def require_all(self, values: Sequence[Any], kind: type, position: str) -> None:
-        """Nothing, once all `values` are of type `kind`.
+        """Check that all `values` are of type `kind`.
 
         Raises:
             TraceFormatError: One is not; says which.
@@ -68,15 +67,15 @@ class Place:
         """Any value as JSON text.
 
         Raises:
-            UnsafeSnapshotError: It is nested too deep, or unfolds to too much.
+            UnsafeSnapshotError: It is nested too deeply, or expands to too many values.
         """
-        if id(value) not in self._known:  # what many rows share is written once; the snapshot keeps it, and its id
+        if id(value) not in self._known:  # shared values are converted once; the snapshot keeps them alive
             self._num_in_value = 0
             self._known[id(value)] = json.dumps(self._plain(value, position, 0), ensure_ascii=False)
         return self._known[id(value)]
 
     def fields_to_json(self, row: Mapping[Any, Any], keys: Collection[Any], position: str) -> str | None:
-        """The fields `keys` of `row` as the JSON text of an object; None where there are no keys.
+        """The fields `keys` of `row` as the JSON text of an object; None if there are no keys.
 
         Raises:
             UnsafeSnapshotError: As `to_json`, or the texts of all rows together are too long.
@@ -84,11 +83,11 @@ class Place:
         if not keys:
             return None
         fields = ((text(str(key)), row[key]) for key in sorted(keys, key=str))
-        told = [f"{json.dumps(k)}: {self.to_json(v, f'{position}.{k[:80]}')}" for k, v in fields]
-        self._num_chars += sum(map(len, told))
+        texts = [f"{json.dumps(k)}: {self.to_json(v, f'{position}.{k[:80]}')}" for k, v in fields]
+        self._num_chars += sum(map(len, texts))
         if self._num_chars > _MAX_CHARS:
-            self._refuse(position, f"unknown fields that unfold to more than {_MAX_CHARS:,} characters")
-        return "{" + ", ".join(told) + "}"
+            self._refuse(position, f"unknown fields that expand to more than {_MAX_CHARS:,} characters")
+        return "{" + ", ".join(texts) + "}"
 
     def _plain(self, value: Any, position: str, depth: int) -> Any:
         self._num_values += 1
@@ -96,7 +95,7 @@ class Place:
         if depth > _MAX_DEPTH:
             self._refuse(position, f"values nested more than {_MAX_DEPTH} deep")
         if self._num_values > _MAX_VALUES or self._num_in_value > _MAX_IN_VALUE:
-            self._refuse(position, f"references that unfold to more than {_MAX_IN_VALUE:,} values")
+            self._refuse(position, f"references that expand to more than {_MAX_IN_VALUE:,} values")
         if isinstance(value, dict):
             return {text(str(key)): self._plain(v, position, depth + 1) for key, v in value.items()}
         if isinstance(value, (list, tuple)):
@@ -110,16 +109,11 @@ class Place:
         return type(value).__name__
 
     def _refuse(self, position: str, what: str) -> NoReturn:
-        raise UnsafeSnapshotError(
-            self.name,
-            found=f"in {position} {what}",
-            expected="plain fields",
-            hint="It is not a snapshot written by torch, or it was made to exhaust the reader's memory.",
-        )
+        raise UnsafeSnapshotError(self.name, found=f"in {position} {what}", expected="plain fields", hint=NOT_BY_TORCH)
 
 
 def text(value: str) -> str:
-    """`value` as text that every encoder takes: lone surrogates become question marks."""
+    """`value` as valid Unicode: lone surrogates become question marks."""
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
@@ -136,19 +130,19 @@ class _Group:
 
 
 class Rows:
-    """Dicts of one kind, as columns; what is absent, of another type, or out of range is missing.
+    """Dicts of one kind, as columns; absent values, and those of another type or out of range, are missing.
 
     Attributes:
         rows: The dicts.
     """
 
-    def __init__(self, rows: Sequence[dict[str, Any]], position: str, place: Place) -> None:
-        place.require_all(rows, dict, position)
-        self.rows, self._position, self._place = rows, position, place
+    def __init__(self, rows: Sequence[dict[str, Any]], position: str, check: Validator) -> None:
+        check.require_all(rows, dict, position)
+        self.rows, self._position, self._check = rows, position, check
         layouts: dict[tuple[Any, ...], int] = {}
         which = np.fromiter((layouts.setdefault(keys, len(layouts)) for keys in map(tuple, rows)), np.int64, len(rows))
         self._layouts = list(layouts)
-        # All values in one pass over the dicts, which lie far apart in memory: those of a layout row by row.
+        # One pass over the dicts, which are far apart in memory, reads the values of all keys.
         few = layouts if len(layouts) <= _MAX_LAYOUTS else {}
         self._groups = [_Group(keys, np.flatnonzero(which == i), rows) for keys, i in few.items()]
 
@@ -160,7 +154,7 @@ class Rows:
         return any(key in layout for layout in self._layouts)
 
     def values(self, key: str) -> list[Any]:
-        """The values as they are; None where there is none."""
+        """The values as they are; None if absent."""
         if not self.has(key):
             return [None] * len(self.rows)
         if len(self._layouts) > _MAX_LAYOUTS:
@@ -183,15 +177,11 @@ class Rows:
         return found
 
     def sizes(self, key: str) -> tuple[Ints, Bools]:
-        """Sizes as int64 (0 where missing) and where they are missing, which a negative one is; shapes (n,)."""
+        """Sizes as int64 (0 where missing) and where they are missing; negative ones are missing. Shapes (n,)."""
         return self._integers(self.values(key), key, np.int64, (0, 1 << 53))
 
-    def nullable(self, key: str) -> Any:
-        """Values as a column of whole numbers."""
-        return nullable(*self.ints(key))
-
     def pairs(self, key: str) -> tuple[Any, Any]:
-        """Pairs of whole numbers as two columns."""
+        """Pairs of integers as two columns."""
         values = self.values(key)
         if not set(map(type, values)) <= {tuple, type(None)}:
             values = [tuple(v) if type(v) is list and len(v) == 2 and {*map(type, v)} == {int} else v for v in values]
@@ -205,24 +195,23 @@ class Rows:
         first, second = (nullable(side[which], missing[which]) for side, missing in sides)
         return first, second
 
-    def texts(self, key: str, meaningless: Iterable[str] = ("",)) -> pd.Categorical:
-        """Texts as a categorical; `meaningless` ones are missing, as texts that are none."""
+    def texts(self, key: str, meaningless: Collection[str] = ("",)) -> pd.Categorical:
+        """Texts as a categorical; `meaningless` ones and other types are missing."""
         values = self.values(key)
         if not set(map(type, values)) <= {str, type(None)}:
             self._count_odd(key, sum(type(v) not in (str, type(None)) for v in values))
             values = [v if type(v) is str else None for v in values]
         codes, found = pd.factorize(np.array([*values, None], object)[:-1])
-        return _renamed(codes.astype(np.int64), [text(name) for name in found], set(meaningless))
+        names = text_column(None if (name := text(raw)) in meaningless else name for raw in found)
+        return names.take(codes, allow_fill=True)
 
     def others(self, known: Iterable[str]) -> pd.Categorical:
-        """What the rows hold beside the keys `known`, as JSON text."""
-        strange = {layout: keys for layout in self._layouts if (keys := [k for k in layout if k not in known])}
-        if not strange:
+        """The fields of each row other than `known`, as JSON text."""
+        unknown = {layout: keys for layout in self._layouts if (keys := [k for k in layout if k not in known])}
+        if not unknown:
             return categorical(np.full(len(self.rows), -1), [])
-        position, to_json = self._position, self._place.fields_to_json
-        told = (to_json(row, strange.get(tuple(row), ()), position) for row in self.rows)
-        codes, found = pd.factorize(np.array([*told, None], object)[:-1])
-        return categorical(codes, list(found))
+        position, to_json = self._position, self._check.fields_to_json
+        return text_column(to_json(row, unknown.get(tuple(row), ()), position) for row in self.rows)
 
     def _integers(self, values: list[Any], key: str, dtype: Any, bounds: tuple[int, int]) -> tuple[Any, Bools]:
         low, high = bounds
@@ -240,18 +229,11 @@ class Rows:
 
     def _count_odd(self, key: str, count: int) -> None:
         if count:
-            self._place.problems.add(f"'{key}' of another type or out of range", self._position, count)
+            self._check.problems.add(f"'{key}' of another type or out of range", self._position, count)
 
 
-def _renamed(codes: Ints, names: list[str], meaningless: set[str]) -> pd.Categorical:
-    """A categorical of `names`, which need not be unique; `meaningless` ones are missing."""
-    table: dict[str, int] = {}
-    place = [-1 if name in meaningless else table.setdefault(name, len(table)) for name in names]
-    return categorical(np.append(np.array(place, np.int64), -1)[codes], list(table))
-
-
-def flattened(rows: Sequence[dict[str, Any]], key: str, position: str, place: Place) -> tuple[list[Any], Ints]:
-    """The lists at `key` of all rows, one behind the other, and the length of each; a row without one has none."""
+def flattened(rows: Sequence[dict[str, Any]], key: str, position: str, check: Validator) -> tuple[list[Any], Ints]:
+    """The lists at `key` of all rows, concatenated, and the length of each; 0 if a row has none."""
     lists = [row.get(key) or [] for row in rows]
-    place.require_all(lists, list, f"{position}.{key}")
+    check.require_all(lists, list, f"{position}.{key}")
     return list(chain.from_iterable(lists)), np.fromiter(map(len, lists), np.int64, len(lists))

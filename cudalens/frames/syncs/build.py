@@ -1,56 +1,48 @@
-"""The ``syncs`` frame: a row per wait of the host for the GPU, from the events and from what was seen while they ran.
+"""Builds the ``syncs`` frame, a row per wait of the host for the GPU, from the events and from observed waits.
 
-Whoever made the events: a reader of files hands over nothing else, a live session also what its collector saw (the
-user's place, the call stack, the expression). One wait that both tell of is one row.
+A reader of files has the events only. A live session also has the waits that its collector observed, with the line, the
+call stack and the expression. A wait of both is one row.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from cudalens.frames.build import categorical, innermost_event, is_category
-from cudalens.frames.catalog import columns_of
-from cudalens.frames.merge import join_frames
-from cudalens.frames.schema import empty_frame
-from cudalens.frames.stacks import StackTable
-from cudalens.frames.syncs.calls import Names, Pending, Wait, filled, find_waits
-from cudalens.frames.syncs.kinds import Evidence, asked_by, asked_for, kind_of
-from cudalens.frames.syncs.observed import is_release_seen, match
+from cudalens.frames.build import innermost_event
+from cudalens.frames.columns import integers, is_category
+from cudalens.frames.merge import merge_frames
+from cudalens.frames.schema import empty_frame, frame_of_rows
+from cudalens.frames.stacks import StackTable, entry_text, user_line
+from cudalens.frames.syncs.calls import Names, Pending, Wait, find_waits
+from cudalens.frames.syncs.kinds import Evidence, called_name, kind_of, python_context
+from cudalens.frames.syncs.observed import is_release_call, match
 
 Frames = dict[str, pd.DataFrame]
-Ints = NDArray[np.int64]
 
-#: Who saw a wait: torch's gpu_trace, its sync debug mode, the profiler's runtime calls.
+#: What recorded a wait: torch's gpu_trace, its sync debug mode, the profiler's runtime calls.
 CALLBACK, WARNING, RUNTIME = "callback", "warning", "runtime"
 
-#: By how much the clocks of Python and of a GPU's recording may differ; far more than they do.
+#: Upper limit of the difference between the clocks of Python and of a GPU's recording.
 CLOCK_SKEW_NS: Final = 100_000
 
-#: Entries of recorded stacks that are never the user's.
 _PROFILER: Final = re.compile(r"torch[/\\]autograd[/\\]profiler\.py\(\d+\): __(?:enter|exit)__")
-_NOT_USERS: Final = re.compile(
-    r"^(?:torch[/\\]|<built-in |<frozen |nn\.Module: |\[)|[/\\]torch[/\\]"
-    r"|[/\\]cudalens[/\\](?:device|virtual|sanitizer|profiler|graphs|memory)[/\\]"
-    r"|(?:^|[/\\])(?:contextlib|functools|threading)\.py"
-)
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a process can tell of its own program, and a file of somebody else's cannot.
+class LiveProgram:
+    """Facts about a program in this process, which files do not have.
 
     Attributes:
-        label: How a source file is called (``In[7]`` for a notebook's cell).
-        line: A line of a file's source; "" where it is not to be had.
-        until_ns: When the program's part ended: later waits are the profiler's own. None where nobody knows.
-        skew_ns: By how much that clock and the recording's may differ.
+        label: Label of a source file (``In[7]`` for a notebook's cell).
+        line: A line of a file's source; "" if not available.
+        until_ns: End of the program: later waits are the profiler's own. None if unknown.
+        skew_ns: Upper limit of the difference between that clock and the recording's.
     """
 
     label: Callable[[str], str] = str
@@ -59,74 +51,60 @@ class Surroundings:
     skew_ns: int = 0
 
 
-def build_syncs(frames: Mapping[str, pd.DataFrame], around: Surroundings | None = None) -> Frames:
+def build_syncs(frames: Mapping[str, pd.DataFrame], program: LiveProgram | None = None) -> Frames:
     """The frames ``syncs`` and ``stacks``.
 
     Args:
-        frames: ``events``, and where there are: ``stacks``, and as ``syncs`` what a collector saw.
-        around: What the process that made them can tell; None for a file.
+        frames: ``events``; if there are any, ``stacks``, and observed waits as ``syncs``.
+        program: The program, if it runs in this process; None for a file.
     """
-    around = around or Surroundings()
-    events, seen = frames["events"], frames.get("syncs", empty_frame("syncs"))
-    tree = _Tree(events)
-    waits = _programs(find_waits(events), tree, around.until_ns)
-    if around.until_ns is not None:
-        seen = seen[seen["ts"] < around.until_ns].reset_index(drop=True)
-    if not waits and not len(seen):
-        return {"syncs": empty_frame("syncs"), "stacks": frames.get("stacks", empty_frame("stacks"))}
-    seen_of = match(events, waits, seen)
-    pairs = [
-        (wait, at) for wait, at in zip(waits, seen_of, strict=True) if at >= 0 or not _is_at_the_end(wait, tree, around)
-    ]
+    program = program or LiveProgram()
+    events, observed = frames["events"], frames.get("syncs", empty_frame("syncs"))
     stacks, table = frames.get("stacks", empty_frame("stacks")), StackTable()
-    writer = _Rows(tree, seen, stacks, table, around)
-    rows = [writer.of_wait(wait, at) for wait, at in pairs]
-    alone = sorted(set(range(len(seen))).difference(seen_of))
-    rows += writer.of_sightings([at for at in alone if not is_release_seen(str(seen["call"].iloc[at]))])
+    tree = _Tree(events)
+    waits = _of_program(find_waits(events), tree, program.until_ns)
+    if program.until_ns is not None:
+        observed = observed[observed["ts"] < program.until_ns].reset_index(drop=True)
+    if not waits and not len(observed):
+        return {"syncs": empty_frame("syncs"), "stacks": stacks}
+    matched = match(events, waits, observed)
+    writer = _Rows(tree, observed, stacks, table, program)
+    rows = [
+        writer.of_wait(wait, at)
+        for wait, at in zip(waits, matched, strict=True)
+        if at >= 0 or not _is_at_end(wait, tree, program)
+    ]
+    alone = sorted(set(range(len(observed))).difference(matched))
+    rows += writer.of_observed([at for at in alone if not is_release_call(str(observed["call"].iloc[at]))])
     return _frames(rows, stacks, table)
 
 
 def _frames(rows: list[dict[str, Any]], stacks: pd.DataFrame, table: StackTable) -> Frames:
     rows.sort(key=lambda row: row["ts"])
     made = [row.pop("made_stack", None) for row in rows]
-    joined = join_frames({"stacks": stacks}, {"stacks": table.to_frame()})["stacks"]
+    joined = merge_frames({"stacks": stacks}, {"stacks": table.to_frame()})["stacks"]
     offset = int(stacks["stack"].max()) + 1 if len(stacks) else 0
     for row, number in zip(rows, made, strict=True):
         if number is not None:
             row["stack"] = number + offset
-    return {"syncs": frame_of(rows), "stacks": joined}
-
-
-def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The ``syncs`` frame of rows by column; what a row leaves out, or has as None, is missing."""
-    arrays = {
-        column.name: _array([row.get(column.name) for row in rows], column.dtype) for column in columns_of("syncs")
-    }
-    return pd.DataFrame(arrays)
-
-
-def _array(values: list[Any], dtype: str) -> Any:
-    if dtype == "category":
-        codes, texts = pd.factorize(np.array([v if v is None else str(v) for v in values], object))
-        return categorical(codes, list(texts))
-    return np.array(values, np.int64) if dtype == "int64" else pd.array(values, dtype=dtype)
+    return {"syncs": frame_of_rows("syncs", rows), "stacks": joined}
 
 
 class _Tree:
-    """The events as a call tree to look around in."""
+    """Lookups in the call tree of the events."""
 
     def __init__(self, events: pd.DataFrame) -> None:
         self.events = events
         self.start = events["ts"].to_numpy()
         self.dur = events["dur"].to_numpy()
-        self.parent, self._stack = filled(events["parent"]), filled(events["stack"])
+        self.parent, self._stack = integers(events["parent"]), integers(events["stack"])
         self.names = Names(events["name"])
         cat = events["cat"].array
         self._is_op, self._is_python = is_category(cat, ("cpu_op",)), is_category(cat, ("python_function",))
         self._is_user = self._is_op | is_category(cat, ("user_annotation",))
 
     def ops(self, row: int) -> tuple[str, ...]:
-        """Operators around a row, innermost first, up to where something else called them."""
+        """The innermost operators around a row, innermost first, up to a caller that is not an operator."""
         found: list[str] = []
         while row >= 0 and not self._is_op[row]:
             row = -1 if self._is_python[row] or self._is_user[row] else int(self.parent[row])
@@ -145,70 +123,70 @@ class _Tree:
         return found
 
     def stack(self, row: int) -> int:
-        """Id of the call stack of a row, or of the nearest around it that has one; -1 where none has."""
+        """Id of the call stack of a row, or of the nearest row around it that has one; -1 for none."""
         while row >= 0 and self._stack[row] < 0:
             row = int(self.parent[row])
         return int(self._stack[row]) if row >= 0 else -1
 
     def is_profilers(self, row: int) -> bool:
-        """Whether torch's profiler made a call, as its Python calls tell."""
+        """Whether torch's profiler made a call, by the Python calls around it."""
         return any(_PROFILER.search(name) for name in self.python(row))
 
-    def last_of_the_program(self) -> int:
-        """When its last operator or range ended; the smallest int64 where there was none."""
+    def last_end(self) -> int:
+        """End of the last operator or range; the smallest int64 if there is none."""
         ends = self.start[self._is_user] + self.dur[self._is_user]
         return int(ends.max()) if len(ends) else int(np.iinfo(np.int64).min)
 
 
-def _programs(waits: list[Wait], tree: _Tree, until_ns: int | None) -> list[Wait]:
-    """Those of the program, without those of the profiler that recorded it.
+def _of_program(waits: list[Wait], tree: _Tree, until_ns: int | None) -> list[Wait]:
+    """The waits of the program, without those of the profiler.
 
-    torch.profiler waits for the device before it stops: the last call of a recording, beneath nothing, after all
-    operators, unless it tells more.
+    torch.profiler waits for the device before it stops. Without other data, that is the last call of a recording if it
+    has no parent and comes after all operators.
     """
     if until_ns is not None:
         return [wait for wait in waits if wait.start_ns < until_ns]
     kept = [wait for wait in waits if not tree.is_profilers(wait.rows[0])]
     if not kept or len(kept) < len(waits) or not _is_plain(kept[-1], tree):
         return kept
-    return kept[:-1] if kept[-1].start_ns >= tree.last_of_the_program() else kept
+    return kept[:-1] if kept[-1].start_ns >= tree.last_end() else kept
 
 
 def _is_plain(wait: Wait, tree: _Tree) -> bool:
-    """Whether it is a wait for the device beneath nothing, as the profiler's own."""
+    """Whether it is a wait for the device without a parent, as the profiler's own."""
     return tree.parent[wait.rows[0]] < 0 and "DeviceSynchronize" in tree.names[wait.rows[-1]]
 
 
-def _is_at_the_end(wait: Wait, tree: _Tree, around: Surroundings) -> bool:
-    """Whether it may be the profiler's own, by clocks that differ."""
-    if around.until_ns is None or not around.skew_ns:
+def _is_at_end(wait: Wait, tree: _Tree, program: LiveProgram) -> bool:
+    """Whether it may be the profiler's own, as the clocks differ."""
+    if program.until_ns is None or not program.skew_ns:
         return False
-    return _is_plain(wait, tree) and wait.start_ns >= around.until_ns - around.skew_ns
+    return _is_plain(wait, tree) and wait.start_ns >= program.until_ns - program.skew_ns
 
 
 class _Rows:
     """Makes rows of the frame."""
 
     def __init__(
-        self, tree: _Tree, seen: pd.DataFrame, stacks: pd.DataFrame, table: StackTable, around: Surroundings
+        self, tree: _Tree, observed: pd.DataFrame, stacks: pd.DataFrame, table: StackTable, program: LiveProgram
     ) -> None:
-        self._tree, self._table, self._around = tree, table, around
-        self._seen = _records(seen)
+        self._tree, self._table, self._program = tree, table, program
+        self._observed = _records(observed)
         self._pending = Pending(tree.events)
-        self._facts = {name: filled(tree.events[name]) for name in ("device", "stream", "num_bytes", "pid", "tid")}
+        self._facts = {name: integers(tree.events[name]) for name in ("device", "stream", "num_bytes", "pid", "tid")}
         self._recorded = _Recorded(stacks)
 
-    def of_wait(self, wait: Wait, seen: int) -> dict[str, Any]:
-        """The row of a wait that the runtime calls tell of, and of what was seen of it."""
+    def of_wait(self, wait: Wait, number: int) -> dict[str, Any]:
+        """The row of a wait in the runtime calls, and of its observed wait, -1 for none."""
         row = max(wait.rows, key=lambda call: int(self._tree.dur[call]))
-        sighting = self._seen[seen] if seen >= 0 else {}
-        ops, python = self._tree.ops(wait.rows[0]), self._tree.python(wait.rows[0])
+        observed = self._observed[number] if number >= 0 else {}
+        ops = self._tree.ops(wait.rows[0])
         calls = tuple(self._tree.names[call] for call in wait.rows)
         facts = {name: self._fact(name, row) for name in ("pid", "tid")}
         for name in ("device", "stream", "num_bytes"):
             facts[name] = self._fact(name, wait.work) if wait.work >= 0 else None
         if facts["device"] is None:
-            facts["device"] = sighting.get("device")
+            facts["device"] = observed.get("device")
         evidence = Evidence(calls, ops, way=wait.way, is_pageable=wait.is_pageable)
         found = {
             **facts,
@@ -217,37 +195,34 @@ class _Rows:
             "gpu_dur": self._gpu_dur(wait.start_ns, wait.end_ns),
             "call": " + ".join(dict.fromkeys(calls)),
             "event": row,
-            "seen_by": ", ".join(filter(None, (sighting.get("seen_by"), RUNTIME))),
+            "seen_by": ", ".join(filter(None, (observed.get("seen_by"), RUNTIME))),
         }
-        return found | self._told(evidence, sighting, wait.rows[0], python)
+        return found | self._described(evidence, observed, wait.rows[0])
 
-    def of_sightings(self, numbers: list[int]) -> list[dict[str, Any]]:
-        """The rows of what was seen and no runtime call tells of."""
-        seen = [self._seen[number] for number in numbers]
-        inside = innermost_event(
-            self._tree.events,
-            np.array([sighting["ts"] for sighting in seen], np.int64),
-            pd.array([sighting["pid"] for sighting in seen], dtype="Int64"),
-            pd.array([sighting["tid"] for sighting in seen], dtype="Int64"),
-        )
+    def of_observed(self, numbers: list[int]) -> list[dict[str, Any]]:
+        """The rows of observed waits without a runtime call."""
+        waits = [self._observed[number] for number in numbers]
+        ts, pid, tid = (pd.array([wait[name] for wait in waits], dtype="Int64") for name in ("ts", "pid", "tid"))
+        inside = innermost_event(self._tree.events, integers(ts), pid, tid)
         rows = []
-        for sighting, row in zip(seen, inside.tolist(), strict=True):
-            evidence = Evidence((str(sighting["call"]),) if sighting["call"] else (), self._tree.ops(row))
-            rows.append(sighting | self._told(evidence, sighting, row, self._tree.python(row)))
+        for wait, row in zip(waits, inside.tolist(), strict=True):
+            evidence = Evidence((str(wait["call"]),) if wait["call"] else (), self._tree.ops(row))
+            rows.append(wait | self._described(evidence, wait, row))
         return rows
 
-    def _told(self, evidence: Evidence, sighting: dict[str, Any], row: int, python: list[str]) -> dict[str, Any]:
-        """Kind, operator and place: by what was seen, else by what the events recorded."""
-        place = self._place(sighting, row, python)
-        method, prints = asked_by(python)
-        prints = prints or asked_by(self._recorded.entries(place.get("stack")))[1]
-        asked = asked_for(str(sighting["expression"])) if sighting.get("expression") else method
-        kind = kind_of(replace(evidence, asked=asked, prints=prints))
+    def _described(self, evidence: Evidence, observed: dict[str, Any], row: int) -> dict[str, Any]:
+        """Kind, operator and place: as observed, else as the events have them."""
+        python = self._tree.python(row)
+        place = self._place(observed, row, python)
+        method, prints = python_context(python)
+        prints = prints or python_context(self._recorded.entries(place.get("stack")))[1]
+        called = called_name(str(observed["expression"])) if observed.get("expression") else method
+        kind = kind_of(replace(evidence, called=called, prints=prints))
         return place | {"kind": kind, "op": _outermost(evidence.ops)}
 
-    def _place(self, sighting: dict[str, Any], row: int, python: list[str]) -> dict[str, Any]:
-        if sighting.get("place"):
-            return {name: sighting.get(name) for name in ("place", "source", "expression", "stack")}
+    def _place(self, observed: dict[str, Any], row: int, python: list[str]) -> dict[str, Any]:
+        if observed.get("place"):
+            return {name: observed.get(name) for name in ("place", "source", "expression", "stack")}
         recorded = self._tree.stack(row)
         entries = self._recorded.entries(recorded) if recorded >= 0 else tuple(python)
         found = self._named(entries)
@@ -256,14 +231,14 @@ class _Rows:
         return found | ({"made_stack": self._table.add(python)} if python else {})
 
     def _named(self, entries: tuple[str, ...]) -> dict[str, Any]:
-        """The innermost entry that may be the user's."""
-        for entry in entries:
-            match = _ENTRY.match(entry)
-            if match is not None and not _NOT_USERS.search(entry):
-                file, line = match["file"], int(match["line"])
-                source = self._around.line(file, line).strip()
-                return {"place": f"{self._around.label(file)}:{line}", "source": source or None}
-        return {}
+        """Place and source of the innermost entry in the user's code."""
+        file, line = next(filter(None, map(user_line, entries)), (None, 0))
+        if file is None:
+            return {}
+        return {
+            "place": f"{self._program.label(file)}:{line}",
+            "source": self._program.line(file, line).strip() or None,
+        }
 
     def _gpu_dur(self, start_ns: int, end_ns: int) -> int | None:
         if not self._pending:
@@ -275,37 +250,30 @@ class _Rows:
         return value if value >= 0 else None
 
 
-_ENTRY: Final = re.compile(r"^(?P<file>.*)\((?P<line>\d{1,9})\): ", re.DOTALL)
-
-
 def _outermost(ops: tuple[str, ...]) -> str | None:
-    """The operator that the program called: autograd's own names around it are none."""
+    """The operator that the program called, without autograd's own names around it."""
     named = [op for op in ops if "::" in op and not op.startswith(("autograd::", "torch::autograd"))] or ops
     return named[-1] if named else None
 
 
 class _Recorded:
-    """The stack table, looked up by the few ids that are needed."""
+    """Entries of the stack table by id, built on first use."""
 
     def __init__(self, stacks: pd.DataFrame) -> None:
         self._stacks, self._rows = stacks, stacks.groupby("stack", sort=False).indices
         self._known: dict[int, tuple[str, ...]] = {}
 
     def entries(self, stack: Any) -> tuple[str, ...]:
-        """A stack as texts, innermost first, as `StackTable` takes them; empty for None."""
+        """The entries of a stack, innermost first, as `StackTable` takes them; empty for None."""
         if stack is None:
             return ()
         if stack not in self._known:
             of_stack = self._stacks.iloc[self._rows.get(stack, [])]
-            self._known[stack] = tuple(map(_entry, of_stack["file"], of_stack["line"], of_stack["function"]))
+            self._known[stack] = tuple(map(entry_text, of_stack["file"], of_stack["line"], of_stack["function"]))
         return self._known[stack]
 
 
-def _entry(file: Any, line: Any, function: Any) -> str:
-    return str(function) if pd.isna(file) or pd.isna(line) else f"{file}({line}): {function}"
-
-
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows by column; what is missing is None."""
+    """Rows by column; None is missing."""
     columns = {name: frame[name].astype(object).where(frame[name].notna(), None) for name in frame}
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

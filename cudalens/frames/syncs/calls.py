@@ -1,8 +1,8 @@
-"""Which runtime calls of a recording made the host wait, put together to one wait where several belong to one act.
+"""Finds the runtime calls of a recording in which the host waited, and groups those of one operation.
 
-A blocking copy is a copy call and the wait for its stream; an allocator that has run out asks the driver, gives memory
-back and asks again. A call counts where it blocks by its nature (the synchronisations, ``cudaMemcpy``) or by what it
-was given: an asynchronous copy of pageable memory, a release of memory while the GPU was at work.
+A blocking copy is a copy call and the wait for its stream. An allocator that is out of memory calls the driver,
+releases memory and calls the driver again. A call counts if it always blocks (synchronisations, ``cudaMemcpy``) or if
+it blocks with its arguments: an asynchronous copy of pageable memory, a release of memory while the GPU was at work.
 """
 
 from __future__ import annotations
@@ -10,23 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, is_category
-from cudalens.frames.syncs.kinds import is_allocation, is_release, plain_call
+from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES
+from cudalens.frames.columns import Ints, integers, is_category, map_texts
+from cudalens.frames.syncs.kinds import is_allocation, is_host_copy, is_release, plain_call, sync_target
 
-Ints = NDArray[np.int64]
-
-_SYNCHRONIZE: Final = re.compile(r"^(?:cuda|cu|hip)(?:Stream|Device|Event|Ctx|Thread)Synchronize$")
-_COPY: Final = re.compile(r"^(?:cuda|cu|hip)Memcpy(?!.*(?:Peer|DtoD|AtoD|DtoA|AtoA))\w*$")
 _WAY: Final = re.compile(r"HtoD|DtoH")
 
-#: By how much the clocks of host and device may differ in a recording.
-_SKEW_NS: Final = 10_000
+#: Upper limit of the difference between the clocks of host and device in a recording.
+SKEW_NS: Final = 10_000
 
 _NOTHING, _SYNC, _STREAM_SYNC, _BLOCKING_COPY, _COPY_CALL, _RELEASE, _ALLOCATION = range(7)
 
@@ -37,11 +34,11 @@ class Wait:
 
     Attributes:
         rows: Rows of the calls, in order.
-        start_ns: When the first began.
-        end_ns: When the last ended.
-        work: Row of the copy or the synchronisation on the device that belongs to it; -1 where none was recorded.
+        start_ns: Start of the first.
+        end_ns: End of the last.
+        work: Row of its copy or synchronisation on the device; -1 if not recorded.
         way: ``HtoD``, ``DtoH`` or "" of the copy.
-        is_pageable: Whether the copy's host side is pageable; None where that is not known.
+        is_pageable: Whether the copy's host side is pageable; None if unknown.
     """
 
     rows: list[int]
@@ -53,11 +50,9 @@ class Wait:
 
 
 def find_waits(events: pd.DataFrame) -> list[Wait]:
-    """The waits that the runtime calls in `events` tell of, by start."""
-    names = events["name"].array
-    kinds = np.array([*map(_kind_of_call, names.categories.tolist()), _NOTHING], np.int8)
+    """The waits in the runtime calls of `events`, by start."""
     is_call = is_category(events["cat"].array, RUNTIME_CATEGORIES)
-    kind = np.where(is_call, kinds[names.codes], _NOTHING)
+    kind = np.where(is_call, map_texts(events["name"].array, _kind_of_call, _NOTHING), _NOTHING)
     rows = np.flatnonzero(kind != _NOTHING)
     if not len(rows):
         return []
@@ -68,9 +63,9 @@ def find_waits(events: pd.DataFrame) -> list[Wait]:
 
 def _kind_of_call(name: str) -> int:
     call = plain_call(name)
-    if _SYNCHRONIZE.match(call):
-        return _STREAM_SYNC if "Stream" in call else _SYNC
-    if _COPY.match(call):
+    if target := sync_target(call):
+        return _STREAM_SYNC if target == "stream" else _SYNC
+    if is_host_copy(call):
         return _COPY_CALL if call.endswith("Async") else _BLOCKING_COPY
     if is_release(call):
         return _RELEASE
@@ -78,25 +73,25 @@ def _kind_of_call(name: str) -> int:
 
 
 class _Calls:
-    """The calls that may have blocked, with what their surroundings say."""
+    """The calls that may have blocked, and the rows around them."""
 
-    def __init__(self, events: pd.DataFrame, kind: NDArray[np.int8], is_call: NDArray[np.bool_], rows: Ints) -> None:
+    def __init__(self, events: pd.DataFrame, kind: Ints, is_call: NDArray[np.bool_], rows: Ints) -> None:
         self._start = events["ts"].to_numpy()
         self._end = self._start + events["dur"].to_numpy()
-        self._parent = filled(events["parent"])
-        self._tid, self._kind = filled(events["tid"]), kind
+        self._parent = integers(events["parent"])
+        self._tid, self._kind = integers(events["tid"]), kind
         self._work = _device_rows(events, rows)
         self._names = Names(events["name"])
         self._pending = Pending(events)
         self._is_call = is_call
         self._is_op = is_category(events["cat"].array, ("cpu_op",))
         above = self._parent[rows]
-        inner = (above >= 0) & (kind[above] != _NOTHING)  # a driver call beneath the runtime call that made it
+        inner = (above >= 0) & (kind[above] != _NOTHING)  # a driver call inside the runtime call that made it
         self._rows = rows[~inner]
         self._place = self._places()
 
     def _places(self) -> dict[int, int]:
-        """Number of each call among all calls of its thread: neighbours have nothing between them."""
+        """Number of each call among all calls of its thread."""
         calls = np.flatnonzero(self._is_call)
         order = calls[np.lexsort((calls, self._tid[calls]))]
         place = np.empty(len(self._start), np.int64)
@@ -104,7 +99,7 @@ class _Calls:
         return dict(zip(self._rows.tolist(), place[self._rows].tolist(), strict=True))
 
     def groups(self) -> Iterator[list[int]]:
-        """Calls that follow each other directly, beneath the same row of the same thread, and belong together."""
+        """Consecutive calls of the same thread and parent that are one operation."""
         group: list[int] = []
         for row in self._rows[np.argsort(self._tid[self._rows], kind="stable")].tolist():
             if group and not (self._follows(group[-1], row) and self._belongs(group, row)):
@@ -126,7 +121,7 @@ class _Calls:
         return before in memory and kind in memory
 
     def waits(self, group: list[int]) -> Iterator[Wait]:
-        """The wait that a group is; none where nobody had to wait."""
+        """The wait of a group; none if the host did not wait."""
         kinds = {int(self._kind[row]) for row in group}
         if kinds <= {_RELEASE, _ALLOCATION}:
             yield from self._of_memory(group)
@@ -141,10 +136,10 @@ class _Calls:
             yield wait
 
     def _of_memory(self, group: list[int]) -> Iterator[Wait]:
-        """A release that was preceded and followed by a request is the allocator's second try.
+        """A release between two allocations is a retry of the allocator.
 
-        Others are waits where no operator was running, so that the program itself gave memory back, or where the call
-        lasted as long as the GPU was at work: libraries also release memory while they set themselves up.
+        Other releases are waits if no operator was running (the program itself released memory), or if the call lasted
+        as long as the GPU was at work: libraries also release memory during their initialisation.
         """
         released = [row for row in group if self._kind[row] == _RELEASE]
         if not released:
@@ -155,7 +150,7 @@ class _Calls:
             return
         wait = self._wait(group[first : last + 1])
         busy_ns = self._pending.until(wait.start_ns)
-        if not self._is_in_operator(wait.rows[0]) or wait.start_ns < busy_ns <= wait.end_ns + _SKEW_NS:
+        if not self._is_in_operator(wait.rows[0]) or wait.start_ns < busy_ns <= wait.end_ns + SKEW_NS:
             yield wait
 
     def _is_in_operator(self, row: int) -> bool:
@@ -172,19 +167,19 @@ class _Calls:
         return self._names[work] if work >= 0 else ""
 
     def _way(self, row: int) -> str:
-        """``HtoD`` or ``DtoH`` of a copy call, "" where no copy of it was recorded, "other" between devices."""
+        """``HtoD`` or ``DtoH`` of a copy call, "" if its copy was not recorded, "other" between devices."""
         name = self._work_name(row)
         found = _WAY.search(name or self._names[row])
         return found[0] if found else "other" if name else ""
 
 
 class Pending:
-    """Until when the GPU was at work on what had been issued by some time."""
+    """End of the GPU work that was issued before a time."""
 
     def __init__(self, events: pd.DataFrame) -> None:
         work = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES))
         start = events["ts"].to_numpy()
-        launch = filled(events["launch"])[work]
+        launch = integers(events["launch"])[work]
         issued = np.where(launch >= 0, start[launch], start[work])
         order = np.argsort(issued, kind="stable")
         end = (start + events["dur"].to_numpy())[work]
@@ -195,13 +190,13 @@ class Pending:
         return len(self._issued) > 0
 
     def until(self, ts: int) -> int:
-        """When the last of the work ends that was issued before `ts`; the smallest int64 where there was none."""
+        """End of the last work that was issued before `ts`, ns; the smallest int64 if there is none."""
         at = int(np.searchsorted(self._issued, ts))
         return int(self._end[at - 1]) if at else int(np.iinfo(np.int64).min)
 
 
 class Names:
-    """Texts of a categorical column by row, quicker than the column itself."""
+    """Texts of a categorical column by row, faster than the column itself."""
 
     def __init__(self, column: pd.Series) -> None:
         self._codes, self._texts = column.array.codes, [*map(str, column.array.categories.tolist()), ""]
@@ -212,18 +207,8 @@ class Names:
 
 
 def _device_rows(events: pd.DataFrame, rows: Ints) -> dict[int, int]:
-    """The first row on a device of each of `rows`, calls; copies come before marks of synchronisation."""
-    launch = filled(events["launch"])
-    is_wanted = np.zeros(len(launch) + 1, bool)
-    is_wanted[rows] = True
-    found: dict[int, int] = {}
-    device = np.flatnonzero(is_wanted[launch])
-    for work, call in zip(device.tolist(), launch[device].tolist(), strict=True):
-        found.setdefault(call, work)
-    return found
-
-
-def filled(column: Any) -> Ints:
-    """A nullable integer column as int64, -1 for what is missing."""
-    values: Ints = column.array.to_numpy(dtype=np.int64, na_value=-1)
-    return values
+    """The first device row of each of `rows`, calls; copies come before rows of synchronisation."""
+    launch = integers(events["launch"])
+    device = np.flatnonzero(np.isin(launch, rows))
+    first, at = np.unique(launch[device], return_index=True)
+    return dict(zip(first.tolist(), device[at].tolist(), strict=True))

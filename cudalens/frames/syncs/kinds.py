@@ -1,6 +1,6 @@
-"""What made the host wait for the GPU: the kinds of the ``syncs`` frame, and how one is told from what was running.
+"""The kinds of waits in the ``syncs`` frame, and the rules that determine the kind of a wait.
 
-Evidence is what a recording knows of a wait: the operators around it, the Python calls around those, the runtime calls
+The evidence of a wait is what was recorded: the operators around it, the Python calls around those, the runtime calls
 that blocked, the direction of the copy, the user's expression. Every part may be missing.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 
 
 class SyncKind(StrEnum):
-    """What the host waited in; the values stand in the column ``kind``."""
+    """The kind of a wait; the values of the column ``kind``."""
 
     ITEM = "item"
     TRUTH = "truth test"
@@ -43,32 +43,32 @@ class SyncKind(StrEnum):
     OPERATOR = "operator"
 
 
-#: Kinds that the program asks for by name; all others are hidden in something else.
+#: Explicit synchronisations; all other kinds are hidden in other calls.
 EXPLICIT: Final = frozenset({SyncKind.DEVICE_SYNC, SyncKind.STREAM_SYNC, SyncKind.EVENT_SYNC})
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of one wait.
+    """What was recorded of one wait.
 
     Attributes:
-        calls: The runtime calls that blocked, in order; what a callback of torch told stands for the call that follows.
+        calls: The runtime calls that blocked, in order, or the call after a callback of torch.
         ops: Operators around them, innermost first.
-        asked: What the program called, as `asked_for` and `asked_by` name it; "" where that is not known.
+        called: What the program called, as of `called_name` and `python_context`; "" if unknown.
         way: ``HtoD``, ``DtoH`` or "" of the copy.
-        is_pageable: Whether the copy's host side is pageable; None where that is not known.
-        prints: Whether torch was making text of a tensor.
+        is_pageable: Whether the copy's host side is pageable; None if unknown.
+        prints: Whether torch was formatting a tensor as text.
     """
 
     calls: tuple[str, ...] = ()
     ops: tuple[str, ...] = ()
-    asked: str = ""
+    called: str = ""
     way: str = ""
     is_pageable: bool | None = None
     prints: bool = False
 
 
-#: Operators that wait by themselves, or whose parts do (ATen's CUDA sources: each ends in memcpy_and_sync).
+#: Operators that wait, themselves or in a part (ATen's CUDA sources: each ends in memcpy_and_sync).
 _BY_OP: Final[dict[str, SyncKind]] = {
     "aten::is_nonzero": SyncKind.TRUTH,
     "aten::equal": SyncKind.EQUAL,
@@ -96,9 +96,10 @@ _BY_OP: Final[dict[str, SyncKind]] = {
     "aten::_assert_tensor_metadata": SyncKind.CHECK,
 }
 
-#: A read of a number, or of a count, is what these are made of: then they are what waited.
+#: Operators that read a number.
 _READS: Final = frozenset({"aten::item", "aten::_local_scalar_dense"})
 _COPIES: Final = frozenset({"aten::copy_", "aten::_to_copy"})
+#: Kinds of operators that contain a wait of the given kind: the wait then has their kind.
 _OUTER: Final = {
     SyncKind.ITEM: frozenset(
         {SyncKind.TRUTH, SyncKind.EQUAL, SyncKind.UNIQUE, SyncKind.DATA_SIZE, SyncKind.CHECK, SyncKind.NONZERO}
@@ -110,27 +111,29 @@ _TEXTS: Final = frozenset({"print", "repr", "str", "display"})
 _TESTS: Final = frozenset({"bool", "if", "while", "assert", "not", "and", "or"})
 _MOVES: Final = {"cpu": SyncKind.CPU, "tolist": SyncKind.TOLIST, "numpy": SyncKind.NUMPY}
 
-#: How such names end: most names do not, and need no look.
 _STATEMENT: Final = re.compile(r"(?:if|while|assert)\b")
 _SUFFIX: Final = re.compile(r"(?:_v\d+|_ptsz|_ptds)+$")
+#: Last characters of names with such a suffix; most names need no search.
 _VERSIONED: Final = ("_ptsz", "_ptds", *"0123456789")
+_SYNCHRONIZE: Final = re.compile(r"(?:^|\W)(?:cuda|cu|hip)(Device|Ctx|Thread|Stream|Event)Synchronize$")
+_HOST_COPY: Final = re.compile(r"^(?:cuda|cu|hip)Memcpy(?!.*(?:Peer|DtoD|AtoD|DtoA|AtoA))\w*$")
 _METHOD: Final = re.compile(r"^<built-in method (\w+) of (?:Tensor|Parameter|Buffer)\b")
 _TENSOR_TEXT: Final = ("torch/_tensor_str.py", "torch\\_tensor_str.py")
 
 
 def plain_call(name: str) -> str:
-    """A runtime or driver call without the suffixes by which tools and drivers tell versions of it apart."""
+    """The name of a runtime or driver call without version suffixes."""
     return _SUFFIX.sub("", name) if name.endswith(_VERSIONED) else name
 
 
 def kind_of(evidence: Evidence) -> SyncKind:
-    """What the host waited in."""
-    if evidence.asked == "empty_cache":
+    """The kind of a wait."""
+    if evidence.called == "empty_cache":
         return SyncKind.EMPTY_CACHE
     by_op = _by_op(evidence.ops)
-    if (evidence.prints or evidence.asked in _TEXTS) and _is_read(evidence, by_op):
+    if (evidence.prints or evidence.called in _TEXTS) and _is_read(evidence, by_op):
         return SyncKind.PRINT
-    if by_op is SyncKind.ITEM and evidence.asked in _TESTS:
+    if by_op is SyncKind.ITEM and evidence.called in _TESTS:
         return SyncKind.TRUTH
     if (memory := _of_memory(evidence)) is not None:
         return memory
@@ -140,19 +143,19 @@ def kind_of(evidence: Evidence) -> SyncKind:
 
 
 def _is_read(evidence: Evidence, by_op: SyncKind | None) -> bool:
-    """Whether it can be a part of making text: torch picks and reads elements for that."""
+    """Whether it can be a part of formatting: torch selects and reads elements for that."""
     is_part = by_op in (None, SyncKind.ITEM, SyncKind.NONZERO, SyncKind.BOOLEAN_INDEX, SyncKind.TRUTH)
     return is_part and not any(plain_call(call).endswith(("DeviceSynchronize", "Free")) for call in evidence.calls)
 
 
 def _by_op(ops: tuple[str, ...]) -> SyncKind | None:
-    """By the innermost operator that is known to wait, and those around it of which it is a part."""
+    """By the innermost operator that waits, and the operators around it that contain it."""
     found: SyncKind | None = None
     is_copy = _READS.isdisjoint(ops)
     for op in ops:
         kind = SyncKind.ITEM if op in _READS else _BY_OP.get(op)
         if found is None and is_copy and op in _COPIES:
-            return None  # the copy of an argument, whatever operator wanted it
+            return None  # the copy of an argument of any operator
         if kind is not None and (found is None or kind in _OUTER.get(found, ())):
             found = kind
     return found
@@ -168,9 +171,9 @@ def _of_memory(evidence: Evidence) -> SyncKind | None:
 
 
 def _of_copy(evidence: Evidence) -> SyncKind | None:
-    if evidence.asked in _MOVES and evidence.way != "HtoD" and not _is_explicit(evidence):
-        return _MOVES[evidence.asked]
-    if evidence.asked == "item" and not _is_explicit(evidence):
+    if evidence.called in _MOVES and evidence.way != "HtoD" and not _is_explicit(evidence):
+        return _MOVES[evidence.called]
+    if evidence.called == "item" and not _is_explicit(evidence):
         return SyncKind.ITEM
     if evidence.way:
         to_host = evidence.way == "DtoH"
@@ -188,21 +191,28 @@ def _is_explicit(evidence: Evidence) -> bool:
 def _of_call(evidence: Evidence) -> SyncKind:
     if evidence.ops:
         return SyncKind.OPERATOR
-    for call in map(plain_call, evidence.calls):
-        if call.endswith(("DeviceSynchronize", "CtxSynchronize", "ThreadSynchronize")):
-            return SyncKind.DEVICE_SYNC
-        if call.endswith("EventSynchronize"):
-            return SyncKind.EVENT_SYNC
-    return SyncKind.STREAM_SYNC
+    kinds = {"device": SyncKind.DEVICE_SYNC, "event": SyncKind.EVENT_SYNC}
+    return next((kinds[target] for target in map(sync_target, evidence.calls) if target in kinds), SyncKind.STREAM_SYNC)
+
+
+def sync_target(call: str) -> str:
+    """What a synchronising call waits for: ``device``, ``stream`` or ``event``; "" for other calls."""
+    match = _SYNCHRONIZE.search(plain_call(call))
+    return {"Stream": "stream", "Event": "event"}.get(match[1], "device") if match else ""
+
+
+def is_host_copy(call: str) -> bool:
+    """Whether a runtime call may copy to or from the host."""
+    return _HOST_COPY.match(call) is not None
 
 
 def is_release(call: str) -> bool:
-    """Whether a runtime call gives memory back, for which the driver waits for the device."""
+    """Whether a runtime call releases memory, for which the driver waits for the device."""
     return call in _RELEASES
 
 
 def is_allocation(call: str) -> bool:
-    """Whether a runtime call asks the driver for memory."""
+    """Whether a runtime call allocates memory."""
     return call in _ALLOCATIONS
 
 
@@ -210,8 +220,8 @@ _RELEASES: Final = frozenset({"cudaFree", "cuMemFree", "hipFree", "cudaFreeHost"
 _ALLOCATIONS: Final = frozenset({"cudaMalloc", "cuMemAlloc", "hipMalloc"})
 
 
-def asked_for(expression: str) -> str:
-    """What an expression of the program calls or does: ``item`` for ``loss.item()``, ``[]`` for ``x[mask]``, or ""."""
+def called_name(expression: str) -> str:
+    """Name of the call or operation of an expression: ``item`` for ``loss.item()``, ``[]`` for ``x[mask]``, or ""."""
     if statement := _STATEMENT.match(expression):
         return statement[0]
     try:
@@ -233,14 +243,14 @@ def _called(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def asked_by(python: Iterable[str]) -> tuple[str, bool]:
-    """What the Python calls around a wait say, innermost first.
+def python_context(python: Iterable[str]) -> tuple[str, bool]:
+    """The tensor method of a wait, and whether torch was formatting a tensor.
 
     Args:
-        python: Their names as torch's profiler writes them.
+        python: Names of the Python calls around the wait, innermost first, as torch's profiler writes them.
 
     Returns:
-        The method of a tensor that was called ("" where none was), and whether torch was making text of a tensor.
+        The method ("" for none), and whether torch was formatting a tensor as text.
     """
     method = ""
     for number, name in enumerate(python):

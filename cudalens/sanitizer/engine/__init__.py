@@ -1,8 +1,7 @@
-"""The judge of stream races: typed records in, races out. Stdlib and numpy only, no torch.
+"""Detect stream races in a sequence of records. Standard library and numpy only, no torch.
 
-`records` says what can happen, `regions` which bytes an access touches, `clocks` what happens before what, `accesses`
-what is noted of an access, `cells`, `blocks` and `shadow` which accesses are still of interest, `races` what is found;
-`detector` puts them together.
+`records` are the input, `regions` the bytes of an access, `clocks` the happens-before relation, `accesses` the data of
+an access, `cells`, `blocks` and `shadow` the recorded accesses, `races` the output; `detector` combines them.
 """
 
 from cudalens.sanitizer.engine.detector import Detector
@@ -11,6 +10,7 @@ from cudalens.sanitizer.engine.records import (
     HOST,
     Access,
     Alloc,
+    Captured,
     DeviceSync,
     EventDelete,
     EventQuery,
@@ -33,6 +33,7 @@ __all__ = [
     "HOST",
     "Access",
     "Alloc",
+    "Captured",
     "Detector",
     "DeviceSync",
     "EventDelete",

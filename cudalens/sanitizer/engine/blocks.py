@@ -76,18 +76,6 @@ class Block:
         """Number of cells."""
         return len(self._cells)
 
-    def is_used_only_by(self, owner: Line | None) -> bool:
-        """Whether all recorded accesses were made by `owner`."""
-        for cell in self._cells.values():
-            writer, reader = cell.writer, cell.reader
-            if (
-                (writer is not owner and writer is not None)
-                or (reader is not owner and reader is not None)
-                or cell.more is not None
-            ):
-                return False
-        return True
-
     def is_before(self, line: Line) -> bool:
         """Whether all recorded accesses are ordered before the next operation of a line."""
         if self.past and self.past_line is not line:

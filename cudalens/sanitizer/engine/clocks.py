@@ -118,17 +118,19 @@ class Clocks:
             join(line.vector, self.host.vector)
             line.host_version = self.host_version
         if line.is_tied:
-            self._tie(line, line.vector)
+            self._tie(line)
         if line.is_published or line.index not in line.vector:
             line.move_on()
 
-    def _tie(self, line: Line, vector: VectorClock) -> None:
-        for other in self._peers(line):
-            join(vector, other.publish())
+    def _tie(self, line: Line) -> None:
+        """Order a line after the legacy default stream; the legacy default stream after all blocking streams.
 
-    def _peers(self, line: Line) -> list[Line]:
+        Each operation of the legacy default stream does this, also an event that is recorded or waited for there (CUDA
+        Runtime API, "Stream synchronization behavior"). So it is a barrier between the blocking streams.
+        """
         device = line.id.device
-        return self._blocking.get(device, []) if line.id.stream == 0 else [self.line(StreamId(device, 0))]
+        for other in self._blocking.get(device, []) if line.id.stream == 0 else [self.line(StreamId(device, 0))]:
+            join(line.vector, other.publish())
 
     def host_step(self) -> None:
         """Advance the host's clock for one access by the host."""
@@ -138,10 +140,10 @@ class Clocks:
 
     def snapshot(self, line: Line) -> VectorClock:
         """The work that is complete once all work of `line` up to now is complete."""
+        if line.is_tied:
+            self._tie(line)
         vector = dict(line.publish())
         join(vector, self.host.vector)
-        if line.is_tied:
-            self._tie(line, vector)
         return vector
 
     def record(self, event: object, line: Line) -> None:
@@ -155,12 +157,18 @@ class Clocks:
             return
         if line is self.host:
             self.host_learns(vector)
-        else:
-            join(line.vector, vector)
+            return
+        if line.is_tied:
+            self._tie(line)
+        join(line.vector, vector)
 
     def delete(self, event: object) -> None:
         """Delete `event`. Earlier waits for it stay in effect."""
         self._events.pop(event, None)
+
+    def forget_events(self) -> None:
+        """Delete all events."""
+        self._events.clear()
 
     def host_learns(self, vector: VectorClock) -> None:
         """Add `vector` to the work that the host has observed to be complete."""

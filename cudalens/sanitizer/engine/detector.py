@@ -78,7 +78,7 @@ class Detector:
 
         Args:
             line: The line; for accesses by the host, the host's line, after `Clocks.host_step`.
-            visits: The accesses. An operation does not race with itself, whatever their order.
+            visits: The accesses. An operation does not race with itself.
 
         Returns:
             Its races, including those seen before; empty in almost all cases.
@@ -337,6 +337,7 @@ def memory_of(allocation: Allocation) -> Memory:
 
 
 _ACTS: Final[dict[type, Callable[[Detector, Any], list[Race] | None]]] = {
+    r.Captured: lambda self, record: None,
     r.Launch: Detector._on_launch,
     r.HostAccess: Detector._on_host_access,
     r.Alloc: Detector._on_alloc,

@@ -1,4 +1,4 @@
-"""A race: two accesses to the same bytes, at least one a write, that nothing orders."""
+"""Races: two accesses to the same bytes, at least one a write, that nothing orders."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from cudalens.sanitizer.engine.regions import Region
 
 
 class RaceKind(Enum):
-    """What can go wrong."""
+    """The kind of a race."""
 
-    #: The block was freed and handed out again while a stream that the allocator was not told of still used it.
     READ_AFTER_WRITE = "read after write"
     WRITE_AFTER_READ = "write after read"
     WRITE_AFTER_WRITE = "write after write"
+    #: The block was freed and allocated again while a stream still used it, without record_stream.
     USE_AFTER_FREE = "use after free"
-    #: The host reads what a copy has not brought yet, or writes what a copy has not taken yet.
+    #: The host reads the target of a copy before it is done, or writes its source.
     HOST = "host access"
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The block that an access belonged to, as it was then.
+    """The block of an access, at the time of the access.
 
     Attributes:
-        name: As the collector names it.
+        name: The collector's name for it.
         start: Its address.
         num_bytes: Its size.
-        stream: Stream whose pool it came from; HOST for host memory; None where it was there before.
-        place: Where it was allocated; None where that was not seen.
-        freed_place: Where its last reference went; None while it allocations, or where that was not seen.
-        freed_stack: The call stack there, as the collector took it.
-        stack: The call stack of the allocation, as the collector took it.
+        stream: Stream whose pool it came from; HOST for host memory; None if it was allocated earlier.
+        place: Place of the allocation; None if it was not observed.
+        freed_place: Place where its last reference was dropped; None if it is allocated, or if that was not observed.
+        freed_stack: The call stack there, as the collector recorded it.
+        stack: The call stack of the allocation, as the collector recorded it.
     """
 
     name: str
@@ -49,22 +49,22 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One access, as it is remembered.
+    """One recorded access.
 
     Attributes:
-        stream: Where it ran; HOST for the host itself.
+        stream: Its stream; HOST for the host itself.
         clock: Its epoch on that stream.
         is_write: Whether it wrote.
         tensor: Name of the tensor.
-        region: Bytes that it touched.
+        region: The accessed bytes.
         op: Name of the operation.
-        place: Where in the user's program.
-        generation: Which owner of the block it belonged to (counts up whenever the allocator hands the block out).
-        argument: Name of the operation's argument; empty where it has none.
-        shape: The tensor's; None where the collector does not know.
-        stride: In elements; None where the tensor is contiguous, or unknown.
-        dtype: As the collector writes it ("float32"); empty where it does not know.
-        stack: The call stack, as the collector took it; None where it took none.
+        place: Place in the user's program.
+        generation: Number of earlier allocations of the block.
+        argument: Name of the operation's argument; empty if it has none.
+        shape: Shape of the tensor; None if unknown.
+        stride: Strides in elements; None if the tensor is contiguous, or if unknown.
+        dtype: The type ("float32"); empty if unknown.
+        stack: The call stack, as the collector recorded it; None if it recorded none.
         memory: The block.
     """
 
@@ -89,11 +89,11 @@ class Race:
     """Two unordered accesses, `first` issued before `second`.
 
     Attributes:
-        first: The earlier one, in the order in which the host issued them.
-        second: The later one.
-        count: How often this finding was seen so far.
-        position: Number of the record that made it first, counted from the collector's start.
-        seen_ns: When it was first seen, ns on the events' clock; None where nobody looked at the clock.
+        first: The access that the host issued first.
+        second: The other one.
+        count: Number of occurrences so far.
+        position: Number of the record of its first occurrence, counted from the start of the collector.
+        seen_ns: Time of its first occurrence, ns on the clock of the events; None if not measured.
     """
 
     first: Touch
@@ -104,7 +104,7 @@ class Race:
 
     @property
     def kind(self) -> RaceKind:
-        """The most telling name for it."""
+        """The most specific kind."""
         if HOST in (self.first.stream, self.second.stream):
             return RaceKind.HOST
         if self.first.generation != self.second.generation:
@@ -115,15 +115,14 @@ class Race:
 
     @property
     def tensors(self) -> frozenset[str]:
-        """Names under which the bytes were touched: two after a reuse, else one."""
+        """Names of the accessed tensors: two after a reuse of memory, otherwise one."""
         return frozenset((self.first.tensor, self.second.tensor))
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for races that are one finding.
+        """Equal for races that are one finding: of one kind, between the same two places, on any streams.
 
-        That is one kind between the same two places of the source, whatever streams they ran on; where the places are
-        not known, between the same operations on the same tensors and streams.
+        If the places are unknown: between the same operations on the same tensors and streams.
         """
         return (self.kind, _where(self.first), _where(self.second))
 
@@ -136,12 +135,12 @@ class Findings:
     """The races of a program, one per finding.
 
     Args:
-        accepts: Which races are to be kept; by default all.
+        accepts: Whether a race is kept; by default all are.
 
     Attributes:
         races: One per finding, in order of discovery.
-        counts: How often each (`Race.key`) was seen.
-        num_hidden: How many races were not accepted.
+        counts: Number of occurrences by `Race.key`.
+        num_hidden: Number of occurrences that were not accepted.
     """
 
     def __init__(self, accepts: Callable[[Race], bool] | None = None) -> None:
@@ -152,7 +151,7 @@ class Findings:
         self.num_hidden = 0
 
     def add(self, race: Race) -> Race | None:
-        """Note a race; returns the finding that it belongs to, or None where it is not accepted."""
+        """Add an occurrence; returns its finding, or None if it is not accepted."""
         if self._accepts is not None and not self._accepts(race):
             self.num_hidden += 1
             return None
@@ -167,5 +166,5 @@ class Findings:
         return race
 
     def clear(self) -> None:
-        """Forget all; what was seen before will be found anew."""
+        """Remove all findings; later occurrences become new findings."""
         self.races, self.counts, self._by_key, self.num_hidden = [], {}, {}, 0

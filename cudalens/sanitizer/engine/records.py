@@ -66,13 +66,35 @@ class RecordStream:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """An operation was launched on `stream`."""
+    """An operation was launched on `stream`.
+
+    Attributes:
+        stream: The stream.
+        reads: The bytes that it reads.
+        writes: The bytes that it writes.
+        name: Name of the operation.
+        place: Place of the operation.
+        replay: For an operation of a CUDA graph, the place of the call that replayed the graph.
+    """
 
     stream: StreamId
     reads: tuple[Access, ...]
     writes: tuple[Access, ...]
     name: str = ""
     place: Place = None
+    replay: Place = None
+
+    @property
+    def call(self) -> Place:
+        """Place of the call that launched it."""
+        return self.replay or self.place
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """An operation was captured into a CUDA graph instead of launched; `call` is its place."""
+
+    call: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +104,11 @@ class HostAccess:
     access: Access
     is_write: bool
     place: Place = None
+
+    @property
+    def call(self) -> Place:
+        """As for `Launch`."""
+        return self.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +179,7 @@ class DeviceSync:
 
 Record: TypeAlias = (
     Alloc
+    | Captured
     | Free
     | RecordStream
     | Launch

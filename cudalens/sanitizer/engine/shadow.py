@@ -62,13 +62,23 @@ class Shadow:
             at += 1
         return found
 
-    def clear(self) -> None:
-        """Drop all blocks and the entries of their cells: operations and cells form reference cycles."""
-        for block in self._blocks.values():
+    def clear(self, below: int | None = None) -> list[Block]:
+        """Drop blocks and the entries of their cells: operations and cells form reference cycles.
+
+        Args:
+            below: Drop only blocks that start before this address.
+
+        Returns:
+            The dropped blocks.
+        """
+        at = len(self._starts) if below is None else bisect_left(self._starts, below)
+        dropped = [self._blocks.pop(start) for start in self._starts[:at]]
+        for block in dropped:
             block.strip()
-        self._starts.clear()
-        self._blocks.clear()
+            block.is_current = False
+        del self._starts[:at]
         self._spare.clear()
+        return dropped
 
     def supersede(  # noqa: C901 - the path of every other result of a program whose tensors come and go
         self, start: int, end: int, written_to: int, line: Line

@@ -1,1 +1,1 @@
-"""Fixes for races: edits of the user's source that are tried on the recorded run."""
+"""Fixes for races: edits of the user's source that are checked on the recorded run."""

@@ -1,9 +1,9 @@
-"""Candidate fixes of a race: what each would insert into the recorded run, and its cost."""
+"""Fix fixes of a race: what each would insert into the recorded run, and its cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
@@ -15,6 +15,7 @@ from cudalens.sanitizer.engine import (
     Launch,
     Race,
     RaceKind,
+    Record,
     RecordStream,
     Region,
     StreamId,
@@ -23,7 +24,6 @@ from cudalens.sanitizer.engine import (
 )
 from cudalens.sanitizer.fixes.collectives import is_collective
 from cudalens.sanitizer.fixes.recorded import Insertion, Key, Occurrence, Run
-from cudalens.sanitizer.fixes.source import Edit, Source
 from cudalens.sanitizer.text import stream_name
 
 
@@ -48,20 +48,24 @@ HOST_RANK: Final = 2
 
 @dataclass(frozen=True)
 class Fix:
-    """A fix that removes a race from the recorded run and adds none.
+    """A fix of a race; a candidate until it is checked on the recorded run.
 
     Attributes:
         kind: Kind of the fix.
         words: The fix in one sentence.
         insertions: The fix as records that are inserted into the run.
+        num_needless: Number of launches that wait, or are waited for, without need.
         diff: The fix as a unified diff of the user's source; empty if it cannot be written as one with certainty.
-        removes: Keys (`Race.key`) of the races that it removes, the given race included.
+        num_edits: Number of edits in `diff`.
+        removes: Keys (`Race.key`) of the races that it removes, the given race included; empty if it is not checked.
     """
 
     kind: FixKind
     words: str
     insertions: tuple[Insertion, ...]
+    num_needless: int = 0
     diff: str = ""
+    num_edits: int = 0
     removes: frozenset[Key] = frozenset()
 
     @property
@@ -70,94 +74,68 @@ class Fix:
         return _RANK.get(self.kind, HOST_RANK), not self.diff
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A fix that has not been tried on the recorded run yet.
-
-    Attributes:
-        kind: Kind of the fix.
-        words: The fix in one sentence.
-        insertions: The fix as records.
-        edits: The fix as edits of one source; empty if it exists only in words.
-        source: That source.
-        label: Name of the source.
-        num_needless: Number of launches that wait, or are waited for, without need.
-    """
-
-    kind: FixKind
-    words: str
-    insertions: tuple[Insertion, ...]
-    edits: tuple[Edit, ...] = ()
-    source: Source | None = None
-    label: str = ""
-    num_needless: int = 0
-    diff: str = field(init=False, default="")
-
-    def __post_init__(self) -> None:
-        if self.source is not None and self.edits:
-            object.__setattr__(self, "diff", self.source.diff(list(self.edits), self.label))
-
-    @property
-    def rank(self) -> tuple[int, bool]:
-        """Sort key: what the fix blocks, then whether it has no diff."""
-        return _RANK.get(self.kind, HOST_RANK), not self.diff
-
-
-def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) -> Iterator[Candidate]:
+def plain_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) -> Iterator[Fix]:
     """Fixes without a diff: records at the two accesses that race, described in words."""
     if race.kind is RaceKind.HOST:
         yield from _host_candidates(run, occurrences, race)
         return
+    first, second = _described(run, occurrences, race)
     if race.kind is RaceKind.USE_AFTER_FREE and all(needs_record_stream(seen.race.first) for seen in occurrences):
-        yield Candidate(
+        yield Fix(
             FixKind.RECORD_STREAM,
             f"call record_stream on {race.first.tensor} with {stream_name(race.first.stream)}, before it is freed: "
-            f"{describe_access(race.first)} may still run when its memory is handed out again",
+            f"{first} may still run when its memory is allocated again",
             record_stream_insertions(occurrences),
         )
-    first, second = describe_access(race.first), describe_access(race.second)
     if is_collective(race.first):
-        yield Candidate(
+        yield Fix(
             FixKind.WAIT_WORK,
             f"before {second}, call wait() on the work that {first} returned",
             _event_insertions(occurrences, is_host=False),
         )
         return
     who, whom = stream_name(race.second.stream), stream_name(race.first.stream)
-    yield Candidate(
+    yield Fix(
         FixKind.WAIT_STREAM,
         f"before {second}, let {who} wait for {whom} (wait_stream)",
         tuple(i for seen in occurrences for i in wait(seen.second, seen.race.first.stream, seen.race.second.stream)),
         num_needless=num_needless(run, occurrences),
     )
-    yield Candidate(
+    yield Fix(
         FixKind.WAIT_EVENT,
         f"record an event on {whom} after {first}, and let {who} wait for it before {second}",
         _event_insertions(occurrences, is_host=False),
     )
 
 
-def _host_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) -> Iterator[Candidate]:
+def _host_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race) -> Iterator[Fix]:
     if any(seen.race.first.stream == HOST for seen in occurrences):
         return
     stream = stream_name(race.first.stream)
-    first, second = describe_access(race.first), describe_access(race.second)
-    yield Candidate(
+    first, second = _described(run, occurrences, race)
+    yield Fix(
         FixKind.SYNC_STREAM,
         f"synchronize {stream} before {second}",
         tuple(Insertion(seen.second, StreamSync(seen.race.first.stream)) for seen in occurrences),
         num_needless=num_needless(run, occurrences),
     )
-    yield Candidate(
+    yield Fix(
         FixKind.SYNC_EVENT,
         f"record an event on {stream} after {first}, and synchronize it before {second}",
         _event_insertions(occurrences, is_host=True),
     )
 
 
-def describe_access(touch: Touch) -> str:
-    """Describe an access, for the middle of a sentence."""
+def _described(run: Run, occurrences: Sequence[Occurrence], race: Race) -> tuple[str, str]:
+    """The two accesses of a race, for the middle of a sentence."""
+    seen = occurrences[0]
+    return _access(race.first, run.records[seen.first]), _access(race.second, run.records[seen.second])
+
+
+def _access(touch: Touch, record: Record) -> str:
     what = f"{touch.op or 'the access'} of {touch.tensor}"
+    if isinstance(record, Launch) and record.replay is not None:
+        return f"the replay at {record.replay} of {what}"
     return what if touch.place is None else f"{what} at {touch.place}"
 
 

@@ -1,7 +1,7 @@
-"""Collectives in fixes: their work is not the current stream's, so that no ``wait_stream`` written there concerns it.
+"""Collectives in fixes: they run on another stream than the current one, so ``wait_stream`` does not apply.
 
-A collective that was called with ``async_op=True`` runs on a stream of its process group's own, which waited for the
-current stream of the call. What comes later has to wait for the work that the call returned.
+A collective with ``async_op=True`` runs on a stream of its process group, which waits for the current stream of the
+call. Later work has to wait for the ``Work`` object that the call returns.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _NAMESPACES: Final = ("c10d::", "_c10d_functional::")
 
 
 def is_collective(touch: Touch) -> bool:
-    """Whether an access is a collective's."""
+    """Whether an access is by a collective."""
     return touch.op.startswith(_NAMESPACES)
 
 
 def runs_aside(touch: Touch, located: Located | None) -> bool:
-    """Whether an access is that of a collective which may run on a stream of its own.
+    """Whether an access is by a collective that may run on another stream than the current one.
 
     Args:
         touch: The access.
-        located: Where it is in the source; None where that is not to be had.
+        located: Its statement; None if the source is not available.
     """
     if not is_collective(touch):
         return False
@@ -37,9 +37,9 @@ def runs_aside(touch: Touch, located: Located | None) -> bool:
 
 
 def work_name(located: Located) -> str | None:
-    """The variable that holds the work and nothing else: ``work = dist.all_reduce(x, async_op=True)``.
+    """The variable of the ``Work`` object, as in ``work = dist.all_reduce(x, async_op=True)``.
 
-    None where it is not so simple.
+    None if the statement has another form, or if the variable is assigned more than once.
     """
     statement: Any = located.statement
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
@@ -56,7 +56,7 @@ def work_name(located: Located) -> str | None:
 
 
 def _call(located: Located | None) -> ast.Call | None:
-    """The call that made the access: the expression at the place, or the only one of the statement."""
+    """The call that made the access: the located expression, or the only call of the statement."""
     if located is None:
         return None
     if isinstance(located.expression, ast.Call):

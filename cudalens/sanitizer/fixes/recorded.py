@@ -1,4 +1,4 @@
-"""A recorded run, judged once, with the position of every access that races; what fixes are tried on."""
+"""A recorded run with the positions of all races, on which fixes are checked."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from cudalens.sanitizer.text import stream_name
 #: `Race.key`.
 Key: TypeAlias = tuple[object, ...]
 
-#: Entries of `between`; of longer stories the middle is left out.
+#: Number of entries of `between`; the middle of longer lists is left out.
 MAX_BETWEEN: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """One time that a race was seen.
+    """One occurrence of a race.
 
     Attributes:
         first: Position of the earlier access's record.
         second: Position of the later one's.
-        race: The race, with its accesses as they were this time.
+        race: The race, with the accesses of this occurrence.
     """
 
     first: int
@@ -52,10 +52,10 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Insertion:
-    """A record that the run did not have.
+    """A record that a fix inserts into the run.
 
     Attributes:
-        position: Number of the record that it goes in front of.
+        position: Number of the record before which it is inserted.
         record: The record.
     """
 
@@ -67,11 +67,11 @@ class Run:
     """A recorded program and its races.
 
     Args:
-        records: What happened, in order. Records of memory that was never handed out are passed over.
+        records: The records in order. Accesses of memory without an allocation are ignored.
 
     Attributes:
-        records: Likewise.
-        occurrences: Each race by `Race.key`, every time that it was seen.
+        records: The records.
+        occurrences: All occurrences of each race, by `Race.key`.
     """
 
     def __init__(self, records: Iterable[Record]) -> None:
@@ -79,7 +79,7 @@ class Run:
         self.occurrences: Final = judge(self.records)
 
     def is_fixed_by(self, key: Key, insertions: Sequence[Insertion]) -> Set[Key] | None:
-        """The races that are gone with these records inserted; None unless `key` is one, and no other came up."""
+        """The races that these insertions remove; None unless `key` is one of them and no new race appears."""
         left = judge(inserted(self.records, insertions))
         if key in left or not left.keys() <= self.occurrences.keys():
             return None
@@ -87,7 +87,7 @@ class Run:
 
 
 class _At:
-    """A place that knows its record's position; equal to itself alone, so that no two accesses are one finding."""
+    """A place with the position of its record, compared by identity, so that each access is a finding of its own."""
 
     __slots__ = ("place", "position")
 
@@ -96,7 +96,7 @@ class _At:
 
 
 def judge(records: Sequence[Record]) -> dict[Key, list[Occurrence]]:
-    """Every race of a program by its key, every time that it is seen."""
+    """All occurrences of the races of a program, by `Race.key`."""
     detector, found = Detector(), dict[Key, list[Occurrence]]()
     for position, record in enumerate(records):
         known: Record = record
@@ -104,7 +104,7 @@ def judge(records: Sequence[Record]) -> dict[Key, list[Occurrence]]:
             known = replace(record, place=_At(position, record.place))
         try:
             races = detector.add(known)
-        except ValueError:  # memory from before the record begins
+        except ValueError:  # memory that was allocated before the first record
             continue
         for race in races:
             occurrence = _occurrence(race)
@@ -122,7 +122,7 @@ def _occurrence(race: Race) -> Occurrence:
 
 
 def inserted(records: Sequence[Record], insertions: Sequence[Insertion]) -> list[Record]:
-    """The records with more among them; several at one position keep their order."""
+    """The records with insertions; several at one position keep their order."""
     by_position: dict[int, list[Record]] = {}
     for insertion in insertions:
         by_position.setdefault(insertion.position, []).append(insertion.record)
@@ -134,27 +134,27 @@ def inserted(records: Sequence[Record], insertions: Sequence[Insertion]) -> list
 
 
 def between(run: Run, key: Key) -> list[dict[str, Any]] | None:
-    """What happened from the first access of a race to the second, the first time that it was seen.
+    """The records from the first access of a race to the second, at its first occurrence.
 
-    That is all that orders streams, and the launches of both accesses' streams.
+    These are all synchronisations, and the launches on the streams of both accesses.
 
     Returns:
-        One entry per act: ``act`` (``first``, ``second``, ``launch``, ``event_record``, ``event_wait``, ``event_sync``,
-        ``stream_sync``, ``device_sync``, ``alloc``, ``free``, ``record_stream``, or ``left out`` with ``count``), and
-        where it has them ``stream`` (as reports call it), ``event`` (a number, from 1), ``op``, ``place``,
-        ``tensor``. None where the run does not show the race.
+        One entry per record: ``act`` (``first``, ``second``, ``launch``, ``event_record``, ``event_wait``,
+        ``event_sync``, ``stream_sync``, ``device_sync``, ``alloc``, ``free``, ``record_stream``, or ``left out`` with
+        ``count``), and if applicable ``stream`` (its name in reports), ``event`` (a number, from 1), ``op``, ``place``,
+        ``tensor``. None if the run does not contain the race.
     """
     if key not in run.occurrences:
         return None
     seen = run.occurrences[key][0]
-    entries = list(_Story(seen).entries(run.records))
+    entries = list(_Between(seen).entries(run.records))
     if len(entries) > MAX_BETWEEN:
         half = MAX_BETWEEN // 2
         entries[half:-half] = [{"act": "left out", "count": len(entries) - 2 * half}]
     return entries
 
 
-class _Story:
+class _Between:
     def __init__(self, seen: Occurrence) -> None:
         self._seen = seen
         self._streams = {seen.race.first.stream, seen.race.second.stream}
@@ -183,13 +183,13 @@ class _Story:
                 return self._act("stream_sync", record.stream)
             case DeviceSync():
                 return {"act": "device_sync", "device": record.device}
-            case RecordStream() if self._is_meant(record.region.start):
+            case RecordStream() if self._is_of_race(record.region.start):
                 return self._act("record_stream", record.stream)
-            case Alloc() | Free() if self._is_meant(record.region.start):
+            case Alloc() | Free() if self._is_of_race(record.region.start):
                 return {"act": type(record).__name__.lower(), "tensor": record.tensor, "place": _place(record.place)}
         return None
 
-    def _is_meant(self, start: int) -> bool:
+    def _is_of_race(self, start: int) -> bool:
         return any(
             t.memory is not None and t.memory.start == start for t in (self._seen.race.first, self._seen.race.second)
         )
@@ -210,5 +210,5 @@ def _place(place: object) -> str | None:
 
 
 def accesses_of(record: Launch | HostAccess) -> tuple[Access, ...]:
-    """All that a record touches."""
+    """All accesses of a record."""
     return (record.access,) if isinstance(record, HostAccess) else record.reads + record.writes

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from cudalens.sanitizer.engine import Race, RaceKind, Record
-from cudalens.sanitizer.fixes.candidates import HOST_RANK, Candidate, Fix, needs_record_stream, plain_candidates
+from cudalens.sanitizer.fixes.candidates import HOST_RANK, Fix, needs_record_stream, plain_candidates
 from cudalens.sanitizer.fixes.recorded import Key, Run, between
 from cudalens.sanitizer.fixes.source import Sources
 from cudalens.sanitizer.fixes.writing import written_candidates
@@ -44,13 +45,12 @@ def suggest(run: Run | Iterable[Record], race: Race, sources: Sources | None = N
     return None
 
 
-def _passed(run: Run, key: Key, candidates: Sequence[Candidate]) -> Iterator[tuple[tuple[int, int, int, int], Fix]]:
+def _passed(run: Run, key: Key, candidates: Sequence[Fix]) -> Iterator[tuple[tuple[int, int, int, int], Fix]]:
     """The candidates that work, each with its cost: races removed (negative), needless waits, edits, position."""
     for number, c in enumerate(candidates):
         removed = run.is_fixed_by(key, c.insertions)
         if removed is not None:
-            fix = Fix(c.kind, c.words, c.insertions, c.diff, frozenset(removed))
-            yield (-len(removed), c.num_needless, len(c.edits), number), fix
+            yield (-len(removed), c.num_needless, c.num_edits, number), replace(c, removes=frozenset(removed))
 
 
 def findings_of(

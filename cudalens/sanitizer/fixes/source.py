@@ -1,4 +1,4 @@
-"""The user's own source: which statement made an access, under which stream, and edits as diffs."""
+"""Find the statement and the stream of an access in the user's source, and make diffs of edits."""
 
 from __future__ import annotations
 
@@ -26,26 +26,33 @@ class Edit:
     """A change of one source.
 
     Attributes:
-        line: Number of the line, from 1, that `text` goes in front of, or that it takes the place of.
-        text: Lines, each with its line end.
-        is_replacement: Whether it takes the place of the line.
+        line: Number of the line, from 1.
+        text: The inserted text; whole lines end with a line end.
+        column: Where it is inserted in the line, in bytes of UTF-8, as in `ast`.
+        end: End of the bytes that it replaces; None if it replaces none.
     """
 
     line: int
     text: str
-    is_replacement: bool = False
+    column: int = 0
+    end: int | None = None
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether it changes a line, and does not only add lines."""
+        return bool(self.column or self.end)
 
 
 @dataclass(frozen=True)
 class Spot:
-    """A point in the program, as a collector names it.
+    """A place in the program, as a collector names it.
 
     Attributes:
-        filename: As Python names it.
-        label: As reports show it.
-        line: From 1.
-        span: Exact lines and columns of the expression (line, column, end line, end column), as Python's code objects
-            have it; None where that is not known.
+        filename: The name that Python uses.
+        label: The name in reports.
+        line: Number of the line, from 1.
+        span: Exact lines and columns of the expression (line, column, end line, end column), as in Python's
+            code objects; None if unknown.
     """
 
     filename: str
@@ -55,7 +62,7 @@ class Spot:
 
 
 def spot_of(place: Any) -> Spot | None:
-    """The spot of a live collector's place, or of a text like ``train.py:12``; None where there is no source."""
+    """The spot of a live collector's place, or of a text like ``train.py:12``; None for anything else."""
     label, _, number = str(place).rpartition(":")
     code = getattr(place, "code", None)
     if code is not None:
@@ -70,10 +77,10 @@ class Source:
 
     Args:
         lines: Its lines, each with its line end.
-        typed: The lines as the user typed them, where IPython made others of them (``%time`` is a call, then).
+        typed: The lines as the user typed them, if IPython transformed them (magics are calls in `lines`).
 
     Raises:
-        SyntaxError: It is no Python.
+        SyntaxError: It is not Python.
     """
 
     def __init__(self, lines: list[str], typed: list[str] | None = None) -> None:
@@ -88,27 +95,33 @@ class Source:
         self.names: Final = frozenset(node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name))
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes around a node, innermost first."""
+        """The enclosing nodes of a node, innermost first."""
         while node in self.parents:
             node = self.parents[node]
             yield node
 
     def scope(self, node: ast.AST) -> Scope:
-        """The function, class or module that a node stands in."""
+        """The function, class or module that contains a node."""
         return next(a for a in self.ancestors(node) if isinstance(a, _SCOPES))
 
+    def edited(self, edits: list[Edit]) -> str:
+        """The whole text with edits; those at one place come in their order."""
+        return _edited(self.lines, edits)
+
     def diff(self, edits: list[Edit], label: str) -> str:
-        """The edits as a unified diff; empty where what comes out is no Python."""
+        """The edits as a unified diff; empty if the result is not Python."""
         try:
-            Source(_edited(self.lines, edits))
+            Source([self.edited(edits)])
         except SyntaxError:
             return ""
-        if any(edit.is_replacement and self.typed[edit.line - 1] != self.lines[edit.line - 1] for edit in edits):
+        if any(edit.is_inline and self.typed[edit.line - 1] != self.lines[edit.line - 1] for edit in edits):
             return ""
-        return "".join(difflib.unified_diff(self.typed, _edited(self.typed, edits), label, label, n=2))
+        return "".join(
+            difflib.unified_diff(self.typed, _edited(self.typed, edits).splitlines(keepends=True), label, label, n=2)
+        )
 
     def torch_name(self) -> str | None:
-        """What torch is called here; None where it is not imported or mentioned."""
+        """The name of torch in this source; None if it is neither imported nor used."""
         for node in ast.walk(self.tree):
             for alias in node.names if isinstance(node, ast.Import) else ():
                 if alias.name == "torch" or (alias.name.startswith("torch.") and alias.asname is None):
@@ -121,30 +134,32 @@ def _ended(lines: list[str]) -> list[str]:
 
 
 def _are_the_same(lines: list[str], typed: list[str]) -> bool:
-    """Whether lines are what was typed, but for magics: calls now, or a text in the first line."""
+    """Whether lines are the typed ones except for magics, which are calls, or text in the first line."""
     pairs = zip(_ended(lines), _ended(typed), strict=False)
     return len(lines) == len(typed) and all(a == b or _MAGIC in a or b.startswith("%%") for a, b in pairs)
 
 
-def _edited(lines: list[str], edits: list[Edit]) -> list[str]:
-    new = list(lines)
-    for edit in sorted(edits, key=lambda edit: edit.line, reverse=True):
-        new[edit.line - 1 : edit.line - 1 + edit.is_replacement] = edit.text.splitlines(keepends=True)
-    return new
+def _edited(lines: list[str], edits: list[Edit]) -> str:
+    new = [line.encode() for line in lines] + [b""]
+    for edit in sorted(edits, key=lambda edit: (edit.line, edit.column))[::-1]:
+        line = new[edit.line - 1]
+        end = edit.column if edit.end is None else edit.end
+        new[edit.line - 1] = line[: edit.column] + edit.text.encode() + line[end:]
+    return b"".join(new).decode()
 
 
 @dataclass(eq=False)
 class Located:
-    """An access, found in its source.
+    """The statement of an access.
 
     Attributes:
-        source: Where.
-        spot: As it was given.
-        statement: The innermost statement that made it.
-        expression: The very expression; None where columns are not known.
+        source: Its source.
+        spot: Its place.
+        statement: The innermost statement.
+        expression: The expression; None if the columns are unknown.
         scope: Function or module that runs the statement.
-        withs: The ``with`` blocks around it that switch the stream, innermost first, each with the stream's expression
-            (None for one that is no plain name).
+        withs: The enclosing ``with`` blocks that switch the stream, innermost first, each with the expression of the
+            stream (None if it is not a plain name).
     """
 
     source: Source
@@ -161,22 +176,22 @@ class Located:
 
     @property
     def outer_block(self) -> ast.AST | None:
-        """The one around that."""
+        """The next enclosing block that switches the stream."""
         return self.withs[1][0] if len(self.withs) > 1 else None
 
     @property
     def stream(self) -> str | None:
-        """The name of the stream of the innermost such block."""
+        """The name of the stream of the innermost block."""
         return self.withs[0][1] if self.withs else None
 
 
 class Sources:
-    """Reads sources, and finds accesses in them.
+    """Reads sources and finds accesses in them.
 
     Args:
-        read: Lines of a file or cell by its name; none where it is not to be had. By default `linecache`, where IPython
-            keeps its cells.
-        typed: Lines of a cell as they were typed; None where there are no others. By default IPython's history.
+        read: Returns the lines of a file or cell by its name; empty if it is not available. By default `linecache`,
+            which includes the cells of IPython.
+        typed: Returns the lines of a cell as they were typed; None if unknown. By default from IPython's history.
     """
 
     def __init__(
@@ -189,7 +204,7 @@ class Sources:
         self._located: dict[object, Located | None] = {}
 
     def source(self, filename: str) -> Source | None:
-        """A source; None where it is not to be had, or no Python."""
+        """A source; None if it is not available, or not Python."""
         if filename not in self._sources:
             lines = self._read(filename)
             try:
@@ -206,7 +221,7 @@ class Sources:
         return [source for name in names if (source := self.source(name)) is not None]
 
     def locate(self, place: Any) -> Located | None:
-        """The statement that an access was made by; None where it cannot be told."""
+        """The statement that made an access; None if it is unknown or ambiguous."""
         if place not in self._located:
             spot = None if place is None else spot_of(place)
             source = None if spot is None else self.source(spot.filename)
@@ -215,7 +230,7 @@ class Sources:
 
 
 def cell_as_typed(filename: str) -> list[str] | None:
-    """Lines of a notebook's cell before IPython made Python of its magics; None for what is no cell."""
+    """Lines of a notebook cell as they were typed; None if it is not a cell."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)
@@ -227,7 +242,7 @@ def cell_as_typed(filename: str) -> list[str] | None:
 
 
 def _cell_head(filename: str) -> str:
-    """What the names of a notebook's cells have in common; empty for a file."""
+    """The common prefix of the names of a notebook's cells; empty for a file."""
     if filename.startswith("<ipython-input"):
         return "<ipython-input"
     folder = PurePath(filename).parent
@@ -265,14 +280,14 @@ def _span(node: Any) -> tuple[int, int, int, int]:
 
 
 def _statement_at(source: Source, line: int) -> ast.stmt | None:
-    """The one statement that a line belongs to; None where there are several."""
+    """The statement of a line; None if there are several."""
     around = [n for n in ast.walk(source.tree) if isinstance(n, ast.stmt) and n.lineno <= line <= (n.end_lineno or 0)]
     inner = [node for node in around if not any(node in source.ancestors(other) for other in around)]
     return inner[0] if len(inner) == 1 else None
 
 
 def _head(statement: ast.stmt) -> ast.AST:
-    """What a statement runs itself: of an ``if`` the test, of a ``with`` its items."""
+    """The part of a statement that it runs itself: the test of an ``if``, the items of a ``with``."""
     if isinstance(statement, (ast.If, ast.While)):
         return statement.test
     if isinstance(statement, (ast.With, ast.AsyncWith)):
@@ -294,7 +309,7 @@ def _stream_blocks(source: Source, statement: ast.stmt) -> Iterator[tuple[ast.Wi
 
 
 def last_name(node: ast.expr) -> str:
-    """``c`` of ``a.b.c``; empty for what has no name."""
+    """``c`` of ``a.b.c``; empty if there is no name."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 

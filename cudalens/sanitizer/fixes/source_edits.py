@@ -1,6 +1,6 @@
-"""Lines put into the user's source, and the names of tensors in it.
+"""Edits that insert code into the user's source, and the names of tensors in it.
 
-Everything here is careful to answer None: what cannot be told from the source for certain is not written.
+The functions return None for what the source does not show with certainty.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from cudalens.sanitizer.fixes.source import COMPREHENSIONS, LOOPS, Edit, Located, Source, dotted
 
-#: Methods that are ``_to_copy`` below.
 _SIMPLE: Final = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Assert, ast.Delete)
 _OPERATORS: Final[dict[type, tuple[str, ...]]] = {
     ast.Add: ("add",),
@@ -22,55 +21,60 @@ _OPERATORS: Final[dict[type, tuple[str, ...]]] = {
     ast.MatMult: ("matmul", "mm", "bmm", "mv", "dot"),
     ast.Pow: ("pow",),
 }
+#: Methods that are ``_to_copy`` in the dispatcher.
 _CONVERSIONS: Final = frozenset({"to", "cpu", "cuda", "float", "double", "half", "bfloat16", "int", "long", "type_as"})
 
 
 def before(source: Source, statement: ast.stmt, code: str) -> Edit | None:
-    """A line of code in front of a statement, which then runs whenever the statement is about to."""
+    """Code in front of a statement, which then runs each time before the statement does; None if there is no place."""
     if isinstance(statement, (*LOOPS, ast.Try, ast.Match, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return None
     line = source.lines[statement.lineno - 1]
     head = line.encode()[: statement.col_offset].decode()
-    if head.strip() or line.lstrip().startswith("elif"):
-        return None
-    return Edit(statement.lineno, f"{head}{code}\n")
+    if not head.strip():
+        return None if line.lstrip().startswith("elif") else Edit(statement.lineno, f"{head}{code}\n")
+    is_simple = not isinstance(statement, (ast.If, ast.With, ast.AsyncWith))
+    return Edit(statement.lineno, f"{code}; ", statement.col_offset) if is_simple else None
 
 
 def after(source: Source, statement: ast.stmt, code: str) -> Edit | None:
-    """A line of code behind a statement, which then runs whenever the statement has."""
+    """Code after a statement, which then runs each time after the statement did; None if there is no place."""
     if not isinstance(statement, (*_SIMPLE, ast.With)) or statement.end_lineno is None:
         return None
     first, last = source.lines[statement.lineno - 1], source.lines[statement.end_lineno - 1]
     head = first.encode()[: statement.col_offset].decode()
     tail = last.encode()[statement.end_col_offset :].decode().strip()
-    if head.strip() or (tail and not tail.startswith("#")):
-        return None
-    return Edit(statement.end_lineno + 1, f"{head}{code}\n")
+    if not head.strip() and (not tail or tail.startswith("#")):
+        return Edit(statement.end_lineno + 1, f"{head}{code}\n")
+    return (
+        Edit(statement.end_lineno, f"; {code}", statement.end_col_offset or 0)
+        if isinstance(statement, _SIMPLE)
+        else None
+    )
 
 
 def without_keyword(source: Source, call: ast.Call, name: str) -> Edit | None:
-    """The call without a keyword argument; None where that would not be a change within one line."""
+    """Remove a keyword argument from a call; None if it is not within one line."""
     found = next((k for k in call.keywords if k.arg == name), None)
     if found is None or call.end_lineno != found.lineno or found.lineno != found.end_lineno:
         return None
     line = source.lines[found.lineno - 1].encode()
-    start, end = found.col_offset, found.end_col_offset or 0
-    head, tail = line[:start].rstrip(), line[end:]
+    head, tail = line[: found.col_offset].rstrip(), line[found.end_col_offset or 0 :]
     if head.endswith(b","):
         head = head[:-1].rstrip()
     elif tail.lstrip().startswith(b","):
         tail = tail.lstrip()[1:].lstrip()
-    return Edit(found.lineno, (head + tail).decode(), is_replacement=True)
+    return Edit(found.lineno, "", len(head), len(line) - len(tail))
 
 
 def tensor_expression(located: Located, op: str, argument: str, arguments: Set[str]) -> str | None:
-    """How the source names the tensor that an operator was given for an argument.
+    """The expression in the source for a tensor argument of an operator; None if it is not certain.
 
     Args:
         located: The access.
         op: The operator, as in ``aten::copy_``.
-        argument: The argument's name in its schema.
-        arguments: All of its arguments that were tensors.
+        argument: Name of the argument in its schema.
+        arguments: All of its tensor arguments.
     """
     node, short = located.expression, op.rpartition("::")[2].strip("_")
     if any(isinstance(around, COMPREHENSIONS) for around in _inner(located)):
@@ -90,7 +94,7 @@ def _inner(located: Located) -> list[ast.AST]:
 
 
 def _operand(node: ast.BinOp, argument: str, arguments: Set[str]) -> str | None:
-    """Of ``x + 1`` the tensor is what is no number; of ``x + y`` there have to be two, since either may be one."""
+    """The tensor of ``x + 1`` is the operand that is not a number; in ``x + y`` both must be tensors."""
     sides = [side for side in (node.left, node.right) if not isinstance(side, ast.Constant)]
     if len(sides) == 1:
         return _plain(sides[0]) if argument == "self" else None
@@ -100,7 +104,7 @@ def _operand(node: ast.BinOp, argument: str, arguments: Set[str]) -> str | None:
 
 
 def _passed(node: ast.Call, function: ast.Attribute, op: str, argument: str) -> str | None:
-    """What a call of the operator itself, as a function or a method, passes for an argument."""
+    """The expression for an argument in a call of the operator as a function or a method."""
     short, is_function = op.rpartition("::")[2].strip("_"), _is_torch(function.value)
     if short in ("to_copy", "copy") and function.attr in _CONVERSIONS and not is_function:
         return _plain(function.value) if argument == ("self" if short == "to_copy" else "src") else None
@@ -117,7 +121,7 @@ def _passed(node: ast.Call, function: ast.Attribute, op: str, argument: str) -> 
 
 
 def _argument_names(op: str, argument: str) -> list[str] | None:
-    """The names of an operator's arguments up to one that is a tensor; None where its overloads do not agree on it."""
+    """The names of an operator's arguments up to a tensor argument; None if its overloads differ."""
     namespace, _, name = op.partition("::")
     torch: Any = sys.modules.get("torch")
     packet = getattr(getattr(getattr(torch, "ops", None), namespace, None), name, None)
@@ -125,7 +129,7 @@ def _argument_names(op: str, argument: str) -> list[str] | None:
     for overload in packet.overloads() if packet is not None else ():
         kinds = {a.name: str(a.type) for a in getattr(packet, overload)._schema.arguments}
         if "Tensor" not in kinds.get(argument, ""):
-            continue  # this overload has a number there, or nothing
+            continue  # the argument is not a tensor in this overload
         if "List" in kinds[argument]:
             return None
         names = list(kinds)
@@ -138,7 +142,7 @@ def _is_torch(node: ast.expr) -> bool:
 
 
 def _plain(node: ast.expr | None) -> str | None:
-    """An expression that may be evaluated twice: a dotted name, or an element of one."""
+    """An expression without side effects: a dotted name, or an element of one."""
     if isinstance(node, ast.Subscript) and isinstance(node.slice, (ast.Name, ast.Constant)):
         return ast.unparse(node) if dotted(node.value) else None
     return None if node is None else dotted(node)

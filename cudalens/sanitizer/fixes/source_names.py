@@ -1,4 +1,4 @@
-"""Which value a name has, and where: only names that have one value alone can be written into somebody's source."""
+"""Resolve names in the user's source: a fix uses only names that always have the same value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from cudalens.sanitizer.fixes.source import COMPREHENSIONS, FUNCTIONS, LOOPS, Scope, Source, dotted, last_name
 
-#: Context managers that hold back no exception.
+#: Context managers that suppress no exception.
 _TRANSPARENT: Final = frozenset(
     {"StreamContext", "autocast", "device", "enable_grad", "inference_mode", "no_grad", "profile", "range"}
     | {"record_function", "sanitize", "set_grad_enabled", "stream"}
@@ -16,10 +16,10 @@ _TRANSPARENT: Final = frozenset(
 
 
 def binder(source: Source, name: str, at: ast.AST) -> Scope | None:
-    """The scope whose variable a dotted name's first part is at a node; the module where no function binds it.
+    """The scope that binds the first part of a dotted name at a node; the module if no function does.
 
-    None where it has more than one value: bound twice, by a loop, declared global, deleted, or with an attribute of its
-    that is set again.
+    None if it may have several values: it is bound twice or by a loop, declared global or deleted, or the attribute is
+    assigned.
     """
     root = name.partition(".")[0]
     scope = source.scope(at)
@@ -34,7 +34,7 @@ def binder(source: Source, name: str, at: ast.AST) -> Scope | None:
 
 
 def _bindings(source: Source, scope: Scope, root: str) -> Iterator[ast.AST]:
-    """Every node that gives the name a value in a scope."""
+    """Every node in a scope that binds the name."""
     for node in ast.walk(scope):
         if isinstance(node, ast.arg):
             is_binding = node.arg == root and _function_of(source, node) is scope
@@ -90,9 +90,9 @@ def _declared_global(source: Source, root: str) -> bool:
 
 
 def is_bound_before(source: Source, name: str, scope: Scope, at: ast.stmt) -> bool:
-    """Whether a name that `binder` found in `scope` has its value whenever `at` runs.
+    """Whether a name that `binder` found in `scope` is bound whenever `at` runs.
 
-    A variable of an outer scope has: the earlier access used it.
+    A variable of an outer scope is, because the earlier access used it.
     """
     if source.scope(at) is not scope:
         return True
@@ -108,8 +108,8 @@ def is_bound_before(source: Source, name: str, scope: Scope, at: ast.stmt) -> bo
 def precedes(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
     """Whether `first` has run whenever `second` runs, in the same call of their function.
 
-    That is where it stands in front of it in the same block, or in a block around that; a ``with`` that holds back no
-    exception runs its whole body.
+    That is so if it precedes `second` in its block or in an enclosing block; a ``with`` that suppresses no exception
+    runs its whole body.
     """
     while _runs_all(block := source.parents[first]) and block not in source.ancestors(second):
         first = cast("ast.stmt", block)
@@ -121,7 +121,7 @@ def precedes(source: Source, first: ast.stmt, second: ast.stmt) -> bool:
 
 
 def _runs_all(node: ast.AST) -> bool:
-    """Whether it is a ``with`` that lets exceptions pass."""
+    """Whether it is a ``with`` that suppresses no exception."""
     items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else []
     calls = [item.context_expr for item in items]
     return bool(items) and all(isinstance(c, ast.Call) and last_name(c.func) in _TRANSPARENT for c in calls)
@@ -137,14 +137,14 @@ def _siblings(source: Source, statement: ast.stmt) -> list[Any]:
 
 
 def num_bindings(source: Source, name: str) -> int:
-    """How often the module gives a dotted name's first part a value, or might."""
+    """How often the module binds, or may bind, the first part of a dotted name."""
     root = name.partition(".")[0]
     more = _declared_global(source, root) + (name != root and _sets_attribute(source, source.tree, name))
     return len(list(_bindings(source, source.tree, root))) + 2 * more
 
 
 def sets_stream(source: Source) -> bool:
-    """Whether the source switches the stream in a way that no block shows."""
+    """Whether the source switches the stream without a ``with`` block."""
     return "set_stream" in source.names or any(
         isinstance(node, ast.Attribute) and node.attr == "set_stream" for node in ast.walk(source.tree)
     )

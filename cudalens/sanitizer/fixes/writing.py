@@ -1,20 +1,20 @@
-"""Fixes as edits of the user's source, with what each would have done to the recorded run.
+"""Write fixes as edits of the user's source, with the records that each would add to the recorded run.
 
-A line in front of a statement runs whenever that statement does, not only when it raced. So the records that stand for
-it are put in front of every execution of the statement in the run: the records of one statement that follow each other
-on one stream. Two executions without anything between them are taken for one, which is to say that less is waited for
-on trial than in truth.
+A line before a statement runs whenever the statement does, not only when it races. So its records are inserted before
+every execution of the statement in the run: consecutive records of one statement on one stream. Two executions without
+other records between them count as one: the check then has fewer waits than the edited program.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any, Final, NamedTuple
 
 from cudalens.sanitizer.engine import (
     HOST,
+    Captured,
     EventRecord,
     EventSync,
     EventWait,
@@ -29,7 +29,7 @@ from cudalens.sanitizer.engine import (
 from cudalens.sanitizer.fixes import source_edits as edits
 from cudalens.sanitizer.fixes import source_names as names
 from cudalens.sanitizer.fixes.candidates import (
-    Candidate,
+    Fix,
     FixKind,
     needs_record_stream,
     num_needless,
@@ -49,7 +49,7 @@ class Segment(NamedTuple):
     Attributes:
         start: Position of its first record.
         end: Position of its last record.
-        stream: Of its first launch; HOST where it launched nothing.
+        stream: Stream of its first launch; HOST if it launched nothing.
     """
 
     start: int
@@ -57,16 +57,14 @@ class Segment(NamedTuple):
     stream: StreamId
 
 
-def written_candidates(
-    run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources
-) -> Iterator[Candidate]:
-    """Every fix that can be written into the source, none of them tried yet.
+def written_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources) -> Iterator[Fix]:
+    """Every fix that can be written into the source; none is checked yet.
 
     Args:
         run: The run.
-        occurrences: When the race was seen in it.
-        race: The race, with the call stacks of its accesses where they were taken.
-        sources: Where the source is found.
+        occurrences: Occurrences of the race.
+        race: The race, with the call stacks of its accesses if they were recorded.
+        sources: Provides the source.
     """
     writer = _Writer(run, occurrences, race, sources)
     if race.kind is RaceKind.HOST:
@@ -81,14 +79,14 @@ class _Writer:
     def __init__(self, run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources) -> None:
         self._run, self._occurrences, self._sources = run, occurrences, sources
         self._race = race
-        self._first = sources.locate(race.first.place)
-        self._second = sources.locate(race.second.place)
+        self._first = self._locate([seen.first for seen in occurrences])
+        self._second = self._locate([seen.second for seen in occurrences])
         self._whom = _only(seen.race.first.stream for seen in occurrences)
         self._who = _only(seen.race.second.stream for seen in occurrences)
 
-    # What to write
+    # Candidates
 
-    def record_stream(self) -> Iterator[Candidate]:
+    def record_stream(self) -> Iterator[Fix]:
         first, touch = self._first, self._race.first
         if first is None or not all(needs_record_stream(seen.race.first) for seen in self._occurrences):
             return
@@ -106,7 +104,7 @@ class _Writer:
             record_stream_insertions(self._occurrences),
         )
 
-    def stream_waits(self) -> Iterator[Candidate]:
+    def stream_waits(self) -> Iterator[Fix]:
         if self._whom is None or HOST in (self._whom, self._who):
             return
         if runs_aside(self._race.first, self._first):
@@ -125,8 +123,8 @@ class _Writer:
             yield from self._wait_after_first(self._first)
         yield from self._event(is_host=False)
 
-    def _wait_for_work(self) -> Iterator[Candidate]:
-        """``work.wait()``, where the earlier access is a collective that returned its work into a variable."""
+    def _wait_for_work(self) -> Iterator[Fix]:
+        """``work.wait()``, if the earlier access is a collective whose ``Work`` object is in a variable."""
         first, second = self._first, self._second
         if first is None or second is None or not self._is_in_order(first, second):
             return
@@ -135,6 +133,8 @@ class _Writer:
             return
         ends = [s for s in self._segments(first.statement) if s.stream == self._whom]
         starts = [s for s in self._segments(second.statement) if s.stream != HOST]
+        if not ends or not starts:
+            return
         yield from self._candidate(
             FixKind.WAIT_WORK,
             second,
@@ -144,34 +144,34 @@ class _Writer:
             + [Insertion(s.start, EventWait("fix", s.stream)) for s in starts],
         )
 
-    def _wait_before_second(self, second: Located) -> Iterator[Candidate]:
+    def _wait_before_second(self, second: Located) -> Iterator[Fix]:
         assert self._whom is not None
         whom, torch = self._stream_expression(self._first, self._whom, second), self._torch(second)
         if whom is None or torch is None or whom == second.stream:
             return
         code = f"{torch}.cuda.current_stream().wait_stream({whom})"
         found = [(s.start, self._whom, s.stream) for s in self._segments(second.statement) if s.stream != HOST]
-        yield from self._wait(second, edits.before(second.source, second.statement, code), code, found)
+        yield from self._wait(second, "before", code, found)
 
-    def _wait_before_block(self, second: Located) -> Iterator[Candidate]:
-        """In front of the ``with`` that holds the later access, where the earlier one stands around it."""
+    def _wait_before_block(self, second: Located) -> Iterator[Fix]:
+        """Before the ``with`` that contains the later access, if the earlier one is outside of it."""
         block, torch = self._block_in_reach(second, self._first), self._torch(second)
         if block is None or torch is None or self._who is None:
             return
         code = f"{second.stream}.wait_stream({torch}.cuda.current_stream())"
         found = [(s.start, self._whom, self._who) for s in self._segments(block)]
-        yield from self._wait(second, edits.before(second.source, block, code), code, found, block)
+        yield from self._wait(second, "before", code, found, block)
 
-    def _wait_after_block(self, first: Located) -> Iterator[Candidate]:
-        """Behind the ``with`` that holds the earlier access, where the later one stands around it."""
+    def _wait_after_block(self, first: Located) -> Iterator[Fix]:
+        """After the ``with`` that contains the earlier access, if the later one is outside of it."""
         block, torch = self._block_in_reach(first, self._second), self._torch(first)
         if block is None or torch is None or self._who is None:
             return
         code = f"{torch}.cuda.current_stream().wait_stream({first.stream})"
         found = [(s.end + 1, self._whom, self._who) for s in self._segments(block)]
-        yield from self._wait(first, edits.after(first.source, block, code), code, found, block)
+        yield from self._wait(first, "after", code, found, block)
 
-    def _wait_after_first(self, first: Located) -> Iterator[Candidate]:
+    def _wait_after_first(self, first: Located) -> Iterator[Fix]:
         torch = self._torch(first)
         if self._who is None or torch is None:
             return
@@ -179,11 +179,11 @@ class _Writer:
         if who is None or who == first.stream:
             return
         code = f"{who}.wait_stream({torch}.cuda.current_stream())"
-        # Whoever called: the current stream is that of the execution, and not always that of the race.
+        # The current stream is that of the execution, not always that of the race.
         found = [(s.end + 1, s.stream, self._who) for s in self._segments(first.statement) if s.stream != HOST]
-        yield from self._wait(first, edits.after(first.source, first.statement, code), code, found)
+        yield from self._wait(first, "after", code, found)
 
-    def host_waits(self) -> Iterator[Candidate]:
+    def host_waits(self) -> Iterator[Fix]:
         if self._whom is None or self._whom == HOST:
             return
         if self._second is not None and self._is_apart(self._second, self._race.first):
@@ -192,7 +192,7 @@ class _Writer:
         if self._first is not None:
             yield from self._blocking_copy(self._first, self._whom)
 
-    def _synchronize(self, second: Located, whom: StreamId) -> Iterator[Candidate]:
+    def _synchronize(self, second: Located, whom: StreamId) -> Iterator[Fix]:
         expression = self._ambient(second) or self._stream_expression(self._first, whom, second)
         if expression is None:
             return
@@ -206,7 +206,7 @@ class _Writer:
             num_needless(self._run, self._occurrences),
         )
 
-    def _blocking_copy(self, first: Located, whom: StreamId) -> Iterator[Candidate]:
+    def _blocking_copy(self, first: Located, whom: StreamId) -> Iterator[Fix]:
         call = _non_blocking_call(first)
         if call is None:
             return
@@ -223,7 +223,7 @@ class _Writer:
             ),
         )
 
-    def _event(self, *, is_host: bool) -> Iterator[Candidate]:
+    def _event(self, *, is_host: bool) -> Iterator[Fix]:
         first, second = self._first, self._second
         if first is None or second is None or not self._is_in_order(first, second):
             return
@@ -233,19 +233,21 @@ class _Writer:
 
     @staticmethod
     def _is_in_order(first: Located, second: Located) -> bool:
-        """Whether what the earlier access's statement gives a name has a value at the later one's."""
+        """Whether a name that is bound after the earlier access is bound at the later one."""
         if first.source is not second.source or first.scope is not second.scope:
             return False
         return first.statement is not second.statement and names.precedes(
             first.source, first.statement, second.statement
         )
 
-    def _event_between(self, first: Located, second: Located, torch: str, is_host: bool) -> Iterator[Candidate]:
+    def _event_between(self, first: Located, second: Located, torch: str, is_host: bool) -> Iterator[Fix]:
         assert self._whom is not None
         name = self._fresh_name(first)
         record = f"{name} = {torch}.cuda.current_stream().record_event()"
         waiting = f"{name}.synchronize()" if is_host else f"{torch}.cuda.current_stream().wait_event({name})"
         ends, starts = self._segments(first.statement), self._segments(second.statement)
+        if not ends or not starts:
+            return
         insertions = [Insertion(s.end + 1, EventRecord("fix", s.stream)) for s in ends if s.stream != HOST]
         if is_host:
             insertions += [Insertion(s.start, EventSync("fix")) for s in starts]
@@ -262,10 +264,10 @@ class _Writer:
             insertions,
         )
 
-    # How to name things
+    # Names
 
     def _torch(self, located: Located) -> str | None:
-        """What torch is called there."""
+        """The name of torch there."""
         family = self._sources.family(located.spot.filename)
         return next((name for source in family if (name := source.torch_name())), None)
 
@@ -275,7 +277,7 @@ class _Writer:
         return next(name for name in choices if name not in taken)
 
     def _stream_expression(self, of: Located | None, stream: StreamId, at: Located) -> str | None:
-        """How to name, at one access, the stream that the other one runs on."""
+        """An expression, at one access, for the stream of the other one."""
         torch = self._torch(at)
         if stream.stream == 0:
             one_device = {self._race.first.stream.device, self._race.second.stream.device} <= {stream.device, -1}
@@ -296,7 +298,7 @@ class _Writer:
         return sum(names.num_bindings(source, name) for source in family) <= 1
 
     def _ambient(self, second: Located) -> str | None:
-        """The current stream, where both accesses stand under the same one."""
+        """The current stream, if it is the same for both accesses."""
         first, torch = self._first, self._torch(second)
         if first is None or torch is None or first.scope is not second.scope or names.sets_stream(second.source):
             return None
@@ -305,40 +307,50 @@ class _Writer:
         return f"{torch}.cuda.current_stream()"
 
     def _block_in_reach(self, inner: Located, outer: Located | None) -> ast.stmt | None:
-        """The ``with`` around one access that the other stands around of, under the stream that it is entered from."""
+        """The ``with`` block of one access, if the other is outside of it, on the stream that is current there."""
         if outer is None or outer.scope is not inner.scope or inner.stream is None or names.sets_stream(inner.source):
             return None
         block = inner.withs[0][0]
         if inner.scope is not inner.source.tree and len(self._segments(block)) > 1:
-            return None  # a function that ran several times, each under whatever stream its caller was
+            return None  # a function that ran several times, perhaps on several streams
         stream = self._who if inner is self._second else self._whom
         if outer.stream_block is not inner.outer_block or stream is None or self._streams_in(inner) != {stream}:
             return None
         scope = names.binder(inner.source, inner.stream, block)
         return block if scope is not None and names.is_bound_before(inner.source, inner.stream, scope, block) else None
 
-    # What happened
+    # Records of the run
 
     def _streams_in(self, located: Located) -> set[StreamId]:
-        """Streams of the launches that stand right under the block of an access."""
+        """Streams of the launches directly in the block of an access."""
         return {
             record.stream
             for record in self._run.records
             if isinstance(record, Launch)
-            and (other := self._sources.locate(record.place)) is not None
+            and (other := self._sources.locate(record.call)) is not None
             and other.stream_block is located.stream_block
         }
 
+    def _locate(self, positions: Iterable[int]) -> Located | None:
+        """The statement that made the accesses of some records; None if there are several, or if it is unknown."""
+        records: list[Any] = [self._run.records[position] for position in positions]
+        calls = {record.call for record in records}
+        return self._sources.locate(calls.pop()) if len(calls) == 1 else None
+
     def _segments(self, node: ast.stmt) -> list[Segment]:
-        """Executions of a statement, or of a block, in the run."""
+        """Executions of a statement, or of a block, in the run; none if a part of it was captured into a CUDA graph."""
         found: list[Segment] = []
         is_inside = False
         for position, record in enumerate(self._run.records):
-            if not isinstance(record, (Launch, HostAccess)):
+            if not isinstance(record, (Launch, HostAccess, Captured)):
+                continue
+            located = self._sources.locate(record.call)
+            belongs = located is not None and _is_within(located, node)
+            if isinstance(record, Captured):
+                if belongs:
+                    return []  # what is inserted there would be captured too, which CUDA may not allow
                 continue
             stream = record.stream if isinstance(record, Launch) else HOST
-            located = self._sources.locate(record.place)
-            belongs = located is not None and _is_within(located, node)
             last = found[-1] if found else None
             if belongs and is_inside and last and (stream in (last.stream, HOST) or _is_block(node)):
                 found[-1] = last._replace(end=position)
@@ -348,31 +360,32 @@ class _Writer:
         return found
 
     def _is_apart(self, located: Located, other: Touch) -> bool:
-        """Whether the other access cannot have been made by what this one's statement calls."""
-        place = self._sources.locate(other.place)
+        """Whether the statement of this access cannot have called the other access."""
+        place = self._first if other is self._race.first else self._second
         if place is not None and place.scope is located.scope:
             return True
+        if place is not self._sources.locate(other.place):
+            return False  # a graph's operation, whose call stack is that of the capture
         lines = range(located.statement.lineno, (located.statement.end_lineno or 0) + 1)
         entries = _stack(other)
         return bool(entries) and all(f != located.spot.filename or line not in lines for f, line in entries)
 
-    # Putting it together
+    # Construction
 
     def _wait(
         self,
         at: Located,
-        edit: Edit | None,
+        where: str,
         code: str,
         found: Sequence[tuple[int, StreamId | None, StreamId]],
         block: ast.stmt | None = None,
-    ) -> Iterator[Candidate]:
-        is_after = edit is not None and edit.line > (block or at.statement).lineno
-        where = "after" if is_after else "before"
+    ) -> Iterator[Fix]:
         line = block.lineno if block is not None else at.spot.line
+        edit_at = edits.before if where == "before" else edits.after
         yield from self._candidate(
             FixKind.WAIT_STREAM,
             at,
-            [edit],
+            [edit_at(at.source, block or at.statement, code)],
             f"`{code}` {where} {at.spot.label}:{line}",
             [i for position, whom, who in found if whom is not None and who != whom for i in wait(position, whom, who)],
             num_needless(self._run, self._occurrences, [position for position, *_ in found]),
@@ -386,17 +399,17 @@ class _Writer:
         words: str,
         insertions: Sequence[Insertion],
         num_waited: int = 0,
-    ) -> Iterator[Candidate]:
-        written = tuple(edit for edit in lines if edit is not None)
+    ) -> Iterator[Fix]:
+        written = [edit for edit in lines if edit is not None]
         if len(written) < len(lines) or not insertions:
             return
-        candidate = Candidate(kind, words, tuple(insertions), written, at.source, at.spot.label, num_waited)
-        if candidate.diff:
-            yield candidate
+        diff = at.source.diff(written, at.spot.label)
+        if diff:
+            yield Fix(kind, words, tuple(insertions), num_waited, diff, len(written))
 
 
 def _only(streams: Iterator[StreamId]) -> StreamId | None:
-    """The stream, where there is one alone."""
+    """The stream, if there is only one."""
     found = set(streams)
     return found.pop() if len(found) == 1 else None
 
@@ -416,7 +429,7 @@ def _is_within(located: Located, node: ast.stmt) -> bool:
 
 
 def _non_blocking_call(located: Located) -> ast.Call | None:
-    """The call of the statement that says ``non_blocking=True``."""
+    """The call of the statement with ``non_blocking=True``."""
     root: Any = located.expression if isinstance(located.expression, ast.Call) else located.statement
     calls = [node for node in ast.walk(root) if isinstance(node, ast.Call) and _is_non_blocking(node)]
     return calls[0] if len(calls) == 1 else None
@@ -429,10 +442,10 @@ def _is_non_blocking(call: ast.Call) -> bool:
 
 
 def _stack(touch: Touch) -> list[tuple[str, int]]:
-    """File and line of every stack frame of an access; none where no stack was taken."""
+    """File and line of every stack frame of an access; empty if no stack was recorded."""
     if touch.stack is None:
         return []
-    from cudalens.device.stacks import frames_of  # needs torch, as whoever took the stack did
+    from cudalens.device.stacks import frames_of  # needs torch, as the recording of a stack does
 
     take: Callable[..., Any] = frames_of
     return [(entry.filename, entry.line) for entry in take(touch.stack)]

@@ -1,1 +1,1 @@
-"""The live sanitizer: torch's operators and callbacks in, operations of the engine out."""
+"""The live sanitizer: pass torch's operators and callbacks to the engine."""

@@ -13,7 +13,7 @@ from cudalens.sanitizer.live.schema import Plan
 
 
 def pairs(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, tuple[Use, bool]]]:
-    """Each argument whose elements matter with its use, lists taken apart."""
+    """Each argument whose elements are accessed, with its use; lists are flattened."""
     found: list[tuple[Any, tuple[Use, bool]]] = []
     for value, use in zip(args, plan.inputs, strict=False):  # trailing arguments may be left out
         if use is not None:
@@ -53,7 +53,7 @@ def _flat(value: Any) -> Iterator[Any]:
         yield value
 
 
-#: The dense tensors that a sparse one is made of, by layout.
+#: The dense tensors of a sparse one, by layout.
 _PIECES: Final = (
     (torch.sparse_coo, ("_indices", "_values")),
     (torch.sparse_csr, ("crow_indices", "col_indices", "values")),
@@ -64,7 +64,7 @@ _PIECES: Final = (
 
 
 def storage_of(tensor: Any) -> Any:
-    """The storage of a tensor; None for one without (sparse, nested, of a functorch level)."""
+    """The storage of a tensor; None if it has none (sparse, nested, of a functorch level)."""
     try:
         return tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
@@ -72,12 +72,12 @@ def storage_of(tensor: Any) -> Any:
 
 
 def dense(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
-    """The tensors with a storage that a tensor is made of: itself, most often."""
+    """The tensor itself, or its `pieces` if it has no storage."""
     return pieces(tensor) if storage_of(tensor) is None else (tensor,)
 
 
 def pieces(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
-    """The dense tensors that a tensor without a storage of its own is made of; nothing where that cannot be told."""
+    """The dense tensors of a tensor without a storage of its own; empty if they are unknown."""
     with _disable_current_modes():
         for layout, names in _PIECES:
             if tensor.layout == layout:
@@ -86,5 +86,5 @@ def pieces(tensor: torch.Tensor) -> Sequence[torch.Tensor]:
 
 
 def flag(name: str, position: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """A boolean argument, given by position or by name; false where it was left out."""
+    """A boolean argument, given by position or by name; False if it was left out."""
     return bool(args[position] if 0 <= position < len(args) else kwargs.get(name, False))

@@ -46,9 +46,10 @@ class Attachment:
     def enter_mode(self) -> None:
         """Receive operators of this thread and of threads that start from now on, and reads of host memory."""
         starts: Callable[..., None] = functools.partial(_enter_thread, self._watch)
-        reads: Callable[..., None] = functools.partial(_host_reads, self._watch)
         self._interposed = [(interposed(threading.Thread, "start"), starts)]
-        self._interposed += [(interposed(torch.Tensor, name), reads) for name in _HOST_READERS]
+        for name in _HOST_READERS:
+            reads = functools.partial(_host_reads, self._watch, name != "tolist")
+            self._interposed.append((interposed(torch.Tensor, name), reads))
         for method, listener in self._interposed:
             method.add(before=listener)
         self._mode = Mode(self._watch)
@@ -94,6 +95,6 @@ def _enter_thread(watch: Watch, thread: threading.Thread, *args: Any, **kwargs: 
     vars(thread)["run"] = run
 
 
-def _host_reads(watch: Watch, tensor: Any, *args: Any, **kwargs: Any) -> None:
+def _host_reads(watch: Watch, is_export: bool, tensor: Any, *args: Any, **kwargs: Any) -> None:
     if isinstance(tensor, torch.Tensor):
-        watch.host_reads(tensor)
+        watch.host_reads(tensor, is_export=is_export)

@@ -1,4 +1,4 @@
-"""What torch's callbacks mean to the engine."""
+"""Pass torch's callbacks to the engine."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from cudalens.sanitizer.live.streams import Streams
 
 
 class Callbacks:
-    """Takes records of `cudalens.device.gpu_trace` to the engine, or to the graph capture that they belong to.
+    """Passes records of `cudalens.device.gpu_trace` to the engine, or to the graph capture that they belong to.
 
     Args:
         detector: The engine.
         memory: The storages.
-        log: What has happened.
-        site_of: Where the program is now.
-        lock: Held while the engine is at work.
+        log: The last records.
+        site_of: Returns the call site.
+        lock: Held while the engine runs.
 
     Attributes:
         streams: The lines of the streams.
-        open_captures: Graph captures that are under way; one list for good.
+        open_captures: Active graph captures; always the same list.
     """
 
     def __init__(
@@ -48,25 +48,26 @@ class Callbacks:
         self.open_captures: list[Recording] = []
 
     def take(self, record: gpu_trace.Record, device: int) -> Sequence[Race]:
-        """Take in a record.
+        """Apply a record.
 
         Args:
-            record: What happened.
-            device: The GPU that was current then, which tells default streams apart.
+            record: The record.
+            device: The GPU that was current at the time, which distinguishes default streams.
 
         Returns:
-            The races that it makes, which only a graph's replay can.
+            The races that it causes; only the replay of a graph can.
         """
         self._device = device
         act = _ACTS.get(type(record))
         return () if act is None else act(self, record) or ()
 
     def launch(self, op: Op) -> Sequence[Race]:
-        """Put an operation on its line, or into the capture that the line belongs to."""
+        """Launch an operation on its line, or add it to the capture that the line belongs to."""
         detector, line = self._detector, op[2]
         detector.position += 1
         for recording in self.open_captures:
             if recording.holds(line):
+                self._log.append(("captured", op[0].place))
                 return recording.launch(line, visits_in(op), detector.position)
         self._log.append(op)
         return detector.launch_op(op)
@@ -77,14 +78,14 @@ class Callbacks:
         for recording in self.open_captures:
             if recording.holds(line):
                 return recording.launch(line, visits, detector.position)
-        self._log.append((line, visits))
+        self._log.append((line, visits, self._site_of().place))
         return detector.launch(line, visits)
 
     def _line(self, pointer: int) -> Line:
         return self.streams.of_pointer(pointer, self._device)
 
     def forget(self) -> None:
-        """Let go of all graphs."""
+        """Drop all graphs."""
         self._recordings.clear()
         self.open_captures.clear()
 
@@ -106,7 +107,7 @@ class Callbacks:
         self._clocks.wait(record.cuda_event, line)
         self._log.append(("event_wait", record.cuda_event, line))
 
-    def _on_event_gone(self, record: Any) -> None:
+    def _on_event_deleted(self, record: Any) -> None:
         for recording in self.open_captures:
             recording.forget(record.cuda_event)
         self._clocks.delete(record.cuda_event)
@@ -125,14 +126,24 @@ class Callbacks:
         device = self._device
         self._clocks.host_waits_for_device(device)
         if {line.id.device for line in self._clocks.lines} <= {device} and not self._detector.findings.races:
-            self._log.clear()  # else a fix may still have to be tried on it
+            self._log.clear()  # otherwise a fix is still to be checked on it
         self._log.append(("device_sync", device))
+
+    def _on_devices_ended(self, record: Any) -> None:
+        """Work of a later device is ordered after all earlier work, also on streams and addresses that are equal."""
+        for device in {line.id.device for line in self._clocks.lines}:
+            self._clocks.host_waits_for_device(device)
+            self._log.append(("device_sync", device))
+        self._clocks.forget_events()
+        self.streams.forget()
+        self.forget()
+        self._memory.forget_devices()
 
     def _on_stream_created(self, record: Any) -> None:
         self._line(record.stream)
 
     def _on_allocated(self, record: Any) -> None:
-        self._memory.handed_out(record.address, self._site_of(), self.streams.of_operator(self._device))
+        self._memory.allocated(record.address, self._site_of(), self.streams.of_operator(self._device))
 
     def _on_recorded_stream(self, record: Any) -> None:
         self._memory.record_stream(record.address, self._line(record.stream))
@@ -153,7 +164,7 @@ class Callbacks:
 
     def _on_replayed(self, record: Any) -> Sequence[Race]:
         recording = self._recordings.get(record.graph)
-        if recording is None:  # captured before the sanitizer was on: nothing is known of it
+        if recording is None:  # captured before the sanitizer was on: its accesses are unknown
             return ()
         visits = recording.visits(self._detector.shadow, self._clocks.host.vector)
         line = self._line(record.stream)
@@ -161,13 +172,13 @@ class Callbacks:
             Info(*fields).allocation.is_shared |= Info(*fields).allocation.owner is not line
         return self._replay(line, visits)
 
-    def _on_graph_gone(self, record: Any) -> None:
+    def _on_graph_destroyed(self, record: Any) -> None:
         self._recordings.pop(record.graph, None)
 
 
 _ACTS: Final[dict[type[gpu_trace.Record], Callable[[Callbacks, Any], Sequence[Race] | None]]] = {
-    gpu_trace.EventCreated: Callbacks._on_event_gone,  # its pointer may have been another's
-    gpu_trace.EventDeleted: Callbacks._on_event_gone,
+    gpu_trace.EventCreated: Callbacks._on_event_deleted,  # an earlier event may have had its pointer
+    gpu_trace.EventDeleted: Callbacks._on_event_deleted,
     gpu_trace.EventRecorded: Callbacks._on_event_recorded,
     gpu_trace.EventWaited: Callbacks._on_event_waited,
     gpu_trace.EventSynchronized: Callbacks._on_event_synchronized,
@@ -176,10 +187,11 @@ _ACTS: Final[dict[type[gpu_trace.Record], Callable[[Callbacks, Any], Sequence[Ra
     gpu_trace.StreamSynchronized: Callbacks._on_stream_synchronized,
     gpu_trace_records.StreamFoundDone: Callbacks._on_stream_synchronized,
     gpu_trace.DeviceSynchronized: Callbacks._on_device_synchronized,
+    gpu_trace.DevicesEnded: Callbacks._on_devices_ended,
     gpu_trace.MemoryAllocated: Callbacks._on_allocated,
     gpu_trace.BlockRecordedOnStream: Callbacks._on_recorded_stream,
     gpu_trace.CaptureBegan: Callbacks._on_capture_began,
     gpu_trace.CaptureEnded: Callbacks._on_capture_ended,
     gpu_trace.GraphReplayed: Callbacks._on_replayed,
-    gpu_trace.GraphDestroyed: Callbacks._on_graph_gone,
+    gpu_trace.GraphDestroyed: Callbacks._on_graph_destroyed,
 }

@@ -1,13 +1,14 @@
-"""The call stack of every operator, cheaply: one object for each way in which the program came to a call.
+"""Record the call stack of every operator at low cost: one shared object for each distinct call stack.
 
-A `Call` is a code object, an instruction in it and the call around it. A program comes by the same ways again and
-again, so that a stack is found, not made, and costs no memory of its own. To find it, not even the whole stack is
-looked at. While a function runs, nothing above it can move; so what is around it is found once, and left with its stack
-frame as a mark: the next operator that it calls needs one look for its own instruction. A stack frame has one place for
-something of ours, ``f_trace``. Debuggers keep their function for this one stack frame there; Python looks at it only
-while it traces. A debugger's is left alone, nothing is marked while somebody traces, and `forget` takes the marks away.
+A `Call` is a code object, an instruction in it, and the call that runs this code. A program repeats its call stacks, so
+a stack is usually found and not created, and takes no further memory. To find it, most of the stack is not even
+visited. While a function runs, its callers do not advance. So its outer calls are looked up once and stored at its
+stack frame as a mark; the next operator that it calls needs one lookup by instruction. The mark is stored in
+``f_trace``, the only writable attribute of a stack frame. Debuggers store their trace function there, and Python reads
+it only while it traces. A debugger's function is kept, no mark is stored while a trace function is active, and `forget`
+removes the marks.
 
-A generator is resumed from anywhere: what is around it is looked up each time.
+A generator can be resumed from anywhere, so its outer calls are looked up each time.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 from cudalens.device.stacks import NOWHERE, Place, is_own, line_of, place_of
 
-#: Calls that are kept; beyond, all are found anew (a recursion may have any number of ways).
+#: Number of calls that are kept; beyond it, all are dropped (a recursion may have any number of call stacks).
 MAX_CALLS: Final = 100_000
 
 _getframe: Final = sys._getframe
@@ -27,14 +28,14 @@ _RESUMED: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC
 
 
 class Call:
-    """A call, and by way of `outer` the whole stack: what a collector notes as the site of an access.
+    """A call, and with `outer` the whole call stack: the call site of an access.
 
     Attributes:
-        code: The caller's code; None for the outermost, which stands for no Python at all.
+        code: The caller's code; None for the root, which is no Python code.
         instruction: Offset of the call in its bytecode.
-        outer: The call that runs this code; None for the outermost.
-        place: The innermost place of the user's, here or farther out.
-        inner: Marks for what this one calls, by the ``id`` of its code.
+        outer: The call that runs this code; None for the root.
+        place: The innermost place in user code, here or in an outer call.
+        inner: Marks of the called functions, by the ``id`` of their code.
     """
 
     __slots__ = ("code", "inner", "instruction", "outer", "place")
@@ -45,11 +46,11 @@ class Call:
 
     @property
     def stack(self) -> Call:
-        """The call stack: itself."""
+        """The call stack: this object."""
         return self
 
     def entries(self) -> list[dict[str, Any]]:
-        """The stack frames as ``torch._C._profiler.symbolize_tracebacks`` names them, innermost first."""
+        """The stack frames in the format of ``torch._C._profiler.symbolize_tracebacks``, innermost first."""
         found = []
         call: Call | None = self
         while call is not None and call.code is not None:
@@ -61,15 +62,15 @@ class Call:
 
 
 class _Mark:
-    """What a stack frame carries: the calls within it, and what is around it.
+    """The mark of a stack frame: its calls, and its outer call.
 
-    To debuggers, which look for their function in its place, it is as good as None: it is false, and the first time
-    that Python calls it, which is when somebody has begun to trace, it takes itself away.
+    Debuggers expect a trace function or None in its place. It is false, and removes itself when Python calls it, which
+    happens when tracing starts.
 
     Attributes:
         outer: The call that runs the code of the stack frame.
-        calls: Those within it, by their instruction.
-        is_lasting: What is around the code stays as long as its stack frame: it is no generator's.
+        calls: The calls of the stack frame, by instruction.
+        is_lasting: Whether the outer call is the same for the lifetime of the stack frame: it is not a generator.
     """
 
     __slots__ = ("calls", "is_lasting", "outer")
@@ -86,26 +87,27 @@ class _Mark:
             stack_frame.f_trace = None
 
 
-#: The code of this package by its ``id``: calls from it are left out.
 _root: Final = Call(None, 0, None, NOWHERE)
+
+#: The code of this package by its ``id``: its calls are left out.
 _own: Final[dict[int, CodeType]] = {}
 
-#: All other code that was met.
+#: All other code.
 _others: Final[dict[int, CodeType]] = {}
 
 _num_calls = 0
 
 
 def call(depth: int = 1) -> Call:
-    """The call that is under way.
+    """The current call.
 
     Args:
-        depth: Stack frames to leave out, from the caller's own.
+        depth: Number of stack frames to leave out, from the caller's own.
     """
     own = _own
     try:
         stack_frame: Any = _getframe(depth)
-    except ValueError:  # a thread of torch's own: nothing in Python called
+    except ValueError:  # a thread of torch's C++ code: no Python caller
         return _root
     while id(stack_frame.f_code) in own:
         stack_frame = stack_frame.f_back
@@ -120,8 +122,10 @@ def call(depth: int = 1) -> Call:
 
 
 def _found(stack_frame: Any) -> Call:
-    """Go out to the first stack frame that is marked, and mark all on the way back."""
-    way = []
+    """Go outwards to the first marked stack frame, and mark the inner ones."""
+    if _num_calls >= MAX_CALLS:
+        forget()
+    inner = []
     found = _root
     while stack_frame is not None:
         mark = stack_frame.f_trace
@@ -130,11 +134,11 @@ def _found(stack_frame: Any) -> Call:
             break
         code = stack_frame.f_code
         if id(code) in _others or _is_new_and_not_own(code):
-            way.append(stack_frame)
+            inner.append(stack_frame)
         stack_frame = stack_frame.f_back
     may_mark = sys.gettrace() is None
-    while way:
-        stack_frame = way.pop()
+    while inner:
+        stack_frame = inner.pop()
         code = stack_frame.f_code
         mark = found.inner.get(id(code))
         if mark is None:
@@ -147,8 +151,6 @@ def _found(stack_frame: Any) -> Call:
 
 def _made(mark: _Mark, stack_frame: Any) -> Call:
     global _num_calls
-    if _num_calls >= MAX_CALLS:
-        _forget_calls()
     code, instruction = stack_frame.f_code, stack_frame.f_lasti
     _num_calls += 1
     outer = mark.outer
@@ -164,8 +166,11 @@ def _is_new_and_not_own(code: CodeType) -> bool:
     return met is _others
 
 
-def _forget_calls() -> None:
-    """Begin anew, also where a mark leads: calls that somebody has noted keep what is around them."""
+def forget() -> None:
+    """Drop all calls, the code except this package's, and the marks. Called when the last sanitizer stops.
+
+    Calls that are stored elsewhere keep their outer calls.
+    """
     global _num_calls
     left = [_root]
     while left:
@@ -174,15 +179,10 @@ def _forget_calls() -> None:
             mark.calls.clear()
         inner.clear()
     _num_calls = 0
-
-
-def forget() -> None:
-    """Let go of all code but this package's, and of the marks; called when the last sanitizer has gone off."""
-    _forget_calls()
     _others.clear()
     for innermost in sys._current_frames().values():
         _unmark(innermost)
-    del innermost  # it may be this stack frame, which would hold itself and all its callers
+    del innermost  # it may be this stack frame: a reference cycle
 
 
 def _unmark(stack_frame: FrameType) -> None:

@@ -1,7 +1,7 @@
-"""CUDA graphs: while a stream captures, nothing runs; each replay runs all of it.
+"""CUDA graphs: captured operations do not run; each replay runs all of them.
 
-A capture is judged as a program of its own (side streams that it forks have to be joined, and ordered, within it).
-What it touched in all is one set of accesses, and every replay puts that set on the stream that it is launched on.
+A capture is checked as a program of its own: the side streams that it forks must be ordered within it. All its accesses
+are one set, which each replay launches on its stream.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from cudalens.sanitizer.engine.shadow import Shadow
 
 
 class Recording:
-    """One capture, and what it captured.
+    """One capture and its operations.
 
     Args:
-        origin: Line on which it began.
-        findings: Where races within it go.
+        graph: Number of the graph.
+        origin: Line on which the capture began.
+        findings: Receives the races within the capture.
 
     Attributes:
         graph: As `cudalens.device.gpu_trace_records.CaptureBegan` numbers it.
-        is_open: Whether the capture is under way.
+        is_open: Whether the capture is active.
     """
 
     def __init__(self, graph: int, origin: Line, findings: Findings) -> None:
@@ -43,7 +44,7 @@ class Recording:
         return line in self._lines
 
     def launch(self, line: Line, visits: Sequence[Visit], position: int) -> list[Race]:
-        """Capture an operation; returns the races with what was captured before."""
+        """Capture an operation; returns its races with operations captured before."""
         self._inner.position = position
         known = self._inner.clocks.host.vector
         for cell, is_write, info in visits:
@@ -63,7 +64,7 @@ class Recording:
         self._inner.clocks.record(cuda_event, self._inner.clocks.line(line.id))
 
     def wait(self, cuda_event: int, line: Line) -> bool:
-        """A line was told to wait for an event; true where that is a matter of this capture, which the line joins."""
+        """A line waits for an event; True if the wait belongs to this capture, which the line joins."""
         if cuda_event not in self._events:
             return line in self._lines
         self._lines.add(line)
@@ -71,7 +72,7 @@ class Recording:
         return True
 
     def forget(self, cuda_event: int) -> None:
-        """An event is gone, or was recorded elsewhere."""
+        """An event was deleted, or recorded outside of the capture."""
         self._events.discard(cuda_event)
 
     def close(self) -> None:
@@ -82,11 +83,11 @@ class Recording:
         self._events.clear()
 
     def visits(self, shadow: Shadow, known: dict[int, int]) -> list[Visit]:
-        """All that a replay touches: reads, then writes.
+        """The accesses of a replay: reads, then writes.
 
         Args:
             shadow: Of the program; its blocks may have other bounds than when the graph was captured.
-            known: What the host knows to be done.
+            known: Work that the host has observed to be complete.
         """
         current: dict[tuple[Cell, bool], Visit] = {}
         for cell, is_write, info in sorted(self._visits.values(), key=lambda visit: visit[1]):
@@ -97,7 +98,7 @@ class Recording:
 
 
 def _current(shadow: Shadow, cell: Cell, allocation: Allocation, known: dict[int, int]) -> Cell:
-    """The cell that stands for a cell's bytes now: its block may have been taken apart since."""
+    """The current cell of a cell's bytes: its block may have been split since."""
     if allocation.block.is_current:
         return cell
     region = cell.region

@@ -1,4 +1,4 @@
-"""The last records of a run, compact while it goes on, and as the engine's records when somebody asks."""
+"""Keep the last records of a run compactly, and convert them to records of the engine on request."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Visit
 from cudalens.sanitizer.engine.regions import Region
 
-#: Records that are kept; the oldest go first.
+#: Number of records that are kept; the oldest are dropped.
 MAX_RECORDS: Final = 10_000
 
 
 class Log:
-    """What the engine was told, in order: the last `MAX_RECORDS` since the last synchronisation of the whole device.
+    """The input of the engine in order: the last `MAX_RECORDS` since the last synchronisation of the whole device.
 
-    That is what a suggested fix is checked against. A synchronisation of the only device in use orders all that came
-    before it with all that comes after, so nothing from before is needed unless it raced; an allocation that was made
-    before the first record kept is told again in front of the first that touches it.
+    Suggested fixes are checked on it. A synchronisation of the only device in use orders all earlier work before all
+    later work, so earlier records are needed only if they raced. An allocation from before the first record is added
+    before the first record that accesses it.
 
-    An entry is an `Op`, ``(line, visits)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
+    An entry is an `Op`, ``(line, visits, place)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
     """
 
     def __init__(self) -> None:
@@ -34,24 +34,19 @@ class Log:
         return len(self._entries)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all records."""
         self._entries.clear()
 
     def records(self) -> list[r.Record]:
         """The entries as records for `cudalens.sanitizer.engine.Detector.add`.
 
-        Allocations are named ``t0``, ``t1`` …; each access has its operation's argument, each launch its place.
+        Allocations are named ``t0``, ``t1`` …; accesses have the names of arguments, launches have places.
         """
         return list(_Naming().records(list(self._entries)))
 
-    @property
-    def entries(self) -> Sequence[Sequence[Any]]:
-        """The entries as they are kept."""
-        return tuple(self._entries)
-
 
 class _Naming:
-    """Gives allocations names as they come up."""
+    """Converts entries, and names allocations at their first use."""
 
     def __init__(self) -> None:
         self._names: dict[Allocation, str] = {}
@@ -60,9 +55,9 @@ class _Naming:
         for entry in entries:
             kind = entry[0]
             if isinstance(entry, list):
-                yield from self._launch(entry[2], visits_in(entry))
+                yield from self._launch(entry[2], visits_in(entry), None)
             elif isinstance(kind, Line):
-                yield from self._launch(kind, entry[1])
+                yield from self._replay(*entry)
             elif kind == "free":
                 yield from self._alloc(entry[1])
                 yield r.Free(self._names[entry[1]], _extent(entry[1]), _place(entry[1].freed_site))
@@ -85,7 +80,16 @@ class _Naming:
         )
         yield r.Alloc(self._names[allocation], _extent(allocation), owner, _place(allocation.site))
 
-    def _launch(self, line: Line, visits: Sequence[Visit]) -> Iterator[r.Record]:
+    def _replay(self, line: Line, visits: Sequence[Visit], place: r.Place) -> Iterator[r.Record]:
+        """One launch for each operation of the graph."""
+        by_op: dict[tuple[str, r.Place], list[Visit]] = {}
+        for visit in visits:
+            info = Info(*visit[2])
+            by_op.setdefault((info.use.op, _place(info.site)), []).append(visit)
+        for group in by_op.values():
+            yield from self._launch(line, group, place)
+
+    def _launch(self, line: Line, visits: Sequence[Visit], replay: r.Place) -> Iterator[r.Record]:
         accesses: tuple[list[r.Access], list[r.Access]] = ([], [])
         op, place = "", None
         for cell, is_write, fields in visits:
@@ -94,7 +98,7 @@ class _Naming:
             accesses[is_write].append(r.Access(self._names[info.allocation], cell.region, info.use.argument))
             op, place = info.use.op, _place(info.site)
         if line.id != r.HOST:
-            yield r.Launch(line.id, tuple(accesses[0]), tuple(accesses[1]), op, place)
+            yield r.Launch(line.id, tuple(accesses[0]), tuple(accesses[1]), op, place, replay)
             return
         for is_write in (False, True):
             yield from (r.HostAccess(access, is_write, place) for access in accesses[is_write])
@@ -114,9 +118,8 @@ _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
     "event_record": r.EventRecord,
     "event_wait": r.EventWait,
     "event_sync": r.EventSync,
-    "event_query": r.EventQuery,
     "event_delete": r.EventDelete,
     "stream_sync": r.StreamSync,
-    "stream_query": r.StreamQuery,
     "device_sync": r.DeviceSync,
+    "captured": r.Captured,
 }

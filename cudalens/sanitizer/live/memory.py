@@ -1,16 +1,16 @@
-"""Which storage is which allocation: torch tells addresses, operators show tensors.
+"""Map storages to allocations: torch's callbacks have addresses, operators have tensors.
 
-torch's callbacks give the address of a block that was handed out or came back, and not its size. The size is learned
-from the storage, when an operator first shows it. What is known of a storage hangs on torch's storage object, which
-exists as long as the storage does, so that one look finds it and its end takes it away.
+torch's callbacks have the address of an allocated or freed block, and not its size. The size is that of the storage
+when an operator first accesses it. The `Allocation` of a storage is an attribute of torch's storage object, so that it
+is found with one lookup and is released with the storage.
 
-An `Allocation` hangs there as soon as an operator shows the storage. Where it lies among what was there before
-(`settle`), and which bytes of it a view has (`resolve`), is found out when the operator is judged.
+It is created when an operator first accesses the storage. Its place in the shadow (`settle`) and the bytes of a view
+(`resolve`) are determined when the operator is checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -23,12 +23,12 @@ from cudalens.sanitizer.engine.clocks import Line
 from cudalens.sanitizer.engine.detector import Detector
 from cudalens.sanitizer.engine.regions import Region
 
-#: Each shape once: shapes stay for a while, and Python's cyclic garbage collector looks at every object that does.
+#: Each shape once: Python's cyclic garbage collector visits every object that is kept.
 SHAPES: Final[dict[torch.Size, torch.Size]] = {}
 
 _MAX_SHAPES: Final = 10_000
 
-#: Added to host addresses: those of a virtual device may equal them.
+#: Added to host addresses, because those of a virtual device may be equal.
 HOST_BASE: Final = 1 << 56
 
 #: Bytes by which torch's caching allocator rounds up (kMinBlockSize).
@@ -42,15 +42,15 @@ class Memory:
     """The storages of one run.
 
     Args:
-        detector: Told of allocations.
+        detector: Receives allocations.
         key: Name of the attribute of storages.
-        run: Marks allocations of this run.
-        told: Called with ``("free", allocation)`` and ``("record_stream", allocation, line)``, for the log.
-        host_end: Called with the allocation of host memory whose storage has died.
+        run: Identifies allocations of this run.
+        log: Called with ``("free", allocation)`` and ``("record_stream", allocation, line)``.
+        host_end: Called with the allocation of host memory whose storage was released.
 
     Attributes:
-        plain: The allocation of all host memory that nothing asynchronous touched.
-        live: Lives of the GPUs' storages that were shown, by address, until they are given back.
+        plain: The allocation of all host memory that nothing asynchronous accessed.
+        live: Allocations of GPU storages by address, until they are freed.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Memory:
         detector: Detector,
         key: str,
         run: object,
-        told: Callable[[tuple[Any, ...]], None],
+        log: Callable[[tuple[Any, ...]], None],
         host_end: Callable[[Allocation], None],
     ) -> None:
-        self._detector, self._key, self._run, self._told = detector, key, run, told
+        self._detector, self._key, self._run, self._log = detector, key, run, log
         self._host_end = host_end
         self._blocks = detector.shadow.by_start
-        self._handed: dict[int, Any] = {}
+        self._unseen: dict[int, Any] = {}
         self._recorded: dict[int, set[Line]] = {}
         self.live: Final[dict[int, Allocation]] = {}
         self.plain: Final = Allocation(NOWHERE, 0, 0, None)
@@ -72,83 +72,83 @@ class Memory:
 
     @property
     def num_live(self) -> int:
-        """Allocations that are known and handed out."""
+        """Number of live allocations in the shadow."""
         return sum(block.allocation is not None and block.allocation.is_live for block in self._detector.shadow.blocks)
 
     def forget(self) -> None:
-        """Let go of all that is remembered: what hangs on storages that live on is empty from now on."""
+        """Drop everything; the attributes of storages that still exist are empty from now on."""
         if len(SHAPES) > _MAX_SHAPES:
             SHAPES.clear()
         self.plain.run = None
-        self._handed.clear()
+        self._forget(self._detector.shadow.clear())
+
+    def forget_devices(self) -> None:
+        """End all allocations of GPUs: their storages are host memory from now on."""
+        self._forget(self._detector.shadow.clear(HOST_BASE))
+
+    def _forget(self, blocks: Iterable[Block]) -> None:
+        """End the allocations of GPUs, and those of some blocks, which the shadow has dropped."""
+        self._unseen.clear()
         self._recorded.clear()
-        allocations = list(self.live.values())
-        allocations += [block.allocation for block in self._detector.shadow.blocks if block.allocation is not None]
-        for main in allocations:
+        for main in [*self.live.values(), *(block.allocation for block in blocks if block.allocation is not None)]:
             for allocation in (main, *(main.aliases or ())):
-                allocation.run, allocation.is_live, allocation.whole, allocation.site, allocation.block = (
-                    None,
-                    False,
-                    None,
-                    None,
-                    NOWHERE,
-                )
+                allocation.run = allocation.whole = allocation.site = None
+                allocation.is_live, allocation.block = False, NOWHERE
         self.live.clear()
-        self._detector.shadow.clear()
 
-    def handed_out(self, address: int, site: Any, line: Line) -> None:
-        """The allocator handed out the block at an address, outside of any operator.
-
-        Args:
-            address: Where.
-            site: Where the program asked for it.
-            line: Whose pool it came from.
-        """
-        self._handed[address] = (site, line)
-
-    def given_back(self, address: int, site: Any = None) -> None:
-        """The block at an address went back to the allocator.
+    def allocated(self, address: int, site: Any, line: Line) -> None:
+        """A block was allocated outside of any operator.
 
         Args:
-            address: Where.
-            site: Where the program let go of it; None where its owner alone has used it.
+            address: Its address.
+            site: Call site of the allocation.
+            line: Line whose pool it came from.
         """
-        if self._handed:
-            self._handed.pop(address, None)
+        self._unseen[address] = (site, line)
+
+    def freed(self, address: int, site: Any = None) -> None:
+        """A block was freed.
+
+        Args:
+            address: Its address.
+            site: Call site of the release; None if only its owner has used it.
+        """
+        if self._unseen:
+            self._unseen.pop(address, None)
         if self._recorded:
             self._recorded.pop(address, None)
         block = self._blocks.get(address)
         if block is None or (allocation := block.allocation) is None or not allocation.is_live:
             return
         if site is None and allocation.recorded is None and allocation.aliases is None:
-            allocation.is_live, allocation.run = False, None  # the everyday case; there is nothing to tell
+            allocation.is_live, allocation.run = False, None  # the common case; the detector need not know
             return
-        allocation.freed_site = site  # it may turn out to be freed too early
+        allocation.freed_site = site  # for reports of a use after free
         for alias in allocation.aliases or ():
             if self.live.get(alias.start) is alias:
                 del self.live[alias.start]
         self._detector.free(allocation)
-        self._told(("free", allocation))
+        self._log(("free", allocation))
 
     def record_stream(self, address: int, line: Line) -> None:
         """``Tensor.record_stream`` of a tensor in the block at an address."""
         block = self._detector.shadow.at(address)
         allocation = None if block is None else block.allocation
-        if allocation is None or not allocation.is_live or address in self._handed:
-            self._recorded.setdefault(address, set()).add(line)  # no operator has shown it yet
+        if allocation is None or not allocation.is_live or address in self._unseen:
+            self._recorded.setdefault(address, set()).add(line)  # no operator has accessed it yet
             return
         allocation.is_shared = True
         self._detector.record_stream(allocation, line)
-        self._told(("record_stream", allocation, line))
+        self._log(("record_stream", allocation, line))
 
     def meet(self, storage: Any, device: int, site: Any, line: Line | None) -> Allocation:
-        """The allocation of a GPU's storage that is new here. It has no place in the shadow yet.
+        """Create the allocation of a GPU's storage. It has no place in the shadow yet.
 
         Args:
             storage: The storage.
             device: Index of its GPU.
-            site: Of the operator that shows it; None where it is an argument's: it was made elsewhere.
-            line: The operator's, likewise.
+            site: Call site of the operator that returned it; None for an argument, which was created elsewhere.
+            line: Line of that operator; None for an argument.
         """
         num_bytes = storage.nbytes()
         if not num_bytes:  # not kept with the storage, which may grow
@@ -158,24 +158,24 @@ class Memory:
             allocation = Allocation(NOWHERE, address, num_bytes, line)
             storage.__dict__[self._key] = allocation
             if line is None:
-                self.live.setdefault(address, allocation)  # there may be another storage over the same memory
+                self.live.setdefault(address, allocation)  # another storage may have the same memory
             else:
                 self.live[address] = allocation
         allocation.site, allocation.run, allocation.device = site, self._run, device
         return allocation
 
     def settled(self, allocation: Allocation) -> Allocation:
-        """A allocation, with its place in the shadow, for those who cannot wait until an operation is judged."""
+        """Place an allocation in the shadow now, if it is not, and return it."""
         if allocation.block is NOWHERE and allocation.num_bytes and allocation.run is self._run:
             self._settle_slowly(allocation)
         return allocation
 
     def settle(self, allocation: Allocation, is_filled: bool) -> None:  # noqa: C901 - the path of every result
-        """Find out what was where a allocation is now: the everyday case without a detour.
+        """Place an allocation in the shadow, with a fast path for the common case.
 
         Args:
             allocation: The allocation.
-            is_filled: The operation that showed it is about to write all of it, on its owner's line.
+            is_filled: Whether its first operation writes all of it on its owner's line.
         """
         line = allocation.owner
         if line is None or self._recorded:
@@ -184,13 +184,13 @@ class Memory:
         block = self._blocks.get(address)
         end = address + (num_bytes + _GRANULE - 1) // _GRANULE * _GRANULE
         if block is None or block.end != end:
-            if is_filled and address not in self._handed:
+            if is_filled and address not in self._unseen:
                 block = self._detector.shadow.supersede(address, end, address + num_bytes, line)
             else:
                 block = None
             if block is None:
                 return self._settle_slowly(allocation)
-        elif block.releases or (block.allocation.is_live if block.allocation is not None else address in self._handed):
+        elif block.releases or (block.allocation.is_live if block.allocation is not None else address in self._unseen):
             return self._settle_slowly(allocation)
         former = block.allocation
         if block.past and block.past_from < address + num_bytes:
@@ -218,7 +218,7 @@ class Memory:
 
     def _settle_slowly(self, allocation: Allocation) -> None:
         address = allocation.start
-        handed = self._handed.pop(address, None)
+        handed = self._unseen.pop(address, None)
         if handed is None and self._is_alias(allocation):
             return
         if handed is not None:
@@ -228,7 +228,7 @@ class Memory:
             self.record_stream(address, recorded)
 
     def _is_alias(self, allocation: Allocation) -> bool:
-        """Whether it is another view of a living allocation, where a second storage shows the same memory."""
+        """Whether it is the memory of a live allocation, of which a second storage exists."""
         address, num_bytes = allocation.start, allocation.num_bytes
         block = self._detector.shadow.find(address, address + num_bytes)
         main = None if block is None else block.allocation
@@ -242,7 +242,7 @@ class Memory:
         return True
 
     def track_host(self, tensor: torch.Tensor) -> Allocation:
-        """Watch host memory that a copy works on while the host goes on."""
+        """Track host memory that a copy accesses asynchronously."""
         storage: Any = tensor.untyped_storage()
         allocation: Allocation | None = storage.__dict__.get(self._key)
         if allocation is not None and allocation.run is self._run and allocation is not self.plain:
@@ -265,7 +265,7 @@ class Memory:
     def _cell(
         self, allocation: Allocation, offset: int, shape: tuple[int, ...], stride: tuple[int, ...], size: int
     ) -> Cell | None:
-        """The exact bytes of a view of a storage; None where it has no elements."""
+        """The cell of a view of a storage; None if it has no elements."""
         address = allocation.start + offset * size
         layouts = allocation.block.layouts
         cell = layouts.get((address, shape, stride, size))
@@ -280,7 +280,7 @@ class Memory:
         return cell
 
     def note(self, op: Op, allocation: Allocation, tensor: torch.Tensor, use: Use, is_write: bool) -> None:
-        """Add an access to an operation, whatever the tensor's layout; `resolve` finds its cell."""
+        """Add an access of a tensor of any layout to an operation; `resolve` finds its cell."""
         if allocation.owner is not op[2]:
             allocation.is_shared = True
         shape = tensor.shape
@@ -293,14 +293,14 @@ class Memory:
             op += (view, is_write, use, shape, None if tensor.is_contiguous() else stride, tensor.dtype, allocation)
 
     def resolve(self, op: Op, may_fill: bool) -> None:  # noqa: C901 - the path of every operation
-        """Find the cell of each access of an operation; accesses of no element are taken out.
+        """Find the cell of each access of an operation, and remove accesses without elements.
 
-        What is noted instead of a cell is None for all bytes of an allocation that had no place yet, and the offset and
-        strides, in elements, of a view.
+        Before that, an access has None instead of a cell for all bytes of an allocation that is not placed yet, or the
+        offset and strides of a view, in elements.
 
         Args:
             op: The operation.
-            may_fill: It is about to be launched on its own line.
+            may_fill: Whether it is about to be launched on its own line.
         """
         is_any_empty = False
         for at in range(OP_HEAD, len(op), OP_STEP):
@@ -323,29 +323,29 @@ class Memory:
 
 
 class HostEnd:
-    """Dies with a storage of host memory, and says so."""
+    """Calls a function when a storage of host memory is released, of which it is an attribute."""
 
-    __slots__ = ("_life", "_tell")
+    __slots__ = ("_allocation", "_call")
 
-    def __init__(self, tell: Callable[[Allocation], None], allocation: Allocation) -> None:
-        self._tell, self._life = tell, allocation
+    def __init__(self, call: Callable[[Allocation], None], allocation: Allocation) -> None:
+        self._call, self._allocation = call, allocation
 
     def __del__(self) -> None:
-        self._tell(self._life)
+        self._call(self._allocation)
 
 
 @lru_cache(4096)
 def is_dense(shape: tuple[int, ...], stride: tuple[int, ...], itemsize: int, num_bytes: int) -> bool:
-    """Whether a strided tensor at the start of a storage fills it, in whatever order."""
+    """Whether a strided tensor at the start of a storage fills it."""
     region = region_of(0, shape, stride, itemsize)
     return region is not None and region.run == num_bytes
 
 
 def region_of(address: int, shape: tuple[int, ...], stride: tuple[int, ...], itemsize: int) -> Region | None:
-    """The bytes of a strided tensor, with dimensions that lie side by side made one; None where it has no elements.
+    """The bytes of a strided tensor, with adjacent dimensions merged; None if it has no elements.
 
     Args:
-        address: Of its first element.
+        address: Address of its first element.
         shape: Its sizes.
         stride: Its strides, in elements; an expanded dimension has 0.
         itemsize: Bytes of an element.

@@ -1,4 +1,4 @@
-"""The dispatch mode: where torch's operators come in."""
+"""The dispatch mode that receives torch's operators."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.sanitizer.live.schema import Plan, make_plan
 from cudalens.sanitizer.live.watch import Watch
 
-#: What is asked of tensors here is no call of the user's: with a function mode on (a default device is one), each look
-#: at a shape would go through it, which costs microseconds.
+#: Function modes (a default device is one) must not receive the sanitizer's own calls on tensors; a call through them
+#: also costs microseconds.
 _Quiet: Final[Any] = torch._C.DisableTorchFunction
 
-#: By ``id`` of the operator, which is kept with it: an operator's hash is a call of Python. Last, see `_plain`.
+#: Plan, operator and `_plain` callable by the operator's ``id``: an operator's hash is a call into Python.
 _plans: Final[dict[int, tuple[Plan, Any, Callable[..., Any]]]] = {}
 
 _NUMBERS: Final = (bool, int, float, complex)
@@ -25,10 +25,10 @@ _num_function_modes: Final[Any] = torch._C._len_torch_function_stack
 
 
 class Mode(TorchDispatchMode):
-    """Runs every operator, and has it judged. One object per thread; it stays above modes that carry operators out.
+    """Runs every operator and passes it to the watch. One object per thread, above modes that execute operators.
 
     Args:
-        watch: Who judges.
+        watch: Receives the operators.
     """
 
     cudalens_observes = True
@@ -43,14 +43,14 @@ class Mode(TorchDispatchMode):
         """No wrapper around the handler: importing torch._dynamo takes longer than most programs here run."""
         return False
 
-    def __torch_dispatch__(  # noqa: C901 - see Watch.judge
+    def __torch_dispatch__(  # noqa: C901 - the path of every operator
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         watch = self.watch
         entry = _plans.get(id(func))
         plan, _, plain = _entry_of(func) if entry is None else entry
         if types and has_own_dispatch(types) and not is_faking():
-            return NotImplemented  # what the subclass calls comes back here
+            return NotImplemented  # operators that the subclass calls arrive here again
         if _num_function_modes():
             func = plain
         if plan.is_silent or not watch.is_on or is_faking():
@@ -61,11 +61,11 @@ class Mode(TorchDispatchMode):
             if not plan.is_special:
                 out = func(*args, **kwargs) if kwargs else func(*args)
             else:
-                old = watch.life_of(args[0])
+                old = watch.allocation_of(args[0])
                 out = func(*args, **(kwargs or {}))
         except BaseException:
             thread.is_inside = False
-            watch.take_told(thread)
+            watch.take_received(thread)
             raise
         thread.is_inside = False
         try:
@@ -86,7 +86,7 @@ class Mode(TorchDispatchMode):
 
 
 def _entry_of(func: Any) -> tuple[Plan, Any, Callable[..., Any]]:
-    # A higher-order operator has no schema; what it calls is its own business.
+    # A higher-order operator has no schema; the operators that it calls are not observed.
     plan = make_plan(func) if hasattr(func, "_schema") else Plan(str(func), is_silent=True)
     entry = _plans[id(func)] = plan, func, _plain(func) if hasattr(func, "_handle") else func
     return entry
@@ -95,8 +95,8 @@ def _entry_of(func: Any) -> tuple[Plan, Any, Callable[..., Any]]:
 def _plain(func: Any) -> Callable[..., Any]:
     """Calls an operator in C++ directly, without torch's function modes.
 
-    Autograd's own operators reach a dispatch mode with function modes on the stack. Calling the operator from Python
-    would show it to those modes as a call of the user's, which it is not without the sanitizer.
+    Autograd's own operators reach a dispatch mode with function modes on the stack. A call of the operator from Python
+    would go through those modes, which it does not without the sanitizer.
     """
     call_boxed = getattr(torch._C, "_dispatch_call_boxed", None)
     handle = func._handle

@@ -1,4 +1,4 @@
-"""What the user's program calls its streams."""
+"""Find the names of streams in the user's variables."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cudalens.sanitizer.engine import StreamId
 
 
 def names_of_streams(namespace: Mapping[str, object] | None = None) -> dict[StreamId, str]:
-    """Streams by the first variable that holds each.
+    """The name of the first variable that holds each stream.
 
     Args:
-        namespace: Where to look; by default the globals of ``__main__``, which are a notebook's variables.
+        namespace: The variables; by default the globals of ``__main__``, which are those of a notebook.
     """
     if namespace is None:
         namespace = vars(sys.modules["__main__"]) if "__main__" in sys.modules else {}

@@ -1,9 +1,9 @@
-"""What has happened and is yet to be judged, in order.
+"""Operations that are recorded and not checked yet, in order.
 
-An operator notes what it touched at once: later its tensors may be gone. To judge it can wait, and is several times
-cheaper for many at a time, while the judge's code and data are in the processor's caches; between two operators of a
-program they are not. So operators and freed addresses wait here. Whatever else happens (an event, a synchronisation)
-is taken as it comes, after what waits; and so is a question for the races.
+An operator's accesses are recorded immediately, because its tensors may be freed later. The check can be deferred. It
+is several times faster for many operations at once, while its code and data are in the processor's caches; between two
+operators of a program they are not. So operations and freed addresses are queued here. Other records (an event, a
+synchronisation) and requests for the races are processed immediately, after the queue.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from typing import Any, Final, TypeAlias
 from cudalens.sanitizer.engine.accesses import Op
 from cudalens.sanitizer.engine.races import Race
 
-#: Entries that wait while nobody asks.
+#: Number of entries at which they are checked.
 MAX_WAITING: Final = 512
 
-#: An operation, the address of a block that went back to the allocator, or what to call and its argument.
+#: An operation, the address of a freed block, or a function and its argument.
 Entry: TypeAlias = Op | int | tuple[Callable[[Any], Any], Any]
 
 
 class Pending:
-    """The entries of one run, judged by one thread at a time.
+    """The entries of one run, checked by one thread at a time.
 
     Args:
-        judge: Judges an operation.
-        free: Takes in an address.
-        lock: Held while entries are judged; one that its holder may take again.
+        judge: Checks an operation.
+        free: Processes the address of a freed block.
+        lock: A reentrant lock, held while entries are checked.
 
     Attributes:
-        entries: What waits. Anybody may append at any time; who does sees to it that they are judged in the end.
-        lock: As given.
+        entries: The queue. Any thread may append at any time and must call `drain` or `now` eventually.
+        lock: The lock.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Pending:
         self._is_busy = False
 
     def drain(self) -> Sequence[Race]:
-        """Judge all that waits.
+        """Check all entries.
 
-        Nothing where this thread is about that already (garbage that is collected meanwhile, say): then it is done
-        right after what is going on.
+        Returns at once if this thread is doing so already (an entry can be added by garbage collection); the outer
+        call then checks the entry.
 
         Returns:
-            The races that operators made.
+            The races of operators.
         """
         with self.lock:
             if self._is_busy:
@@ -77,10 +77,10 @@ class Pending:
         return races
 
     def now(self, act: Callable[..., Sequence[Race]], *arguments: Any) -> Sequence[Race]:
-        """Judge all that waits, then do something else, undisturbed.
+        """Check all entries, then call a function under the lock.
 
         Returns:
-            The races that operators made, and those that it returns.
+            The races of operators, and those that the function returns.
         """
         with self.lock:
             if self._is_busy:

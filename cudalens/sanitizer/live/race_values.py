@@ -1,4 +1,4 @@
-"""Races by value: whether a race changes a tensor's values, tried in other orders of the same program."""
+"""Whether a race changes values: run other orders of the same program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cudalens.errors import ExploreError
-from cudalens.frames.lazy_methods import open_door
+from cudalens.frames.lazy_methods import call_lazy
 from cudalens.sanitizer.engine import Race
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RaceValues(ABC):
             ExploreError: No virtual device is active.
         """
         if self._explores and self._exploring is None:
-            self._exploring = open_door("exploring", self._explore_bytes)
+            self._exploring = call_lazy("exploring", self._explore_bytes)
 
     def explore(self, budget: int | None = None, *, seed: int = 0) -> Exploration:
         """Run the operators of the last watched block in other orders that its synchronisation allows; compare values.
@@ -128,7 +128,7 @@ class RaceValues(ABC):
         found: Exploration
         options: dict[str, Any] = {"runs": runs, "hold_ns": hold_ns, "limit_s": limit_s}
         options |= {"races": races, "on_virtual": on_virtual}
-        found, values = open_door("confirm", self, program, **options)
+        found, values = call_lazy("confirm", self, program, **options)
         self._keep(values)
         return found
 

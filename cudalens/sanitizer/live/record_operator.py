@@ -86,7 +86,7 @@ class OperatorRecorder:
             elif line is not None or plan.makes or (looks[-1][3] is None if looks else not is_on_host):
                 device = -1 if line is None or plan.makes or plan.is_copy else op[_ALLOCATION_AT].device
                 op = self._record_results(plan, out, op, looks, device)
-        if looks or thread.told:
+        if looks or thread.received:
             return self._look_closer(thread, plan, args, kwargs or {}, op, looks)
         if len(op) > OP_HEAD:
             self._entries.append(op)

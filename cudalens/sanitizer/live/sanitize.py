@@ -1,4 +1,4 @@
-"""The sanitizer at work: on while a block or the cells of a notebook run, on real streams and on virtual ones alike."""
+"""`sanitize` and `Sanitizer`: check a running program for stream races, on real and on virtual devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 
 from cudalens.device import clock, gpu_trace, stacks
 from cudalens.errors import RaceError, SanitizerError
-from cudalens.frames.lazy_methods import open_door
+from cudalens.frames.lazy_methods import call_lazy
 from cudalens.sanitizer.engine import Race, RaceKind
 from cudalens.sanitizer.engine.races import Findings
 from cudalens.sanitizer.fixes.search import findings_of
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: Stack frames that a report shows of each access, by default.
 DEFAULT_STACK_DEPTH: Final = 16
 
-#: Memory that trying other orders may take, by default.
+#: Default limit of the memory for `Sanitizer.explore`, bytes.
 EXPLORE_BYTES: Final = 1 << 30
 
 _logger = logging.getLogger(__name__)
@@ -47,36 +47,36 @@ _running: list[Sanitizer] = []
 
 
 class RaceWarning(UserWarning):
-    """A race was found; given at the place of the later access."""
+    """A race was found, at the place of its later access."""
 
 
 class Sanitizer(RaceValues):
     """Finds accesses to the same memory that no stream, event or synchronisation orders.
 
-    A collector: `start`, `stop`, `frames`. As a context manager it does the first two. It may be started again; the
-    races of all its runs are kept until `clear`.
+    A collector with `start`, `stop` and `frames`. As a context manager, it starts and stops. It may be started again;
+    the races of all its runs are kept until `clear`.
 
-    It sees the operators of the thread that started it and of threads that are started meanwhile (autograd's included),
-    and what torch.cuda._gpu_trace tells. What runs on a stream without either is told with `access`.
+    It observes the operators of the thread that started it and of threads that start while it is on (autograd's
+    included), and the callbacks of torch.cuda._gpu_trace. Report other work on streams with `access`.
 
     Args:
-        on_race: What happens when a race is found that was not found before: "collect" keeps it, "warn" gives a
-            `RaceWarning` as well, "raise" raises `RaceError` from the operator that made it, which has run by then. A
-            graph's replay cannot raise; the next operator does, or the end of the ``with`` block.
-        detect: Kinds to look for, as `RaceKind` or its name in small letters ("use_after_free"); by default all.
-        stack_depth: Stack frames of each access that reports show, at least 1.
+        on_race: The reaction to a new finding: "collect" keeps it, "warn" also emits a `RaceWarning`, "raise" raises
+            `RaceError` from the operator that made it, after the operator has run. The replay of a graph cannot raise;
+            the next operator does, or the end of the ``with`` block.
+        detect: Kinds to detect, as `RaceKind` or its name in lower case ("use_after_free"); by default all.
+        stack_depth: Number of stack frames of each access in reports, at least 1.
         suppress: Patterns of races to hide (`cudalens.sanitizer.Suppressions`).
-        suppress_file: File of such patterns, one a line.
-        explore: Note on a virtual device what is done, so that `explore` can try it in other orders.
-        explore_bytes: Memory that may be kept for that, and that trying may take.
+        suppress_file: File of such patterns, one per line.
+        explore: Record the operators on a virtual device, so that `explore` can run them in other orders.
+        explore_bytes: Limit of the memory for that recording, and for `explore`.
 
     Attributes:
-        name: What messages call it.
-        error: What went wrong in it and ended the run; None while all is well.
-        stack_depth: As given.
+        name: Its name in messages.
+        error: The error in the sanitizer that ended the run; None without one.
+        stack_depth: As passed.
 
     Raises:
-        SanitizerError: An option is not what it should be.
+        SanitizerError: An option is not valid.
     """
 
     name = "sanitizer"
@@ -101,7 +101,7 @@ class Sanitizer(RaceValues):
         self._is_warned = False
         accepts: Callable[[Race], bool] = functools.partial(_is_asked_for, self._kinds, self._suppressions)
         self._findings = Findings(accepts)
-        self._num_told = 0
+        self._num_reported = 0
         self._watch: Watch | None = None
         self._attachment: Attachment | None = None
         self._unraised: list[Race] = []
@@ -110,36 +110,36 @@ class Sanitizer(RaceValues):
 
     @property
     def is_on(self) -> bool:
-        """Whether it watches."""
+        """Whether it is on."""
         return self in _running and self._watch is not None and self._watch.is_on
 
     @property
     def races(self) -> list[Race]:
-        """The findings so far, in order of discovery; `Race.count` says how often each was seen."""
+        """The findings so far, in order of discovery; `Race.count` is the number of occurrences of each."""
         self._catch_up()
         return list(self._findings.races)
 
     @property
     def num_seen(self) -> int:
-        """How often races were seen in all."""
+        """Number of occurrences of races in total."""
         self._catch_up()
         return sum(self._findings.counts.values())
 
     @property
     def log(self) -> Log:
-        """The last records of the run, which a suggested fix can be checked against; empty once it is off."""
+        """The last records of the run, on which suggested fixes are checked; empty when it is off."""
         self._catch_up()
         return self._watch.log if self._watch is not None else Log()
 
     def start(self) -> None:
-        """Begin to watch.
+        """Start to check operators.
 
         Raises:
             SanitizerError: It is on already.
-            ExploreError: Other orders are to be tried later, and no virtual device is active.
+            ExploreError: It has ``explore=True``, and no virtual device is active.
         """
         if self._watch is not None:
-            raise SanitizerError("this sanitizer is on already; stop() it first, or make another.")
+            raise SanitizerError("this sanitizer is on already; stop() it first, or create another one.")
         self._begin_exploring()
         self.error = None
         is_prompt = self._on_race != "collect"
@@ -157,7 +157,7 @@ class Sanitizer(RaceValues):
             raise
 
     def stop(self) -> None:
-        """End watching: no mode, no subscription and no replaced method of ours is left. Nothing where it is off."""
+        """Stop, and remove the mode, the subscription and the replaced methods. No effect if it is off."""
         self._catch_up()
         watch, self._watch = self._watch, None
         if self._exploring is not None:
@@ -175,13 +175,13 @@ class Sanitizer(RaceValues):
             self._attachment.detach()
             self._attachment = None
         watch.end()
-        del watch  # what it remembers holds places
+        del watch  # it refers to code
         if not _running:
             calls.forget()
             stacks.forget_places()
 
     def _catch_up(self) -> None:
-        """See to it that all that has happened is judged."""
+        """Check all pending operations."""
         if self._watch is not None:
             self._watch.catch_up()
 
@@ -200,7 +200,7 @@ class Sanitizer(RaceValues):
 
     @property
     def suppressions(self) -> list[str]:
-        """The patterns of races to hide, also those of the file."""
+        """The patterns of races to hide, including those of the file."""
         return list(self._suppressions)
 
     def unused_suppressions(self) -> list[str]:
@@ -215,26 +215,26 @@ class Sanitizer(RaceValues):
             warnings.warn(message, SuppressionWarning, stacklevel=3)
 
     def clear(self) -> None:
-        """Forget the races found so far; what is on goes on, and finds them anew."""
+        """Remove the findings; later occurrences become new findings."""
         self._catch_up()
         self._findings.clear()
         self._unraised.clear()
         self._values.clear()
         self._ended_log = Log()
-        self._num_told = 0
+        self._num_reported = 0
 
     def name_memory(self, tensor: torch.Tensor, name: str) -> None:
-        """Call a tensor's memory by a name in reports, while it is alive. Nothing where the sanitizer is off."""
+        """Use a name for a tensor's memory in reports, until it is freed. No effect if the sanitizer is off."""
         if self._watch is not None:
             self._watch.name_memory(tensor, name)
 
     def status(self) -> Status:
-        """How it is doing."""
+        """The state of the sanitizer."""
         self._catch_up()
         return self._status_of(self._watch) if self._watch is not None else self._last
 
     def count_streams(self) -> Callable[[], int]:
-        """Count the streams that work is put on from now on; what is returned says how many it has been so far."""
+        """Start to count the streams with work; the returned function returns their number so far."""
         if self._watch is None:
             return lambda: 0
         self._catch_up()
@@ -247,7 +247,7 @@ class Sanitizer(RaceValues):
 
         return count
 
-    _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, 0, None, ())
+    _last: Status = Status(False, 0, 0, 0, 0, 0, 0, 0, 0, 0, None, ())
 
     def _status_of(self, watch: Watch) -> Status:
         detector = watch.detector
@@ -260,16 +260,18 @@ class Sanitizer(RaceValues):
             num_hidden=self._findings.num_hidden,
             num_allocations=watch.memory.num_live,
             num_ranges=sum(len(block.cells) for block in detector.shadow.blocks),
+            num_accesses=detector.num_touches,
             num_forgotten=detector.num_forgotten,
             error=None if self.error is None else f"{type(self.error).__name__}: {self.error}",
             missing=tuple(kind.__name__ for kind in gpu_trace.missing_kinds()),
             guessed=tuple(sorted(watch.guessed)),
+            exported=tuple(sorted(watch.exported)),
         )
 
     def _on_races(self, races: Sequence[Race], may_raise: bool) -> None:
-        """Races were seen, perhaps for the first time."""
+        """Report the races that are new findings."""
         found = self._findings.races
-        fresh, self._num_told = found[self._num_told :], len(found)
+        fresh, self._num_reported = found[self._num_reported :], len(found)
         now_ns = clock.now_ns()
         for race in fresh:
             race.seen_ns = now_ns if race.seen_ns is None else race.seen_ns
@@ -287,7 +289,7 @@ class Sanitizer(RaceValues):
         return RaceError(f"{describe(races[0])}{more}", races)
 
     def _failed(self, error: Exception) -> None:
-        """Something of ours raised: the user's program goes on without us."""
+        """End the run after an error in the sanitizer; the user's program continues."""
         self.error = error
         if self._attachment is not None:
             self._attachment.unsubscribe()
@@ -301,9 +303,9 @@ class Sanitizer(RaceValues):
             _logger.warning(message, exc_info=error)
 
     def findings(self, since: int = 0) -> list[Finding]:
-        """The races from the one of number `since` on, each with a fix that was tried on what the log holds.
+        """The races from number `since` on, each with a fix that was checked on the log.
 
-        The log is that of the current run; for races that it knows nothing of, that of the last one.
+        The log is that of the current run; for races that it does not contain, that of the last run.
         """
         races = self.races[since:]
         log = self._watch.log if self._watch is not None else self._ended_log
@@ -317,20 +319,20 @@ class Sanitizer(RaceValues):
         return [replace(finding, value=self._values.get(finding.race.key)) for finding in found]
 
     def trace(self, name: str = "races") -> Trace:
-        """The races as a Trace, which prints as a report, shows in a notebook, and is written with ``to_html``.
+        """The races as a Trace: it prints as a report, is displayed in a notebook, and has ``to_html``.
 
         Args:
-            name: What it calls itself.
+            name: Name of the Trace.
         """
-        trace: Trace = open_door("races_trace", self, name)
+        trace: Trace = call_lazy("races_trace", self, name)
         return trace
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The races as the Trace's frames ``races`` and ``stacks``."""
+        """The frames ``races`` and ``stacks``."""
         return self.frames_of(self.findings())
 
     def frames_of(self, findings: Sequence[Finding]) -> dict[str, pd.DataFrame]:
-        """The frames ``races`` and ``stacks`` of some of its findings, streams called as the user's program does."""
+        """The frames ``races`` and ``stacks`` of some findings, with the names of streams in the user's program."""
         with naming(names_of_streams()):
             return races_frames(findings, stack_depth=self.stack_depth)
 
@@ -345,7 +347,7 @@ def sanitize(
     explore: bool = False,
     explore_bytes: int = EXPLORE_BYTES,
 ) -> Sanitizer:
-    """Watches a block for stream races.
+    """Check a block for stream races.
 
     For example::
 
@@ -356,7 +358,7 @@ def sanitize(
     The arguments are those of `Sanitizer`.
 
     Raises:
-        SanitizerError: An option is not what it should be.
+        SanitizerError: An option is not valid.
         RaceError: Within the block, with ``on_race="raise"``: a race was found.
     """
     return Sanitizer(
@@ -378,18 +380,18 @@ def running() -> list[Sanitizer]:
 def access(
     *, reads: Iterable[torch.Tensor] = (), writes: Iterable[torch.Tensor] = (), name: str = "annotated access"
 ) -> None:
-    """Tell the sanitizers that are on of an operation that torch does not see, which the current stream was just given.
+    """Report an operation that torch does not observe, and that was just launched on the current stream.
 
-    For kernels that are launched past torch's dispatcher: Triton, CuPy, Numba, a C++ extension. Tensors of the host
-    alone mean that the host itself touches them now. Costs nothing to speak of while no sanitizer is on.
+    For kernels that bypass torch's dispatcher: CuPy, Numba, a C++ extension. If all tensors are on the host, the access
+    is by the host itself. Returns at once if no sanitizer is on.
 
     Args:
         reads: Tensors whose elements it reads.
         writes: Tensors whose elements it writes.
-        name: What reports call it.
+        name: Its name in reports.
 
     Raises:
-        TypeError: One of them is no tensor.
+        TypeError: One of them is not a tensor.
     """
     if not _running:
         return

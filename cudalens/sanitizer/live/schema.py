@@ -1,4 +1,4 @@
-"""What an operator reads and writes, from its schema; looked up once per overload."""
+"""Derive the accesses of an operator from its schema, once per overload."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 from cudalens.sanitizer.engine.accesses import Use
 
-#: Operators that look at shapes, or change nothing but the shape, whatever their schema says.
+#: Operators that read or change only shapes and other metadata, contrary to their schema.
 _METADATA: Final = frozenset(
     {
         "_coalesced_",
@@ -62,12 +62,12 @@ _METADATA: Final = frozenset(
     }
 )
 
-#: Arguments that an operator writes while training, which its schema keeps to itself.
+#: Arguments that an operator writes in training, and that its schema does not declare as written.
 _TRAINING_WRITES: Final[Mapping[str, frozenset[str]]] = dict.fromkeys(
     ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"), frozenset({"running_mean", "running_var"})
 )
 
-#: c10d's operators say nothing of what they write: the arguments, from torch/csrc/distributed/c10d/Ops.cpp.
+#: Arguments that c10d's operators write, which their schemas do not declare (torch/csrc/distributed/c10d/Ops.cpp).
 _COLLECTIVE_WRITES: Final[Mapping[str, frozenset[str]]] = {
     "allreduce_": frozenset({"tensors"}),
     "allreduce_coalesced_": frozenset({"tensors"}),
@@ -90,33 +90,33 @@ _COLLECTIVE_WRITES: Final[Mapping[str, frozenset[str]]] = {
 
 _COPIES: Final = frozenset({"copy_", "_to_copy", "_copy_from", "_copy_from_and_resize"})
 
-#: Operators whose wait for the stream is the last thing they do.
+#: Operators that launch nothing after they wait for the stream.
 _FETCHES: Final = frozenset({"_local_scalar_dense", "equal", "is_nonzero", "_linalg_check_errors", *_COPIES})
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an overload does with its arguments.
+    """The accesses of an operator overload.
 
     Attributes:
-        name: As in ``aten::add``.
-        inputs: For each positional argument, how it is used and whether it is written; None where it holds no tensor
-            whose elements matter.
-        has_lists: Some of those hold lists of tensors.
-        by_name: The same by the arguments' names.
-        outputs: For each result, how it is used; None where it is no fresh tensor.
-        is_silent: No element of any tensor is touched.
-        is_copy: It copies from one place to another, with a choice of blocking.
-        makes: It has a device argument: what it returns may be anywhere.
-        is_empty: It fills nothing of what it returns.
-        is_plain: It returns one fresh tensor, on the device of its arguments, and fills it.
-        is_special: It is one of the next two, which the schema tells nothing of.
-        resizes: It may give a tensor other memory, with what was in the old one.
+        name: Its name, as in ``aten::add``.
+        inputs: For each positional argument, its use and whether it is written; None for an argument without tensors
+            whose elements are accessed.
+        has_lists: Whether an argument is a list of tensors.
+        by_name: `inputs` by the names of the arguments.
+        outputs: For each result, its use; None if it is not a new tensor.
+        is_silent: It accesses no element of any tensor.
+        is_copy: It copies with the option ``non_blocking``.
+        makes: It has a device argument: its results may be on any device.
+        is_empty: It does not write its results.
+        is_plain: It returns one new tensor, on the device of its arguments, and writes all of it.
+        is_special: It is one of the next two kinds, which the schema does not describe.
+        resizes: It may move a tensor to other memory, with its contents.
         records_stream: It is ``record_stream``.
-        fetches: A wait for the stream is the last thing that it does.
-        is_collective: It runs on a stream of its process group's own.
-        training: The plan while training, for operators that say so by an argument of that name.
-        training_at: That argument's position.
+        fetches: It launches nothing after it waits for the stream.
+        is_collective: It runs on a stream of its process group.
+        training: The plan in training, for operators with an argument ``training``.
+        training_at: Position of that argument.
     """
 
     name: str
@@ -185,7 +185,7 @@ def _plan(func: Any, short: str, hidden_writes: frozenset[str], training: tuple[
 
 
 def _outputs(schema: Any) -> tuple[Use | None, ...]:
-    """Those that alias an argument are the argument's business."""
+    """The uses of results; results that alias an argument are accesses of the argument."""
     fresh = [r.alias_info is None and _holds_tensors(r) for r in schema.returns]
     uses = [
         Use(schema.name, r.name or "output") if is_fresh else None

@@ -1,4 +1,4 @@
-"""torch's stream pointers, and the engine's lines for them."""
+"""Find the engine's line for a stream pointer of torch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _torch: Final[Any] = _C
 class Streams:
     """Finds the line of a stream by its pointer.
 
-    Every device has a legacy default stream whose pointer is 0; it is told apart by the device. A pointer's device is
-    not told by all of torch's callbacks: it is the one that was current then, until an operator says better.
+    The legacy default stream of every device has the pointer 0; the device distinguishes them. Not all of torch's
+    callbacks include the device of a pointer: it is taken to be the current one, until an operator shows another.
 
     Args:
-        clocks: Whose lines they are.
-        lock: Held while the lines of the clocks are looked at.
+        clocks: Provides the lines.
+        lock: Held while the lines of the clocks are accessed.
     """
 
     def __init__(self, clocks: Clocks, lock: AbstractContextManager[Any]) -> None:
@@ -31,9 +31,9 @@ class Streams:
         self._used: dict[int, Line] = {}
 
     def of_operator(self, device: int) -> Line:
-        """The line of the current stream of a device, which an operator on that device runs on."""
+        """The line of the current stream of a device."""
         try:
-            pointer = _torch._cuda_getCurrentRawStream(device)  # as `current_stream`, which would be a call more
+            pointer = _torch._cuda_getCurrentRawStream(device)  # inlined `current_stream`
         except (AttributeError, RuntimeError):
             pointer = device_streams.current_stream(device)
         line = self._used.get(pointer or ~device)
@@ -46,11 +46,16 @@ class Streams:
         """The line of a stream that a callback names.
 
         Args:
-            pointer: The stream's.
+            pointer: The pointer of the stream.
             device: The GPU that was current at the callback.
         """
         line = self._lines.get(pointer or ~device)
         return self._make(pointer, device) if line is None else line
+
+    def forget(self) -> None:
+        """Drop all pointers: another device may use them for other streams."""
+        self._lines.clear()
+        self._used.clear()
 
     def _make(self, pointer: int, device: int) -> Line:
         line = self._lines[pointer or ~device] = self._clocks.line(StreamId(device, pointer))

@@ -1,4 +1,4 @@
-"""What each thread is about."""
+"""The state of the sanitizer on each thread."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import TypeAlias
 
 from cudalens.device.gpu_trace_records import Record
 
-#: A record, and the GPU that was current when it came.
-Told: TypeAlias = tuple[Record, int]
+#: A record, and the GPU that was current at the time.
+Received: TypeAlias = tuple[Record, int]
 
 
 class State:
-    """What one thread is about.
+    """The state on one thread.
 
     Attributes:
-        is_inside: An operator of ours runs on it.
-        told: Records of the operator that runs, which order something.
+        is_inside: Whether an operator that the sanitizer observes is running.
+        received: Records of that operator that order something.
     """
 
-    __slots__ = ("is_inside", "told")
+    __slots__ = ("is_inside", "received")
 
     def __init__(self) -> None:
         self.is_inside = False
-        self.told: list[Told] = []
+        self.received: list[Received] = []
 
 
 class Threads(threading.local):
-    """Each thread's state."""
+    """The state on each thread."""
 
     def __init__(self) -> None:
         self.state = State()

@@ -1,6 +1,6 @@
-"""Races by value on a real GPU: a program runs again and again, steered toward the order that a race allows.
+"""Races by value on a real GPU: run a program repeatedly, with streams delayed so that its races can occur.
 
-Needs nothing of who found the races: `cudalens.api.confirm` joins it with the sanitizer.
+Independent of the detection of races; `cudalens.api.confirm` combines it with the sanitizer.
 """
 
 from cudalens.sanitizer.rerun.confirm import DEFAULT_LIMIT_S, DEFAULT_RUNS, MAX_RACES, Confirmer, Suspect

@@ -1,4 +1,4 @@
-"""Whether races show in values: runs that are steered toward the other order, against runs in the program's own."""
+"""Whether races change values: compare runs with a delayed stream to runs in program order."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ import torch
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ExploreError
 from cudalens.frames.exploration import Difference, Exploration, RaceVerdict, Shown, Step
-from cudalens.sanitizer.rerun.delayed_run import Aim, InOrder, Steered, attempted, synchronize, warm_up
+from cudalens.sanitizer.rerun.delayed_run import Aim, Delayed, InOrder, attempted, synchronize, warm_up
 from cudalens.sanitizer.rerun.program import Program, State
-from cudalens.sanitizer.rerun.tasks import Spot, Task, telling
+from cudalens.sanitizer.rerun.tasks import Spot, Task, reported_tasks
 from cudalens.sanitizer.rerun.values import copied, difference, fingerprints
 
-#: Steered runs for each race, unless the user says otherwise.
+#: Default number of delayed runs for each race.
 DEFAULT_RUNS: Final = 20
 
-#: Races that are tried, from the first.
+#: Number of races that are tried, from the first.
 MAX_RACES: Final = 16
 
-#: Pairs of tasks of one race that are tried in turn; a loop makes many.
+#: Number of pairs of tasks of one race that are tried in turn; a loop has many.
 _MAX_PAIRS: Final = 4
 
-#: Runs in which a pair keeps its order, after which it is given up.
+#: Number of runs in which a pair keeps its order before it is dropped.
 _MAX_MISSES: Final = 3
 
-#: A hold may last this many times as long as the host took from one access to the other.
 _MAX_OTHERS: Final = 8
 _LEAST_HOLD_NS: Final = 20_000_000
 _MOST_HOLD_NS: Final = 2_000_000_000
+
+#: Duration of a hold relative to the time of the host from one access to the other.
 _SLACK: Final = 4
 
-#: A hold that was over too early lasts this many times as long the next time.
+#: Factor for the next hold after one that ended too early.
 _LONGER: Final = 5
 
-#: After so long no further run is begun, unless the user says otherwise, s.
+#: Default time after which no further run starts, s.
 DEFAULT_LIMIT_S: Final = 600.0
 
 
@@ -48,9 +49,9 @@ class Suspect:
     """A race that was reported.
 
     Attributes:
-        text: In one line.
-        first: Where its first access is.
-        second: Where its second one is.
+        text: One line of text.
+        first: Its first access.
+        second: Its second access.
     """
 
     text: str
@@ -60,13 +61,13 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """What the program's own order comes to.
+    """The result of a run in program order.
 
     Attributes:
         tasks: Its tasks.
-        issued_s: When the host issued each, s.
+        issued_s: Time at which the host issued each, s.
         values: Copies of its outputs.
-        prints: Their fingerprints; of numbers, themselves.
+        prints: Their fingerprints; numbers are their own.
     """
 
     tasks: list[Task]
@@ -77,14 +78,14 @@ class _Reference:
 
 @dataclass(slots=True)
 class _Attempts:
-    """What was tried of one pair of tasks.
+    """The attempts with one pair of tasks.
 
     Attributes:
-        first: The task that is held.
-        second: The one that shall overtake it.
-        hold_ns: For how long at most, the next time.
-        num_misses: Runs in which they kept their order.
-        is_ordered: One of them waits for the other.
+        first: The task that is delayed.
+        second: The task that should run before it.
+        hold_ns: The longest delay in the next run, ns.
+        num_misses: Number of runs in which they kept their order.
+        is_ordered: Whether the second waits for the first.
     """
 
     first: Task
@@ -95,21 +96,21 @@ class _Attempts:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is worth another run."""
+        """Whether another run can succeed."""
         return not self.is_ordered and self.num_misses < _MAX_MISSES
 
 
 class Confirmer:
-    """Runs a program again and again.
+    """Runs a program repeatedly.
 
     Args:
         program: The program.
         suspects: The races.
-        runs: Steered runs for each race.
-        hold_ns: How long a stream is held at most, ns; None for what the host needs from one access to the other.
-        limit_s: After so long no further run is begun, s.
-        lane: What a stream is called, by its device and handle.
-        source: Where the program runs, as a Trace names it.
+        runs: Number of delayed runs for each race.
+        hold_ns: The longest delay of a stream, ns; None to derive it from the time of the host between the accesses.
+        limit_s: Time after which no further run starts, s.
+        lane: Returns the name of a stream by its device and handle.
+        source: The device of the program, as in a Trace.
     """
 
     def __init__(
@@ -137,10 +138,10 @@ class Confirmer:
         self._interrupts = DeferredInterrupts()
 
     def confirm(self) -> Exploration:
-        """Run it, at most ``2 + 2 * runs * races`` times; afterwards everything is as it was.
+        """Run it at most ``2 + 2 * runs * races`` times, and restore the state at the end.
 
         Raises:
-            ExploreError: It cannot run again.
+            ExploreError: It cannot run repeatedly.
         """
         self._interrupts.install()
         try:
@@ -169,12 +170,12 @@ class Confirmer:
         try:
             for device in {first.device for pairs in self._pairs for first, _ in pairs if first.device is not None}:
                 warm_up(device)
-        except Exception as error:  # Triton has errors of many kinds
-            raise _ours(error) from error
+        except Exception as error:  # Triton raises many types
+            raise _own_error(error) from error
 
     @defers_interrupts
     def _end(self) -> None:
-        """Whatever happened: nothing is held, and everything is as it was."""
+        """Release all holds and restore the state, also after an error."""
         if self._broken is None:
             try:
                 synchronize(self._devices)
@@ -189,7 +190,7 @@ class Confirmer:
             )
 
     def _reference(self) -> _Reference:
-        """Two runs in the program's order: what differs between them says nothing of any race."""
+        """Two runs in program order: values that differ between them are not compared."""
         first, second = self._in_order(), self._in_order()
         unsteady = [name for name in first.prints if first.prints[name] != second.prints.get(name)]
         self._note_unsteady(unsteady)
@@ -201,23 +202,23 @@ class Confirmer:
 
     def _note_unsteady(self, names: Sequence[str]) -> None:
         if names:
-            told = ", ".join(f"`{name}`" for name in names[:_MAX_OTHERS])
+            listed = ", ".join(f"`{name}`" for name in names[:_MAX_OTHERS])
             more = f" and {len(names) - _MAX_OTHERS} more" if len(names) > _MAX_OTHERS else ""
-            self._notes.append(f"not compared, since two runs in the program's order differ in it: {told}{more}")
+            self._notes.append(f"not compared, since two runs in the program's order differ in it: {listed}{more}")
 
     def _in_order(self) -> _Reference:
-        """One run, of which everything is as before afterwards.
+        """One run in program order; the state is restored afterwards.
 
         Raises:
-            ExploreError: The program raises, or cannot be watched.
+            ExploreError: The program raises, or cannot be observed.
         """
         listener = InOrder(self._state)
         with ExitStack() as stack:
-            teller = stack.enter_context(telling(listener, self._spots))
+            reporter = stack.enter_context(reported_tasks(listener, self._spots))
             result, error = attempted(self._program.run, stack.pop_all())
-        self._wait(listener.tasks, error or teller.failure)
-        if teller.failure is not None:
-            raise _ours(teller.failure)
+        self._wait(listener.tasks, error or reporter.failure)
+        if reporter.failure is not None:
+            raise _own_error(reporter.failure)
         if error is not None:
             raise ExploreError(
                 f"run again, in its own order, the program raises {type(error).__name__}: {_line(error)} "
@@ -230,10 +231,10 @@ class Confirmer:
         return _Reference(listener.tasks, listener.issued_s, values, prints)
 
     def _wait(self, tasks: Sequence[Task], error: Exception | None) -> None:
-        """Wait for all that a run in the program's order issued.
+        """Wait for all tasks of a run in program order.
 
         Raises:
-            ExploreError: It broke the device.
+            ExploreError: CUDA reports an error, after which the device cannot be used.
         """
         self._devices |= {task.device for task in tasks if task.device is not None}
         try:
@@ -246,7 +247,7 @@ class Confirmer:
             ) from broken
 
     def _outputs(self, result: Any) -> dict[str, Any]:
-        """What the program left, as far as it made or wrote it."""
+        """The outputs that the program created or wrote."""
         found = self._program.outputs(result)
         return {n: v for n, v in found.items() if not isinstance(v, torch.Tensor) or self._state.was_written(v)}
 
@@ -255,49 +256,49 @@ class Confirmer:
         numbers = tuple((first.number, second.number) for first, second in pairs)
         tried = [_Attempts(first, second, self._hold_for(first, second, reference)) for first, second in pairs]
         why = self._why_not(number, pairs)
-        num_turned = 0
+        num_reversed = 0
         for run in range(0 if why else self._runs):
             open_ones = [one for one in tried if one.is_open]
             if not open_ones or self._is_over():
                 break
-            shown, is_turned = self._attempt(open_ones[run % len(open_ones)], reference)
-            num_turned += is_turned
-            if shown is not None and is_turned:
+            shown, is_reversed = self._attempt(open_ones[run % len(open_ones)], reference)
+            num_reversed += is_reversed
+            if shown is not None and is_reversed:
                 self._note_together(number, shown)
-                return RaceVerdict(number, suspect.text, "confirmed", num_turned, numbers, shown)
+                return RaceVerdict(number, suspect.text, "confirmed", num_reversed, numbers, shown)
             if shown is not None and len(self._others) < _MAX_OTHERS:
                 self._others.append(shown)
             if self._broken is not None:
                 break
-        if num_turned:
-            return RaceVerdict(number, suspect.text, "benign", num_turned, numbers)
+        if num_reversed:
+            return RaceVerdict(number, suspect.text, "benign", num_reversed, numbers)
         return RaceVerdict(number, suspect.text, "unknown", 0, numbers, why=why or self._why_kept(tried))
 
     def _is_over(self) -> bool:
         self._interrupts.deliver()
         if time.monotonic() < self._ends_s:
             return False
-        self._notes.append(f"after {self._limit_s:,.0f} s no further run was begun")
+        self._notes.append(f"no further run was started after {self._limit_s:,.0f} s")
         return True
 
     def _why_not(self, number: int, pairs: Sequence[tuple[Task, Task]]) -> str:
-        """Why a race cannot be tried; empty text where it can."""
+        """Why a race cannot be tried; empty if it can."""
         if number >= MAX_RACES:
             return f"only the first {MAX_RACES} races are tried at a time"
         if self._broken is not None:
             return "the device cannot be used any more"
         if time.monotonic() >= self._ends_s:
-            return f"the {self._limit_s:,.0f} s that it may take were over"
+            return f"the limit of {self._limit_s:,.0f} s was reached"
         return "" if pairs else "its accesses were not seen on two streams when the program ran again"
 
     def _why_kept(self, tried: Sequence[_Attempts]) -> str:
-        """Why no run turned its accesses around."""
+        """Why no run reversed its accesses."""
         if tried and all(one.is_ordered for one in tried):
             return "its first access still came first: the second one, or the host before it, waits for it"
         return "held as long as allowed, its first access still came first"
 
     def _note_together(self, number: int, shown: Shown) -> None:
-        """Say which other races changed places in the schedule that confirms one: it confirms them together."""
+        """Add a note with the other races that the confirming schedule reverses: it confirms them together."""
         place = {task: at for at, task in enumerate(shown.order)}
         others = [
             other + 1
@@ -306,9 +307,7 @@ class Confirmer:
         ]
         if others:
             names = ", ".join(map(str, others))
-            self._notes.append(
-                f"in schedule {shown.seed!r} of race {number + 1} other races change places too: {names}"
-            )
+            self._notes.append(f"in schedule {shown.seed!r} of race {number + 1} other races are reversed too: {names}")
 
     def _hold_for(self, first: Task, second: Task, reference: _Reference) -> int:
         needed_s = reference.issued_s[second.number] - reference.issued_s[first.number]
@@ -316,45 +315,45 @@ class Confirmer:
         return self._hold_ns or min(least, _MOST_HOLD_NS)
 
     def _attempt(self, pair: _Attempts, reference: _Reference) -> tuple[Shown | None, bool]:
-        """One run: the schedule if values differ in it, and whether the accesses changed places."""
-        listener = Steered(self._state, Aim(pair.first, pair.second, pair.hold_ns))
-        shown, is_turned = self._steered(listener, reference)
-        pair.num_misses += not is_turned
+        """One run: the schedule if values differ in it, and whether it reversed the accesses."""
+        listener = Delayed(self._state, Aim(pair.first, pair.second, pair.hold_ns))
+        shown, is_reversed = self._delayed(listener, reference)
+        pair.num_misses += not is_reversed
         pair.is_ordered = listener.is_ordered
-        if not is_turned and self._hold_ns is None:
+        if not is_reversed and self._hold_ns is None:
             pair.hold_ns = min(pair.hold_ns * _LONGER, _MOST_HOLD_NS)
-        return shown, is_turned
+        return shown, is_reversed
 
-    def _steered(self, listener: Steered, reference: _Reference) -> tuple[Shown | None, bool]:
+    def _delayed(self, listener: Delayed, reference: _Reference) -> tuple[Shown | None, bool]:
         aim = listener.aim
         with ExitStack() as stack:
             stack.callback(listener.end)
-            teller = stack.enter_context(telling(listener, self._spots))
+            reporter = stack.enter_context(reported_tasks(listener, self._spots))
             result, error = attempted(self._program.run, stack.pop_all())
         self._num_runs += 1
         self._devices |= {task.device for task in listener.tasks if task.device is not None}
         try:
             synchronize(self._devices)
-        except RuntimeError as broken:  # CUDA's own errors stay until the process ends: nothing can be read any more
+        except RuntimeError as broken:  # CUDA's errors persist until the process ends
             self._broken = _line(error or broken)
             order = _completed((aim.second.number, aim.first.number), reference)
             return Shown(aim.seed, order, (_raised(error or broken),)), True
-        if teller.failure is not None:
-            raise _ours(teller.failure)
+        if reporter.failure is not None:
+            raise _own_error(reporter.failure)
         if error is not None:
             differences: tuple[Difference, ...] = (_raised(error),)
         else:
             differences = self._differences(self._outputs(result), reference)
-        is_turned = listener.is_turned
-        turned = ((aim.second.number, aim.first.number),) if is_turned else ()
+        is_reversed = listener.is_reversed
+        reversed_pairs = ((aim.second.number, aim.first.number),) if is_reversed else ()
         order = _completed(listener.order(), reference) if differences else ()
         del result
         self._state.restore()
         differences = self._lasting(differences, reference)
-        return Shown(aim.seed, order, differences, turned) if differences else None, is_turned
+        return Shown(aim.seed, order, differences, reversed_pairs) if differences else None, is_reversed
 
     def _lasting(self, differences: tuple[Difference, ...], reference: _Reference) -> tuple[Difference, ...]:
-        """The differences in values that a further run in the program's order has as they were: they are no chance."""
+        """The differences without values that a further run in program order changes as well."""
         if not differences:
             return ()
         again = self._in_order().prints
@@ -366,37 +365,38 @@ class Confirmer:
 
     def _differences(self, found: Mapping[str, Any], reference: _Reference) -> tuple[Difference, ...]:
         prints = fingerprints({name: found[name] for name in reference.prints if name in found})
-        told: list[Difference] = []
+        differing: list[Difference] = []
         for name, expected in reference.values.items():
             if name not in found:
-                told.append(Difference(name, 0, 0, (), None, None, None, (), "", error="NameError: it is not there"))
+                missing = "NameError: it is not there"
+                differing.append(Difference(name, 0, 0, (), None, None, None, (), "", error=missing))
             elif prints[name] != reference.prints[name]:
-                told += filter(None, [difference(name, expected, found[name])])
-        return tuple(told)
+                differing += filter(None, [difference(name, expected, found[name])])
+        return tuple(differing)
 
     def _step(self, task: Task) -> Step:
         lane = "host" if task.device is None or task.stream is None else self._lane(task.device, task.stream)
         return Step(task.number, lane, task.name, str(task.place), task.place.source)
 
 
-def _ours(failure: Exception) -> ExploreError:
-    """What went wrong in watching the program, and not in it."""
+def _own_error(failure: Exception) -> ExploreError:
+    """The error for a failure in the observation of the program."""
     if isinstance(failure, torch.OutOfMemoryError):
-        told = ExploreError(
+        error = ExploreError(
             "there is not enough memory to keep the tensors that the program writes, which a repeated run needs: "
             f"{_line(failure)} Confirm it on a smaller input."
         )
     else:
-        told = ExploreError(
-            f"the program could not be steered: {type(failure).__name__}: {_line(failure)} It is as it was before. "
-            "`cudalens doctor` says whether kernels of our own run here."
+        error = ExploreError(
+            f"the streams of the program could not be delayed: {type(failure).__name__}: {_line(failure)} Its state "
+            "is restored. `cudalens doctor` reports whether cudalens's kernels run here."
         )
-    told.__cause__ = failure
-    return told
+    error.__cause__ = failure
+    return error
 
 
 def pairs_of(suspect: Suspect, tasks: Sequence[Task]) -> list[tuple[Task, Task]]:
-    """The tasks that are a race's accesses: each first one with the next second one on another stream."""
+    """The tasks of a race's accesses: each first one with the next second one on another stream."""
     firsts, seconds = _found(suspect.first, tasks), _found(suspect.second, tasks)
     pairs: list[tuple[Task, Task]] = []
     for first in firsts:
@@ -407,7 +407,7 @@ def pairs_of(suspect: Suspect, tasks: Sequence[Task]) -> list[tuple[Task, Task]]
 
 
 def _completed(order: Sequence[int], reference: _Reference) -> tuple[int, ...]:
-    """An order of all the program's tasks; those that it lacks stand where they are in the program's."""
+    """An order of all tasks of the program; missing ones keep their place of program order."""
     known = [number for number in dict.fromkeys(order) if number < len(reference.tasks)]
     low = min(known, default=0)
     rest = [task.number for task in reference.tasks if task.number not in set(known)]
@@ -422,8 +422,8 @@ def _found(spot: Spot, tasks: Sequence[Task]) -> list[Task]:
 
 
 def _raised(error: Exception) -> Difference:
-    told = f"{type(error).__name__}: {_line(error)}"
-    return Difference("the program", 0, 0, (), None, None, None, (), "", error=told)
+    text = f"{type(error).__name__}: {_line(error)}"
+    return Difference("the program", 0, 0, (), None, None, None, (), "", error=text)
 
 
 def _what(task: Task) -> tuple[str, str, int]:

@@ -1,4 +1,4 @@
-"""One run: in the program's order, waiting after each task, or with one task held until another has overtaken it."""
+"""One run of a program: in program order, or with one task delayed until another has run."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import torch
 from cudalens.device.interrupts import defers_interrupts
 from cudalens.kernels import Hold, hold
 from cudalens.sanitizer.rerun.program import State
-from cudalens.sanitizer.rerun.stream_dependencies import Behind
+from cudalens.sanitizer.rerun.stream_dependencies import DependentStreams
 from cudalens.sanitizer.rerun.tasks import Task
 
-#: Tasks before and after the two accesses whose times are taken.
+#: Number of tasks before and after the two accesses that are timed.
 WINDOW: Final = 100
 
 
 class InOrder:
-    """Listens to a run in the program's order: each task ends before the next one is issued.
+    """Observes a run in program order: each task ends before the next one is issued.
 
     Args:
-        state: Learns what the program makes and writes.
+        state: Receives what the program creates and writes.
 
     Attributes:
-        tasks: What was done.
-        issued_s: When, s on the host's clock.
+        tasks: The tasks.
+        issued_s: Their times, s on the clock of the host.
     """
 
     def __init__(self, state: State) -> None:
@@ -37,19 +37,19 @@ class InOrder:
         self.issued_s: list[float] = []
 
     def writes(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Keep what they hold."""
+        """Save their contents."""
         self._state.save(tensors)
 
     def replays(self) -> None:
-        """Keep what anything holds."""
+        """Save all contents."""
         self._state.save_all()
 
     def makes(self, tensors: Sequence[torch.Tensor]) -> None:
-        """They are the program's own."""
+        """They were created by the program."""
         self._state.made(tensors)
 
     def before(self, task: Task) -> None:
-        """Note it."""
+        """Record it."""
         self.tasks.append(task)
         self.issued_s.append(time.perf_counter())
 
@@ -61,12 +61,12 @@ class InOrder:
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What a run is steered toward: that one task comes before another that was issued first.
+    """The goal of a delayed run: one task runs before another that was issued first.
 
     Attributes:
-        first: The task that is held, as in the program's order.
-        second: The one that shall overtake it.
-        nanoseconds: For how long at most.
+        first: The task that is delayed, as in program order.
+        second: The task that should run before it.
+        nanoseconds: The longest delay.
     """
 
     first: Task
@@ -75,34 +75,34 @@ class Aim:
 
     @property
     def seed(self) -> str:
-        """What a report calls it."""
+        """Its name in reports."""
         return f"hold:{self.second.number}<{self.first.number}"
 
 
 @dataclass
 class _Times:
-    """The device's clock around a task; `end` is None until it has been issued."""
+    """Events around a task; `end` is None until it has been issued."""
 
     begin: Any
     end: Any = None
 
 
 @dataclass
-class Steered:
-    """Listens to a run, holds a stream before one task, and lets it go when another has ended.
+class Delayed:
+    """Observes a run, holds a stream before one task, and releases it when another task has ended.
 
-    All else comes as in the program's order: what is issued on streams that do not wait for the held one has ended
-    before the next task is issued. So two runs in which values differ differ by what the hold made late, and by nothing
-    else. The stream is let go when the second task has ended, at once where that one or the host waits for the held
-    stream, and always when the run is over.
+    Everything else runs as in program order: work on streams that do not wait for the held one has ended before the
+    next task is issued. So different values in two runs are caused by the hold and by nothing else. The stream is
+    released when the second task has ended, at once if that task or the host waits for the held stream, and always at
+    the end of the run.
 
     Attributes:
-        state: Learns what the program makes and writes.
-        aim: What is steered toward.
-        tasks: What was issued.
-        is_astray: The program did not do what it did in its own order, so that nothing was held.
+        state: Receives what the program creates and writes.
+        aim: The goal.
+        tasks: The issued tasks.
+        is_astray: The program ran other tasks than in program order, so nothing was held.
         is_ordered: The second task, or the host before it, waited for the first one.
-        is_turned: The second task came first: it had ended when the first was yet to begin.
+        is_reversed: The second task ended before the first one started.
     """
 
     state: State
@@ -110,30 +110,30 @@ class Steered:
     tasks: list[Task] = field(default_factory=list)
     is_astray: bool = False
     is_ordered: bool = False
-    is_turned: bool = False
+    is_reversed: bool = False
     _times: dict[int, _Times] = field(default_factory=dict)
     _bases: dict[int, Any] = field(default_factory=dict)
     _hold: Hold | None = None
-    _behind: Behind | None = None
+    _dependents: DependentStreams | None = None
     _done_before: dict[int, frozenset[int]] = field(default_factory=dict)
     _is_host_looking: bool = False
 
     def writes(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Keep what they hold, if no run in the program's order wrote them."""
+        """Save their contents, unless a run in program order did."""
         self.state.save(tensors)
 
     def replays(self) -> None:
-        """Keep what anything holds."""
+        """Save all contents."""
         self.state.save_all()
 
     def makes(self, tensors: Sequence[torch.Tensor]) -> None:
-        """They are the program's own."""
+        """They were created by the program."""
         self.state.made(tensors)
 
     def before(self, task: Task) -> None:
-        """Hold the stream, where this is the task to be held."""
+        """Delay the stream if this is the task to be delayed."""
         if self._is_host_looking:
-            self._let_overtaken_go()
+            self._run_delayed()
         self.tasks.append(task)
         first, second = self.aim.first, self.aim.second
         if task.number == first.number:
@@ -150,11 +150,11 @@ class Steered:
             return
         self._base(task.device)
         stream = torch.cuda.current_stream(task.device)
-        self._behind = Behind(task.stream, self._host_waits)
+        self._dependents = DependentStreams(task.stream, self._host_waits)
         self._hold = hold(stream, self.aim.nanoseconds)
 
     def _host_waits(self) -> None:
-        """The host is about to wait for the held stream: if the second task has not come yet, it cannot come first."""
+        """The host is about to wait for the delayed stream: a second task that is not issued yet cannot run first."""
         if self._is_host_looking:
             self._overtaken()
         elif self.is_held:
@@ -162,7 +162,7 @@ class Steered:
             self.release()
 
     def after(self, task: Task) -> None:
-        """Wait for it, if it does not wait for the hold; let the stream go, where it is the one to overtake."""
+        """Wait for it, unless it waits for the hold; release the stream if it is the second task."""
         times = self._times.get(task.number)
         if times is not None:
             times.end = self._mark(task)
@@ -173,54 +173,54 @@ class Steered:
 
     def _overtakes(self, task: Task) -> None:
         self.is_astray = self.is_astray or _what(task) != _what(self.aim.second)
-        if task.device is None:  # the host may look at what it got for as long as it does nothing else that we see
+        if task.device is None:  # the host may read until its next observed task
             self._is_host_looking = True
         elif self._is_late(task):
             self._host_waits()
         else:
             torch.cuda.current_stream(task.device).synchronize()
-            self._let_overtaken_go()
+            self._run_delayed()
 
     def _is_late(self, task: Task) -> bool:
         """Whether a task waits for the hold."""
         return (
             self.is_held
-            and self._behind is not None
+            and self._dependents is not None
             and task.stream is not None
-            and self._behind.is_behind(task.stream)
+            and self._dependents.depends(task.stream)
         )
 
-    def _let_overtaken_go(self) -> None:
-        """The second task is over: the first one comes now, and all that was late with it."""
+    def _run_delayed(self) -> None:
+        """The second task has ended: run the first one, and everything that waits for it."""
         self._overtaken()
         assert self.aim.first.device is not None
         torch.cuda.synchronize(self.aim.first.device)
 
     def _overtaken(self) -> None:
-        """The second task is over: see whether the first one is yet to begin, and let it go."""
+        """The second task has ended: check whether the first one has not started, and release it."""
         self._is_host_looking = False
         times = self._times.get(self.aim.first.number)
-        self.is_turned = not self.is_astray and self.is_held and times is not None and not times.begin.query()
+        self.is_reversed = not self.is_astray and self.is_held and times is not None and not times.begin.query()
         self.release()
 
     @property
     def is_held(self) -> bool:
-        """Whether the stream is held, by us at least: the time may be over."""
+        """Whether the hold is not released; its time may be over."""
         return self._hold is not None and not self._hold.is_released
 
     @defers_interrupts
     def release(self) -> None:
-        """Let the stream go; harmless where none is held."""
-        if self._behind is not None:
-            self._behind.close()
+        """Release the stream; no effect if none is held."""
+        if self._dependents is not None:
+            self._dependents.close()
         if self._hold is not None:
             self._hold.release()
 
     def end(self) -> None:
-        """The run is over, in whatever way: let the stream go."""
-        with suppress(RuntimeError):  # CUDA's own errors come again when the run is waited for
+        """Release the stream at the end of the run."""
+        with suppress(RuntimeError):  # CUDA's errors are raised again by the next synchronisation
             if self._is_host_looking and self.is_held:
-                self._let_overtaken_go()
+                self._run_delayed()
         self.release()
 
     def _mark(self, task: Task) -> Any:
@@ -237,12 +237,12 @@ class Steered:
             self._bases[device] = base
 
     def _ended_ms(self, task: Task) -> float:
-        """When a task ended, ms from the run's first mark on its device."""
+        """Time at which a task ended, ms from the first event of the run on its device."""
         assert task.device is not None
         return float(self._bases[task.device].elapsed_time(self._times[task.number].end))
 
     def order(self) -> tuple[int, ...]:
-        """The numbers of the tasks around the two accesses in the order in which they ended. Asked when all has."""
+        """The numbers of the tasks around the two accesses in the order of their ends, after a synchronisation."""
         timed = [task for task in self.tasks if task.number in self._times and self._times[task.number].end is not None]
         ended = {task.number: self._ended_ms(task) for task in timed}
         order = sorted(ended, key=lambda n: (ended[n], n))
@@ -257,10 +257,10 @@ def _has_ended(times: _Times) -> bool:
 
 
 def warm_up(device: int) -> None:
-    """Hold a stream of a device for a moment: what that needs is compiled and loaded before a run is steered.
+    """Hold a stream of a device briefly, so that kernels are compiled and loaded before a delayed run.
 
     Raises:
-        KernelError: No stream can be held there.
+        KernelError: Streams of the device cannot be held.
     """
     hold(torch.cuda.current_stream(device), 1_000).release()
     torch.cuda.synchronize(device)
@@ -271,17 +271,17 @@ def _what(task: Task) -> tuple[str, str, int, bool]:
 
 
 def synchronize(devices: Iterable[int]) -> None:
-    """Wait for all that was issued."""
+    """Wait for all issued work."""
     for device in devices:
         torch.cuda.synchronize(device)
 
 
 def attempted(run: Callable[[], Any], stack: ExitStack) -> tuple[Any, Exception | None]:
-    """What a run returns, and what it raises; an interrupt goes on.
+    """The result of a run, or its exception; an interrupt is raised.
 
     Args:
         run: Runs the program.
-        stack: What ends when it has.
+        stack: Closed after the run.
     """
     with stack:
         try:

@@ -1,4 +1,4 @@
-"""A program that can run again: what it is, and what it finds each time that it does."""
+"""A program that can run repeatedly, and the state that each run starts with."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import torch
 
-#: Containers within containers whose contents are kept.
+#: Depth of nested containers whose contents are saved.
 _MAX_DEPTH: Final = 3
 
-#: Items of containers that are kept in all; what is larger stays as the program leaves it.
+#: Number of items of containers that are saved; larger containers are not restored.
 _MAX_ITEMS: Final = 1_000_000
 
 
@@ -22,14 +22,14 @@ _ABSENT: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Something that can run again.
+    """A program that can run repeatedly.
 
     Attributes:
         run: Runs it.
-        outputs: Tensors and numbers that it left, by their names; takes what `run` returned.
-        names: Variables that it reads and assigns, which are as before when it runs again.
-        tensors: Tensors that exist before it; they and their ``.grad`` are as before when it runs again.
-        holders: Lists, dictionaries, sets and generators of random numbers that it may change, which are as before too.
+        outputs: Returns its output tensors and numbers by name; takes the result of `run`.
+        names: Variables that it reads and assigns; restored before each run.
+        tensors: Tensors that exist before it; restored before each run, with their ``.grad``.
+        holders: Lists, dictionaries, sets and random generators that it may change; restored before each run.
     """
 
     run: Callable[[], Any]
@@ -40,9 +40,9 @@ class Program:
 
 
 class State:
-    """What is as it was whenever the program runs: memory that it found, random numbers, variables, current streams.
+    """The state that is restored before each run: memory, random generators, variables, current streams.
 
-    Memory is copied when it is first about to be written. What the program does to other objects of Python's stays.
+    Memory is copied before the first write. Changes of other Python objects are not restored.
 
     Args:
         program: The program.
@@ -61,11 +61,11 @@ class State:
         self._made: set[int] = set()
 
     def made(self, tensors: Iterable[torch.Tensor]) -> None:
-        """These are the program's own."""
+        """These were created by the program."""
         self._made.update(key for tensor in tensors if (key := _key(tensor)) and key not in self._saved)
 
     def save(self, tensors: Iterable[torch.Tensor]) -> None:
-        """These are about to be written."""
+        """Save tensors that are about to be written."""
         for tensor in tensors:
             key = _key(tensor)
             if key and key not in self._made and key not in self._saved:
@@ -73,18 +73,18 @@ class State:
                 self._saved[key] = flat, flat.clone(), flat.numel()
 
     def save_all(self) -> None:
-        """Anything may be about to be written."""
+        """Save all tensors."""
         self.save(tensor for tensor in self._tensors if tensor.is_cuda)
 
     def was_written(self, tensor: torch.Tensor) -> bool:
-        """Whether the program made or wrote this tensor's memory, in the run that was last."""
+        """Whether the program created or wrote this tensor's memory in the last run."""
         key = _key(tensor)
         return key in self._made or key in self._saved
 
     def restore(self) -> None:
-        """Everything as it was, and nothing under way: the next run may begin on any stream.
+        """Restore the state, and wait for it, so that the next run may start on any stream.
 
-        What was issued has ended.
+        All issued work must have ended.
         """
         self._current.restore()
         with torch.no_grad():
@@ -99,7 +99,7 @@ class State:
         self._made.clear()
 
     def restore_host(self) -> None:
-        """What needs no device: variables, containers, and which memory tensors stand for."""
+        """Restore what needs no device: variables, containers, and the memory of tensors."""
         for tensor, before in self._layouts:
             if _key(tensor) != _key(before) or tensor.shape != before.shape or tensor.stride() != before.stride():
                 tensor.data = before
@@ -115,7 +115,7 @@ class State:
 
 
 class _Current:
-    """Which device and streams are current on this thread, and whether gradients are wanted."""
+    """The current device and streams of this thread, and the grad mode."""
 
     def __init__(self) -> None:
         self._device = torch.cuda.current_device()
@@ -123,7 +123,7 @@ class _Current:
         self._has_gradients = torch.is_grad_enabled()
 
     def restore(self) -> None:
-        """As they were."""
+        """Restore them."""
         for stream in self._streams:
             if torch.cuda.current_stream(stream.device).cuda_stream != stream.cuda_stream:
                 torch.cuda.set_stream(stream)
@@ -133,10 +133,10 @@ class _Current:
 
 
 class _RandomState:
-    """The states of all generators of random numbers: those of Python, numpy and torch, and the program's own.
+    """The states of all random generators: those of Python, numpy and torch, and the program's own.
 
     Args:
-        holders: Where the program's own ones are.
+        holders: Include the program's own generators.
     """
 
     def __init__(self, holders: Iterable[Any]) -> None:
@@ -152,7 +152,7 @@ class _RandomState:
         ]
 
     def restore(self) -> None:
-        """As they were."""
+        """Restore them."""
         random.setstate(self._states[0])
         if self._numpy is not None:
             self._numpy.set_state(self._states[1])
@@ -165,7 +165,7 @@ class _RandomState:
 
 
 def _contents_of(holders: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Containers of Python's own kinds, and those in them, each with a copy of what it holds."""
+    """Containers of built-in types, also nested ones, each with a copy of its contents."""
     level, seen, num_items = list(holders), set[int](), 0
     for _ in range(_MAX_DEPTH):
         below: list[Any] = []
@@ -182,7 +182,7 @@ def _contents_of(holders: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _refill(holder: Any, contents: Any) -> None:
-    """A container gets back what it held; one that still holds it is not touched."""
+    """Restore the contents of a container, unless it is unchanged."""
     if isinstance(holder, list | bytearray):
         if len(holder) != len(contents) or any(a is not b for a, b in zip(holder, contents, strict=True)):
             holder[:] = contents
@@ -196,7 +196,7 @@ def _refill(holder: Any, contents: Any) -> None:
 
 
 def _key(tensor: torch.Tensor) -> int:
-    """Identity of a tensor's memory; 0 where it has none of its own."""
+    """Identity of a tensor's memory; 0 if it has none of its own."""
     try:
         storage = tensor.untyped_storage()
         return int(storage._cdata) if storage.nbytes() else 0

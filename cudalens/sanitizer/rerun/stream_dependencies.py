@@ -1,4 +1,4 @@
-"""Which streams and events come behind a held stream: whoever waits for one of them waits for the hold."""
+"""Track the streams and events that wait for a held stream."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 from cudalens.device import gpu_trace
 
 
-class Behind:
-    """Follows a hold through the waits of streams for events, and tells when the host is about to wait for it.
+class DependentStreams:
+    """Tracks a hold through waits of streams for events, and reports when the host is about to wait for it.
 
-    Whether a wait of the host's is for the hold is known before it begins: torch tells of it then. Not told are waits
-    within CUDA (memory that it takes or gives back, pageable copies); those last as long as the hold may.
+    torch's callbacks fire before the host waits. There is none for waits within CUDA (allocation and release of memory,
+    pageable copies); these last as long as the hold.
 
     Args:
         stream: Handle of the held stream.
-        release: Called when the host is about to wait for what comes behind the hold.
+        release: Called when the host is about to wait for dependent work.
     """
 
     def __init__(self, stream: int, release: Callable[[], None]) -> None:
@@ -26,12 +26,12 @@ class Behind:
             _ignore, quick={kind: act.__get__(self) for kind, act in _ACTS.items()}
         )
 
-    def is_behind(self, stream: int) -> bool:
+    def depends(self, stream: int) -> bool:
         """Whether a stream waits for the hold."""
         return stream in self._streams
 
     def close(self) -> None:
-        """Follow it no more."""
+        """Stop."""
         self._subscription.close()
 
     def _recorded(self, event: int, stream: int) -> None:
@@ -60,14 +60,14 @@ class Behind:
 
 
 def _ignore(record: gpu_trace.Record) -> None:
-    """All that is of interest comes quickly."""
+    """All relevant records have quick functions."""
 
 
 _ACTS: Final = {
-    gpu_trace.EventRecorded: Behind._recorded,
-    gpu_trace.EventWaited: Behind._waited,
-    gpu_trace.EventDeleted: Behind._deleted,
-    gpu_trace.EventSynchronized: Behind._event_synchronized,
-    gpu_trace.StreamSynchronized: Behind._stream_synchronized,
-    gpu_trace.DeviceSynchronized: Behind._device_synchronized,
+    gpu_trace.EventRecorded: DependentStreams._recorded,
+    gpu_trace.EventWaited: DependentStreams._waited,
+    gpu_trace.EventDeleted: DependentStreams._deleted,
+    gpu_trace.EventSynchronized: DependentStreams._event_synchronized,
+    gpu_trace.StreamSynchronized: DependentStreams._stream_synchronized,
+    gpu_trace.DeviceSynchronized: DependentStreams._device_synchronized,
 }

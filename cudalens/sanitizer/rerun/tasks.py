@@ -1,6 +1,6 @@
-"""The tasks of a running program, told as they are issued: operators, Triton's kernels, replays of graphs.
+"""Report the tasks of a running program as they are issued: operators, Triton kernels, replays of graphs.
 
-What a program does on the host is told where somebody asks for that place: a race with the host has one access there.
+Accesses by the host are tasks only at requested places: a race with the host has one access there.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from cudalens.device.launches import bound, name_of, tensors_in
 from cudalens.device.modes import has_own_dispatch
 from cudalens.device.stacks import Place, place
 
-#: Methods of torch.Tensor by which Python looks at host memory without an operator.
+#: Methods of torch.Tensor that read host memory without an operator.
 _HOST_READERS: Final = ("numpy", "tolist", "__array__", "__dlpack__")
 
-#: Operators that give a device nothing to do.
+#: Operators without work for a device.
 _IDLE: Final = frozenset(
     {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "_unsafe_view", "_reshape_alias"}
     | {"set_", "resize_", "record_stream", "lift_fresh", "is_pinned", "set_data", "requires_grad_"}
 )
 
-#: Operators that write arguments which their schemas do not name as written.
-_UNSAID: Final = frozenset({"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"})
+#: Operators that write arguments which their schemas do not declare as written.
+_UNDECLARED: Final = frozenset({"native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm"})
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Something that a program had done.
+    """A unit of work of a program.
 
     Attributes:
-        number: In the order in which the host issued them, from 0.
-        name: The operator, or kernel.
-        place: Where the program called it.
-        device: Index of the GPU; None for what the host does itself.
+        number: Its number in the order in which the host issued the tasks, from 0.
+        name: Name of the operator or kernel.
+        place: Place of the call.
+        device: Index of the GPU; None for an access by the host.
         stream: The stream's handle; None for the host.
-        is_replay: It is the replay of a graph.
+        is_replay: Whether it is the replay of a graph.
     """
 
     number: int
@@ -57,21 +57,21 @@ class Task:
 
     @property
     def lane(self) -> tuple[int | None, int | None]:
-        """Which stream it is on."""
+        """Its device and stream."""
         return self.device, self.stream
 
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where an access of a race is: what to look for among tasks.
+    """An access of a race, to find among tasks.
 
     Attributes:
-        name: The operator.
-        filename: File of the source, as Python names it; empty where no Python called.
+        name: Name of the operator.
+        filename: File of the source, as Python names it; empty without a Python caller.
         function: Qualified name of the function.
         line: Line number.
         instruction: Offset in the bytecode.
-        stream: Handle of the stream that it was on; None for the host.
+        stream: Handle of its stream; None for the host.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Spot:
 
     @property
     def ways(self) -> Sequence[Callable[[Task], bool]]:
-        """How a task may be recognised, the surest way first."""
+        """Predicates that identify its tasks, the most reliable first."""
         return self._is_instruction, self._is_line, self._is_on_stream
 
     def _is_instruction(self, task: Task) -> bool:
@@ -95,34 +95,34 @@ class Spot:
         return is_there and (task.name == self.name or task.is_replay or task.device is None)
 
     def _is_on_stream(self, task: Task) -> bool:
-        """What a graph replays was called elsewhere than it runs; what autograd's threads do, nowhere in Python."""
+        """Operators of a graph have the place of the capture; operators of autograd's threads have none."""
         return task.stream == self.stream and (task.is_replay or task.name == self.name)
 
 
 class Listener(Protocol):
-    """Who is told."""
+    """Receives the tasks."""
 
     def writes(self, tensors: Sequence[torch.Tensor]) -> None:
         """These tensors may be about to be written, by a task or by the host."""
 
     def replays(self) -> None:
-        """A graph is about to be replayed: nobody knows what it writes."""
+        """A graph is about to be replayed, whose writes are unknown."""
 
     def makes(self, tensors: Sequence[torch.Tensor]) -> None:
-        """These came of an operator."""
+        """These were returned by an operator."""
 
     def before(self, task: Task) -> None:
         """A task is about to be issued on the current stream."""
 
     def after(self, task: Task) -> None:
-        """It has been."""
+        """The task was issued."""
 
 
 @contextmanager
-def unsaid() -> Iterator[None]:
-    """Torch does not warn, or raise, where the host waits for the device (set_sync_debug_mode): it is us who wait."""
+def without_sync_warnings() -> Iterator[None]:
+    """Disable torch's sync debug mode in the block, in which cudalens itself waits for the device."""
     before = torch.cuda.get_sync_debug_mode()
-    if not before:  # setting it gives a warning of its own, the first time
+    if not before:  # the first change emits a warning of its own
         yield
         return
     torch.cuda.set_sync_debug_mode(0)
@@ -132,11 +132,11 @@ def unsaid() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode(before)
 
 
-class Teller:
-    """Numbers tasks, and tells a listener of them; what the listener does itself is none.
+class Reporter:
+    """Numbers tasks and reports them to a listener; operators of the listener itself are no tasks.
 
     Attributes:
-        failure: What the listener raised, which the program does not see; it is told of nothing more.
+        failure: The exception of the listener, which does not reach the program; nothing is reported afterwards.
     """
 
     def __init__(self, listener: Listener, host_lines: frozenset[tuple[str, int]]) -> None:
@@ -148,15 +148,15 @@ class Teller:
 
     @property
     def is_quiet(self) -> bool:
-        """The listener is at work on this thread."""
+        """Whether the listener is running on this thread."""
         return getattr(self._local, "is_quiet", False)
 
     @contextmanager
     def _quiet(self) -> Iterator[None]:
-        """The listener is told; nothing that goes wrong there is the program's."""
+        """Run the listener; its exceptions do not reach the program."""
         before, self._local.is_quiet = self.is_quiet, True
         try:
-            with unsaid():
+            with without_sync_warnings():
                 yield
         except Exception as error:
             self.failure = self.failure or error
@@ -165,7 +165,7 @@ class Teller:
 
     @property
     def begun(self) -> list[Task | None]:
-        """Calls of methods that are under way on this thread."""
+        """Active calls of methods on this thread."""
         found: list[Task | None] | None = getattr(self._local, "begun", None)
         if found is None:
             found = self._local.begun = []
@@ -174,7 +174,7 @@ class Teller:
     def begin(
         self, name: str, written: Sequence[torch.Tensor], device: int | None, *, is_replay: bool = False
     ) -> Task | None:
-        """Something is about to be done; None where it is of no interest, or is captured instead."""
+        """Report a task that is about to be issued; None if it is none, or if it is captured instead."""
         if self.is_quiet or self.failure is not None or _is_capturing():
             return None
         task = None
@@ -193,7 +193,7 @@ class Teller:
         return task
 
     def end(self, task: Task | None, made: Sequence[torch.Tensor] = ()) -> None:
-        """It has been done."""
+        """Report that a task was issued."""
         if self.is_quiet or self.failure is not None:
             return
         with self._quiet():
@@ -207,14 +207,14 @@ def _is_capturing() -> bool:
 
 
 class _Mode(TorchDispatchMode):
-    """Tells of operators. It stays above modes that carry them out."""
+    """Reports operators. It stays above modes that execute them."""
 
     cudalens_observes = True
     supports_higher_order_operators = True
 
-    def __init__(self, teller: Teller) -> None:
+    def __init__(self, reporter: Reporter) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._teller = teller
+        self._reporter = reporter
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -223,23 +223,23 @@ class _Mode(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if has_own_dispatch(types):
-            return NotImplemented  # what the subclass calls comes back here
-        if self._teller.is_quiet or not hasattr(func, "_schema") or func.is_view:
-            return func(*args, **kwargs)  # what a higher-order operator calls comes back here
+            return NotImplemented  # operators that the subclass calls arrive here again
+        if self._reporter.is_quiet or not hasattr(func, "_schema") or func.is_view:
+            return func(*args, **kwargs)  # a higher-order operator calls others
         task = None
         if func._schema.name.partition("::")[2] not in _IDLE:
             touched = list(_touched(func, args, kwargs))
             written = [tensor for tensor, is_written in touched if is_written]
-            task = self._teller.begin(func._schema.name, written, _device_of(touched, kwargs))
+            task = self._reporter.begin(func._schema.name, written, _device_of(touched, kwargs))
         out = func(*args, **kwargs)
-        self._teller.end(task, [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)])
+        self._reporter.end(task, [leaf for leaf in pytree.tree_leaves(out) if isinstance(leaf, torch.Tensor)])
         return out
 
 
 def _touched(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[torch.Tensor, bool]]:
     schema = func._schema
     namespace, _, short = schema.name.partition("::")
-    is_unsure = namespace not in ("aten", "prims") or short in _UNSAID
+    is_unsure = namespace not in ("aten", "prims") or short in _UNDECLARED
     by_name = {argument.name: argument for argument in schema.arguments}
     given = [*zip(schema.arguments, args, strict=False), *((by_name.get(name), kwargs[name]) for name in kwargs)]
     for argument, value in given:
@@ -258,54 +258,54 @@ def _device_of(touched: Sequence[tuple[torch.Tensor, bool]], kwargs: dict[str, A
 
 
 @contextmanager
-def telling(listener: Listener, spots: Sequence[Spot]) -> Iterator[Teller]:
-    """Tell of every task that the block issues.
+def reported_tasks(listener: Listener, spots: Sequence[Spot]) -> Iterator[Reporter]:
+    """Report every task that the block issues.
 
     Args:
-        listener: Who is told.
-        spots: Where an access of the host is a task too.
+        listener: Receives the tasks.
+        spots: Accesses; those by the host are tasks too.
     """
-    teller = Teller(listener, frozenset((spot.filename, spot.line) for spot in spots if spot.stream is None))
-    mode = _Mode(teller)
+    reporter = Reporter(listener, frozenset((spot.filename, spot.line) for spot in spots if spot.stream is None))
+    mode = _Mode(reporter)
     with ExitStack() as stack:
-        _around(stack, torch.cuda.CUDAGraph, "replay", lambda *_, **__: _begin_replay(teller), teller)
+        _around(stack, torch.cuda.CUDAGraph, "replay", lambda *_, **__: _begin_replay(reporter), reporter)
         for name in _HOST_READERS:
-            _around(stack, torch.Tensor, name, lambda tensor, *_, n=name, **__: _begin_read(teller, n, tensor), teller)
+            _around(stack, torch.Tensor, name, lambda x, *_, n=name, **__: _begin_read(reporter, n, x), reporter)
         runner = getattr(sys.modules.get("triton.runtime.jit"), "JITFunction", None)
         if isinstance(runner, type):
-            _around(stack, runner, "run", lambda *a, **k: _begin_kernel(teller, *a, **k), teller)
+            _around(stack, runner, "run", lambda *a, **k: _begin_kernel(reporter, *a, **k), reporter)
         modes.enter(mode)
         stack.callback(modes.leave, mode)
-        yield teller
+        yield reporter
 
 
-def _around(stack: ExitStack, owner: type, name: str, begin: Callable[..., Task | None], teller: Teller) -> None:
-    """Tell of each call of a method."""
+def _around(stack: ExitStack, owner: type, name: str, begin: Callable[..., Task | None], reporter: Reporter) -> None:
+    """Report each call of a method."""
     method = interposed(owner, name)
 
     def before(*args: Any, **kwargs: Any) -> None:
-        teller.begun.append(begin(*args, **kwargs))
+        reporter.begun.append(begin(*args, **kwargs))
 
     def after(result: Any, *args: Any, **kwargs: Any) -> None:
-        task = teller.begun.pop() if teller.begun else None
+        task = reporter.begun.pop() if reporter.begun else None
         if task is not None:
-            teller.end(task)
+            reporter.end(task)
 
     method.add(before=before, after=after)
     stack.callback(method.remove, before=before, after=after)
 
 
-def _begin_replay(teller: Teller) -> Task | None:
-    return teller.begin("graph replay", (), torch.cuda.current_device(), is_replay=True)
+def _begin_replay(reporter: Reporter) -> Task | None:
+    return reporter.begin("graph replay", (), torch.cuda.current_device(), is_replay=True)
 
 
-def _begin_read(teller: Teller, name: str, tensor: torch.Tensor) -> Task | None:
-    return None if tensor.is_cuda else teller.begin(name, (), None)
+def _begin_read(reporter: Reporter, name: str, tensor: torch.Tensor) -> Task | None:
+    return None if tensor.is_cuda else reporter.begin(name, (), None)
 
 
-def _begin_kernel(teller: Teller, function: Any, *args: Any, **kwargs: Any) -> Task | None:
-    if kwargs.get("warmup") or teller.is_quiet:
+def _begin_kernel(reporter: Reporter, function: Any, *args: Any, **kwargs: Any) -> Task | None:
+    if kwargs.get("warmup") or reporter.is_quiet:
         return None
     tensors = [tensor for _, tensor in tensors_in(bound(function, args, kwargs))]
     device = next((tensor.get_device() for tensor in tensors if tensor.is_cuda), None)
-    return teller.begin(name_of(function), tensors, device)
+    return reporter.begin(name_of(function), tensors, device)

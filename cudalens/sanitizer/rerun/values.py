@@ -1,4 +1,4 @@
-"""Values of a program: copies, fingerprints, and how those of two runs differ."""
+"""Copy, fingerprint and compare values of a program."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cudalens.frames.exploration import Difference
 from cudalens.kernels import begin_fingerprint
 from cudalens.kernels.differing import difference_of
 from cudalens.kernels.fingerprint import PendingFingerprint
-from cudalens.sanitizer.rerun.tasks import unsaid
+from cudalens.sanitizer.rerun.tasks import without_sync_warnings
 
 
 def fingerprints(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fingerprints of tensors, all queued before the first is waited for; other values as they are."""
-    with unsaid():
+    """Fingerprints of tensors, all launched before the first is read; other values unchanged."""
+    with without_sync_warnings():
         pending = {name: _begun(value) if isinstance(value, torch.Tensor) else value for name, value in values.items()}
         return {
             name: one.result() if isinstance(one, PendingFingerprint) else _number(one) for name, one in pending.items()
@@ -27,24 +27,24 @@ def fingerprints(values: Mapping[str, Any]) -> dict[str, Any]:
 def _begun(tensor: torch.Tensor) -> PendingFingerprint | str:
     try:
         return begin_fingerprint(tensor)
-    except KernelError:  # sparse, nested: nothing is said of it
+    except KernelError:  # sparse, nested: not compared
         return "not compared"
 
 
 def _number(value: Any) -> Any:
-    """NaNs are one."""
+    """All NaNs are equal."""
     return "nan" if value != value else value
 
 
 def copied(value: Any) -> Any:
-    """A copy of a tensor; another value as it is."""
+    """A copy of a tensor; other values unchanged."""
     return value.detach().clone(memory_format=torch.contiguous_format) if isinstance(value, torch.Tensor) else value
 
 
 def difference(name: str, expected: Any, found: Any) -> Difference | None:
-    """How two values differ; None where they do not."""
+    """The difference of two values; None if they are equal."""
     if isinstance(expected, torch.Tensor) and isinstance(found, torch.Tensor):
-        with unsaid():
+        with without_sync_warnings():
             return difference_of(name, expected, found)
     gap = abs(found - expected) if all(isinstance(v, int | float) for v in (found, expected)) else None
     before, now = (str(v) if isinstance(v, complex) else v for v in (expected, found))

@@ -8,11 +8,11 @@ import msgspec
 import numpy as np
 
 from cudalens.frames import categorical, nullable
+from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.args import MemoryArgs, decode_args
 from cudalens.traces.chrome.columns import Codes
 from cudalens.traces.chrome.lanes import number
 from cudalens.traces.chrome.records import MISSING, Ints, Record
-from cudalens.traces.problems import Problems
 
 _ACTIONS: Final = ("alloc", "free_completed", "oom")
 _NAMES: Final = {"[memory]": 0, "[OutOfMemory]": 2}

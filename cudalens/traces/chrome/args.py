@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final
@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames.catalog import KINETO_ARGS
+from cudalens.frames.lenient_json import SYNTAX_ERRORS, decode_fields, decoder
+from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.categories import Kind
-from cudalens.traces.chrome.records import MISSING, SYNTAX_ERRORS, Ints, text_of
-from cudalens.traces.problems import Problems
+from cudalens.traces.chrome.records import MISSING, Ints
 
 #: Kineto's names for the fields of the structs below; those called old are of earlier layouts.
 _Int = int | None
@@ -140,15 +141,6 @@ SPECS: Final[dict[Kind, type[msgspec.Struct]]] = {
 }
 
 
-# Numbers beyond a double's range become infinite, and are then found unusable one by one.
-_LAX: Final = msgspec.json.Decoder(float_hook=float)
-
-
-@cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
-
-
 def decode_args(
     raw: Sequence[msgspec.Raw], spec: Any, problems: Problems, where: str
 ) -> tuple[list[Any], frozenset[str]]:
@@ -157,9 +149,9 @@ def decode_args(
     # A field that no args name need not be gathered: most are rare, and looking for a text is cheap.
     present = frozenset(name for quoted, names in _quoted_names(spec) if quoted in joined for name in names)
     try:
-        return _decoder(list[spec]).decode(joined), present
+        return decoder(list[spec]).decode(joined), present
     except SYNTAX_ERRORS:
-        return [_decode_one(bytes(one), spec, problems, where) for one in raw], present
+        return [decode_fields(bytes(one), spec, problems, where) for one in raw], present
 
 
 #: Fields that share one search.
@@ -187,57 +179,6 @@ def _quoted_names(spec: Any) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
     return tuple(fields_of.items())
 
 
-def _decode_one(raw: bytes, spec: Any, problems: Problems, where: str) -> Any:
-    try:
-        return _decoder(spec).decode(raw)
-    except SYNTAX_ERRORS:
-        pass
-    try:
-        value = _LAX.decode(raw.decode("utf-8", "replace"))
-    except SYNTAX_ERRORS:
-        problems.add("args that cannot be read", where)
-        return spec()
-    if isinstance(value, dict):
-        return _tidied(value, spec, problems, where)
-    if value is not None:
-        problems.add("args that are no object", where)
-    return spec()
-
-
-def _tidied(value: dict[str, Any], spec: type[Any], problems: Problems, where: str) -> Any:
-    known = {}
-    for field in msgspec.structs.fields(spec):
-        if field.encode_name in value:
-            tidy = _TIDY[field.type](value[field.encode_name])
-            if tidy is None and value[field.encode_name] is not None:
-                problems.add(f"unusable '{field.encode_name}'", where)
-            elif tidy is not None:
-                known[field.name] = tidy
-    return spec(**known)
-
-
-def _integer(value: Any) -> int | None:
-    try:
-        return None if isinstance(value, bool) else int(value, 0) if isinstance(value, str) else int(value)
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-def _number(value: Any) -> float | None:
-    try:
-        return None if isinstance(value, bool) else float(value)
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-_TIDY: Final[dict[Any, Callable[[Any], Any]]] = {
-    _Int: _integer,
-    _Float: _number,
-    str | None: lambda value: None if value is None else text_of(value),
-    msgspec.Raw: lambda value: None if value is None else msgspec.Raw(msgspec.json.encode(value)),
-}
-
-
 def integers(decoded: Sequence[Any], field: str) -> tuple[Ints, int]:
     """Column `field` as int64 with `MISSING`; and how many values do not fit into 64 bits."""
     get = attrgetter(field)
@@ -254,13 +195,3 @@ def numbers(decoded: Sequence[Any], field: str) -> NDArray[np.float64]:
     """Column `field` as float64, NaN where missing."""
     values = map(attrgetter(field), decoded)
     return np.array([_NAN if v is None else v for v in values], np.float64)
-
-
-def compact_json(raw: bytes) -> str | None:
-    """A JSON value without spaces; None for nothing, null and an empty list, which say nothing."""
-    try:
-        text = msgspec.json.format(raw, indent=-1).decode() if raw else "null"
-        msgspec.json.decode(text)
-    except SYNTAX_ERRORS:
-        return None
-    return None if text in ("null", '""') else text

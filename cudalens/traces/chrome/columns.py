@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.frames import StackTable, categorical, nullable
+from cudalens.frames.lenient_json import compact_json, text_of
+from cudalens.frames.problems import Problems
 from cudalens.traces.chrome import args as args_
 from cudalens.traces.chrome.args import decode_args, integers, numbers
 from cudalens.traces.chrome.categories import TODAY, UNKNOWN, Kind, kind_of
-from cudalens.traces.chrome.records import MISSING, Ints, Record, text_of
-from cudalens.traces.problems import Problems
+from cudalens.traces.chrome.records import MISSING, Ints, Record
 
 #: Where Kineto writes -1 for what it does not know.
 _NAME: Final = attrgetter("name")
@@ -194,7 +195,7 @@ class EventColumns:
 
     def _json_maker(self, column: str) -> Callable[[bytes], int]:
         def make(raw: bytes) -> int:
-            text = args_.compact_json(raw)
+            text = compact_json(raw)
             return MISSING if text is None else self._texts[column][text]
 
         return make

@@ -19,8 +19,8 @@ import pandas as pd
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import RunInfo, Trace, columns_of, empty_frame, store
-from cudalens.frames.merge import joined_stacks
-from cudalens.traces.problems import Problems
+from cudalens.frames.merge import merge_stacks
+from cudalens.frames.problems import Problems
 
 KEY: Final = "cudalens"
 _CHROME_ACTIONS: Final = ("alloc", "free_completed", "oom")
@@ -104,7 +104,7 @@ def _with_stacks(stacks: pd.DataFrame, frames: Frames, theirs: pd.DataFrame) -> 
     if not fresh:
         return moved | {"stacks": stacks}
     part = theirs[theirs["stack"].isin(fresh)]
-    return moved | {"stacks": joined_stacks(stacks, part.assign(stack=part["stack"].map(numbers).astype("int64")))}
+    return moved | {"stacks": merge_stacks(stacks, part.assign(stack=part["stack"].map(numbers).astype("int64")))}
 
 
 def _entries(stacks: pd.DataFrame) -> dict[int, tuple[Any, ...]]:

@@ -10,11 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.args import LabelArgs, decode_args
 from cudalens.traces.chrome.categories import UNKNOWN, Kind, kind_of
 from cudalens.traces.chrome.columns import EventColumns
-from cudalens.traces.chrome.records import MISSING, Ints, Record, text_of
-from cudalens.traces.problems import Problems
+from cudalens.traces.chrome.records import MISSING, Ints, Record
 
 #: Categories of rows that may be device work, as their lane tells.
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")

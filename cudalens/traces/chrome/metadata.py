@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from cudalens.frames import DeviceInfo, RunInfo
-from cudalens.traces.chrome.records import text_of
-from cudalens.traces.problems import Problems
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.problems import Problems
 
 if TYPE_CHECKING:
     from cudalens.traces.chrome.stream import EventStream

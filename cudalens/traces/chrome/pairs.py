@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
+from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.records import Record
-from cudalens.traces.problems import Problems
 
 #: The phases that `Pairs` takes; T and p are steps within an asynchronous range, which tell no interval.
 _SYNC: Final = frozenset("BE")

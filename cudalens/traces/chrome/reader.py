@@ -16,6 +16,7 @@ import numpy as np
 
 from cudalens.errors import TraceFormatError
 from cudalens.frames import Trace, build_events, build_memory
+from cudalens.frames.problems import Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.allocations import Allocations
 from cudalens.traces.chrome.columns import EventColumns
@@ -27,7 +28,6 @@ from cudalens.traces.chrome.pairs import Pairs
 from cudalens.traces.chrome.records import MAX_NS, MISSING, Batch, Ints, Record
 from cudalens.traces.chrome.stream import EventStream
 from cudalens.traces.chrome.tracks import MARK
-from cudalens.traces.problems import Problems
 from cudalens.traces.source import Source
 
 #: Counters, object life cycles, memory dumps and marks of Chrome's own: known, and no events of ours.

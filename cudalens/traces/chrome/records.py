@@ -18,7 +18,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.traces.problems import Problems
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.problems import Problems
 
 Ints = NDArray[np.int64]
 
@@ -113,9 +114,6 @@ _LENIENT: Final = msgspec.json.Decoder(list[_AnyRecord], float_hook=exact_ns)
 _LENIENT_ONE: Final = msgspec.json.Decoder(_AnyRecord, float_hook=exact_ns)
 _TS, _DUR = attrgetter("ts"), attrgetter("dur")
 _SKIPPED: Final = frozenset({"X", "s", "t", "f"})
-
-#: What decoding a slice raises where it is cut wrongly, or is not JSON throughout.
-SYNTAX_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class RecordDecoder:
@@ -270,11 +268,3 @@ def _key(value: Any) -> int | str | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     return text_of(value)
-
-
-def text_of(value: Any) -> str:
-    """`value` as text that UTF-8 can hold."""
-    if value is None:
-        return ""
-    text = value if isinstance(value, str) else str(value)
-    return text.encode("utf-8", "replace").decode()

@@ -16,9 +16,10 @@ from typing import Any, Final
 import msgspec
 
 from cudalens.errors import TraceFormatError
-from cudalens.traces.chrome.records import NOT_FINITE, SYNTAX_ERRORS, Batch, RecordDecoder
+from cudalens.frames.lenient_json import SYNTAX_ERRORS
+from cudalens.frames.problems import Problems
+from cudalens.traces.chrome.records import NOT_FINITE, Batch, RecordDecoder
 from cudalens.traces.foreign import hint_for, kind_of_file
-from cudalens.traces.problems import Problems
 from cudalens.traces.source import Source
 
 _BORDER: Final = re.compile(rb'\}\s{0,64},\s{0,64}(?=\{\s{0,64}"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tdur|tts)")')

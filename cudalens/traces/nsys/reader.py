@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from cudalens.frames import Trace, build_events, build_memory
+from cudalens.frames.problems import Problems
 from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.records import MISSING, Ints
 from cudalens.traces.nsys.ids import Identities, process_of, split_thread
 from cudalens.traces.nsys.metadata import Session, run_info
 from cudalens.traces.nsys.ranges import add_ranges
-from cudalens.traces.problems import Problems
 from cudalens.traces.sqlite import cupti
 from cudalens.traces.sqlite.activities import Activities, Texts, is_time
 from cudalens.traces.sqlite.demangle import demangled

@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.problems import Problems
 from cudalens.frames.syncs.build import build_syncs
-from cudalens.traces.chrome.records import MISSING, Ints, text_of
+from cudalens.traces.chrome.records import MISSING, Ints
 from cudalens.traces.nvprof.markers import add_markers, threads_of
-from cudalens.traces.problems import Problems
 from cudalens.traces.sqlite import cupti
 from cudalens.traces.sqlite.activities import Activities, Texts
 from cudalens.traces.sqlite.demangle import demangled

@@ -11,9 +11,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import categorical, nullable
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.columns import Codes
-from cudalens.traces.chrome.records import MAX_NS, MISSING, Ints, text_of
-from cudalens.traces.problems import Problems
+from cudalens.traces.chrome.records import MAX_NS, MISSING, Ints
 
 Mask = NDArray[np.bool_]
 

@@ -20,8 +20,9 @@ from urllib.parse import quote
 import numpy as np
 
 from cudalens.errors import TraceFormatError
-from cudalens.traces.chrome.records import MISSING, Ints, text_of
-from cudalens.traces.problems import Problems
+from cudalens.frames.lenient_json import text_of
+from cudalens.frames.problems import Problems
+from cudalens.traces.chrome.records import MISSING, Ints
 
 #: Stands for a value of another type than was asked for, until it has been counted.
 SQLITE_MAGIC: Final = b"SQLite format 3\0"

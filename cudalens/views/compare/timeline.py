@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
+from cudalens.analysis.compare.measure import Side, step_rows
 from cudalens.analysis.compare.runs import Differences
-from cudalens.analysis.compare.units import Side, step_rows
 from cudalens.frames import Trace
 from cudalens.views.compare.verdict import names
 from cudalens.views.sections.markup import Node, element

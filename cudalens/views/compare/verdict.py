@@ -7,8 +7,8 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis import units
+from cudalens.analysis.compare.measure import HOST
 from cudalens.analysis.compare.runs import LEAST_SHARE, ROW_LEVEL, Differences
-from cudalens.analysis.compare.units import HOST
 from cudalens.views.compare.changes import changed, is_renamed, signed_duration, signed_percent
 
 _CHANGED: Final = ("added", "removed", "faster", "slower", "more", "less")

@@ -14,12 +14,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.memory.categories import life_categories
-from cudalens.analysis.memory.replay import block_lifetimes, plain, replays
+from cudalens.analysis.memory.categories import lifetime_categories
+from cudalens.analysis.memory.replay import block_lifetimes, replays
 from cudalens.analysis.memory.segments import segment_lifetimes
 from cudalens.analysis.memory.totals import fragmentation
 from cudalens.frames import Trace
 from cudalens.frames.catalog import BLOCK_CATEGORIES
+from cudalens.frames.columns import addresses, integers
 from cudalens.frames.snapshots.build import HAS_TIMES
 from cudalens.views.memory.map_rest import add_rest, kept_lives
 from cudalens.views.memory.map_stacks import add_stacks
@@ -47,7 +48,7 @@ def pack(trace: Trace, *, compress: bool = True, max_bytes: int | None = None) -
             them, and what they held travels as a coarse curve, so that totals stay right. None: everything travels.
     """
     lives = block_lifetimes(trace)
-    lives = lives.assign(category=life_categories(trace, lives))
+    lives = lives.assign(category=lifetime_categories(trace, lives))
     packed = _packed(trace, lives, len(lives), compress=compress)
     if max_bytes is None or len(packed) <= max_bytes:
         return packed
@@ -90,8 +91,8 @@ class _Known:
             {"index": one.device, "label": f"{kind}:{one.device}"[:40], **_totals(one), "end": ends.get(one.device)}
             for one in replays(trace)
         ]
-        addresses = [plain(frame["addr"], np.uint64)[frame["addr"].notna().to_numpy()] for frame in (lives, pieces)]
-        joined = np.concatenate(addresses)
+        found = [addresses(frame["addr"])[frame["addr"].notna().to_numpy()] for frame in (lives, pieces)]
+        joined = np.concatenate(found)
         self.base = int(joined.min()) if len(joined) else 0
         keys = pd.concat([lives[list(_POOL)], pieces[list(_POOL)]], ignore_index=True)
         code = keys.groupby(list(_POOL), dropna=False, sort=True).ngroup().to_numpy().astype(np.int64)
@@ -99,15 +100,15 @@ class _Known:
         first = keys[~pd.Series(code).duplicated().to_numpy()]
         order = np.argsort(code[first.index.to_numpy()], kind="stable")
         self.pools = _pool_facts(trace, first.iloc[order])
-        self.stacks = np.unique(plain(lives["stack"].dropna()))
+        self.stacks = np.unique(integers(lives["stack"].dropna(), 0))
 
     def device_code(self, frame: pd.DataFrame) -> Ints:
         """Place of the device of each row of `frame` in `devices`."""
-        return np.searchsorted(np.array(self.indices, np.int64), plain(frame["device"])).astype(np.int64)
+        return np.searchsorted(np.array(self.indices, np.int64), integers(frame["device"], 0)).astype(np.int64)
 
     def offset(self, frame: pd.DataFrame) -> Ints:
         """Address of each row of `frame` from `base`."""
-        return (plain(frame["addr"], np.uint64, self.base) - np.uint64(self.base)).astype(np.int64)
+        return (addresses(frame["addr"], self.base) - np.uint64(self.base)).astype(np.int64)
 
 
 def _ends_of_devices(trace: Trace) -> dict[int, dict[str, int]]:
@@ -149,8 +150,8 @@ def _unit(sizes: Ints) -> int:
 
 def _add_lives(writer: PayloadWriter, trace: Trace, lives: pd.DataFrame, known: _Known, unit: int) -> dict[str, Any]:
     """Add a row per allocation, by when it was made."""
-    begin = plain(lives["alloc"], fill=-1)
-    order = np.lexsort((plain(lives["addr"], np.uint64), begin))
+    begin = integers(lives["alloc"])
+    order = np.lexsort((addresses(lives["addr"]), begin))
     lives, begin, pool = lives.iloc[order], begin[order], known.life_pool[lives.index.to_numpy()][order]
     released, done = _ends(trace, lives)
     offsets, place = np.unique(known.offset(lives), return_inverse=True)
@@ -161,14 +162,14 @@ def _add_lives(writer: PayloadWriter, trace: Trace, lives: pd.DataFrame, known: 
     writer.add_ints("life.pool", pool)
     writer.add_ints("life.units", size // unit)
     writer.add_ints("life.is_asked", asked.notna().to_numpy().astype(np.int64))
-    writer.add_ints("life.spare", np.where(asked.notna(), size - plain(asked), 0))
+    writer.add_ints("life.spare", np.where(asked.notna(), size - integers(asked, 0), 0))
     writer.add_ints("life.alloc", np.diff(begin + 1, prepend=0))
     writer.add_ints("life.released", np.where(released < -1, 0, released - begin + 1))
     writer.add_ints("life.done", np.where(done < -1, 0, done - np.maximum(released, begin) + 1))
-    stack = np.searchsorted(known.stacks, plain(lives["stack"], fill=-1)) + 1
+    stack = np.searchsorted(known.stacks, integers(lives["stack"])) + 1
     writer.add_ints("life.stack", np.where(lives["stack"].isna().to_numpy(), 0, stack))
     writer.add_ints("life.category", lives["category"].cat.codes.to_numpy().astype(np.int64) + 1)
-    writer.add_ints("life.block", np.diff(plain(lives["block"], fill=-1), prepend=-1))
+    writer.add_ints("life.block", np.diff(integers(lives["block"]), prepend=-1))
     _add_told(writer, trace.blocks, lives)
     return {"num_lives": len(lives)}
 
@@ -179,14 +180,14 @@ def _ends(trace: Trace, lives: pd.DataFrame) -> tuple[Ints, Ints]:
     As the history is counted: what is released without a request before it, and without an allocation, was waiting
     before the history began; unless the history tells of no requests at all.
     """
-    begin, asked = plain(lives["alloc"], fill=-1), plain(lives["free_requested"], fill=-2)
-    done = plain(lives["free_completed"], fill=-2)
+    begin, asked = integers(lives["alloc"]), integers(lives["free_requested"], -2)
+    done = integers(lives["free_completed"], -2)
     has_requests = bool((trace.memory["action"] == "free_requested").any())
     waited = (begin < 0) & (asked < -1) & (done > -2) & has_requests
     state = trace.blocks["state"].astype(object).to_numpy()
     is_alive = lives["block"].notna().to_numpy()
     pending = np.zeros(len(lives), bool)
-    pending[is_alive] = state[plain(lives["block"])[is_alive]] == "active_pending_free"
+    pending[is_alive] = state[integers(lives["block"], 0)[is_alive]] == "active_pending_free"
     released = np.where(asked > -2, asked, np.where(waited | pending, begin, done))
     return np.where(released > -2, np.maximum(released, begin), -2), done
 
@@ -194,7 +195,7 @@ def _ends(trace: Trace, lives: pd.DataFrame) -> tuple[Ints, Ints]:
 def _add_told(writer: PayloadWriter, blocks: pd.DataFrame, lives: pd.DataFrame) -> None:
     """Add what is told of blocks that were alive at the end: names, tensors, cell, graphs, the program's own text."""
     is_alive = lives["block"].notna().to_numpy()
-    part = blocks.iloc[plain(lives["block"])[is_alive]]
+    part = blocks.iloc[integers(lives["block"], 0)[is_alive]]
     columns = ("names", "num_tensors", "cell", "graph", "user_metadata")
     rows = zip(*(part[name].astype(object) for name in columns), strict=True)
     texts: dict[str, int] = {}
@@ -216,9 +217,9 @@ def _told(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:
 def _add_pieces(writer: PayloadWriter, trace: Trace, pieces: pd.DataFrame, known: _Known, unit: int) -> None:
     """Add a row per stretch of reserved memory, by address."""
     offset = known.offset(pieces)
-    order = np.lexsort((plain(pieces["added"], fill=-1), offset))
+    order = np.lexsort((integers(pieces["added"]), offset))
     pieces, offset = pieces.iloc[order], offset[order]
-    added, removed = plain(pieces["added"], fill=-1), plain(pieces["removed"], fill=-2)
+    added, removed = integers(pieces["added"]), integers(pieces["removed"], -2)
     writer.add_ints("piece.addr", np.diff(offset, prepend=0))
     writer.add_ints("piece.device", known.device_code(pieces))
     writer.add_ints("piece.pool", known.piece_pool[order])
@@ -233,8 +234,8 @@ def _add_pieces(writer: PayloadWriter, trace: Trace, pieces: pd.DataFrame, known
 def _segment_facts(trace: Trace, pieces: pd.DataFrame, added: Ints, removed: Ints) -> tuple[Ints, Ints]:
     """Type (0 not known, 1 small, 2 large) and whether the segment is expandable, of each piece; shapes (n,)."""
     segments = trace.blocks.dropna(subset=["segment_addr"]).drop_duplicates("segment_addr").sort_values("segment_addr")
-    begin = plain(segments["segment_addr"], np.uint64)
-    at = np.searchsorted(begin, plain(pieces["addr"], np.uint64), side="right") - 1
+    begin = addresses(segments["segment_addr"])
+    at = np.searchsorted(begin, addresses(pieces["addr"]), side="right") - 1
     inside = (at >= 0) & (removed < -1)
     types = segments["segment_type"].astype(object).map({"small": 1, "large": 2}).fillna(0).to_numpy(np.int64)
     expandable = segments["is_expandable"].to_numpy(bool)

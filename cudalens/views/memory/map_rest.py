@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.memory.replay import plain
 from cudalens.frames import Trace
+from cudalens.frames.columns import integers
 from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
@@ -48,11 +48,11 @@ def add_rest(
     stretch = max(1, -(-num_rows // MAX_STEPS))
     num_steps = -(-num_rows // stretch) if len(hidden) else 0
     size = hidden["num_bytes"].to_numpy()
-    done = plain(hidden["free_completed"], fill=-1)
-    asked = plain(hidden["free_requested"], fill=-1)
+    done = integers(hidden["free_completed"])
+    asked = integers(hidden["free_requested"])
     for name, end in (("allocated", np.where(asked >= 0, asked, done)), ("active", done)):
         changes = np.zeros((num_devices, num_steps), np.int64)
-        for row, sign in ((plain(hidden["alloc"], fill=-1), 1), (end, -1)):
+        for row, sign in ((integers(hidden["alloc"]), 1), (end, -1)):
             seen = row >= 0
             np.add.at(changes, (device[seen], row[seen] // stretch), sign * size[seen])
         writer.add_ints(f"rest.{name}", changes.ravel())

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.analysis.memory.replay import plain
+from cudalens.frames.columns import integers
 from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
@@ -32,7 +32,7 @@ def add_stacks(writer: PayloadWriter, stacks: pd.DataFrame, wanted: Ints) -> Non
     keys = pd.DataFrame(
         {
             "file": _add_names(writer, "files", entries["file"]),
-            "line": plain(entries["line"], fill=-1) + 1,
+            "line": integers(entries["line"]) + 1,
             "function": _add_names(writer, "functions", entries["function"]),
         }
     )

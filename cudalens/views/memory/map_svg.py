@@ -13,9 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
-from cudalens.analysis.memory.replay import DeviceReplay, plain, replays
+from cudalens.analysis.memory.replay import DeviceReplay, replays
 from cudalens.frames import Trace
 from cudalens.frames.catalog import BLOCK_CATEGORIES
+from cudalens.frames.columns import addresses
 from cudalens.frames.snapshots.build import HAS_TIMES
 from cudalens.views.sections.markup import Node, element, svg
 
@@ -150,7 +151,7 @@ def _cells(blocks: pd.DataFrame, segments: pd.DataFrame) -> tuple[Ints, list[tup
     start = np.cumsum(segments["segment_bytes"].to_numpy()) - segments["segment_bytes"].to_numpy()
     place = dict(zip(segments["segment_addr"].tolist(), start.tolist(), strict=True))
     base = np.array([place[addr] for addr in blocks["segment_addr"].tolist()], np.int64)
-    inside = (plain(blocks["addr"], np.uint64) - plain(blocks["segment_addr"], np.uint64)).astype(np.int64)
+    inside = (addresses(blocks["addr"]) - addresses(blocks["segment_addr"])).astype(np.int64)
     begin = (base + inside) / total * columns * _MAP_ROWS
     end = begin + blocks["num_bytes"].to_numpy() / total * columns * _MAP_ROWS
     category = blocks["category"].cat.codes.to_numpy().astype(np.int64)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pandas as pd
 
 from cudalens.analysis import units
-from cudalens.analysis.memory.categories import life_categories
+from cudalens.analysis.memory.categories import lifetime_categories
 from cudalens.analysis.memory.replay import blocks_at, memory_peak
 from cudalens.analysis.memory.totals import pool_totals
 from cudalens.frames import Trace
@@ -60,7 +60,7 @@ def peak_lives(trace: Trace) -> tuple[str, pd.DataFrame]:
 def holders(trace: Trace, alive: pd.DataFrame, by: str) -> list[tuple[str, int, int]]:
     """Label, bytes and blocks of what holds the rows `alive`, by ``category`` or ``stack``, most bytes first."""
     if by == "category":
-        key: Any = life_categories(trace, alive).astype(object).where(lambda c: c.notna(), NO_CATEGORY)
+        key: Any = lifetime_categories(trace, alive).astype(object).where(lambda c: c.notna(), NO_CATEGORY)
     else:
         key = alive["stack"].astype(object).where(alive["stack"].notna(), None)
     sizes = pd.Series(alive["num_bytes"].to_numpy())

@@ -40,7 +40,7 @@ def headline(value: ValueView) -> str:
         differ = f"{units.plural(count, 'value')} differ{'s' * (count == 1)}"
         return f"Confirmed by value: {differ} when the later access comes first"
     if value.verdict == "benign":
-        return f"Benign so far: the same bits in {times} with the accesses the other way round"
+        return f"Benign so far: the same bits in {times} with the accesses in reverse order"
     return "Not tried: no schedule turned its accesses around"
 
 

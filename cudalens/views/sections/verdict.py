@@ -95,15 +95,15 @@ def _busy(result: Summary) -> str:
 
 def _against_history(info: RunInfo) -> str:
     """``18 % slower than the last 3 runs (12.1 ms)``; "" where it is within the band of the earlier ones."""
-    standing = info.standing
-    if standing is None or standing.is_within:
+    baseline = info.baseline
+    if baseline is None or baseline.is_within:
         return ""
-    word = "slower" if standing.change_pct > 0 else "faster"
-    step = " a step" if standing.is_of_steps else ""
-    code = " of other code" if standing.has_other_code else ""
+    word = "slower" if baseline.change_pct > 0 else "faster"
+    step = " a step" if baseline.is_of_steps else ""
+    code = " of other code" if baseline.has_other_code else ""
     return (
-        f"{units.percent(abs(standing.change_pct))} {word}{step} than the last {standing.num_runs} runs{code} "
-        f"({units.duration(standing.median_ns)})"
+        f"{units.percent(abs(baseline.change_pct))} {word}{step} than the last {baseline.num_runs} runs{code} "
+        f"({units.duration(baseline.median_ns)})"
     )
 
 

@@ -13,7 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import tree
-from cudalens.frames.build import STEP_PREFIX, is_category
+from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.columns import is_category
 
 Ints = NDArray[np.int64]
 

@@ -13,7 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from cudalens.frames import Trace
-from cudalens.frames.build import GPU_ACTIVITIES, is_category
+from cudalens.frames.build import GPU_ACTIVITIES
+from cudalens.frames.columns import is_category
 from cudalens.views.races.model import clean
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
 

@@ -133,7 +133,7 @@ class VirtualGraphBackend:
             VirtualDeviceError: The place is not in a graph's pool.
         """
         if storage is None:
-            storage = self._storage_at(place)
+            storage = self.storage_at(place.device, place.address, place.num_bytes)
         with below_modes():
             tensor = torch.empty(0, dtype=place.dtype)
             return place.flagged(tensor.set_(storage, place.storage_offset, place.size, place.stride))
@@ -197,20 +197,25 @@ class VirtualGraphBackend:
             raise RuntimeError(f"invalid device pointer: {address:#x}")
         self._gpus.release(self._device(device), block)
 
-    def _storage_at(self, place: TensorPlace) -> Any:
-        device = self._device(place.device)
-        if not place.num_bytes:
+    def storage_at(self, index: int, address: int, num_bytes: int) -> Any:
+        """A storage at an address of a device, which does not own its block.
+
+        Raises:
+            VirtualDeviceError: The address is not in a graph's pool.
+        """
+        device = self._device(index)
+        if not num_bytes:
             storage: Any = torch.empty(0).untyped_storage()
             storage.__dict__[KEY] = Residence(self._gpus, device, None, 0)
             return storage
-        segment = self._allocator(place.device).find_segment(place.address)
+        segment = self._allocator(index).find_segment(address)
         owner = None if segment is None else segment.head.pool.owner
         if segment is None or owner is None or not owner.serves_graphs:
             raise VirtualDeviceError(
-                f"there is no memory of a graph's pool at {place.address:#x} on cuda:{place.device} for a tensor of "
-                f"{place.num_bytes} bytes. An address is valid while a graph uses its pool."
+                f"there is no memory of a graph's pool at {address:#x} on cuda:{index} for a tensor of "
+                f"{num_bytes} bytes. An address is valid while a graph uses its pool."
             )
-        return Arena.of(segment).place(self._gpus, device, place.address, place.num_bytes)
+        return Arena.of(segment).place(self._gpus, device, address, num_bytes)
 
 
 def _residence(storage: torch.UntypedStorage) -> ArenaResidence:

@@ -10,6 +10,7 @@ it is on, kernels of a key that is otherwise unused here run first, and skip the
 
 from __future__ import annotations
 
+import functools
 import warnings
 import weakref
 from collections.abc import Callable
@@ -144,12 +145,7 @@ class Casts:
             "promote": self._promote,
             "banned": self._banned,
         }
-        found = {
-            name: makers[policy](func)
-            for name, policy in POLICIES.items()
-            if (func := overload(name)) is not None and is_cast(name)
-        }
-        return found | {name: self._lower(func) for name in RECURRENT if (func := overload(name)) is not None}
+        return {name: makers[policy](func) for name, policy, func in _casts()}
 
     def clear(self) -> None:
         """Drop the cached casts, at the end of the outermost region."""
@@ -234,6 +230,14 @@ class Casts:
         copy = tensor.to(dtype)
         self._copies[id(tensor)] = weakref.ref(tensor), copy
         return copy
+
+
+@functools.cache
+def _casts() -> tuple[tuple[str, Policy, Any], ...]:
+    """The operators that this version of torch casts for CUDA: schema name, policy and operator."""
+    policies: dict[str, Policy] = {name: policy for name, policy in POLICIES.items() if is_cast(name)}
+    policies.update(dict.fromkeys(RECURRENT, "lower"))
+    return tuple((name, policy, func) for name, policy in policies.items() if (func := overload(name)) is not None)
 
 
 _NORM_WITH_DTYPE: Final = {"Scalar": "ScalarOpt_dtype", "ScalarOpt_dim": "ScalarOpt_dim_dtype"}

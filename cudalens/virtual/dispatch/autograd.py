@@ -26,7 +26,7 @@ import torch
 from cudalens.virtual.dispatch.backward_plan import CALLER, Key, Plan, key_of
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
-from cudalens.virtual.tensors.device_arguments import function_mode_enabled
+from cudalens.virtual.tensors.device_arguments import user_code
 from cudalens.virtual.tensors.gradients import check_roots
 from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.stream_history import History, Streams, named
@@ -44,7 +44,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     original = getattr(torch.autograd, _RUN)
 
     def engine(*args: Any, **kwargs: Any) -> Any:
-        with function_mode_enabled(gpus):
+        with user_code(gpus):
             return original(*args, **kwargs)
 
     def run_backward(t_outputs: Any, *args: Any, **kwargs: Any) -> Any:

@@ -10,6 +10,7 @@ from cudalens.virtual.dispatch import scratch
 from cudalens.virtual.dispatch.plans import Plan
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors.copies import COPY_CALL, copy_work
+from cudalens.virtual.tensors.residency import is_sparse
 from cudalens.virtual.timing import cost
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.work import Work
@@ -23,7 +24,7 @@ def launch(
     """Issue the kernel of an operator to the device's current stream; operators without elements launch nothing."""
     if not _num_elements(out, args):
         return
-    if plan.calls_blas:
+    if plan.calls_blas and not any(isinstance(arg, torch.Tensor) and is_sparse(arg) for arg in args):
         gpus.workspaces.use(device, plan.name, args, out)
     extra_block = None if plan.side is None else scratch.compute(gpus, device, plan.side, args)
     work = cost.kernel_work(gpus.spec, func, args, kwargs, out)
@@ -44,6 +45,8 @@ def launch(
 def _memcpy_bytes(plan: Plan, args: tuple[Any, ...], out: Any) -> int:
     """Bytes of a copy for which torch uses the driver's copy: equal dtype and dense equal layout; otherwise 0."""
     target, source = (args[0], args[1]) if plan.name == "aten::copy_" else (out, args[0])
+    if is_sparse(target) or is_sparse(source):
+        return 0
     if target.dtype != source.dtype or target.shape != source.shape or target.stride() != source.stride():
         return 0
     if not torch.ops.aten.is_non_overlapping_and_dense.default(source):

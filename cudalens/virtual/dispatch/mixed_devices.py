@@ -7,8 +7,9 @@ from typing import Any, Final
 import torch
 
 from cudalens.virtual.dispatch.plans import Plan
+from cudalens.virtual.dispatch.scratch_tensors import attributes
 from cudalens.virtual.gpus import Gpus
-from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
+from cudalens.virtual.tensors.residency import ADOPT_KEY, is_sparse, residence_of
 from cudalens.virtual.timing.machine import Device
 
 #: Arguments that a CUDA operator reads on the host, by operator.
@@ -33,7 +34,7 @@ def adopt_or_raise(
     on_host = _ON_HOST.get(plan.name, frozenset())
     for name, tensor in _named_tensors(func, args, kwargs):
         residence = residence_of(tensor)
-        if residence is None and tensor.untyped_storage().__dict__.pop(ADOPT_KEY, False):
+        if residence is None and attributes(tensor).pop(ADOPT_KEY, False):
             _adopt(gpus, tensor, device)
         elif residence is None and plan.indexes and name == "indices":
             to_bring.append(tensor)
@@ -83,8 +84,12 @@ def _named_tensors(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     named = ((argument.name, value) for argument, value in zip(func._schema.arguments, args, strict=False))
     for name, value in (*named, *kwargs.items()):
         items = value if isinstance(value, list | tuple) else (value,)
-        found += [(name, item) for item in items if _is_strided(item)]
+        found += [(name, item) for item in items if _is_strided(item) or _is_sparse(item)]
     return found
+
+
+def _is_sparse(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and is_sparse(value)
 
 
 def _is_strided(value: object) -> bool:

@@ -13,13 +13,23 @@ from cudalens.device.modes import has_own_dispatch, is_faking
 from cudalens.virtual.allocator import Block
 from cudalens.virtual.dispatch import kernels, refusals
 from cudalens.virtual.dispatch.mixed_devices import adopt_or_raise, adopt_target, check_out
-from cudalens.virtual.dispatch.plans import Plan, make_plan
+from cudalens.virtual.dispatch.plans import Plan, make_plan, python_kernel
 from cudalens.virtual.dispatch.scratch_tensors import are_scratch, is_call_on_device, mark_result
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.tensors import arenas
 from cudalens.virtual.tensors import backing as hosting
 from cudalens.virtual.tensors.copies import check_capture, run_copy
-from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY, Residence, is_pinned, pin, residence_of
+from cudalens.virtual.tensors.device_arguments import user_code
+from cudalens.virtual.tensors.residency import (
+    ADOPT_KEY,
+    KEY,
+    is_any_resident,
+    is_pinned,
+    is_sparse,
+    parts_of,
+    pin,
+    residence_of,
+)
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.torch_cuda import rng
 from cudalens.virtual.torch_cuda.rng import Caller, call_now
@@ -63,8 +73,11 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if func in _NESTED:
                 self._refuse_nested(func, args)
             return NotImplemented  # the operators that the subclass calls come here
-        if _plan(func).is_composite:
+        plan = _plan(func)
+        if plan.is_composite:
             return self._decompose(func, args, kwargs or {})
+        if plan.is_of_library and (key := python_kernel(func, is_any_resident(args))) is not None:
+            return self._run_python(func, key, args, kwargs or {})
         recorder = self._machine.recorder
         if recorder is None:
             return self._run_or_explain(func, args, kwargs or {})
@@ -79,6 +92,15 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         torch._C._push_on_torch_dispatch_stack(self)
         try:
             return func.decompose(*args, **kwargs)
+        finally:
+            torch._C._pop_torch_dispatch_stack(None)
+
+    def _run_python(self, func: Any, key: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the Python code of a library's operator, whose own operators use the device."""
+        torch._C._push_on_torch_dispatch_stack(self)
+        try:
+            with user_code(self._gpus):
+                return func.redispatch(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)
         finally:
             torch._C._pop_torch_dispatch_stack(None)
 
@@ -97,7 +119,10 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             better = refusals.explain(error, func._schema.name, (*args, *kwargs.values()), is_below=True)
             if better is None:
                 raise
-            raise better from error
+            try:
+                raise better from error
+            finally:
+                del better  # this frame is in its traceback: a cycle would keep the tensors of the call
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         log = self._machine.op_log
@@ -128,7 +153,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _run(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
         """Run an operator on the device: compute its values, then model allocation, launch and waits."""
         if plan.is_view:
-            return func(*args, **kwargs)
+            return self._view(func(*args, **kwargs), device)
         syncs = (plan.syncs and kwargs.get("output_size") is None) or (plan.indexes and _has_mask(args))
         if syncs:
             self._gpus.check_sync()
@@ -145,9 +170,15 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             kernels.fetch(self._gpus, device, plan.name)
             self._place_results(out, device)
             return out
-        self._place_results(out, device)
+        self._place_results(args[:1] if out is None else out, device)  # None: it wrote a list of tensors
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
+        return out
+
+    def _view(self, out: Any, device: Device) -> Any:
+        """The result of a view; that of a sparse tensor may have new indices and values."""
+        if isinstance(out, torch.Tensor) and is_sparse(out):
+            self._place_results(out, device)
         return out
 
     def _compute(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Any:
@@ -166,8 +197,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _place_results(self, out: Any, device: Device) -> None:
         """Allocate blocks for new storages among the results."""
         if isinstance(out, torch.Tensor):
-            if KEY not in out.untyped_storage().__dict__:
-                self._gpus.place_tensor(out, device)
+            for tensor in parts_of(out) or (out,):
+                if KEY not in tensor.untyped_storage().__dict__:
+                    self._gpus.place_tensor(tensor, device)
         elif isinstance(out, tuple | list):
             for item in out:
                 self._place_results(item, device)
@@ -176,7 +208,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Allocate a new block for a storage that was resized in place."""
         for tensor in (*args, *kwargs.values()):
             residence = residence_of(tensor) if isinstance(tensor, torch.Tensor) else None
-            if residence is not None and residence.num_bytes != tensor.untyped_storage().nbytes():
+            if residence is not None and tensor.layout is not torch.strided:
+                self._place_results(tensor, residence.device)
+            elif residence is not None and residence.num_bytes != tensor.untyped_storage().nbytes():
                 self._gpus.place_tensor(tensor, residence.device)
 
     def _make(self, plan: Plan, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], own: Device | None) -> Any:
@@ -206,8 +240,9 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             out = rng.make(self._gpus, device, func, args, kwargs, self._caller(device))
         elif self._machine.captures or self._machine.op_log is not None:
             self._record_blank(device, func, args, kwargs, out)
-        if residence_of(out) is None:
+        if block is not None and residence_of(out) is None:
             self._gpus.place_tensor(out, device, block=block)
+        self._place_results(out, device)
         if plan.has_work:
             kernels.launch(self._gpus, device, plan, func, args, kwargs, out)
         return out
@@ -265,7 +300,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         out = self._copied(func, source, kwargs, own, target)
         if target is not None:
-            self._gpus.place_tensor(out, target)
+            self._place_results(out, target)
         if own is target and target is not None:
             kernels.launch(self._gpus, target, _plan(func), func, args, kwargs, out)
         else:
@@ -348,6 +383,7 @@ class DispatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 _CPU = torch.device("cpu")
+_NO_STORAGE = object()
 
 
 def _plan(func: Any) -> Plan:
@@ -363,9 +399,8 @@ def _locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
     saw_host = False
     for arg in args:
         if isinstance(arg, torch.Tensor):
-            try:
-                residence: Residence | None = arg.untyped_storage().__dict__.get(KEY)
-            except (RuntimeError, NotImplementedError):  # no storage: sparse, or a wrapper
+            residence = _storage_residence(arg)
+            if residence is _NO_STORAGE:
                 continue
             if residence is None or residence.gpus.is_closed:
                 saw_host = True
@@ -378,6 +413,14 @@ def _locate(args: Sequence[Any]) -> tuple[Device | None, bool]:
             saw_host = saw_host or inner_host or (inner is not None and device is not None and inner is not device)
             device = device or inner
     return device, saw_host
+
+
+def _storage_residence(tensor: torch.Tensor) -> Any:
+    """The residence of a tensor's storage, of a sparse tensor's values; None without one."""
+    try:
+        return tensor.untyped_storage().__dict__.get(KEY)
+    except (RuntimeError, NotImplementedError):
+        return residence_of(tensor) if is_sparse(tensor) else _NO_STORAGE
 
 
 def _has_mask(args: tuple[Any, ...]) -> bool:

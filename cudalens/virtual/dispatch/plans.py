@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.dispatch.dropout import REPLACEMENTS
+from cudalens.virtual.dispatch import cuda_ops, dropout
 from cudalens.virtual.dispatch.scratch import SIDES, Side
 from cudalens.virtual.dispatch.workspaces import BLAS_OPS
 
@@ -73,6 +73,8 @@ _SYNCS: Final = frozenset(
         "bincount",
         "is_nonzero",
         "_linalg_check_errors",
+        "_coalesce",
+        "_to_sparse",
         "repeat_interleave",  # without output_size
     }
 )
@@ -113,6 +115,9 @@ _TAKES_NUMBERS: Final = frozenset(
     }
 )
 
+#: Namespaces of torch's own operators.
+_TORCHS: Final = frozenset({"aten", "prim", "prims", "profiler", "c10d", "quantized", "_c10d_functional"})
+
 _ZEROING: Final = frozenset({"zeros", "zeros_like", "zero_", "new_zeros", "zero"})
 _COPYING: Final = frozenset({"copy_", "clone", "_to_copy", "contiguous"})
 
@@ -139,6 +144,7 @@ class Plan:
         side: The additional operator that runs first; None without one.
         instead: The replacement that computes its values; None for the operator itself.
         is_composite: Whether it consists of other operators, without a CPU implementation.
+        is_of_library: Whether a library defines it, so that its implementation may be Python code.
         takes_time: Whether it takes host time. Named ranges do not, so that recording them does not change times.
     """
 
@@ -158,6 +164,7 @@ class Plan:
     side: Side | None
     instead: Any
     is_composite: bool
+    is_of_library: bool
     takes_time: bool
 
 
@@ -183,10 +190,24 @@ def make_plan(func: Any) -> Plan:
         copies=short in _COPYING,
         calls_blas=short in BLAS_OPS,
         side=SIDES.get(short),
-        instead=REPLACEMENTS.get(short) if func._overloadname == "default" else None,
+        instead=(dropout.REPLACEMENTS | cuda_ops.REPLACEMENTS).get(short) if func._overloadname == "default" else None,
         is_composite=_has_kernel(func, "CompositeImplicitAutograd") and not _has_kernel(func, "CPU"),
+        is_of_library=func.namespace not in _TORCHS,
         takes_time=func.namespace != "profiler",
     )
+
+
+def python_kernel(func: Any, is_on_device: bool) -> Any:
+    """The dispatch key of a library operator's implementation in Python; None for an implementation in C++.
+
+    Args:
+        func: The overload.
+        is_on_device: Whether it gets a tensor of a device, for which one for CUDA is preferred.
+    """
+    base = func.name().replace("::", "/")
+    kernels = {"CUDA": "CUDA"} if is_on_device else {}
+    kernels |= {"CPU": "CPU", "CompositeExplicitAutograd": "CPU"}
+    return next((key for name, key in kernels.items() if f"{base}/{name}" in torch.library._impls), None)
 
 
 def _has_kernel(func: Any, key: str) -> bool:

@@ -6,6 +6,7 @@ the device are translated (`explain`).
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -38,6 +39,10 @@ _IPC: Final = (
     "process. Send tensor.cpu(), and move it to a device there."
 )
 _GREEN: Final = "torch.cuda.green_contexts are not modelled by a virtual device. Use streams."
+_EXPORT: Final = (
+    "torch.export.{name} does not accept a module or tensors on a virtual CUDA device: it traces with CUDA tensors "
+    "that have no values, which need a build of torch with CUDA. Export a copy on the CPU: copy.deepcopy(module).cpu()."
+)
 _EMIT: Final = (
     "torch.autograd.profiler.emit_nvtx reports every operator to NVIDIA's tools, which cannot profile a virtual CUDA "
     "device. Use cudalens.profile() or torch.profiler; ranges of torch.cuda.nvtx are recorded."
@@ -61,6 +66,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     patches.set(torch.autograd.profiler.emit_nvtx, "__enter__", refusal(_EMIT))
     for name in ("trace", "trace_module"):
         patches.set(torch.jit, name, refusal(_TRACE))
+    when_imported(patches, "torch.export", lambda module: _refuse_export(patches, module))
     when_imported(patches, "torch.cuda.green_contexts", lambda module: _refuse_green_contexts(patches, module))
     when_imported(patches, "torch.utils.cpp_extension", lambda module: _refuse_extensions(patches, module))
 
@@ -79,9 +85,9 @@ def explain(error: Exception, what: str, values: Iterable[Any], *, is_below: boo
         values: Its arguments.
         is_below: Whether it was raised in the dispatch handler, below the user's call.
     """
-    if isinstance(error, VirtualDeviceError):
-        return None
     text = str(error)
+    if isinstance(error, VirtualDeviceError) or f"{_NO_STORAGE} Sparse" in text:
+        return None
     for sign, why in _SIGNS.items():
         if sign in text and (sign in _CERTAIN or (is_below and sign == _NO_STORAGE) or is_any_resident(values)):
             return VirtualDeviceError(f"{what}: {why}")
@@ -97,8 +103,8 @@ _SIGNS: Final = {
         "(torch.library.impl with 'CPU'), or avoid the operator."
     ),
     _NO_STORAGE: (
-        "sparse, nested and oneDNN tensors are not modelled on a virtual CUDA device. Keep the tensor dense "
-        "(to_dense()), or on the CPU."
+        "nested and oneDNN tensors are not modelled on a virtual CUDA device. Keep the tensor dense (to_dense(), "
+        "to_padded_tensor()), or on the CPU."
     ),
     "no rule registered for HigherOrderOperator": (
         "higher-order operators (flex_attention, scan, ...) are not modelled on a virtual CUDA device. Use the "
@@ -140,6 +146,25 @@ def _refuse_compile(patches: Patches) -> None:
 
 def _refuse_to_compile(*args: Any, **kwargs: Any) -> Any:
     raise VirtualDeviceError(_COMPILE)
+
+
+def _refuse_export(patches: Patches, module: ModuleType) -> None:
+    for name in ("export", "draft_export", "export_for_training", "export_for_inference"):
+        if name in vars(module):
+            patches.set(module, name, _checked_export(getattr(module, name), name))
+
+
+def _checked_export(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def export(*args: Any, **kwargs: Any) -> Any:
+        given = torch.utils._pytree.tree_leaves((args, kwargs))
+        modules = [value for value in given if isinstance(value, torch.nn.Module)]
+        held = (tensor for module in modules for tensor in (*module.parameters(), *module.buffers()))
+        if is_any_resident((*given, *held)):
+            raise VirtualDeviceError(_EXPORT.format(name=name))
+        return original(*args, **kwargs)
+
+    return export
 
 
 def _refuse_distributed(patches: Patches) -> None:

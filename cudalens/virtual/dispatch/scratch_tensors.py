@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.tensors.residency import ADOPT_KEY, KEY
+from cudalens.virtual.tensors.residency import ADOPT_KEY, residence_of
 
 _CALL: Final = "_call"
 _FILE: Final = str(Path(__file__).parents[1] / "tensors" / "device_arguments.py")
@@ -33,17 +33,18 @@ def is_call_on_device() -> bool:
 
 def are_scratch(args: tuple[Any, ...]) -> bool:
     """Whether one of an operator's host tensors is internal."""
-    return any(isinstance(arg, torch.Tensor) and ADOPT_KEY in _attributes(arg) for arg in args)
+    return any(isinstance(arg, torch.Tensor) and ADOPT_KEY in attributes(arg) for arg in args)
 
 
 def mark_result(out: Any, args: tuple[Any, ...]) -> Any:
     """Mark a result in new memory as internal; returns it."""
     if isinstance(out, torch.Tensor) and not any(out is arg for arg in args):
-        _attributes(out)[ADOPT_KEY] = True
+        attributes(out)[ADOPT_KEY] = True
     return out
 
 
-def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
+def attributes(tensor: torch.Tensor) -> dict[str, Any]:
+    """The attributes of a tensor's storage; empty without one."""
     try:
         return tensor.untyped_storage().__dict__
     except (RuntimeError, NotImplementedError):  # no storage
@@ -52,7 +53,7 @@ def _attributes(tensor: torch.Tensor) -> dict[str, Any]:
 
 def _has_resident(values: tuple[Any, ...] | list[Any]) -> bool:
     return any(
-        KEY in _attributes(value) if isinstance(value, torch.Tensor) else _has_resident(value)
+        residence_of(value) is not None if isinstance(value, torch.Tensor) else _has_resident(value)
         for value in values
         if isinstance(value, torch.Tensor | list | tuple)
     )

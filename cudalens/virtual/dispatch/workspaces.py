@@ -118,7 +118,6 @@ class Workspaces:
     """The workspaces of one set of virtual GPUs.
 
     Attributes:
-        blas_bytes: Size of new cuBLAS workspaces.
         lt_bytes: Size of new cuBLASLt workspaces.
         is_unified: Whether cuBLASLt uses the workspace of cuBLAS.
     """
@@ -130,8 +129,9 @@ class Workspaces:
         self.is_unified = flag is True or (flag is None and version >= _UNIFIED_SINCE)
         self._freed_with_graphs = version >= _FREED_WITH_GRAPHS_SINCE
         self._may_lt = os.environ.get("DISABLE_ADDMM_CUDA_LT") != "1"
-        default = blas_default_bytes(machine.spec.compute_capability, version)
-        self._blas_bytes = self.blas_bytes = blas_bytes(os.environ.get("CUBLAS_WORKSPACE_CONFIG"), default)
+        self._default_bytes = blas_default_bytes(machine.spec.compute_capability, version)
+        self._config: tuple[str | None, int] = None, self._default_bytes
+        self._set_bytes: int | None = None
         lt_default = self.blas_bytes if self.is_unified and version == _LT_AS_LARGE else LT_BYTES
         asked = lt_bytes(os.environ.get("CUBLASLT_WORKSPACE_SIZE"), lt_default)
         self._lt_bytes = self.lt_bytes = asked if flag is False else min(asked, self.blas_bytes)
@@ -139,6 +139,16 @@ class Workspaces:
         self._handles = _HandlePool()
         self._threads = _Threads(self._handles)
         self._autograd = _Window(self._handles)
+
+    @property
+    def blas_bytes(self) -> int:
+        """Size of new cuBLAS workspaces. torch reads the environment at each of them, unless a size was set."""
+        if self._set_bytes is not None:
+            return self._set_bytes
+        text = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+        if text != self._config[0]:
+            self._config = text, blas_bytes(text, self._default_bytes)
+        return self._config[1]
 
     def use(self, device: Device, name: str, args: tuple[Any, ...], out: Any) -> None:
         """Allocate the workspaces for an operator that calls cuBLAS or cuBLASLt on the device's current stream.
@@ -175,7 +185,7 @@ class Workspaces:
 
     def set_blas_bytes(self, num_bytes: int) -> None:
         """``torch.backends.cuda.cublas_workspace_size``: the size of new workspaces."""
-        self.blas_bytes = num_bytes
+        self._set_bytes = num_bytes
 
     def set_lt_bytes(self, num_bytes: int) -> None:
         """``torch.backends.cuda.cublaslt_workspace_size``: the same, limited by a shared workspace."""
@@ -183,7 +193,7 @@ class Workspaces:
 
     def reset_blas_bytes(self) -> None:
         """Reset the size to that of the environment."""
-        self.blas_bytes = self._blas_bytes
+        self._set_bytes = None
 
     def reset_lt_bytes(self) -> None:
         """Reset the size to that of the environment."""

@@ -10,7 +10,7 @@ import torch
 
 from cudalens.virtual.explorer.logged import LoggedOp
 from cudalens.virtual.explorer.places import DEVICE, Place, Span
-from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, Residence
+from cudalens.virtual.tensors.residency import KEY, PINNED_KEY, MemoryOwner, Residence
 
 #: Attribute of a storage: the log that tracks it, and its location.
 _TAG: Final = "_cudalens_logged"
@@ -23,6 +23,7 @@ class TrackedMemory:
     """The memory of one log.
 
     Args:
+        gpus: The virtual GPUs: addresses of tensors on earlier ones mean nothing here.
         max_bytes: The limit of stored contents.
         leave: Called with a span, its bytes and a description, if the contents come from no logged operator.
         refuse: Called with the reason why this program cannot be run again.
@@ -35,8 +36,13 @@ class TrackedMemory:
     """
 
     def __init__(
-        self, max_bytes: int, leave: Callable[[Span, torch.Tensor, str], None], refuse: Callable[[str], None]
+        self,
+        gpus: MemoryOwner,
+        max_bytes: int,
+        leave: Callable[[Span, torch.Tensor, str], None],
+        refuse: Callable[[str], None],
     ) -> None:
+        self._gpus = gpus
         self.initial: list[tuple[Span, torch.Tensor]] = []
         self.num_bytes = 0
         self.allocated: set[int] = set()
@@ -72,10 +78,16 @@ class TrackedMemory:
     def is_tracked(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor is in tracked host memory."""
         try:
-            notes = tensor.untyped_storage().__dict__
+            storage: Any = tensor.untyped_storage()
         except (RuntimeError, NotImplementedError):
             return False
-        return KEY not in notes and (PINNED_KEY in notes or self._tag(notes) is not None)
+        notes = storage.__dict__
+        return self._residence(storage) is None and (PINNED_KEY in notes or self._tag(notes) is not None)
+
+    def _residence(self, storage: Any) -> Residence | None:
+        """The residence of a storage on these GPUs."""
+        residence: Residence | None = storage.__dict__.get(KEY)
+        return residence if residence is not None and residence.gpus is self._gpus else None
 
     def is_pinned(self, space: int) -> bool:
         """Whether a piece of host memory is page-locked."""
@@ -96,8 +108,8 @@ class TrackedMemory:
         if storage is None:
             return None
         notes = storage.__dict__
-        residence = notes.get(KEY)
-        if residence is not None and not residence.gpus.is_closed:
+        residence = self._residence(storage)
+        if residence is not None and not self._gpus.is_closed:
             return Place.of(tensor, self._track_device(storage, residence))
         if is_written or PINNED_KEY in notes or self._tag(notes) is not None:
             return Place.of(tensor, self._track_host(storage))
@@ -105,7 +117,7 @@ class TrackedMemory:
 
     def track(self, storage: Any) -> Span:
         """Track a storage that a graph uses; returns its span."""
-        residence = storage.__dict__.get(KEY)
+        residence = self._residence(storage)
         return self._track_host(storage) if residence is None else self._track_device(storage, residence)
 
     def own_space(self, piece: object, num_bytes: int) -> Span:
@@ -134,7 +146,7 @@ class TrackedMemory:
     def made(self, tensor: torch.Tensor) -> Place:
         """The place of an operator's new result."""
         storage: Any = tensor.untyped_storage()
-        residence = storage.__dict__.get(KEY)
+        residence = self._residence(storage)
         if residence is None:
             span = self._new_space(storage)
         else:
@@ -144,7 +156,7 @@ class TrackedMemory:
 
     def span_of(self, storage: Any) -> Span | None:
         """The current span of a storage; None in host memory that is not tracked."""
-        residence = storage.__dict__.get(KEY)
+        residence = self._residence(storage)
         if residence is not None:
             return self._span(storage, residence)
         tag = self._tag(storage.__dict__)
@@ -153,7 +165,7 @@ class TrackedMemory:
     def moved(self, place: Place, storage: Any) -> Place | None:
         """The whole new storage of an argument that was moved; None if it is empty."""
         span = self.span_of(storage)
-        residence = storage.__dict__.get(KEY)
+        residence = self._residence(storage)
         if span is None or not storage.nbytes():
             return None
         if residence is not None:

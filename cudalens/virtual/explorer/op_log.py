@@ -89,7 +89,7 @@ class OpLog:
         self.ops: list[LoggedOp] = []
         self.problem: str | None = None
         self.num_threads: int | None = None
-        self.memory = TrackedMemory(max_bytes, self._leave, self._refuse)
+        self.memory = TrackedMemory(gpus, max_bytes, self._leave, self._refuse)
         self._waits = Waits(self._machine)
         self._thread = _Thread()
         self._lock = threading.RLock()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cudalens.frames import RawRows, categorical, is_category
 from cudalens.frames import tree as call_tree
-from cudalens.frames.build import lanes
+from cudalens.frames.columns import combined
 from cudalens.virtual.profile.recorder import MARK
 
 Ints = NDArray[np.int64]
@@ -41,7 +41,7 @@ class HostTree:
 
     row: Ints
     is_memory: Bools
-    lane: NDArray[np.int32]
+    lane: Ints
     tid: Ints
     parent: Ints
     depth: NDArray[np.int32]
@@ -79,7 +79,7 @@ def read_tree(host: RawRows) -> HostTree:
     ts = np.concatenate([events["ts"], memory["ts"]])
     dur = np.concatenate([events["dur"], np.zeros(num_actions, np.int64)])
     tids = np.concatenate([_tids(events, num_events), _tids(memory, num_actions)])
-    lane = lanes(tids)
+    lane = combined(tids)
     has_place = np.ones(len(ts), bool)
     if host.async_mask is not None:
         has_place[:num_events] = ~host.async_mask
@@ -116,7 +116,7 @@ def _tids(columns: dict[str, Any], length: int) -> Ints:
     return found
 
 
-def _of_lanes(tids: Ints, lane: NDArray[np.int32]) -> Ints:
+def _of_lanes(tids: Ints, lane: Ints) -> Ints:
     found = np.full(int(lane.max()) + 1 if len(lane) else 0, _NO_THREAD, np.int64)
     found[lane] = tids
     return found

@@ -18,7 +18,7 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors import legacy_types
 from cudalens.virtual.tensors.copies import run_copy, to_device
-from cudalens.virtual.tensors.residency import is_pinned, pin, place_of, residence_of
+from cudalens.virtual.tensors.residency import is_pinned, is_sparse, pin, place_of, residence_of
 
 _HOST_FIRST: Final = "Use Tensor.cpu() to copy the tensor to host memory first."
 _UNSET: Final = object()
@@ -137,7 +137,7 @@ def _read_by_host(gpus: Gpus, original: Any) -> Any:
     def read(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         # torch calls this method again from within its function modes; only that call copies.
         residence = None if has_torch_function_unary(self) else residence_of(self)
-        if residence is not None and self.numel():
+        if residence is not None and self.numel() and not is_sparse(self):  # the parts of a sparse tensor are read
             run_copy(gpus, self, self, (residence.device, None), non_blocking=False, op="aten::copy_")
         return original(self, *args, **kwargs)
 

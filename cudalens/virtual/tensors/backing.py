@@ -41,8 +41,10 @@ def meta_result(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tor
     if not args or _most_bytes(args) < LARGE_BYTES:
         return None
     on_meta = [_without_memory(a) if isinstance(a, torch.Tensor) else a for a in args]
-    drawn = {key: value for key, value in kwargs.items() if key not in ("generator", "pin_memory")}
-    made: torch.Tensor = func(*on_meta, **{**drawn, "device": _META})
+    others = {key: None if key == "generator" else value for key, value in kwargs.items() if key != "pin_memory"}
+    made: torch.Tensor = func(*on_meta, **{**others, "device": _META})
+    if made.layout is not torch.strided:
+        return None
     return made if made.untyped_storage().nbytes() >= LARGE_BYTES else None
 
 

@@ -8,7 +8,7 @@ import torch
 
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.releases import torch_version
-from cudalens.virtual.tensors.residency import is_pinned, residence_of
+from cudalens.virtual.tensors.residency import is_pinned, is_sparse, parts_of, residence_of
 from cudalens.virtual.timing import cost
 from cudalens.virtual.timing.machine import Device
 from cudalens.virtual.timing.streams import CudaEvent
@@ -152,6 +152,19 @@ def run_copy(
         non_blocking: The caller's argument.
         op: The aten operator.
     """
+    pairs = zip(parts_of(target), parts_of(source), strict=True) if is_sparse(target) else ((target, source),)
+    for pair in pairs:
+        _run_copy(gpus, pair, places, non_blocking, op)
+
+
+def _run_copy(
+    gpus: Gpus,
+    pair: tuple[torch.Tensor, torch.Tensor],
+    places: tuple[Device | None, Device | None],
+    non_blocking: bool,
+    op: str,
+) -> None:
+    target, source = pair
     way = direction(*places)
     if way is None or not target.numel():  # nothing is launched for an empty copy
         return

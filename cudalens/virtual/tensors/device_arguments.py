@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from torch.utils import _device as torch_default_device
 from cudalens.device.modes import is_faking
 from cudalens.virtual.dispatch import refusals
 from cudalens.virtual.gpus import Gpus
+from cudalens.virtual.patching import Patches
 from cudalens.virtual.tensors.composites import HANDLERS
 from cudalens.virtual.tensors.copies import to_device
 from cudalens.virtual.tensors.device_spellings import MAKE_DEVICES
@@ -23,6 +25,9 @@ from cudalens.virtual.tensors.residency import residence_of
 from cudalens.virtual.timing.machine import Device
 
 _CPU: Final = torch.device("cpu")
+_DEFAULT: Final[Any] = getattr(torch.Tensor.__torch_function__, "__func__", None)
+#: Attribute of higher-order operators.
+_KEYS: Final = "non_fallthrough_keys"
 _SETITEM: Final = torch.Tensor.__setitem__
 #: The dispatch mode handles its CUDA device; a call for the host would make two copies.
 _TO_COPY: Final = torch.ops.aten._to_copy.default
@@ -40,7 +45,7 @@ class FunctionMode(TorchFunctionMode):
     def __init__(self, gpus: Gpus) -> None:
         super().__init__()
         self._gpus, self._target = gpus, gpus.target
-        self._factories = torch_default_device._device_constructors()
+        self._methods = _methods()
 
     def __torch_function__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         if kwargs is None:
@@ -49,30 +54,50 @@ class FunctionMode(TorchFunctionMode):
         if self._gpus.is_closed or (isinstance(func, OpOverload) and _is_forwarded(func)):
             return func(*args, **kwargs)
         try:
+            if types and _is_overridden(types):
+                return self._call_subclasses(func, types, args, kwargs)
             return self._call(func, args, kwargs)
         except RuntimeError as error:
             better = refusals.explain(error, _name_of(func), (*args, *kwargs.values()))
             if better is None:
                 raise
-            raise better from error
+            try:
+                raise better from error
+            finally:
+                del better  # this frame is in its traceback: a cycle would keep the tensors of the call
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_faking() and func not in MAKE_DEVICES:
             return self._fake(func, args, kwargs)
-        if func in self._factories:
-            return self._make(func, args, kwargs)
         if func in MAKE_DEVICES:
             return MAKE_DEVICES[func](func, args, kwargs)
-        if func in _MOVES:
-            return self._move(func, args, kwargs)
+        method = self._methods.get(func)
+        if method is not None:
+            return method(self, func, args, kwargs)
         if kwargs.get("device") is not None:
             return self._place(func, args, kwargs, kwargs["device"])
-        if func is _SETITEM:
-            return self._assign(args, kwargs)
+        if hasattr(func, _KEYS):
+            return self._call_higher_order(func, args, kwargs)
         handler = HANDLERS.get(func)
-        if handler is not None:
-            return handler(func, args, kwargs)
-        return func(*args, **kwargs)
+        return func(*args, **kwargs) if handler is None else handler(func, args, kwargs)
+
+    def _call_subclasses(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the functions of tensor subclasses, as torch does after the modes."""
+        with user_code(self._gpus):
+            for kind in types:
+                out = kind.__torch_function__(func, types, args, kwargs)
+                if out is not NotImplemented:
+                    return out
+        raise TypeError(
+            f"Multiple dispatch failed for {_name_of(func)!r}; all __torch_function__ handlers returned NotImplemented"
+        )
+
+    def _call_higher_order(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Dispatch an operator that calls user code, such as the methods of a ``Function`` under torch.func."""
+        with user_code(self._gpus):
+            find_keys: Any = torch._ops._compute_keyset
+            keys = find_keys(args, kwargs, getattr(func, _KEYS))
+            return func.dispatch(keys.highestPriorityTypeId(), *args, **kwargs)
 
     def _make(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         device = kwargs.get("device")
@@ -100,9 +125,9 @@ class FunctionMode(TorchFunctionMode):
         residence = residence_of(out)
         if (residence.device if residence is not None else None) is place:
             return out
-        if func not in _MADE_ON_HOST or not out.is_leaf:
+        if func not in _MADE_ON_HOST or not (out.is_leaf and out.requires_grad):
             return to_device(self._gpus, out, place)
-        return to_device(self._gpus, out.detach(), place).requires_grad_(out.requires_grad)
+        return to_device(self._gpus, out.detach(), place).requires_grad_()
 
     def _fake(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Under a FakeTensorMode torch takes CUDA devices itself, but for tensors that it makes on the host first."""
@@ -127,27 +152,67 @@ class FunctionMode(TorchFunctionMode):
         moved = tensor.to(device, dtype, non_blocking=bool(named.get("non_blocking")))
         return moved.clone() if moved is tensor and func in (_TO_COPY, _TO_COPY.overloadpacket) else moved
 
-    def _assign(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _assign(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target = self._target
         before, target.is_assigning = target.is_assigning, True
         try:
-            return _SETITEM(*args, **kwargs)
+            return func(*args, **kwargs)
         finally:
             target.is_assigning = before
 
 
+@functools.cache
+def _methods() -> dict[Any, Callable[..., Any]]:
+    """The method of the mode for each function that needs one."""
+    return {
+        **dict.fromkeys(torch_default_device._device_constructors(), FunctionMode._make),
+        **dict.fromkeys(_MOVES, FunctionMode._move),
+        _SETITEM: FunctionMode._assign,
+    }
+
+
 @contextmanager
-def function_mode_enabled(gpus: Gpus) -> Iterator[None]:
-    """Enable the function mode for user code inside of a torch function, such as hooks in ``backward()``.
+def user_code(gpus: Gpus) -> Iterator[None]:
+    """Enable the function mode for user code inside of a torch function: hooks, functions of tensor subclasses, ...
 
     torch removes a mode from its stack while the mode handles a function.
     """
-    depth = torch._C._len_torch_function_stack()
-    if any(isinstance(torch._C._get_function_stack_at(level), FunctionMode) for level in range(depth)):
-        yield
-        return
-    with FunctionMode(gpus):
-        yield
+    is_off = torch._C._is_torch_function_all_disabled()
+    with gpus.target.cleared(), torch._C._EnableTorchFunction() if is_off else nullcontext():
+        depth = torch._C._len_torch_function_stack()
+        if any(isinstance(torch._C._get_function_stack_at(level), FunctionMode) for level in range(depth)):
+            yield
+            return
+        with FunctionMode(gpus):
+            yield
+
+
+def install(patches: Patches, gpus: Gpus) -> None:
+    """Enable the function mode in saved-tensor hooks, which torch's C++ calls while an operator runs."""
+    push = torch._C._autograd._push_saved_tensors_default_hooks
+
+    def push_wrapped(pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
+        push(_as_user_code(gpus, pack), _as_user_code(gpus, unpack))
+
+    patches.set(torch._C._autograd, "_push_saved_tensors_default_hooks", push_wrapped)
+
+
+def _as_user_code(gpus: Gpus, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        if gpus.is_closed:
+            return function(*args)
+        with user_code(gpus):
+            return function(*args)
+
+    return call
+
+
+def _is_overridden(types: Any) -> bool:
+    """Whether a tensor subclass has a torch function of its own, and torch would call it."""
+    return torch._C._is_torch_function_enabled() and any(
+        getattr(kind.__torch_function__, "__func__", None) is not _DEFAULT for kind in types
+    )
 
 
 def _is_forwarded(func: OpOverload[..., Any]) -> bool:

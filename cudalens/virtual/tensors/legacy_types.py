@@ -33,7 +33,7 @@ _COMPLEX: Final = {
 
 def name_of(tensor: torch.Tensor) -> str:
     """The result of ``Tensor.type()``."""
-    module = "torch.cuda" if tensor.is_cuda else "torch"
+    module = ("torch.cuda" if tensor.is_cuda else "torch") + (".sparse" if tensor.layout is torch.sparse_coo else "")
     old = NAMES.get(tensor.dtype) or _COMPLEX.get(tensor.dtype)
     return f"{module}.{old}Tensor" if old is not None else f"{module}.{str(tensor.dtype).partition('.')[2]}Tensor"
 

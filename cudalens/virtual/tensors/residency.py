@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import torch
 
+from cudalens.virtual.dispatch.dispatch_utils import below_modes
+from cudalens.virtual.timing.traffic import stored_parts
 from cudalens.virtual.torch_cuda import host_memory
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ KEY: Final = "_cudalens_residence"
 PINNED_KEY: Final = "_cudalens_pinned"
 #: Marks a host tensor that torch created for internal use; it moves to the device of the first operator that uses it.
 ADOPT_KEY: Final = "_cudalens_adopt"
+
+
+_SPARSE: Final = frozenset({torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc})
 
 
 class MemoryOwner(Protocol):
@@ -157,7 +162,7 @@ class Invalidated(Residence):
 
 
 def residence_of(tensor: torch.Tensor) -> Residence | None:
-    """The residence of a tensor; None in host memory, and for a tensor without storage (sparse, or a subclass)."""
+    """The residence of a tensor (of a sparse one: of its values); None in host memory, and for a wrapper subclass."""
     try:
         storage = tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
@@ -193,16 +198,43 @@ def is_any_resident(values: Iterable[Any]) -> bool:
 
 def _residence_inside(tensor: torch.Tensor) -> Residence | None:
     """The residence of a tensor wrapped by torch.func."""
+    inside = _inside(tensor)
+    if inside is not None:
+        return residence_of(inside)
+    parts = parts_of(tensor)
+    return residence_of(parts[0]) if parts else None
+
+
+def is_sparse(tensor: torch.Tensor) -> bool:
+    """Whether dense tensors store a tensor (`parts_of`)."""
+    return tensor.layout in _SPARSE
+
+
+def parts_of(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The dense tensors that store a sparse tensor, its values first; none for another layout."""
+    if not is_sparse(tensor):
+        return ()
+    with below_modes():
+        return stored_parts(tensor)
+
+
+def _inside(tensor: torch.Tensor) -> torch.Tensor | None:
     functorch = torch._C._functorch
-    return residence_of(functorch.get_unwrapped(tensor)) if functorch.is_functorch_wrapped_tensor(tensor) else None
+    return functorch.get_unwrapped(tensor) if functorch.is_functorch_wrapped_tensor(tensor) else None
 
 
 def is_pinned(tensor: torch.Tensor) -> bool:
     """Whether a tensor is marked as page-locked host memory."""
     try:
-        return PINNED_KEY in tensor.untyped_storage().__dict__
+        storage = tensor.untyped_storage()
+        return PINNED_KEY in storage.__dict__ or (
+            bool(host_memory.registered)
+            and KEY not in storage.__dict__
+            and host_memory.is_registered(storage.data_ptr())
+        )
     except (RuntimeError, NotImplementedError):
-        return False
+        inside = _inside(tensor)
+        return inside is not None and is_pinned(inside)
 
 
 def pin(tensor: torch.Tensor) -> None:

@@ -32,6 +32,9 @@ NUM_PRIORITIES: Final = 4
 #: Number of pending launches on a device at which the host waits for the oldest.
 QUEUE_DEPTH: Final = 1024
 
+#: torch's message on a machine without a GPU, or with all of them hidden.
+NO_GPUS: Final = "No CUDA GPUs are available"
+
 #: Bit fields of torch's stream_id of a pool stream: native flag, pool type, index (CUDAStream.cpp).
 _NATIVE: Final = 1
 _POOL_TYPE_SHIFT, _INDEX_SHIFT = 1, 5
@@ -57,6 +60,7 @@ class Device:
         default_stream: The legacy default stream.
         blocking_tail_ns: End of the work on blocking streams, virtual ns.
         tail_ns: End of all work, virtual ns.
+        has_context: Whether it was used, which creates its primary context.
         compute: The engine that runs kernels.
         allocator: Its caching allocator; set after construction.
     """
@@ -66,6 +70,7 @@ class Device:
         self.default_stream = Stream(self, 0, 0, is_blocking=True)
         self.allocator: Any = None
         self.blocking_tail_ns = self.tail_ns = 0
+        self.has_context = False
         self._streams: dict[int, Stream] = {0: self.default_stream}
         self._by_handle: dict[int, Stream] = {0: self.default_stream}
         self._pools: list[_Pool] = []
@@ -97,6 +102,7 @@ class Device:
     def _make_pools(self) -> None:
         with self._pools_lock:
             if not self._pools:
+                self.has_context = True
                 self._pools = [self._fill(level) for level in range(NUM_PRIORITIES)]
 
     def _fill(self, level: int) -> _Pool:
@@ -134,6 +140,7 @@ class Device:
 
     def synchronize(self) -> None:
         """Block the host until the device is idle."""
+        self.has_context = True
         self.machine.signals.device_synchronized()
         self.machine.check_captures(self)
         self.machine.block_host("cudaDeviceSynchronize", "Context Synchronize", self.tail_ns, self, None)
@@ -149,6 +156,7 @@ class Device:
             end_ns: Its end, virtual ns.
             is_blocking: Whether the stream is blocking.
         """
+        self.has_context = True
         self.tail_ns = max(self.tail_ns, end_ns)
         if is_blocking:
             self.blocking_tail_ns = max(self.blocking_tail_ns, end_ns)
@@ -209,7 +217,13 @@ class Machine:
 
     @property
     def current_device(self) -> Device:
-        """The calling thread's device."""
+        """The calling thread's device.
+
+        Raises:
+            RuntimeError: There is none; torch's message.
+        """
+        if not self.devices:
+            raise RuntimeError(NO_GPUS)
         return self.devices[self._per_thread.device_index]
 
     def set_device(self, index: int) -> None:
@@ -221,8 +235,10 @@ class Machine:
         if self.before_stream_read is not None:
             self.before_stream_read()
         per_thread = self._per_thread
-        index = per_thread.device_index if device is None else device.index
-        return per_thread.streams.get(index) or self.devices[index].default_stream
+        if device is None:
+            device = self.current_device
+        index = device.index
+        return per_thread.streams.get(index) or device.default_stream
 
     def stream_pointer(self, index: int) -> int | None:
         """Handle of the calling thread's stream on a device; None if there is no such device.

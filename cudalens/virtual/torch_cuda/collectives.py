@@ -9,6 +9,7 @@ internally (DistributedDataParallel), because its waits cannot be observed.
 from __future__ import annotations
 
 import functools
+import gc
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -85,6 +86,7 @@ def install(patches: Patches, gpus: Gpus) -> None:
     group = getattr(module, "ProcessGroup", None)
     if group is None or not hasattr(module, "Work"):  # a build without torch.distributed
         return
+    _collect_before_destroying(patches)
     collectives = _Collectives(gpus)
     for name in (*_STARTS, *_TRANSFERS):
         if name in vars(group):
@@ -93,6 +95,19 @@ def install(patches: Patches, gpus: Gpus) -> None:
         for name in _WAITS:
             if name in vars(kind):
                 patches.set(kind, name, collectives.waiting(vars(kind)[name]))
+
+
+def _collect_before_destroying(patches: Patches) -> None:
+    """Free unused DistributedDataParallel modules before their group ends: later, their C++ part waits for it."""
+    destroy = torch.distributed.destroy_process_group
+
+    @functools.wraps(destroy)
+    def collect_and_destroy(*args: Any, **kwargs: Any) -> None:
+        gc.collect()
+        destroy(*args, **kwargs)
+
+    for owner in (torch.distributed, torch.distributed.distributed_c10d):
+        patches.set(owner, "destroy_process_group", collect_and_destroy)
 
 
 class _Collectives:

@@ -10,6 +10,7 @@ import torch
 
 from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches
+from cudalens.virtual.torch_cuda import host_memory
 from cudalens.virtual.torch_cuda.errors import ALREADY_REGISTERED, INVALID_HANDLE, NOT_REGISTERED, text_of
 
 _HANDLES: Final = 0x5580_0000_0000
@@ -39,11 +40,15 @@ cudaError.success = cudaError(0)
 
 
 class Runtime:
-    """The functions, for one set of virtual GPUs. Names and arguments are those of the CUDA runtime."""
+    """The functions, for one set of virtual GPUs. Names and arguments are those of the CUDA runtime.
+
+    Attributes:
+        registered: The size of each range of page-locked host memory, by its address.
+    """
 
     def __init__(self, gpus: Gpus) -> None:
         self._gpus, self._machine = gpus, gpus.machine
-        self._registered: dict[int, int] = {}
+        self.registered: dict[int, int] = {}
         self._num_streams = 0
 
     def get_error_string(self, error: int) -> str:
@@ -66,15 +71,15 @@ class Runtime:
         return free, total
 
     def host_register(self, pointer: int, num_bytes: int, flags: int) -> cudaError:
-        """Page-lock host memory. Copies from it are still modelled as pageable."""
-        if pointer in self._registered:
+        """Page-lock host memory."""
+        if pointer in self.registered:
             return cudaError(ALREADY_REGISTERED)
-        self._registered[pointer] = num_bytes
+        self.registered[pointer] = num_bytes
         return cudaError.success
 
     def host_unregister(self, pointer: int) -> cudaError:
         """Undo `host_register`."""
-        return cudaError(NOT_REGISTERED) if self._registered.pop(pointer, None) is None else cudaError.success
+        return cudaError(NOT_REGISTERED) if self.registered.pop(pointer, None) is None else cudaError.success
 
     def stream_create(self, pointer: int) -> cudaError:
         """Make a stream on the current device and write its handle to `pointer`."""
@@ -93,6 +98,7 @@ class Runtime:
 def install(patches: Patches, gpus: Gpus) -> None:
     """Replace torch's bindings of libcudart."""
     runtime = Runtime(gpus)
+    patches.set(host_memory, "registered", runtime.registered)
     module: Any = types.ModuleType("torch._C._cudart", "The CUDA runtime of a virtual device.")
     module.cudaError = cudaError
     module.cudaGetErrorString = runtime.get_error_string

@@ -41,12 +41,14 @@ class CudaGenerator(_Base):  # type: ignore[misc]
     """A generator on a virtual device."""
 
     _device: torch.device
+    #: The generator whose state this one uses; several may share a state.
+    source: CudaGenerator
 
     @classmethod
-    def on(cls, device: torch.device) -> CudaGenerator:
-        """A new generator on `device`, with torch's default seed."""
+    def on(cls, device: torch.device, source: CudaGenerator | None = None) -> CudaGenerator:
+        """A new generator on `device`, with the state of `source` or a new state with torch's default seed."""
         made: CudaGenerator = _CGenerator.__new__(cls)
-        made._device = device
+        made._device, made.source = device, source or made
         _known[made._cdata] = made
         return made
 
@@ -68,7 +70,7 @@ class CudaGenerator(_Base):  # type: ignore[misc]
             RuntimeError: The seed changes during a graph capture; torch's message.
         """
         if capture_on(self._device) is None:
-            super().manual_seed(seed)
+            _CGenerator.manual_seed(self.source, seed)
         elif seed != self.initial_seed():
             raise RuntimeError(
                 "CUDAGeneratorImpl::set_current_seed can be called during stream capture only if new seed is the same "
@@ -76,11 +78,19 @@ class CudaGenerator(_Base):  # type: ignore[misc]
             )
         return self
 
+    def seed(self) -> int:
+        """Seed the generator with a number that the system draws; returns it."""
+        return int(_CGenerator.seed(self.source))
+
+    def initial_seed(self) -> int:
+        """The seed."""
+        return int(_CGenerator.initial_seed(self.source))
+
     def get_state(self) -> torch.Tensor:
         """The state of the generator."""
         capture = capture_on(self._device)
-        state: torch.Tensor | None = None if capture is None else capture.tape.get_state(self)
-        return super().get_state() if state is None else state
+        state: torch.Tensor | None = None if capture is None else capture.tape.get_state(self.source)
+        return _CGenerator.get_state(self.source) if state is None else state
 
     def set_state(self, new_state: torch.Tensor) -> CudaGenerator:
         """Set a state from `get_state`.
@@ -95,14 +105,21 @@ class CudaGenerator(_Base):  # type: ignore[misc]
                 "torch.cuda.manual_seed(seed) instead."
             )
         capture = capture_on(self._device)
-        if capture is None or not capture.tape.set_state(self, new_state):
-            super().set_state(new_state)
+        if capture is None or not capture.tape.set_state(self.source, new_state):
+            _CGenerator.set_state(self.source, new_state)
+        return self
+
+    def graphsafe_get_state(self) -> CudaGenerator:
+        """A generator that shares the state of this one."""
+        return CudaGenerator.on(self._device, self.source)
+
+    def graphsafe_set_state(self, state: CudaGenerator) -> CudaGenerator:
+        """Use the state of another generator from now on."""
+        self.source = state.source
         return self
 
     get_offset = refusal(_NO_PHILOX.format(name="get_offset"))
     set_offset = refusal(_NO_PHILOX.format(name="set_offset"))
-    graphsafe_get_state = refusal(_NO_PHILOX.format(name="graphsafe_get_state"))
-    graphsafe_set_state = refusal(_NO_PHILOX.format(name="graphsafe_set_state"))
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, torch.Tensor]]:
         return _rebuild, (str(self._device), self.get_state())
@@ -115,8 +132,9 @@ def _rebuild(device: str, state: torch.Tensor) -> Any:
 
 
 def known(generator: Any) -> CudaGenerator | None:
-    """The virtual device's generator for an operator's argument; None for a generator of the host."""
-    return generator if isinstance(generator, CudaGenerator) else _known.get(generator._cdata)
+    """The virtual device's generator with the state for an operator's argument; None for a generator of the host."""
+    found = generator if isinstance(generator, CudaGenerator) else _known.get(generator._cdata)
+    return None if found is None else found.source
 
 
 def default_generators(torch_devices: list[torch.device]) -> list[CudaGenerator]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
+from itertools import repeat
+from operator import is_
 from typing import Any, Final
 
 import torch
@@ -355,9 +357,9 @@ def replace_everywhere(patches: Patches, classes: dict[type, type]) -> None:
         patches: Undone at the end.
         classes: The new class by the old one.
     """
-    by_id = {id(old): new for old, new in classes.items()}
-    for module in list(sys.modules.values()):
-        if isinstance(module, types.ModuleType):
-            for name, value in list(vars(module).items()):
-                if id(value) in by_id:
-                    patches.set(module, name, by_id[id(value)])
+    modules = [module for module in list(sys.modules.values()) if isinstance(module, types.ModuleType)]
+    for old, new in classes.items():
+        for module in modules:
+            if any(map(is_, list(vars(module).values()), repeat(old))):  # the fastest search of all names
+                for name in [name for name, value in list(vars(module).items()) if value is old]:
+                    patches.set(module, name, new)

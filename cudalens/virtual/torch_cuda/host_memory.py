@@ -139,6 +139,15 @@ class HostMemory:
 _current: HostMemory | None = None
 
 
+#: The size of each range of host memory that the program page-locked itself, by its address; set by a patch.
+registered: dict[int, int] = {}
+
+
+def is_registered(address: int) -> bool:
+    """Whether the program page-locked the memory at an address, by ``cudaHostRegister``."""
+    return any(begin <= address < begin + num_bytes for begin, num_bytes in registered.items())
+
+
 def allocate(num_bytes: int) -> PinnedBlock | bool:
     """Allocate page-locked memory of the active virtual device; True without one."""
     return True if _current is None else _current.allocate(num_bytes)

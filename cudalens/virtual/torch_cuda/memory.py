@@ -204,14 +204,17 @@ class MemoryFunctions:
         return block.address
 
     def raw_delete(self, address: int) -> None:
-        """Free memory of `raw_alloc`.
+        """Free memory of `raw_alloc`, or a block that no tensor owns after the state of its pool was restored.
 
         Raises:
-            RuntimeError: The address was not allocated by it; torch's message.
+            RuntimeError: No block begins at the address; torch's message.
         """
-        if address not in self._raw:
+        device, block = self._raw.pop(address, (None, None))
+        for other in self._gpus.devices:
+            if block is None:
+                device, block = other, other.allocator.find_block(address)
+        if device is None or block is None:
             raise RuntimeError(f"invalid device pointer: {address:#x}")
-        device, block = self._raw.pop(address)
         self._gpus.release(device, block)
 
     def enable(self, value: bool) -> None:

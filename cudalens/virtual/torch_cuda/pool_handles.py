@@ -122,21 +122,24 @@ def pool_functions(gpus: Gpus) -> dict[str, Any]:
         accepts = lambda stream: threading.get_ident() == thread  # noqa: E731
         device_of(device).allocator.begin_allocate_to_pool(tuple(pool_id), accepts)
 
-    def begin_on_stream(device: int, stream: Any, pool_id: PoolId) -> None:
-        handle = stream_of(gpus, stream).handle
+    def begin_on_stream(device: int, *stream_and_pool: Any) -> None:
+        *stream, pool_id = stream_and_pool  # torch 2.6 means the current stream
+        handle = (stream_of(gpus, stream[0]) if stream else gpus.machine.current_stream(device_of(device))).handle
         device_of(device).allocator.begin_allocate_to_pool(tuple(pool_id), lambda number: number == handle)
 
     def are_live(device: int, pool_id: PoolId, addresses: Iterable[int]) -> bool:
         blocks = device_of(device).allocator.live_blocks(tuple(pool_id))
         return {block.address for block in blocks} == set(addresses)
 
+    def end(device: int, pool_id: PoolId) -> None:
+        device_of(device).allocator.end_allocate_to_pool(tuple(pool_id))
+
     return {
         "_cuda_checkPoolLiveAllocations": are_live,
         "_cuda_beginAllocateToPool": begin,
         "_cuda_beginAllocateCurrentThreadToPool": begin_on_thread,
         "_cuda_beginAllocateCurrentStreamToPool": begin_on_stream,
-        "_cuda_endAllocateToPool": lambda device, pool_id: device_of(device).allocator.end_allocate_to_pool(
-            tuple(pool_id)
-        ),
+        "_cuda_endAllocateToPool": end,
+        "_cuda_endAllocateCurrentStreamToPool": end,
         "_cuda_releasePool": lambda device, pool_id: device_of(device).allocator.release_pool(tuple(pool_id)),
     }

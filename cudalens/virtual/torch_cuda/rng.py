@@ -108,7 +108,7 @@ def _generator(gpus: Gpus, device: Device, kwargs: dict[str, Any]) -> CudaGenera
         gpus.on_first_use()  # applies an earlier seed of the program
     given = kwargs.get("generator")
     if given is None:
-        return gpus.generators[device.index]
+        return gpus.generators[device.index].source
     found = known(given)
     if found is None:
         raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")

@@ -22,7 +22,7 @@ from cudalens.virtual.gpus import Gpus
 from cudalens.virtual.patching import Patches, refusal
 from cudalens.virtual.specs.properties import DeviceProperties, properties_of
 from cudalens.virtual.specs.visible import device_uuid
-from cudalens.virtual.timing.machine import Device
+from cudalens.virtual.timing.machine import NO_GPUS, Device
 from cudalens.virtual.timing.work import Work
 from cudalens.virtual.torch_cuda import (
     accelerator,
@@ -45,6 +45,8 @@ _HANDLE_SPAN: Final = 0x1000
 _BLAS, _SOLVER = 0, 1
 #: cuDNN 9.10.2, which the CUDA 12.8 wheels of torch 2.9 to 2.13 include.
 _CUDNN_VERSION: Final = 91002
+#: NCCL 2.27.5, which the wheels of torch 2.9 require: major, minor and patch in 32, 16 and 16 bits.
+_NCCL_VERSION: Final = 2 << 32 | 27 << 16 | 5
 
 _SYNC_MODE_WARNING: Final = (
     "Synchronization debug mode is a prototype feature and does not yet detect all synchronizing operations"
@@ -121,9 +123,9 @@ class CudaFunctions:
             "_cuda_getDevice": self.get_device,
             "_cuda_setDevice": self.set_device,
             "_cuda_exchangeDevice": self.exchange_device,
-            "_cuda_maybeExchangeDevice": self.exchange_device,
+            "_cuda_maybeExchangeDevice": self.maybe_exchange_device,
             "_cuda_canDeviceAccessPeer": self.can_access_peer,
-            "_cuda_hasPrimaryContext": lambda device: 0 <= device < len(self._gpus.devices),
+            "_cuda_hasPrimaryContext": lambda device: self._device(device).has_context,
             "_cuda_synchronize": lambda: self._machine.current_device.synchronize(),
             "_cuda_ipc_collect": lambda: None,
         }
@@ -147,6 +149,8 @@ class CudaFunctions:
         return {
             "_cuda_getArchFlags": lambda: " ".join(self._gpus.spec.arch_list),
             "_cuda_getCompiledVersion": lambda: major * 1000 + minor * 10,
+            "_nccl_version": lambda: _NCCL_VERSION,
+            "_nccl_version_suffix": lambda: b"",
             "_cuda_getCurrentBlasHandle": lambda: self._library_handle(_BLAS),
             "_cuda_getCurrentSolverHandle": lambda: self._library_handle(_SOLVER),
             "_cuda_get_cudnn_benchmark_limit": lambda: self._benchmark_limit,
@@ -167,7 +171,7 @@ class CudaFunctions:
             RuntimeError: CUDA_VISIBLE_DEVICES hides all GPUs.
         """
         if not self._gpus.devices:
-            raise RuntimeError("No CUDA GPUs are available")
+            raise RuntimeError(NO_GPUS)
         self._process_id = os.getpid()
 
     def is_in_bad_fork(self) -> bool:
@@ -209,6 +213,7 @@ class CudaFunctions:
             raise RuntimeError("device id must be positive!")
         self._gpus.device_index(index)
         self._machine.set_device(index)
+        self._machine.current_device.has_context = True
 
     def exchange_device(self, index: int) -> int:
         """Set the thread's device and return the previous one; a negative index does nothing and returns -1."""
@@ -217,6 +222,15 @@ class CudaFunctions:
         before = self.get_device()
         if before != index:
             self.set_device(index)
+        return before
+
+    def maybe_exchange_device(self, index: int) -> int:
+        """As `exchange_device`, without creating the primary context of the device."""
+        if index < 0:
+            return -1
+        before = self.get_device()
+        self._gpus.device_index(index)
+        self._machine.set_device(index)
         return before
 
     def can_access_peer(self, device: int, peer_device: int) -> bool:
@@ -300,7 +314,7 @@ def _install_state(patches: Patches, gpus: Gpus, functions: CudaFunctions) -> No
         "_cached_device_count": None,
         "_is_in_bad_fork": functions.is_in_bad_fork,
         "_exchange_device": functions.exchange_device,
-        "_maybe_exchange_device": functions.exchange_device,
+        "_maybe_exchange_device": functions.maybe_exchange_device,
         "_get_device_properties": functions.get_properties,
         "_CudaDeviceProperties": DeviceProperties,
         "_device_count_nvml": lambda: len(gpus.devices),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _PACKAGE: Final = f"{Path(__file__).parents[1]}{os.sep}"
+_CUDALENS: Final = f"{Path(__file__).parents[2]}{os.sep}"
 _TORCH: Final = f"{Path(torch.__file__).parent}{os.sep}"
 
 
@@ -32,7 +33,7 @@ def python_stack() -> list[dict[str, Any]]:
 def warn_user(message: str) -> None:
     """Issue a warning at the user's line, as torch's C++ does; by default once per line."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith((_PACKAGE, _TORCH)):
+    while frame is not None and frame.f_back is not None and frame.f_code.co_filename.startswith((_CUDALENS, _TORCH)):
         frame = frame.f_back
     assert frame is not None
     names = frame.f_globals

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import DeviceInfo, RunInfo, Trace, build_events, categorical
-from cudalens.frames.syncs.build import Surroundings, build_syncs
+from cudalens.frames.syncs.build import LiveProgram, build_syncs
 
 US, MS = 1_000, 1_000_000
 V100, A100 = ("7.0", 80), ("8.0", 108)
@@ -82,5 +82,5 @@ class World:
         events = build_events(columns)
         device = DeviceInfo(0, "a GPU", self.capability[0], 40 << 30, self.capability[1])
         known = RunInfo(**({"name": "run", "source": "cuda", "devices": (device,)} | info))
-        found = build_syncs({"events": events}, Surroundings())
+        found = build_syncs({"events": events}, LiveProgram())
         return Trace(known, events=events, **found)

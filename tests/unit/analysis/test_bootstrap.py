@@ -61,7 +61,7 @@ def test_covers_the_truth_about_as_often_as_it_says():
         assert 0.93 <= covered <= 1.0
 
 
-def test_one_repeat_tells_nothing():
+def test_one_repeat_is_refused():
     with pytest.raises(ValueError, match="two or more"):
         difference_interval(np.ones((1, 1)), np.ones((1, 5)), 0.95)
 

@@ -78,13 +78,13 @@ def test_what_became_faster_came_and_went():
     assert row(swapped.kernels, "gemm")["status"] == "slower"
 
 
-def test_of_a_great_many_steps_some_are_compared_and_it_is_said():
+def test_of_many_steps_some_are_compared_and_a_note_says_so():
     slow, fast = (run([[("aten::mm", 1000, "gemm", ns)]] * 5_000, name=f"{ns} ns") for ns in (5_000, 4_000))
     found = differences(slow, fast)
     assert found.whole.num_before == 5_000 // 4
     assert found.whole.ratio == pytest.approx(-1 / 6)
     assert row(found.kernels, "gemm")["delta_ns"] == -1_000
-    assert "'5000 ns' has 5,000 profiler steps: one of each 4 is compared" in found.notes
+    assert "'5000 ns' has 5,000 profiler steps: 1 of 4 is compared" in found.notes
 
 
 def test_what_comes_now_and_then_is_not_removed_where_it_stays_away():
@@ -120,7 +120,7 @@ def test_against_itself():
             assert (table.filter(like="delta") == 0).all(axis=None)
 
 
-def test_one_repeat_does_not_tell_noise():
+def test_one_repeat_does_not_show_noise():
     found = differences(noisy(0, 50_000, n=1), noisy(1, 20_000, n=9))
     assert (found.whole.status, found.whole.low) == ("unknown", None)
     assert row(found.kernels, "gemm")["status"] == "unknown"
@@ -145,7 +145,7 @@ def test_a_renamed_kernel_is_matched_by_the_op_that_launched_it():
     assert (only["op"], only["status"]) == ("aten::mm", "faster")
 
 
-def test_the_dearest_of_an_op_is_matched_with_the_dearest():
+def test_the_most_expensive_kernels_of_an_op_are_matched():
     big, small = ("aten::mm", 1000, "big", 9_000), ("aten::mm", 1000, "small", 500)
     a = run([[small, big]] * 3)
     b = run([[("aten::mm", 1000, "reduce", 700), ("aten::mm", 1000, "splitk", 8_000)]] * 3)
@@ -191,7 +191,7 @@ def test_the_ranks_of_a_job_are_one():
     assert row(found.kernels, "gemm")["a_ns"] == pytest.approx(60_000, rel=0.03)
 
 
-def test_what_speaks_against_comparing_is_said():
+def test_what_limits_the_comparison_is_noted():
     steps = [[("aten::mm", 900, "gemm", 100)]] * 2
     a = run(steps, name="model", source="virtual:h100", devices=(DeviceInfo(0, "H100"),), versions={"torch": "2.9"})
     b = run(steps, name="real", devices=(DeviceInfo(0, "A100"),), versions={"torch": "2.13"}, status="raised")
@@ -214,7 +214,7 @@ def test_empty_sides_are_refused():
         with pytest.raises(TraceError, match=r"'nothing' .* has no event"):
             differences(noisy(0, 100), side)
     for side in ([], Ranks({}, name="job")):
-        with pytest.raises(TraceError, match="holds no Trace"):
+        with pytest.raises(TraceError, match="has no Trace"):
             differences(side, noisy(0, 100))
 
 
@@ -262,15 +262,15 @@ def test_no_interval_goes_below_taking_no_time_at_all():
     assert differences(a, b).whole.status == "same"
 
 
-def test_a_gpu_on_one_side_alone_is_said():
+def test_a_gpu_on_only_one_side_is_noted():
     a, b = run([[("aten::mm", 900, None, 0)]] * 4, name="cpu"), run([[("aten::mm", 900, "gemm", 100)]] * 4, name="gpu")
-    assert "'cpu' holds no device work, 'gpu' does" in differences(a, b).notes
+    assert "'cpu' has no device work, 'gpu' has" in differences(a, b).notes
     assert differences(b, a).notes == differences(a, b).notes
     assert differences(a, a).notes == ()
 
 
 def test_calls_of_the_runtime_and_ranges_are_compared_by_their_own_time():
-    """What an allocator or a wait costs the host is no operator's time, and steps are told apart by their numbers."""
+    """Time in an allocator or a wait is not an operator's time; steps are identified by their numbers."""
     a = run([[("aten::mm", 9_000, "gemm", 100)]] * 4)
     events = a.events.copy()
     calls = events.index[events["name"] == "cudaLaunchKernel"]

@@ -92,7 +92,7 @@ def test_a_path_through_launch_stream_and_wait():
     assert path.length_ns == 200
     assert path.by("kind").set_index("kind")["dur_ns"].to_dict()["compute"] == 150
     assert path.by("name")["dur_ns"].sum() == path.by("device")["dur_ns"].sum() == 200
-    assert path.verdict.startswith("The GPU sets the pace")
+    assert path.verdict.startswith("The GPU is the bottleneck")
 
 
 def test_what_if_plays_the_change_to_its_end():
@@ -113,11 +113,11 @@ def test_a_change_that_is_none_or_fits_nothing_is_refused():
     path = critical_path(trace_of(GPU_BOUND))
     with pytest.raises(ValueError, match="changes nothing"):
         path.what_if()
-    with pytest.raises(ValueError, match="from 0 on"):
+    with pytest.raises(ValueError, match="expected a finite number, at least 0"):
         path.what_if(scale={"kernels": -1})
     with pytest.raises(ValueError, match="no event"):
         path.what_if(scale={"nothing": 0})
-    with pytest.raises(ValueError, match="takes two"):
+    with pytest.raises(ValueError, match="needs two"):
         path.what_if(fuse="a")
     with pytest.raises(ValueError, match="invalid value for by: 'colour'; expected one of 'kind'"):
         path.by("colour")
@@ -207,7 +207,7 @@ def test_nothing_and_the_host_alone():
     empty = critical_path(Trace(RunInfo(name="t", source="cpu")))
     assert (len(empty.frame), empty.length_ns) == (0, 0)
     assert list(empty.frame) == list(critical_path(trace_of(GPU_BOUND)).frame)
-    assert "Nothing" in repr(empty)
+    assert "there is no critical path" in repr(empty)
     assert len(empty.by()) == 0
     path = critical_path(trace_of([host(0, 10, "a"), host(2, 3, "b"), host(20, 5, "c")]))
     assert pieces(path) == [
@@ -279,7 +279,7 @@ def held_by(trace):
 @given(runs(shortest=1))
 def test_who_waits_for_whom(rows):
     trace = trace_of(rows)
-    graph, events = critical_path(trace)._graph, trace.events
+    graph, events = critical_path(trace).graph, trace.events
     works, causes, arrivals = graph.works, graph.causes, graph.arrivals
     row = works.row.tolist()
     edges = zip(graph.edges.source.tolist(), graph.edges.target.tolist(), strict=True)
@@ -328,8 +328,8 @@ def test_work_that_began_before_it_could_have_been_held_was_not():
         kernel(30, 90, 5, stream=20, name="b"),
     ]
     path = critical_path(trace_of(rows))
-    assert held_by(path._trace) == set()
-    assert not len(path._graph.edges.source)
+    assert held_by(path.trace) == set()
+    assert not len(path.graph.edges.source)
     assert [name for kind, name, _ in pieces(path) if kind == "compute"] == ["b"]
 
 
@@ -435,7 +435,7 @@ def slowly(graph, now):
 @settings(deadline=None, max_examples=examples(25))
 @given(runs(), st.sampled_from([0, 2, 3]), st.sampled_from([0, 1, 2]))
 def test_playing_again_is_the_longest_path(rows, work_factor, host_factor):
-    graph = critical_path(trace_of(rows))._graph
+    graph = critical_path(trace_of(rows)).graph
     now = measured(graph)
     now.work, now.host = now.work * work_factor, now.host * host_factor
     found = replay(graph, now)
@@ -447,7 +447,7 @@ def test_playing_again_is_the_longest_path(rows, work_factor, host_factor):
 def test_a_path_has_no_gap_and_explains_the_run_exactly(rows):
     trace = trace_of(rows)
     path = critical_path(trace)
-    frame, graph = path.frame, path._graph
+    frame, graph = path.frame, path.graph
     assert (frame["start"].to_numpy()[1:] == frame["end"].to_numpy()[:-1]).all()
     assert (frame["dur_ns"] > 0).all()
     ends = trace.events["ts"] + trace.events["dur"]
@@ -484,7 +484,7 @@ def recorded():
 def test_recorded_event_wait_between_streams(recorded):
     """HTA's own expectation of this trace: the memset on stream 24 waits for the gemm on stream 20, not for 28's."""
     path = critical_path(recorded("hta/critical_path__cuda_event_sync_multi_stream.json.gz"))
-    graph, names = path._graph, path._trace.events["name"]
+    graph, names = path.graph, path.trace.events["name"]
     edges = {
         (names[graph.works.row[s]], int(graph.works.stream[s]), names[graph.works.row[t]], int(graph.works.stream[t]))
         for s, t in zip(graph.edges.source, graph.edges.target, strict=True)
@@ -497,7 +497,7 @@ def test_recorded_launch_and_stream_delays(recorded):
     trace = recorded("hta/critical_path__simple_add.json.gz")
     name = "[param|pytorch.model.alex_net|0|0|0|measure|forward]"
     row = int(np.flatnonzero((trace.events["name"] == name) & trace.events["device"].isna())[1])
-    graph = critical_path(trace, start=row)._graph
+    graph = critical_path(trace, start=row).graph
     ids = trace.events["correlation_id"].array[graph.works.row].to_numpy(dtype=np.int64)
     fft, gemm = int(np.flatnonzero(ids == 5597)[0]), int(np.flatnonzero(ids == 5604)[0])
     assert int(graph.launch_lag[fft]) == 27_000
@@ -516,7 +516,7 @@ def test_recorded_launch_and_stream_delays(recorded):
 )
 def test_recorded_traces_are_explained_exactly(recorded, name):
     path = critical_path(recorded(name))
-    frame, graph = path.frame, path._graph
+    frame, graph = path.frame, path.graph
     assert len(frame)
     assert (frame["start"].to_numpy()[1:] == frame["end"].to_numpy()[:-1]).all()
     again = replay(graph, measured(graph))

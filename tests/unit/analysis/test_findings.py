@@ -1,4 +1,4 @@
-"""Each rule finds what it is for with the cost by its definition, and says nothing of runs that are well."""
+"""Each rule finds its pattern with the cost that it defines, and nothing in healthy runs."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cudalens.analysis import device_time, findings
-from cudalens.analysis.findings import CONFIDENCES, RULES, Scene
+from cudalens.analysis.findings import CONFIDENCES, RULES, TraceArrays
 from cudalens.analysis.findings.repeats import find_repeat
 from cudalens.analysis.time.intervals import intersect, length, union
 from cudalens.frames import Ranks, RunInfo, Trace
@@ -31,7 +31,7 @@ def test_gaps_before_kernels_that_were_launched_late_are_launch_overhead():
     assert len(found["launch_bound"].rows) == 99
 
 
-def test_recording_python_calls_makes_launch_overhead_unsure():
+def test_recording_python_calls_lowers_the_confidence_in_launch_overhead():
     world = World().kernels(100, 10 * US, every=28 * US).host("train.py(3): step", "python_function", 0, 5 * MS)
     found = by_rule(world)["launch_bound"]
     assert found.confidence == "medium"
@@ -45,17 +45,17 @@ def test_a_late_launch_that_repeats_can_be_a_graph():
         world.kernels(12, 10 * US, every=28 * US)
     (found,) = findings(world.trace())
     assert (found.rule, found.confidence) == ("graphable", "high")
-    assert "same 12 kernels come 10 times" in found.what
+    assert "same 12 kernels repeat 10 times" in found.what
     assert "%%cudagraph" in found.advice
     assert found.cost_ns == 119 * 20 * US
 
 
-def test_a_wait_in_each_repeat_has_to_go_first():
+def test_a_wait_in_each_repeat_has_to_be_removed_first():
     world = World()
     for _ in range(10):
         world.kernels(12, 10 * US, every=28 * US).wait(op="aten::item")
     found = by_rule(world)
-    assert "take the 1 wait for the GPU out of it first" in found["graphable"].advice
+    assert "remove the 1 wait for the GPU from it" in found["graphable"].advice
     assert found["graphable"].confidence == "medium"
 
 
@@ -84,15 +84,15 @@ def test_idle_time_within_the_loader_is_waiting_for_data():
         world.sleep(MS).within("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", lambda w: w.sleep(4 * MS))
     trace = world.kernels(1, 100 * US).trace()
     found = by_rule(trace)["data_loader"]
-    scene = Scene(trace)
+    arrays = TraceArrays(trace)
     loads = trace.events[trace.events["name"].str.startswith("enumerate")]
-    gaps = union(scene.busy.end[:-1], scene.busy.start[1:])
+    gaps = union(arrays.busy.end[:-1], arrays.busy.start[1:])
     loading = union(loads["ts"].to_numpy(), (loads["ts"] + loads["dur"]).to_numpy())
     assert found.cost_ns == length(intersect(gaps, loading)) > 19 * MS
     assert "num_workers=4" in found.advice
 
 
-def test_a_loader_that_is_hidden_behind_the_gpu_is_no_finding():
+def test_a_loader_that_overlaps_with_the_gpu_is_no_finding():
     world = World()
     for _ in range(5):
         world.kernels(10, 500 * US)
@@ -109,7 +109,7 @@ def test_other_work_of_the_host_is_named():
     assert found["host_work"].cost_ns == pytest.approx(5 * 6 * MS, rel=0.1)
 
 
-def test_a_launch_that_takes_milliseconds_on_an_idle_gpu_is_the_drivers():
+def test_a_launch_that_takes_milliseconds_on_an_idle_gpu_is_a_long_driver_call():
     world = World().kernels(5, 100 * US).sleep(600 * US).device("first", 100 * US, call_ns=5 * MS)
     world.rows[-1]["ts"] += 5 * MS
     world.free[7] = world.rows[-1]["ts"] + 100 * US
@@ -118,7 +118,7 @@ def test_a_launch_that_takes_milliseconds_on_an_idle_gpu_is_the_drivers():
     assert "cudaLaunchKernel" in found["driver_calls"].what
 
 
-def test_memory_that_is_asked_of_the_driver_late_is_told_and_the_warmups_is_not():
+def test_driver_memory_that_is_allocated_late_is_reported_and_that_of_the_warmup_is_not():
     early, late = World(), World()
     for world in (early, late):
         world.kernels(10, 50 * US)
@@ -131,7 +131,7 @@ def test_memory_that_is_asked_of_the_driver_late_is_told_and_the_warmups_is_not(
     assert by_rule(late)["driver_memory"].cost_ns == pytest.approx(800 * US, rel=0.01)
 
 
-def test_a_first_step_that_warms_up_is_told_once_there_are_others():
+def test_a_first_step_that_warms_up_is_reported_if_there_are_three_others():
     def steps(*lengths):
         world = World()
         for number, dur in enumerate(lengths):
@@ -144,7 +144,7 @@ def test_a_first_step_that_warms_up_is_told_once_there_are_others():
     assert "cold_start" not in steps(10 * MS, 30 * MS, 10 * MS, 10 * MS)
 
 
-def test_code_that_is_compiled_in_the_window_is_told():
+def test_code_that_is_compiled_in_the_window_is_reported():
     world = World().kernels(5, 50 * US).sleep(300 * US)
     world.within("compile_inner (dynamo_timed)", lambda w: w.sleep(20 * MS)).kernels(5, 50 * US)
     found = by_rule(world)["compiling"]
@@ -152,7 +152,7 @@ def test_code_that_is_compiled_in_the_window_is_told():
     assert "--warmup" in found.advice
 
 
-def test_a_gpu_without_work_at_the_end_is_told_of_measured_windows_alone():
+def test_a_gpu_without_work_at_the_end_is_reported_only_for_measured_windows():
     world = World().kernels(50, 100 * US)
     assert by_rule(world, started_ns=0, ended_ns=20 * MS)["idle_ends"].cost_ns == 20 * MS - 50 * 100 * US - 5 * US
     assert by_rule(world, started_ns=0, ended_ns=20 * MS, source="file:kineto") == {}
@@ -192,7 +192,7 @@ NOT_FP32 = [
 
 
 @pytest.mark.parametrize("name", FP32)
-def test_fp32_products_are_known_by_their_names(name):
+def test_fp32_products_are_recognized_by_their_names(name):
     found = by_rule(World().kernels(20, 100 * US, name=name))["fp32_math"]
     assert found.cost_ns == 20 * 100 * US
     assert "set_float32_matmul_precision" in found.advice
@@ -203,7 +203,7 @@ def test_products_on_tensor_cores_are_no_finding(name):
     assert "fp32_math" not in by_rule(World().kernels(20, 100 * US, name=name))
 
 
-def test_fp32_advice_goes_by_what_the_gpu_has():
+def test_fp32_advice_depends_on_the_capability_of_the_gpu():
     def on(capability):
         return by_rule(World((capability, 80)).kernels(20, 100 * US, name=FP32[0]))
 
@@ -217,7 +217,7 @@ def attention(world, product="aten::bmm", middle="aten::softmax", between=2):
         world.within(name, lambda w: w.device("k", 50 * US), "cpu_op")
 
 
-def test_attention_in_pieces():
+def test_unfused_attention():
     world = World()
     for _ in range(4):
         attention(world)
@@ -227,7 +227,7 @@ def test_attention_in_pieces():
     assert "4 attentions" in found.what
 
 
-def test_a_softmax_over_classes_is_no_attention():
+def test_a_softmax_over_classes_is_not_attention():
     world = World()
     for _ in range(4):
         attention(world, product="aten::addmm")
@@ -249,10 +249,10 @@ def test_pageable_copies_cost_the_time_in_which_nothing_else_ran():
     world = World().kernels(2, 100 * US)
     world.device("Memcpy HtoD (Pageable -> Device)", 4 * MS, cat="gpu_memcpy", stream=9, num_bytes=4 << 20)
     found = by_rule(world.kernels(20, 100 * US, stream=7))["pageable_copies"]
-    scene = Scene(world.trace())
-    copy = scene.matching("^Memcpy")
-    mine = scene.is_work(copy)
-    assert found.cost_ns == scene.exposed(mine) == 1804 * US  # from 2205 to 4009 µs
+    arrays = TraceArrays(world.trace())
+    copy = arrays.matching("^Memcpy")
+    mine = arrays.is_work(copy)
+    assert found.cost_ns == arrays.exposed(mine) == 1804 * US  # from 2205 to 4009 µs
     assert "pin_memory=True" in found.advice
 
 
@@ -293,14 +293,14 @@ def test_gradients_set_to_zero():
     assert by_rule(world)["zero_grad"].cost_ns == 300 * US
 
 
-def test_communication_without_computing_beside_it():
+def test_communication_that_is_not_overlapped():
     name = "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"
     world = World().kernels(10, 100 * US).device(name, 2 * MS, stream=20)
     trace = world.trace()
     assert by_rule(trace)["exposed_communication"].cost_ns == int(device_time(trace)["exposed_comm_ns"])
 
 
-def test_operators_on_the_cpu_that_are_mostly_calls():
+def test_operators_on_the_cpu_that_are_mostly_call_overhead():
     world = World()
     for _ in range(600):
         world.op("aten::add", 2 * US).sleep(3 * US)
@@ -312,7 +312,7 @@ def test_operators_on_the_cpu_that_are_mostly_calls():
     assert by_rule(slow, source="cpu") == {}
 
 
-def test_ranks_tell_who_is_late_and_who_has_more_to_do():
+def test_ranks_show_which_is_late_and_which_has_more_work():
     def rank(compute, waits):
         world = World()
         for _ in range(4):
@@ -392,28 +392,28 @@ def test_the_parts_of_idle_time_are_disjoint_and_within_it(acts):
                 world.sleep(size * US)
             case _:
                 world.within(names[act], lambda w, size=size: w.sleep(size * US), "cuda_runtime")
-    scene = Scene(world.trace())
-    parts = scene.blame
-    pieces = [union(piece.start, piece.end) for piece in (parts.sync, parts.busy, parts.launch)]
-    every = [*parts.named.values(), *pieces]
-    idle = np.zeros(int(scene.end.max() // 100) + 2, bool)
+    arrays = TraceArrays(world.trace())
+    parts = arrays.idle
+    pieces = [union(piece.start, piece.end) for piece in (parts.sync, parts.host_work, parts.launch)]
+    every = [*parts.by_event.values(), *pieces]
+    idle = np.zeros(int(arrays.end.max() // 100) + 2, bool)
     counted = np.zeros(len(idle), int)
-    for start, end in zip(scene.busy.end[:-1] // 100, scene.busy.start[1:] // 100, strict=True):
+    for start, end in zip(arrays.busy.end[:-1] // 100, arrays.busy.start[1:] // 100, strict=True):
         idle[start:end] = True
     for part in every:
         for start, end in zip(part.start // 100, part.end // 100, strict=True):
             counted[start:end] += 1
     assert counted.max(initial=0) <= 1
     assert not (counted[~idle] > 0).any()
-    assert sum(map(length, every)) + parts.queued.total_ns <= scene.idle_ns
+    assert sum(map(length, every)) + parts.queued.total_ns <= arrays.idle_ns
 
 
 @given(st.integers(8, 20), st.integers(3, 6), st.integers(0, 30), st.integers(0, 30))
-def test_a_repeat_is_found_with_its_period_wherever_it_stands(period, times, before, after):
+def test_a_repeat_is_found_with_its_period_at_any_position(period, times, before, after):
     world = World().kernels(before, US, name="before_{}")
     for _ in range(times):
         world.kernels(period, US)
-    found = find_repeat(Scene(world.kernels(after, US, name="after_{}").trace()))
+    found = find_repeat(TraceArrays(world.kernels(after, US, name="after_{}").trace()))
     is_most = times * period >= (before + times * period + after) / 2
     assert (found is not None) == is_most
     if found is not None:

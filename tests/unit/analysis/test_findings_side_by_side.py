@@ -1,4 +1,4 @@
-"""What ran one after another and might have run side by side: streams, threads that launch, CPUs."""
+"""Rules about work that runs one after another and could overlap: streams, threads that launch, CPUs."""
 
 import pytest
 from findings_worlds import MS, US, World
@@ -30,7 +30,7 @@ def test_streams_that_wait_for_each_other_take_turns():
     found = by_rule(in_turns(0.2))["streams_in_turns"]
     assert found.cost_ns == 20 * 60 * US
     assert found.confidence == "medium"
-    assert "stream 20 (2.00 ms) and on stream 24 (1.20 ms) took turns: they never ran side by side" in found.what
+    assert "stream 20 (2.00 ms) and on stream 24 (1.20 ms) never overlapped" in found.what
 
 
 def test_streams_side_by_side_and_kernels_without_room_beside_them_are_no_finding():
@@ -112,7 +112,7 @@ def two_threads(streams, block=1, number=60):
 def test_threads_that_launch_onto_one_stream_queue_up():
     found = by_rule(two_threads((7, 7)))["threads_on_one_stream"]
     assert found.cost_ns == 30 * 20 * US
-    assert "2 threads launched by turns onto stream 7, which ran their 60 kernels one after another" in found.what
+    assert "2 threads launched in turns onto stream 7, which ran their 60 kernels one after another" in found.what
 
 
 def test_threads_on_streams_of_their_own_and_a_backward_pass_are_no_finding():
@@ -131,7 +131,7 @@ def test_python_between_operators():
     found = by_rule(called(601, 10 * US, 20 * US), source="cpu")
     assert set(found) == {"python_between"}
     assert found["python_between"].cost_ns == 600 * 20 * US
-    assert "called 601 operators, and was in Python between them for 12.0 ms, 20.0 µs each time" in (
+    assert "called 601 operators, and ran Python between them for 12.0 ms, 20.0 µs each time" in (
         found["python_between"].what
     )
 
@@ -158,7 +158,7 @@ def test_one_thread_for_operators_that_could_use_all_cpus():
     world = called(50, MS, US)
     found = by_rule(world, **with_threads(1, 8))["one_cpu_thread"]
     assert found.cost_ns == 50 * MS * 7 // 8
-    assert "orch computes on 1 thread, and the process may use 8 CPUs: 50 operators" in found.what
+    assert "orch uses 1 thread, and the process can use 8 CPUs: 50 operators" in found.what
     assert found.advice.startswith("torch.set_num_threads(8)")
     for torch, cpus in ((4, 8), (1, 1), (1, 2)):
         assert by_rule(world, **with_threads(torch, cpus)) == {}

@@ -6,12 +6,13 @@ import pytest
 from cudalens.analysis import SyncAdvice, summarize_syncs, syncs
 from cudalens.analysis.time.sync_advice import advice, remedy
 from cudalens.frames import RunInfo, SyncKind, Trace
-from cudalens.frames.syncs.build import frame_of
+from cudalens.frames.schema import frame_of_rows
 
 
 def trace(*rows):
     return Trace(
-        RunInfo(name="run", source="cuda"), syncs=frame_of([{"ts": 0, "seen_by": "runtime"} | r for r in rows])
+        RunInfo(name="run", source="cuda"),
+        syncs=frame_of_rows("syncs", [{"ts": 0, "seen_by": "runtime"} | r for r in rows]),
     )
 
 

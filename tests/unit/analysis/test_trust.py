@@ -38,7 +38,7 @@ def test_nothing_is_found_in_a_healthy_trace(ops):
 
 @settings(max_examples=EXAMPLES)
 @given(operators, st.data())
-def test_lost_kernels_are_told_by_their_launches(ops, data):
+def test_lost_kernels_are_found_by_their_launches(ops, data):
     rows = healthy_rows(ops)
     lost = data.draw(st.sets(st.integers(0, len(ops) - 1), min_size=1, max_size=len(ops) - 1))
     kept = [r for r in rows if not (r["cat"] == "kernel" and r["correlation_id"] - 100 in lost)]
@@ -49,14 +49,14 @@ def test_lost_kernels_are_told_by_their_launches(ops, data):
     assert report.trust.verdict == "partial"
 
 
-def test_loss_at_the_head_is_told_apart_and_says_what_cupti_does():
+def test_loss_at_the_start_is_reported_separately_and_names_the_cupti_problem():
     kept = [r for r in healthy_rows(OPS) if not (r["cat"] == "kernel" and r["correlation_id"] < 102)]
     (finding,) = trust(trace_of(kept)).trust.findings
-    assert finding.what == "2 launches at the head of the recording without any recorded work"
+    assert finding.what == "2 launches at the start of the recording without recorded work"
     assert "CUPTI" in finding.done
 
 
-def test_launches_after_which_nobody_waited_ran_when_the_recording_had_ended():
+def test_launches_without_a_later_wait_ran_after_the_recording():
     kept = [r for r in healthy_rows(OPS) if r["correlation_id"] not in (105, 99_999) or r["cat"] == "cuda_runtime"]
     kept = [r for r in kept if r["name"] != "cudaDeviceSynchronize"]
     report = trust(trace_of(kept))
@@ -299,7 +299,7 @@ def test_deep_python_stacks_are_cut():
     assert not found(trust(trace_of(healthy_rows(OPS) + deep[:127])), "cut Python stacks")
 
 
-def test_damage_of_the_file_is_told():
+def test_damage_of_the_file_is_reported():
     trace = trace_of(
         healthy_rows(OPS), problems=(Problem("event without ts", 3, "event 17"), Problem("invalid UTF-8", 1, "event 2"))
     )
@@ -348,7 +348,7 @@ def test_a_trace_without_events_is_clean():
 
 
 def test_work_that_all_begins_after_the_recording_is_noted():
-    """Earlier work that nobody recorded, or a late clock; no figure is proven wrong."""
+    """Earlier work that was not recorded, or a late clock; no figure is proven wrong."""
     ops = [(10, 10, 0, 100, 7)] * 30
     rows = [row for row in healthy_rows(ops) if row["name"] != "cudaDeviceSynchronize"]
     last = max(row["ts"] + row["dur"] for row in rows if row["device"] is None)

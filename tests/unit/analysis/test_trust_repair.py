@@ -1,4 +1,4 @@
-"""What a repair puts right is as it was before somebody corrupted it, and every row number still leads to its row."""
+"""A repaired trace equals the one before its corruption, and every row number still refers to its row."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ OPS = [(50, 200, 300, 4_003, 7)] * 6
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(operators, st.integers(1, 10**9))
-def test_an_early_device_clock_is_put_right_to_the_nanosecond(ops, by):
+def test_an_early_device_clock_is_corrected_to_the_nanosecond(ops, by):
     rows = healthy_rows(ops, tight=True)
     trace = repaired(trace_of(moved(rows, -by)))
     assert_same_trace(trace, trace_of(rows))
@@ -28,7 +28,7 @@ def test_an_early_device_clock_is_put_right_to_the_nanosecond(ops, by):
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(operators, st.integers(1, 10**9))
-def test_a_late_device_clock_is_put_right_to_the_nanosecond(ops, by):
+def test_a_late_device_clock_is_corrected_to_the_nanosecond(ops, by):
     rows = healthy_rows(ops, tight=True)
     corrupt = trace_of(moved(rows, by))
     trace = repaired(corrupt)
@@ -39,7 +39,7 @@ def test_a_late_device_clock_is_put_right_to_the_nanosecond(ops, by):
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(operators, st.data())
-def test_host_rows_that_are_there_twice_are_left_out_once(ops, data):
+def test_duplicate_host_rows_are_removed(ops, data):
     rows = healthy_rows(ops)
     twice = data.draw(st.sets(st.sampled_from([k for k, r in enumerate(rows) if r["device"] is None]), min_size=1))
     extra = [rows[k] for k in twice for _ in range(data.draw(st.integers(1, 2)))]
@@ -62,14 +62,14 @@ def test_both_at_once(ops, by, data):
 
 
 def assert_links(trace, corrupt):
-    """Allocations stand in operators of the same name, time and id as before."""
+    """Allocations are in operators of the same name, time and id as before."""
     for column in ("ts", "name", "external_id"):
         inside, before = trace.memory["event"].astype(int), corrupt.memory["event"].astype(int)
         assert trace.events[column].iloc[inside].tolist() == corrupt.events[column].iloc[before].tolist()
 
 
 @pytest.mark.parametrize("by", [-900, 10**6])
-def test_a_repair_is_made_once_and_told_ever_after(by):
+def test_a_repair_is_made_once_and_always_reported(by):
     trace = repaired(trace_of(moved(healthy_rows(OPS, tight=True), by)))
     again = repaired(trace)
     assert again.info == trace.info
@@ -86,12 +86,12 @@ def test_a_healthy_trace_stays_as_it_is():
     assert same.info.trust.verdict == "clean"
 
 
-def test_checked_only_when_asked_so():
+def test_repair_can_be_switched_off():
     corrupt = trace_of(moved(healthy_rows(OPS, tight=True), -900))
     trace = repaired(corrupt, repair=False)
     assert_same_trace(trace, corrupt)
     assert trace.info.trust.verdict == "partial"
-    assert trace.info.trust.findings[0].done.startswith("Can be repaired: All device rows belong 900 ns later")
+    assert trace.info.trust.findings[0].done.startswith("Can be repaired: All device rows move 900 ns later")
 
 
 def test_one_offset_that_does_not_explain_it_moves_nothing():
@@ -111,7 +111,7 @@ def test_work_is_not_moved_beyond_the_end_of_the_recording():
     assert trace.info.trust.verdict == "partial"
 
 
-def test_work_that_is_there_twice_is_never_dropped():
+def test_duplicate_work_is_never_removed():
     rows = healthy_rows(OPS)
     corrupt = trace_of([*rows, next(r for r in rows if r["cat"] == "kernel")])
     trace = repaired(corrupt)

@@ -29,7 +29,7 @@ def healthy_rows(ops, *, tight=False):
     Args:
         ops: Of each operator: time before it, around its launch, delay of the kernel, its length, its stream.
         tight: The first kernel starts with its launch, and the wait ends with the last kernel: an offset of the clocks
-            can be told to the nanosecond.
+            is known to the nanosecond.
     """
     rows, at, free = [], BASE, {}
     for i, (before, around, delay, half, stream) in enumerate(ops):

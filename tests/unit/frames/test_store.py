@@ -9,13 +9,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from budget import examples
+from budget import every, examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cudalens import OutputError, Trace, TraceFormatError
 from cudalens.frames import RunInfo, build_events, columns_of, empty_frame
 from cudalens.frames.catalog import FRAMES_SINCE
+from cudalens.frames.info import Baseline
 
 
 def assert_same(one, other):
@@ -84,7 +85,7 @@ def test_the_same_trace_gives_the_same_bytes(gpu_trace, saved, tmp_path):
 def test_every_cut_of_the_file_is_refused_by_name(saved, tmp_path):
     whole = saved.read_bytes()
     broken = tmp_path / "cut.cudalens"
-    for length in range(0, len(whole), 97):
+    for length in range(0, len(whole), every(97)):
         broken.write_bytes(whole[:length])
         with pytest.raises(TraceFormatError, match=r"cut\.cudalens"):
             Trace.load(broken)
@@ -93,7 +94,7 @@ def test_every_cut_of_the_file_is_refused_by_name(saved, tmp_path):
 def test_flipped_bytes_are_refused_or_harmless(gpu_trace, saved, tmp_path):
     whole = bytearray(saved.read_bytes())
     broken = tmp_path / "flipped.cudalens"
-    for at in range(0, len(whole), 61):
+    for at in range(0, len(whole), every(61)):
         whole[at] ^= 0xFF
         broken.write_bytes(whole)
         whole[at] ^= 0xFF
@@ -245,6 +246,19 @@ def as_version(number, *dropped):
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_file_of_an_older_version_lacks_what_came_later(gpu_trace, saved, version):
     assert_same(gpu_trace, Trace.load(rewritten(saved, as_version(version))))
+
+
+def test_a_baseline_that_an_earlier_release_wrote_is_read(saved):
+    known = {"value_ns": 30, "median_ns": 20, "low_ns": 19, "high_ns": 21, "num_runs": 4}
+
+    def with_standing(name, data):
+        if name != "trace.json":
+            return data
+        head = json.loads(data)
+        head["info"]["standing"] = known
+        return json.dumps(head)
+
+    assert Trace.load(rewritten(saved, with_standing)).info.baseline == Baseline(**known)
 
 
 @pytest.mark.parametrize(("version", "frame"), [(2, "races"), (3, "blocks")])

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cudalens.frames.syncs.kinds import Evidence, SyncKind, asked_by, asked_for, kind_of, plain_call
+from cudalens.frames.syncs.kinds import Evidence, SyncKind, called_name, kind_of, plain_call, python_context
 
 COPY_AND_WAIT = ("cudaMemcpyAsync", "cudaStreamSynchronize")
 READ = ("aten::_local_scalar_dense", "aten::item")
@@ -77,19 +77,19 @@ def test_every_kind_can_be_told():
     ],
 )
 def test_what_an_expression_asks_for(expression, asked):
-    assert asked_for(expression) == asked
+    assert called_name(expression) == asked
 
 
 @given(st.text())
 def test_no_expression_is_too_odd(expression):
-    assert isinstance(asked_for(expression), str)
+    assert isinstance(called_name(expression), str)
 
 
 def test_python_calls_tell_the_method_and_the_making_of_text():
-    assert asked_by(["<built-in method item of Tensor object at 0x7f00>", "train.py(3): step"]) == ("item", False)
-    assert asked_by(["<built-in method item of dict object at 0x7f00>"]) == ("", False)
-    assert asked_by(["torch/_tensor_str.py(120): __init__", "torch/_tensor.py(5): __repr__"]) == ("", True)
-    assert asked_by([]) == ("", False)
+    assert python_context(["<built-in method item of Tensor object at 0x7f00>", "train.py(3): step"]) == ("item", False)
+    assert python_context(["<built-in method item of dict object at 0x7f00>"]) == ("", False)
+    assert python_context(["torch/_tensor_str.py(120): __init__", "torch/_tensor.py(5): __repr__"]) == ("", True)
+    assert python_context([]) == ("", False)
 
 
 @pytest.mark.parametrize(

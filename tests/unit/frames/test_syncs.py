@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cudalens.frames import StackTable, build_events, check_frame, empty_frame
-from cudalens.frames.syncs.build import Surroundings, build_syncs, frame_of
+from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.syncs.build import LiveProgram, build_syncs
 from cudalens.frames.syncs.calls import find_waits
 from cudalens.frames.syncs.observed import match
 
@@ -142,10 +143,10 @@ def test_of_two_at_the_end_the_first_is_the_programs():
 def test_where_the_programs_end_is_known_nothing_is_guessed():
     recording = Recording().op("aten::mm", 0, 10).call("cudaDeviceSynchronize", 20, 50)
     recording.call("cudaDeviceSynchronize", 80, 5)
-    assert len(recording.syncs(Surroundings(until_ns=200_000))) == 2
-    assert len(recording.syncs(Surroundings(until_ns=75_000))) == 1
+    assert len(recording.syncs(LiveProgram(until_ns=200_000))) == 2
+    assert len(recording.syncs(LiveProgram(until_ns=75_000))) == 1
     # By clocks that may differ by 10 µs the second may be the profiler's.
-    assert len(recording.syncs(Surroundings(until_ns=85_000, skew_ns=10_000))) == 1
+    assert len(recording.syncs(LiveProgram(until_ns=85_000, skew_ns=10_000))) == 1
 
 
 def test_a_driver_call_beneath_its_runtime_call_is_the_same_wait():
@@ -179,28 +180,30 @@ def seen(ts, call="cudaStreamSynchronize", **more):
 
 
 def test_one_wait_that_two_saw_is_one_row():
-    sightings = frame_of([seen(18_000, place="In[3]:5", expression="loss.item()", source="print(loss.item())")])
+    sightings = frame_of_rows(
+        "syncs", [seen(18_000, place="In[3]:5", expression="loss.item()", source="print(loss.item())")]
+    )
     (row,) = item(Recording(), 10).syncs(syncs=sightings).to_dict("records")
     assert (row["dur"], row["place"], row["expression"]) == (107_000, "In[3]:5", "loss.item()")
     assert row["seen_by"] == "callback, runtime"
 
 
 def test_what_only_one_saw_is_a_row_of_its_own():
-    sightings = frame_of([seen(2_000_000), seen(2_000_100, call="cudaDeviceSynchronize")])
+    sightings = frame_of_rows("syncs", [seen(2_000_000), seen(2_000_100, call="cudaDeviceSynchronize")])
     found = item(Recording(), 10).syncs(syncs=sightings)
     assert found["seen_by"].tolist() == ["runtime", "callback", "callback"]
     assert found["dur"].isna().tolist() == [False, True, True]
 
 
 def test_waits_for_another_thing_are_not_the_same_wait():
-    found = item(Recording(), 10).syncs(syncs=frame_of([seen(18_000, call="cudaEventSynchronize")]))
+    found = item(Recording(), 10).syncs(syncs=frame_of_rows("syncs", [seen(18_000, call="cudaEventSynchronize")]))
     assert found["seen_by"].tolist() == ["runtime", "callback"]
 
 
 def test_what_the_host_waits_in_while_it_empties_the_cache_is_that():
     recording = Recording().call("cudaDeviceSynchronize", 10, 20).call("cudaFree", 31, 40).op("aten::mm", 90, 5)
     sighting = seen(9_000, call="cudaFree", dur=64_000, place="In[1]:1", expression="torch.cuda.empty_cache()")
-    found = recording.syncs(syncs=frame_of([sighting]))
+    found = recording.syncs(syncs=frame_of_rows("syncs", [sighting]))
     assert found["kind"].tolist() == ["empty_cache()", "empty_cache()"]
     assert found["place"].tolist() == ["In[1]:1", "In[1]:1"]
 
@@ -209,12 +212,15 @@ def test_a_copy_just_before_is_not_part_of_it():
     recording = Recording().op("aten::copy_", 0, 8).call("cudaMemcpyAsync", 1, 5, 1).call("cudaFree", 10, 40)
     recording.copy("Memcpy HtoD (Pageable -> Device)", 2, 1, 1)
     sighting = seen(9_000, call="cudaFree", dur=42_000, expression="torch.cuda.empty_cache()")
-    assert recording.syncs(syncs=frame_of([sighting]))["kind"].tolist() == ["pageable copy to device", "empty_cache()"]
+    assert recording.syncs(syncs=frame_of_rows("syncs", [sighting]))["kind"].tolist() == [
+        "pageable copy to device",
+        "empty_cache()",
+    ]
 
 
 def test_an_empty_cache_with_nothing_in_it_is_no_wait():
     sighting = seen(9_000, call="cudaFree", dur=2_000, expression="torch.cuda.empty_cache()")
-    assert Recording().op("aten::mm", 90, 5).syncs(syncs=frame_of([sighting])).empty
+    assert Recording().op("aten::mm", 90, 5).syncs(syncs=frame_of_rows("syncs", [sighting])).empty
 
 
 def test_a_recording_without_calls_has_no_waits():
@@ -238,7 +244,10 @@ def test_waits_and_sightings_find_each_other_by_time(gaps, offset_us):
             sightings.append(seen((now + offset_us) * 1000))
         now += dur
     events = recording.events()
-    assert match(events, find_waits(events), frame_of(sightings) if sightings else empty_frame("syncs")) == wanted
+    assert (
+        match(events, find_waits(events), frame_of_rows("syncs", sightings) if sightings else empty_frame("syncs"))
+        == wanted
+    )
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -2,10 +2,9 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
+import programs
 import pytest
 
 PROGRAM = Path(__file__).with_name("compile_kernels.py")
@@ -18,7 +17,7 @@ def found(tmp_path_factory):
         pytest.skip("this Triton compiles for no NVIDIA GPU")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     environment["TRITON_CACHE_DIR"] = str(tmp_path_factory.mktemp("triton"))
-    done = subprocess.run([sys.executable, str(PROGRAM)], capture_output=True, text=True, env=environment, check=False)
+    done = programs.run(PROGRAM, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

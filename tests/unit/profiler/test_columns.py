@@ -14,7 +14,6 @@ from torch import nn
 
 from cudalens.frames import check_frame
 from cudalens.profiler import ProfilerOptions
-from cudalens.profiler.columns import Codes, EventReader
 
 
 def by_start(events):
@@ -182,18 +181,6 @@ def test_equal_stacks_are_kept_once():
     assert events.loc[events["name"] == "aten::ones", "stack"].nunique() == 1
 
 
-def test_codes_number_in_order_of_appearance():
-    codes = Codes()
-    assert [codes[value] for value in "abac"] == [0, 1, 0, 2]
-    assert list(codes) == ["a", "b", "c"]
-
-
-def test_reader_of_nothing():
-    ints, texts = EventReader([]).scan(["start_ns"], {"name": None})
-    assert not ints
-    assert not texts
-
-
 def test_a_host_row_carries_the_name_of_its_thread():
     frames, _ = recorded(mlp_training, ProfilerOptions(cpu_only=True))
     events = frames["events"]
@@ -219,19 +206,3 @@ def test_python_frames_of_threads_that_torch_does_not_know_stand_apart():
     assert set(elsewhere["cat"]) == {"python_function"}
     assert elsewhere["name"].str.contains("wait").any()
     assert (events.loc[events["cat"] == "cpu_op", "tid"] == threading.get_native_id()).all()
-
-
-def test_a_name_that_is_not_utf8_is_escaped_and_the_other_names_are_kept():
-    """torch reads names of code objects that Python has freed, and hands over whatever bytes are there."""
-
-    class Event:
-        def __init__(self, raw):
-            self.raw = raw
-
-        def name(self):
-            return self.raw.decode()
-
-    reader = EventReader([Event(b"aten::mm"), Event(b"version.py(0): \xd0"), Event(b"aten::mm")])
-    _, texts = reader.scan((), {"name": None})
-    codes, names = texts["name"]
-    assert [names[code] for code in codes] == ["aten::mm", r"version.py(0): \xd0", "aten::mm"]

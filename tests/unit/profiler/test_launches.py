@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from cudalens.profiler.columns import _DERIVED, _categories
-from cudalens.profiler.launches import Facts, _SavedTrace, fact_columns
+from cudalens.profiler.categories import categories
+from cudalens.profiler.launches import Facts, fact_columns
 
 # As Kineto writes the arguments of a kernel, a copy, and a collective, by its own keys.
 KERNEL = (
@@ -49,14 +49,6 @@ def test_facts_by_kinetos_keys_land_in_their_columns():
     }
 
 
-def test_saved_json_decodes_beside_rows_of_other_kinds():
-    named = '{"ph": "M", "args": {"name": "python"}}'
-    text = f'{{"traceEvents": [{named}, {{"cat": "kernel", "ts": 1.5, "args": {KERNEL}}}]}}'
-    saved = msgspec.json.decode(text, type=_SavedTrace).traceEvents
-    assert [event.cat for event in saved] == [None, "kernel"]
-    assert saved[1].args.registers == 32
-
-
 @pytest.mark.parametrize(
     ("name", "device_type", "expected"),
     [
@@ -74,7 +66,8 @@ def test_saved_json_decodes_beside_rows_of_other_kinds():
 )
 def test_categories_are_derived_where_torch_does_not_tell_them(name, device_type, expected):
     one = np.zeros(1, np.int32)
-    assert _categories({"device_type": (one, [device_type])}, one, [name]).tolist() == [expected]
+    is_not = {getter: (one, [False]) for getter in ("is_user_annotation", "is_python_function")}
+    assert categories({"device_type": (one, [device_type])} | is_not, one, [name]).tolist() == [expected]
 
 
 @pytest.mark.parametrize(
@@ -83,8 +76,8 @@ def test_categories_are_derived_where_torch_does_not_tell_them(name, device_type
 def test_annotations_are_known_by_their_mark(device_type, expected):
     one = np.zeros(1, np.int32)
     texts = {"device_type": (one, [device_type]), "is_user_annotation": (one, [True])}
-    assert _categories(texts, one, ["mine"]).tolist() == [expected]
-    assert expected in _DERIVED
+    texts["is_python_function"] = (one, [False])
+    assert categories(texts, one, ["mine"]).tolist() == [expected]
 
 
 def test_waits_for_cuda_events_name_their_record_and_unknown_ones_are_missing():

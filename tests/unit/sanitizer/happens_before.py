@@ -1,7 +1,7 @@
 """The slow oracle of the engine: reachability in an explicit happens-before graph, byte by byte."""
 
-BLOCKING = "s3"
-"""The stream that is ordered with the default stream, s0."""
+BLOCKING = ("s3", "s4")
+"""The streams that are ordered with the default stream, s0."""
 
 SIZE = 24
 """Bytes of each tensor; ``h`` is the pinned one."""
@@ -42,7 +42,7 @@ class Graph:
         pass
 
     def predecessors(self, stream):
-        others = [BLOCKING] if stream == "s0" else ["s0"] if stream == BLOCKING else []
+        others = BLOCKING if stream == "s0" else ["s0"] if stream in BLOCKING else []
         return [self.last.get(s) for s in [stream, *others]]
 
     def enqueue(self, stream, more=(), touches=()):
@@ -57,11 +57,11 @@ class Graph:
         )
 
     def event_record(self, event, stream):
-        self.recorded[event] = self.stream_end(stream)
+        self.recorded[event] = self.last[stream] = self.stream_end(stream)
 
     def event_wait(self, event, stream):
         if event in self.recorded:
-            self.last[stream] = self.node([self.last.get(stream), self.recorded[event]])
+            self.last[stream] = self.node([*self.predecessors(stream), self.recorded[event]])
 
     def event_sync(self, event):
         self.host = self.node([self.host, self.recorded.get(event)])
@@ -92,8 +92,9 @@ class Graph:
     def free(self, t):
         """The allocator waits for the streams of `record_stream`; for pinned memory, for every stream that used it."""
         awaited = self.awaited.pop(t, set()) | (self.users.get(t, set()) if t == "h" else set())
-        for stream in awaited:
-            self.released.setdefault(t, set()).update(self.before[self.stream_end(stream)])
+        for stream in awaited:  # the allocator records an event on it
+            self.last[stream] = self.stream_end(stream)
+            self.released.setdefault(t, set()).update(self.before[self.last[stream]])
 
     def stream_end(self, stream):
         """A point after all that the stream holds, and no work of its own."""

@@ -1,5 +1,6 @@
 """Call stacks that are found by marks on stack frames, against Python's own walk."""
 
+import gc
 import sys
 
 import pytest
@@ -86,8 +87,14 @@ def test_marks_are_taken_away_and_a_debuggers_function_is_left_alone():
     here.f_back.f_trace = None
 
 
-def test_too_many_ways_are_found_anew(monkeypatch):
-    monkeypatch.setattr(calls, "MAX_CALLS", 20)
-    for _ in range(3):
-        run([[[None], (None, None)], None])
-    assert calls._num_calls <= 20
+def num_calls():
+    gc.collect()
+    return sum(type(each) is calls.Call for each in gc.get_objects())
+
+
+def test_beyond_the_limit_earlier_calls_are_dropped(monkeypatch):
+    before = num_calls()
+    monkeypatch.setattr(calls, "MAX_CALLS", 200)
+    for number in range(1000):
+        exec(compile("is_right()", f"program{number}.py", "exec"), {"is_right": is_right})
+    assert num_calls() < before + 500

@@ -56,10 +56,14 @@ PROLOGUE = [{"op": "alloc", "t": t, "bytes": 128, "stream": "s0"} for t in "ab"]
 @given(st.lists(operations, max_size=12))
 def test_watched_live_a_program_races_where_it_does_when_replayed(ops):
     racing = set()
-    san = cudalens.sanitize()
-    san._findings = Findings(lambda race: racing.update(race.tensors) is None)  # before races of one place are one
-    with device("h100"), san:
-        Program(san, uses_operators=True).run(PROLOGUE + ops)
+
+    def collect():
+        """Races of one place are one finding, so that the findings are collected after each operator."""
+        racing.update(*(race.tensors for race in san.races))
+        san.clear()
+
+    with device("h100"), cudalens.sanitize() as san:
+        Program(san, uses_operators=True, after_operator=collect).run(PROLOGUE + ops)
         records = san.log.records()
     assert racing == set().union(*(race.tensors for race in replay(PROLOGUE + ops)))
     if {"op": "device_sync"} not in ops:  # which empties the log

@@ -21,7 +21,7 @@ from cudalens.sanitizer.engine import (
 )
 from cudalens.sanitizer.replay import records_of
 
-STREAMS = ["s0", "s1", "s2", BLOCKING]
+STREAMS = ["s0", "s1", "s2", *BLOCKING]
 ACCESSING = ("launch", "host_read", "host_write")
 
 tensors = st.sampled_from(["a", "a", "a", "b", "h"])  # most accesses meet others of the same tensor
@@ -110,7 +110,7 @@ PROLOGUE = [
     {"op": "alloc", "t": "a", "bytes": SIZE, "stream": "s0"},
     {"op": "alloc", "t": "b", "bytes": SIZE, "stream": "s0"},
     {"op": "alloc", "t": "h", "bytes": SIZE, "host": True},
-    {"op": "stream_create", "stream": BLOCKING, "blocking": True},
+    *({"op": "stream_create", "stream": stream, "blocking": True} for stream in BLOCKING),
 ]
 
 
@@ -217,7 +217,8 @@ allocator_acts = st.one_of(
 def test_blocks_that_are_cut_and_joined_keep_what_touched_their_bytes(acts):
     """Allocations at any addresses, each in the place of those it overlaps: races are those of the bytes themselves."""
     detector, graph, allocations, unit = Detector(), Graph([]), [], 8
-    detector.add(StreamCreate(StreamId(0, BLOCKING), is_blocking=True))
+    for stream in BLOCKING:
+        detector.add(StreamCreate(StreamId(0, stream), is_blocking=True))
     found = []
     for act, *fields in acts:
         if act == "alloc":

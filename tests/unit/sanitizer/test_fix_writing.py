@@ -449,8 +449,6 @@ def test_a_name_is_used_only_where_it_is_bound(text, is_bound):
     [
         "for x in a.sum():\n    pass\n",
         "while a.sum():\n    pass\n",
-        "x = 1; b = a.sum()\n",
-        "if x: b = a.sum()\n",
         "if x:\n    pass\nelif a.sum():\n    pass\n",
         "b = (a.sum() for _ in x)\n",
         "b = lambda: a.sum()\n",
@@ -470,8 +468,47 @@ def test_lines_keep_the_indentation_and_go_around_whole_statements():
     assert after(found.source, found.statement, "w()") == Edit(5, "\tw()\n")
     returning = located("def f():\n    return a.sum()\n", 2)
     assert after(returning.source, returning.statement, "w()") is None
-    crowded = located("b = f(\n    a\n); c = 1\n", 2)
-    assert after(crowded.source, crowded.statement, "w()") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected_before", "expected_after"),
+    [
+        ("x = 1; b = a.sum()\n", "x = 1; w(); b = a.sum()\n", "x = 1; b = a.sum(); w()\n"),
+        ("b = a.sum(); x = 1  # ü\n", "w()\nb = a.sum(); x = 1  # ü\n", "b = a.sum(); w(); x = 1  # ü\n"),
+        ("ü = 1; b = a.sum(); c = 2;\n", "ü = 1; w(); b = a.sum(); c = 2;\n", "ü = 1; b = a.sum(); w(); c = 2;\n"),
+        ("if x: b = a.sum()\n", "if x: w(); b = a.sum()\n", "if x: b = a.sum(); w()\n"),
+        ("with s: b = a.sum(); c = 1\n", "with s: w(); b = a.sum(); c = 1\n", "with s: b = a.sum(); w(); c = 1\n"),
+        (
+            "b = f(\n    a.sum()\n); c = 1\n",
+            "w()\nb = f(\n    a.sum()\n); c = 1\n",
+            "b = f(\n    a.sum()\n); w(); c = 1\n",
+        ),
+    ],
+)
+def test_of_several_statements_on_a_line_the_one_of_the_access_is_edited(text, expected_before, expected_after):
+    statement = next(
+        node.parent
+        for node in ast.walk(with_parents(ast.parse(text)))
+        if isinstance(node, ast.Call) and ast.unparse(node) == "a.sum()"
+    )
+    source = Source(text.splitlines(keepends=True))
+    for edit, expected in ((before, expected_before), (after, expected_after)):
+        assert source.edited([edit(source, statement, "w()")]) == expected
+
+
+def with_parents(tree):
+    """Gives each node of a statement that statement as its parent."""
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.Assign):
+            for node in ast.walk(statement):
+                node.parent = statement
+    return tree
+
+
+def test_edits_at_one_place_keep_their_order():
+    source = Source(["a()\n", "b(); c(); d()\n"])
+    edits = [Edit(2, "first()\n"), Edit(2, "second()\n"), Edit(2, "; third()", 8), Edit(2, "fourth(); ", 10)]
+    assert source.edited(edits) == "a()\nfirst()\nsecond()\nb(); c(); third(); fourth(); d()\n"
 
 
 @pytest.mark.parametrize(
@@ -487,7 +524,7 @@ def test_lines_keep_the_indentation_and_go_around_whole_statements():
 def test_a_keyword_is_taken_out_of_its_call(call, expected):
     source = Source([call + "\n"])
     edit = without_keyword(source, source.tree.body[0].value, "non_blocking")
-    assert edit == Edit(1, expected + "\n", is_replacement=True)
+    assert source.edited([edit]) == expected + "\n"
 
 
 @pytest.mark.parametrize(
@@ -582,6 +619,88 @@ def test_a_diff_shows_magics_as_they_were_typed():
         "+wait()",
         " use(b)",
     ]
-    assert source.diff([Edit(2, "other()\n", is_replacement=True)], "In[7]") == ""
+    assert source.diff([Edit(2, "other()", 0, 5)], "In[7]") == ""
     for other in (["use(c)\n"], [*typed[:2], "use(c)\n"]):  # another cell of this name
         assert "use(c)" not in Source(run, other).diff([Edit(3, "wait()\n")], "In[7]")
+
+
+# CUDA graphs: a fix is written where the graph is replayed, never into code that was captured
+
+REPLAYED_ON_A_SIDE_STREAM = """
+import torch
+
+side = torch.cuda.Stream()
+a = torch.ones(64, device="cuda")
+graph = torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    a.mul_(2)
+    a.add_(1)
+torch.cuda.synchronize()
+a.fill_(1)
+with torch.cuda.stream(side):
+    graph.replay()
+"""
+
+INPUT_REFILLED_DURING_A_REPLAY = """
+import torch
+
+side = torch.cuda.Stream()
+static = torch.ones(64, device="cuda")
+graph = torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    out = static * 2
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    graph.replay()
+static.fill_(3)
+"""
+
+WARMED_UP_ON_A_SIDE_STREAM = """
+import torch
+
+side = torch.cuda.Stream()
+a = torch.ones(64, device="cuda")
+graph = torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+def step():
+    a.mul_(2)
+a.fill_(1)
+with torch.cuda.stream(side):
+    step()
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    step()
+graph.replay()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (REPLAYED_ON_A_SIDE_STREAM, "side.wait_stream(torch.cuda.current_stream())"),
+        (INPUT_REFILLED_DURING_A_REPLAY, "torch.cuda.current_stream().wait_stream(side)"),
+    ],
+)
+def test_races_with_graphs_are_fixed_outside_of_the_captured_code(text, line, tmp_path):
+    fixed = repaired(text, tmp_path / "program.py")
+    assert [each for each in fixed.splitlines() if each not in text.splitlines()] == [line]
+
+
+def test_the_words_of_a_race_with_a_graph_name_the_replay(tmp_path):
+    text = REPLAYED_ON_A_SIDE_STREAM.replace("side = torch.cuda.Stream()", "streams = [torch.cuda.Stream()]")
+    text = text.replace("stream(side)", "stream(streams[0])").replace(
+        "    graph.replay()", "    (lambda: graph.replay())()"
+    )
+    path = tmp_path / "program.py"
+    line = text.splitlines().index("    (lambda: graph.replay())()") + 1
+    findings = findings_in(text, path)
+    assert {finding.fix.diff for finding in findings} == {""}
+    assert findings[0].fix.words.startswith(f"before the replay at {path}:{line} of aten::")
+
+
+def test_no_fix_is_written_into_code_that_was_also_captured(tmp_path):
+    (finding,) = findings_in(WARMED_UP_ON_A_SIDE_STREAM, tmp_path / "program.py")
+    assert finding.fix.diff == ""
+    assert finding.fix.kind is FixKind.WAIT_STREAM

@@ -19,9 +19,12 @@ from cudalens import RaceError, SanitizerError
 from cudalens.device import gpu_trace, modes
 from cudalens.device.stacks import frames_of, is_own
 from cudalens.sanitizer import RaceKind, RaceWarning, Suppressions, SuppressionWarning, access, running
+from cudalens.sanitizer.engine import Detector
+from cudalens.sanitizer.live.watch import Watch
 from cudalens.virtual import device
 
 N = 64
+LARGE = 1024  # a matrix of 4 MiB, from the allocator's large pool
 
 
 def race(side, times=1):
@@ -386,12 +389,17 @@ def test_on_and_off_a_thousand_times_leaks_nothing(gpu):
 def test_a_sanitizer_that_ended_keeps_no_tensor_and_none_of_its_state(gpu):
     with cudalens.sanitize() as san:
         x = torch.ones(N, device="cuda")
-        watch = weakref.ref(san._watch)
         dead = weakref.ref(x)
         del x
         assert dead() is None
+        assert num_alive(Watch, Detector) == 2
     gc.collect()
-    assert watch() is None
+    assert san.races == []
+    assert num_alive(Watch, Detector) == 0
+
+
+def num_alive(*kinds):
+    return sum(type(each) in kinds for each in gc.get_objects())
 
 
 def test_starting_twice_is_refused_and_stopping_twice_is_not(gpu):
@@ -532,10 +540,14 @@ def test_tensor_subclasses_go_first_and_what_they_call_is_seen(side):
 # When something is wrong
 
 
-def test_an_error_in_the_sanitizer_ends_it_and_not_the_program(side):
+@pytest.fixture
+def broken_engine(monkeypatch):
+    monkeypatch.setattr(Detector, "launch_op", lambda self, op: 1 / 0)
+
+
+def test_an_error_in_the_sanitizer_ends_it_and_not_the_program(side, broken_engine):
     x = torch.ones(N, device="cuda")
     with cudalens.sanitize() as san:
-        san._watch.detector.launch_op = lambda op: 1 / 0
         with pytest.warns(RuntimeWarning, match="is off: ZeroDivisionError") as caught:  # noqa: PT031
             for _ in range(3):
                 x.fill_(3)
@@ -597,11 +609,10 @@ def test_a_record_that_makes_no_sense_ends_it_once(gpu, record):
     assert str(san.status()).startswith("stream-race sanitizer: off, because of an error in it")
 
 
-def test_an_error_while_warnings_are_errors_disturbs_nobody(gpu):
+def test_an_error_while_warnings_are_errors_does_not_disturb_the_program(gpu, broken_engine):
     x = torch.ones(N, device="cuda")
     with warnings.catch_warnings(), cudalens.sanitize() as san:
         warnings.simplefilter("error")
-        san._watch.detector.launch_op = lambda op: 1 / 0
         x.fill_(3)
     assert isinstance(san.error, ZeroDivisionError)
 
@@ -695,3 +706,82 @@ def test_code_of_cells_that_ran_is_let_go_of_unless_a_race_was_found_in_it(side)
     assert san.races[0].second.place.line == 3
     del san
     assert code_is_let_go_of(racy)
+
+
+# The end of a device
+
+
+class Notebook:
+    """Cells that run on one virtual device after another, while their tensors stay alive."""
+
+    def __init__(self):
+        self.kept = []
+
+    def two_streams(self):
+        """The first large block of the device belongs to a side stream, which nothing waits for."""
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            self.kept += [side, torch.ones(LARGE, LARGE, device="cuda")]
+
+    def train(self):
+        """A loop on one stream, which uses the addresses of the tensors of the earlier device again."""
+        model = torch.nn.Linear(LARGE, LARGE, device="cuda")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.ones(2, LARGE, device="cuda")).sum().backward()
+            optimizer.step()
+        self.kept += [model, optimizer]
+
+
+@pytest.mark.parametrize("specs", [("h100", "h100"), ("h100x2", "h100"), ("h100", "a100x2")])
+def test_a_device_that_takes_the_place_of_another_begins_with_no_history(specs):
+    notebook = Notebook()
+    with cudalens.sanitize() as san:
+        with device(specs[0]):
+            notebook.two_streams()
+        with device(specs[1]):
+            notebook.train()
+    assert san.error is None
+    assert san.races == []
+
+
+def test_a_race_on_the_second_device_is_found_and_its_fix_is_checked_on_it(gpu_after_another):
+    x, side = gpu_after_another
+    with cudalens.sanitize() as san:
+        x.fill_(1)
+        with torch.cuda.stream(side):
+            x.mul_(2)
+    (finding,) = san.findings()
+    assert finding.race.kind is RaceKind.WRITE_AFTER_WRITE
+    assert finding.fix is not None
+
+
+@pytest.fixture
+def gpu_after_another():
+    with device("h100"):
+        old = torch.ones(N, device="cuda")
+    with device("h100"):
+        yield torch.ones(N, device="cuda"), torch.cuda.Stream()
+    del old
+
+
+def test_graphs_and_events_of_a_device_end_with_it():
+    with cudalens.sanitize() as san:
+        with device("h100"):
+            side, x = torch.cuda.Stream(), torch.ones(N, device="cuda")
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                x.add_(1)
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                graph.replay()
+        with device("h100"):
+            side, y = torch.cuda.Stream(), torch.ones(N, device="cuda")
+            again = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(again):
+                y.mul_(2)
+            again.replay()
+            y.add_(1)
+    assert san.error is None
+    assert san.races == []

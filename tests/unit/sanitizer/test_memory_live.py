@@ -98,6 +98,145 @@ def test_two_storages_over_one_memory_are_one_memory(side):
     assert kinds(san) == [RaceKind.READ_AFTER_WRITE]
 
 
+# Copies between devices: torch orders the current streams of both around the copy.
+
+BETWEEN = {
+    "copy_": lambda a, b: b.copy_(a),
+    "copy_ without waiting": lambda a, b: b.copy_(a, non_blocking=True),
+    "copy_ of a view": lambda a, b: b[::2].copy_(a[::2]),
+    "copy_ of another type": lambda a, b: b.copy_(a.half()),
+    "to": lambda a, b: b.add_(a.to(b.device)),
+    "to another type": lambda a, b: b.add_(a.to(b.device, torch.float64)),
+    "cat of copies": lambda a, b: b.copy_(torch.cat([a, a])[:N]),
+}
+
+
+@pytest.mark.parametrize("act", BETWEEN.values(), ids=BETWEEN)
+@pytest.mark.parametrize("current", [0, 1])
+def test_a_copy_between_devices_is_ordered_with_the_current_streams_of_both(gpu, act, current):
+    with torch.cuda.device(current), cudalens.sanitize() as san:
+        a, b = torch.ones(N, device="cuda:0"), torch.ones(N, device="cuda:1")
+        for _ in range(2):
+            a.add_(1)
+            act(a, b)
+            b.mul_(2)
+            act(b, a)
+            a.add_(1)
+    assert kinds(san) == []
+
+
+@pytest.mark.parametrize("act", BETWEEN.values(), ids=BETWEEN)
+def test_a_copy_between_devices_is_not_ordered_with_other_streams(gpu, act):
+    other = torch.cuda.Stream(1)
+    a, b = torch.ones(N, device="cuda:0"), torch.ones(N, device="cuda:1")
+    torch.cuda.synchronize(0)
+    torch.cuda.synchronize(1)
+    with cudalens.sanitize() as san:
+        act(a, b)
+        with torch.cuda.stream(other):
+            b.sum()
+    assert kinds(san) == [RaceKind.READ_AFTER_WRITE]
+
+
+def test_a_copy_between_devices_orders_side_streams_that_are_current(gpu):
+    sides = torch.cuda.Stream(0), torch.cuda.Stream(1)
+    a, b = torch.ones(N, device="cuda:0"), torch.ones(N, device="cuda:1")
+    torch.cuda.synchronize(0)
+    torch.cuda.synchronize(1)
+    with cudalens.sanitize() as san, torch.cuda.stream(sides[1]), torch.cuda.stream(sides[0]):
+        a.add_(1)
+        b.copy_(a)
+        b.add_(1)
+        a.copy_(b)
+        a.add_(1)
+    assert kinds(san) == []
+
+
+def test_data_parallel_has_no_race(gpu):
+    net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 2)).cuda()
+    parallel = torch.nn.DataParallel(net, device_ids=[0, 1])
+    optimizer = torch.optim.Adam(net.parameters())
+    with cudalens.sanitize() as san:
+        for _ in range(3):
+            optimizer.zero_grad()
+            parallel(torch.ones(8, 8, device="cuda")).sum().backward()
+            optimizer.step()
+    assert kinds(san) == []
+
+
+# Pageable memory: CUDA returns from a copy into it when it is done, whatever non_blocking says.
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_the_host_reads_pageable_memory_after_a_copy_into_it_without_waiting(gpu, is_pinned):
+    x = torch.ones(N, device="cuda")
+    host = torch.empty(N, pin_memory=is_pinned)
+    with cudalens.sanitize() as san:
+        host.copy_(x, non_blocking=True)
+        assert host.sum() == N
+    assert kinds(san) == ([HOST] if is_pinned else [])
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_a_copy_into_pageable_memory_orders_what_comes_later_after_its_stream(side, is_pinned):
+    x = torch.ones(N, device="cuda")
+    host = torch.empty(N, pin_memory=is_pinned)
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san:
+        with torch.cuda.stream(side):
+            x.add_(1)
+            host.copy_(x, non_blocking=True)
+        x.mul_(2)
+    expected = {RaceKind.WRITE_AFTER_WRITE, RaceKind.WRITE_AFTER_READ} if is_pinned else set()
+    assert set(kinds(san)) == expected
+
+
+def test_a_copy_from_pageable_memory_orders_nothing_on_its_stream(side):
+    x, host = torch.ones(N, device="cuda"), torch.ones(N)
+    torch.cuda.synchronize()
+    with cudalens.sanitize() as san:
+        with torch.cuda.stream(side):
+            x.copy_(host, non_blocking=True)
+        host.add_(1)
+        x.mul_(2)
+    assert kinds(san) == [RaceKind.WRITE_AFTER_WRITE]
+
+
+def test_the_clock_is_past_a_copy_into_pageable_memory(gpu):
+    x, begin, end = torch.ones(1 << 20, device="cuda"), *(torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(50):
+        x = x.cos()
+    torch.empty(1 << 20).copy_(x, non_blocking=True)
+    assert torch.cuda.current_stream().query()
+    end.record()
+    assert begin.elapsed_time(end) > 0
+
+
+# Pinned memory that numpy sees
+
+
+@pytest.mark.parametrize("export", ["numpy", "__array__", "__dlpack__"])
+def test_the_status_names_exports_of_pinned_memory(gpu, export):
+    x, host = torch.ones(N, device="cuda"), torch.ones(N).pin_memory()
+    with cudalens.sanitize() as san:
+        getattr(host, export)()
+        x.copy_(host, non_blocking=True)
+    (place,) = san.status().exported
+    assert "test_memory_live.py" in place
+    assert f"  pinned memory that numpy or another library can write, which is not seen: {place}" in str(san.status())
+
+
+@pytest.mark.parametrize(
+    "act", [lambda: torch.ones(N).numpy(), lambda: torch.ones(N).pin_memory().tolist(), lambda: torch.ones(N).sum()]
+)
+def test_the_status_names_no_export_of_other_memory_and_no_copy(gpu, act):
+    with cudalens.sanitize() as san:
+        act()
+    assert san.status().exported == ()
+    assert "numpy" not in str(san.status())
+
+
 def test_a_training_loop_remembers_no_more_as_it_goes_on(gpu):
     model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -107,7 +246,7 @@ def test_a_training_loop_remembers_no_more_as_it_goes_on(gpu):
             optimizer.zero_grad()
             model(torch.rand(8, 16, device="cuda")).sum().backward()
             optimizer.step()
-            sizes.append((san.status().num_ranges, san._watch.detector.num_touches))
+            sizes.append((san.status().num_ranges, san.status().num_accesses))
     assert kinds(san) == []
     assert sizes[-1] == sizes[4]
 
@@ -119,11 +258,11 @@ def test_a_tensor_read_often_is_remembered_once(side):
         for _ in range(200):
             x.sum()
         assert not san.races  # what waits is judged first
-        before = san._watch.detector.num_touches
+        before = san.status().num_accesses
         for _ in range(200):
             x.sum()
         assert not san.races
-        assert san._watch.detector.num_touches == before > 0
+        assert san.status().num_accesses == before > 0
 
 
 # The host

@@ -58,7 +58,8 @@ def test_results_in_blocks_that_are_cut_and_joined_race_as_their_bytes_do(acts):
             address = 512 * (unit + 1)
             for made in [made for made in live if made.start < address + -(-size // 512) * 512]:
                 if made.block.end > address and made.is_live:
-                    memory.given_back(made.start, None if made.block.is_used_only_by(made.owner) else Site())
+                    users = {line for cell in made.block.cells for line, *_ in cell.entries}
+                    memory.freed(made.start, None if users <= {made.owner} else Site())
             live = [made for made in live if made.is_live]
             made = memory.meet(Address(address, size), 0, Site(), lines[n])
             memory.settle(made, is_filled)

@@ -15,11 +15,22 @@ import torch
 s1, s2 = torch.cuda.Stream(), torch.cuda.Stream()
 a, b = torch.ones(64, device="cuda"), torch.ones(64, device="cuda")
 h = torch.ones(64).pin_memory()
+p = torch.ones(64)
+w = torch.ones(64, device="cuda", requires_grad=True)
+loss = (w * b.clone()).sum()
 event = torch.cuda.Event()
+graph = torch.cuda.CUDAGraph()
+torch.cuda.synchronize()
+with torch.cuda.graph(graph):
+    a.add_(1)
 torch.cuda.synchronize()
 
 def double(x):
     x.mul_(2)
+
+def read(x):
+    with torch.cuda.stream(s1):
+        return x.sum()
 
 def fresh(stream):
     t = torch.ones(4096, device="cuda")
@@ -43,7 +54,18 @@ simple = st.one_of(
     ),
     st.builds("torch.cuda.current_stream().wait_stream({})".format, streams),
     st.sampled_from(["event.record()", "event.wait()", "event.synchronize()"]),
+    st.sampled_from(["graph.replay()", "(w * a).sum().backward()", "w.grad = None", "loss = (w * b.clone()).sum()"]),
+    st.sampled_from(
+        [
+            "loss.backward(retain_graph=True)",
+            "p.copy_(a, non_blocking=True)",
+            "p.add_(1)",
+            "a.copy_(p, non_blocking=True)",
+        ]
+    ),
+    st.builds("n = read({})".format, tensors),
 )
+simple = st.one_of(simple, st.builds("n = 0; {}; n = 1".format, simple), st.builds("if a.numel(): {}".format, simple))
 
 
 def indented(lines):

@@ -55,6 +55,8 @@ EDGES = {
     "device synchronize of a device that waited": [*ordered(WRITER, "1/s3"), op("device_sync", device=1)],
     "default stream": [launch("s0", writes=["scratch"])],
     "event of the default stream": ordered("s0", READER),
+    "event recorded on the default stream": [op("event_record", event="e", stream="s0")],
+    "event wait on the default stream": ordered("s3", "s0"),
     "stream synchronize of the default stream": [op("stream_sync", stream="s0")],
 }
 NEEDS_BLOCKING = {kind for kind in EDGES if "default stream" in kind}

@@ -12,12 +12,13 @@ class Program:
     """Runs a recorded program on the device that is there.
 
     Args:
-        san: Told the tensors' names.
-        uses_operators: Do what a launch does by PyTorch's operators; else announce it with `access`.
+        san: Receives the tensors' names.
+        uses_operators: Whether launches are operators of PyTorch; otherwise they are annotations (`access`).
+        after_operator: Called after each operator of a launch.
     """
 
-    def __init__(self, san, *, uses_operators):
-        self.san, self.uses_operators = san, uses_operators
+    def __init__(self, san, *, uses_operators, after_operator=lambda: None):
+        self.san, self.uses_operators, self.after_operator = san, uses_operators, after_operator
         self.tensors, self.streams, self.events, self.addresses = {}, {"s0": torch.cuda.default_stream()}, {}, {}
 
     def run(self, ops):
@@ -69,8 +70,10 @@ class Program:
             else:
                 for tensor in reads:
                     tensor.sum()
+                    self.after_operator()
                 for tensor in writes:
                     tensor.fill_(1)
+                    self.after_operator()
 
     def event_record(self, event, stream):
         self.event(event).record(self.stream(stream))

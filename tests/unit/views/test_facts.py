@@ -9,7 +9,7 @@ from sample_traces import gpu_trace
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.facts import averages, found_in, summarize, wait_groups, wait_summary
-from cudalens.frames.syncs.build import frame_of
+from cudalens.frames.schema import frame_of_rows
 
 
 def calls_in(function):
@@ -25,7 +25,7 @@ def calls_in(function):
 
 
 def test_one_display_computes_each_fact_once():
-    waits = frame_of([{"ts": 0, "seen_by": "runtime", "dur": 90_000, "kind": "item", "place": "In[3]:5"}])
+    waits = frame_of_rows("syncs", [{"ts": 0, "seen_by": "runtime", "dur": 90_000, "kind": "item", "place": "In[3]:5"}])
     trace = gpu_trace(options={"syncs": True}).replace(syncs=waits)
     calls = calls_in(trace._repr_mimebundle_)
     for fact in (

@@ -36,7 +36,7 @@ def test_a_figure_is_of_bars_and_escapes_names(trace, name, mode):
 
 
 def test_titles_say_the_answer(trace):
-    assert "The GPU sets the pace" in trace.figure("critical_path").layout.title.text
+    assert "The GPU is the bottleneck" in trace.figure("critical_path").layout.title.text
     assert "k itself takes 100" in trace.figure("flame_graph", weight="device").layout.title.text
     assert "aten::&lt;b&gt; takes 100" in trace.figure("attribution", by="op").layout.title.text
 

@@ -93,11 +93,11 @@ def test_past_runs_as_a_table():
 
 
 def test_the_comparison_with_past_runs_is_saved(tmp_path):
-    from cudalens.frames.info import Standing
+    from cudalens.frames.info import Baseline
 
     trace = gpu_trace()
-    standing = Standing(value_ns=30, median_ns=20, low_ns=19, high_ns=21, num_runs=4)
-    known = trace.replace(info=trace.info.replace(standing=standing))
+    baseline = Baseline(value_ns=30, median_ns=20, low_ns=19, high_ns=21, num_runs=4)
+    known = trace.replace(info=trace.info.replace(baseline=baseline))
     back = Trace.load(known.save(tmp_path / "t.cudalens"))
-    assert back.info.standing == standing
+    assert back.info.baseline == baseline
     assert "50 % slower than the last 4 runs (20 ns)" in text.verdict(back)

@@ -11,7 +11,7 @@ from recording_comm import RecordingComm, ask
 
 from cudalens import Trace
 from cudalens.analysis import block_lifetimes, blocks_at, memory_diff, memory_peak
-from cudalens.analysis.memory.categories import life_categories
+from cudalens.analysis.memory.categories import lifetime_categories
 from cudalens.frames import RunInfo
 from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.views.memory import map as memory_map
@@ -73,7 +73,7 @@ def header_of(blob):
 
 def test_what_is_gone_has_a_category_where_its_stack_tells(trace):
     lives = block_lifetimes(trace)
-    told = life_categories(trace, lives).astype(object).where(lambda c: c.notna(), None)
+    told = lifetime_categories(trace, lives).astype(object).where(lambda c: c.notna(), None)
     slots = (lives["addr"].astype("int64") - BASE) // MIB
     assert dict(zip(slots, told, strict=True)) == {
         0: "activation",

@@ -48,7 +48,7 @@ def test_the_words_are_those_of_a_person():
     assert "one element" not in str(DIFFERENCE)
     assert str(verdict()).startswith("confirmed by value: `y<b>`")
     benign = verdict(verdict="benign", shown=None)
-    assert str(benign) == "benign so far: the same bits in 3 schedules with its accesses the other way round"
+    assert str(benign) == "benign so far: the same bits in 3 schedules with its accesses in reverse order"
     assert exploration(verdict(), benign).verdict == "1 of 2 races confirmed by value in 12 other orders."
     assert exploration(benign).verdict.startswith("Same bits in 12 other orders: 1 race reported")
     assert exploration().verdict.startswith("Same bits in 12 other orders: no race was reported")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from cudalens.frames import RunInfo, Trace, build_events
-from cudalens.frames.syncs.build import frame_of
+from cudalens.frames.schema import frame_of_rows
 from cudalens.views import notebook
 from cudalens.views.sections import verdict as text
 from cudalens.views.sections import waits
@@ -31,7 +31,7 @@ def trace(*rows, wall_us=1000, asked=True):
         }
     )
     info = RunInfo(name="run", source="cuda", options={"syncs": True} if asked else {})
-    waits = frame_of([{"ts": 0, "seen_by": "runtime"} | row for row in rows])
+    waits = frame_of_rows("syncs", [{"ts": 0, "seen_by": "runtime"} | row for row in rows])
     return Trace(info, events=events, syncs=waits)
 
 

@@ -1,8 +1,6 @@
 """Values that torch caches must not be computed from the patches of a virtual device."""
 
-import subprocess
-import sys
-
+import programs
 import torch
 
 from cudalens.virtual import device
@@ -25,4 +23,5 @@ with device("h100"):
     torch.optim.AdamW([weight]).step()
     import torch._dynamo
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    done = programs.run("-c", program)
+    assert done.returncode == 0, done.stderr

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
+import programs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,10 +105,9 @@ def _torch_result(texts):
         pytest.skip("no libc10.so: the options cannot be read back")
     import json
 
-    run = subprocess.run(
-        [sys.executable, "-c", _ORACLE], input=json.dumps(texts), capture_output=True, text=True, check=True
-    )
-    return json.loads(run.stdout)
+    done = programs.run("-c", _ORACLE, input=json.dumps(texts))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def _our_result(text):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 from collections.abc import Callable, Iterator
@@ -115,10 +116,6 @@ def test_doors_to_a_real_gpu_are_closed(x: torch.Tensor, name: str) -> None:
 
 
 LAYOUTS: dict[str, Callable[[torch.Tensor], object]] = {
-    "to_sparse": torch.Tensor.to_sparse,
-    "to_sparse_csr": torch.Tensor.to_sparse_csr,
-    "coo": lambda x: torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2,), device="cuda"),
-    "moved": lambda x: torch.eye(3).to_sparse().cuda(),
     "nested": lambda x: torch.nested.nested_tensor([x, x[:2]]),
     "nested on": lambda x: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="cuda"),
     "jagged": lambda x: torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged),
@@ -132,6 +129,18 @@ def test_other_layouts_are_refused_on_the_device(x: torch.Tensor, make: Callable
         make(x)
 
 
+def test_a_refused_call_keeps_no_tensor(x: torch.Tensor) -> None:
+    before = torch.cuda.memory_allocated()
+    gc.disable()
+    try:
+        for _ in range(3):
+            with pytest.raises(VirtualDeviceError):
+                torch.ops.aten._thnn_fused_lstm_cell(torch.ones(1 << 20, device="cuda"), x, x)
+    finally:
+        gc.enable()
+    assert torch.cuda.memory_allocated() == before
+
+
 @pytest.mark.filterwarnings("ignore:Sparse:UserWarning")
 def test_other_layouts_work_on_the_host(device: cudalens.virtual.device) -> None:
     sparse = torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (2,))
@@ -140,12 +149,20 @@ def test_other_layouts_work_on_the_host(device: cudalens.virtual.device) -> None
     assert torch.ones(2, 2).to_sparse_csr().to_dense().sum() == 4
 
 
-def test_operators_with_a_gpu_kernel_alone_say_what_to_do(x: torch.Tensor, library: torch.library.Library) -> None:
-    library.define("gpu_only(Tensor x) -> Tensor")
-    library.impl("gpu_only", lambda value: value * 2, "CUDA")
-    with pytest.raises(VirtualDeviceError, match=r"gpu_only.*torch\.library\.impl with 'CPU'") as caught:
-        torch.ops.cudalens_refusals.gpu_only(x)
+def test_operators_with_a_gpu_kernel_alone_say_what_to_do(x: torch.Tensor) -> None:
+    with pytest.raises(VirtualDeviceError, match=r"_thnn_fused_lstm_cell.*torch\.library\.impl with 'CPU'") as caught:
+        torch.ops.aten._thnn_fused_lstm_cell(x, x, x)
     assert isinstance(caught.value.__cause__, NotImplementedError)
+
+
+def test_operators_with_a_gpu_kernel_in_python_work(x: torch.Tensor, library: torch.library.Library) -> None:
+    library.define("python(Tensor x) -> Tensor")
+    library.impl("python", lambda value: value * 2, "CUDA")
+    library.impl("python", lambda value: value * 3, "CPU")
+    doubled = torch.ops.cudalens_refusals.python(x)
+    assert doubled.is_cuda
+    assert doubled.sum().item() == 32.0
+    assert torch.ops.cudalens_refusals.python(x.cpu()).sum().item() == 48.0
 
 
 def test_operators_with_a_cpu_kernel_work(x: torch.Tensor, library: torch.library.Library) -> None:
@@ -224,3 +241,13 @@ def test_modules_are_changed_when_they_come_and_not_after_the_end(
 
     assert cudalens_late.value == 1
     del sys.modules["cudalens_early"], sys.modules["cudalens_late"]
+
+
+def test_export_of_a_module_on_the_device_is_refused_before_torch_ends_the_process(x: torch.Tensor) -> None:
+    module = torch.nn.Linear(4, 4)
+    with pytest.raises(VirtualDeviceError, match=r"torch\.export\.export .* on the CPU"):
+        torch.export.export(module, (x,))
+    with pytest.raises(VirtualDeviceError, match=r"torch\.export\.export .* on the CPU"):
+        torch.export.export(torch.nn.Linear(4, 4, device="cuda"), (torch.ones(4, 4),))
+    exported = torch.export.export(module, (torch.ones(4, 4),))
+    assert torch.equal(exported.module()(torch.ones(4, 4)), module(torch.ones(4, 4)))

@@ -303,3 +303,13 @@ def test_nothing_is_kept_when_the_device_ends(version):
     with cudalens.virtual.device("h100"):
         assert held() == 0
     assert matrix("cpu").device.type == "cpu"
+
+
+def test_the_environment_is_read_at_each_workspace(h100, monkeypatch):
+    for config, num_bytes in ((":128:8", 1024 * KIB), (":64:16:32:32", 2048 * KIB), ("", LARGE_BYTES)):
+        torch._C._cuda_clearCublasWorkspaces()
+        monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", config) if config else monkeypatch.delenv(
+            "CUBLAS_WORKSPACE_CONFIG"
+        )
+        matrix() @ matrix()
+        assert held() == num_bytes

@@ -3,13 +3,12 @@ which act fires which, when, and with whose pointers; and torch's own CUDA sanit
 """
 
 import json
-import subprocess
-import sys
 import textwrap
 
 import pytest
 import torch
 import torch.cuda._gpu_trace as gpu_trace
+from programs import run
 
 import cudalens.virtual
 from cudalens.device import gpu_trace as hooks
@@ -478,13 +477,7 @@ def sanitizer():
     programs = (
         {name: program.format("pass") for name, (program, _) in RACES.items()} | repaired | {"training": TRAINING}
     )
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        input=json.dumps([textwrap.dedent(program) for program in programs.values()]),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run("-c", PROGRAM, input=json.dumps([textwrap.dedent(program) for program in programs.values()]))
     assert done.returncode == 0, done.stderr
     return dict(zip(programs, map(tuple, json.loads(done.stdout)), strict=True))
 

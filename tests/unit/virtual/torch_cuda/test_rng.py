@@ -208,10 +208,33 @@ def test_a_real_gpus_state_is_refused() -> None:
         torch.cuda.set_rng_state(torch.zeros(16, dtype=torch.uint8))
 
 
-@pytest.mark.parametrize("name", ["get_offset", "graphsafe_get_state"])
-def test_philox_is_refused(name: str) -> None:
-    with pytest.raises(VirtualDeviceError, match=name):
-        getattr(torch.Generator(device="cuda"), name)()
+def test_philox_is_refused() -> None:
+    with pytest.raises(VirtualDeviceError, match="get_offset"):
+        torch.Generator(device="cuda").get_offset()
+
+
+def test_generators_share_a_state() -> None:
+    generator = torch.Generator(device="cuda").manual_seed(3)
+    shared, copied = generator.graphsafe_get_state(), generator.clone_state()
+    drawn = torch.rand(4, device="cuda", generator=generator)
+    assert not torch.equal(torch.rand(4, device="cuda", generator=shared), drawn)
+    assert torch.equal(torch.rand(4, device="cuda", generator=copied), drawn)
+    assert shared.initial_seed() == 3
+    generator.graphsafe_set_state(copied)
+    assert torch.equal(generator.get_state(), copied.get_state())
+    assert not torch.equal(generator.get_state(), shared.get_state())
+    torch.cuda.default_generators[0].graphsafe_set_state(generator)
+    torch.manual_seed(5)
+    assert generator.initial_seed() == 5
+
+
+@pytest.mark.parametrize("high", [2**32 - 1, 2**32, 2**62])
+def test_large_ranges_with_a_generator(high: int) -> None:
+    def draw(**place):
+        generator = torch.Generator(place.get("device", "cpu")).manual_seed(1)
+        return torch.randint(high, (100,), generator=generator, **place)
+
+    assert torch.equal(draw(device="cuda").cpu(), draw())
 
 
 def test_the_old_class_is_back_afterwards(device: cudalens.virtual.device) -> None:

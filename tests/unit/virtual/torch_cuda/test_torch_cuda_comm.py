@@ -64,6 +64,48 @@ def test_scatter_copies_on_the_streams_that_it_is_given(h100s):
     assert [torch.cuda.default_stream(index).query() for index in range(2)] == [True, True]
 
 
+@pytest.mark.parametrize("source", ["cpu", "cuda:0"])
+def test_scatter_checks_its_arguments(source):
+    tensor = torch.arange(12.0, device=source).reshape(6, 2)
+    assert [len(chunk) for chunk in comm.scatter(tensor, [0, 1], chunk_sizes=[2, 4])] == [2, 4]
+    with pytest.raises(RuntimeError, match="devices and chunk_sizes to be of same length"):
+        comm.scatter(tensor, [0], chunk_sizes=[2, 4])
+    with pytest.raises(RuntimeError, match="at least one device to scatter to"):
+        comm.scatter(tensor, [])
+    with pytest.raises(RuntimeError, match="at least one output tensor to scatter to"):
+        comm.scatter(tensor, out=[])
+    with pytest.raises(RuntimeError, match="output tensor at index 0 has device 'cpu'"):
+        comm.scatter(tensor, out=[torch.empty(6, 2)])
+    with pytest.raises(RuntimeError, match="Output tensor at index 0 has incorrect shape"):
+        comm.scatter(tensor, out=[torch.empty(6, 3, device="cuda")])
+    with pytest.raises(RuntimeError, match=r"Expected 6, but got total size 4"):
+        comm.scatter(tensor, out=[torch.empty(4, 2, device="cuda")])
+    with pytest.raises(RuntimeError, match="stream at index 0"):
+        comm.scatter(tensor, [1, 2], streams=[torch.cuda.Stream(2), None])
+
+
+def test_gather_keeps_the_memory_format():
+    images = [torch.rand(1, 3, 4, 4, device=index).to(memory_format=torch.channels_last) for index in range(2)]
+    gathered = comm.gather(images)
+    assert gathered.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(gathered.cpu(), torch.cat([image.cpu() for image in images]))
+    assert comm.gather([images[0], images[1].contiguous()]).is_contiguous()
+
+
+def test_gather_checks_its_arguments():
+    first, second = torch.ones(2, 5, device=0), torch.ones(2, 5, device=1)
+    with pytest.raises(RuntimeError, match="at least one tensor to gather from"):
+        comm.gather([])
+    with pytest.raises(RuntimeError, match="tensor at index 0 has device 'cpu'"):
+        comm.gather([first.cpu(), second])
+    with pytest.raises(RuntimeError, match="same number of dimensions"):
+        comm.gather([first, second[0]])
+    with pytest.raises(RuntimeError, match="Input tensor at index 1 has invalid shape"):
+        comm.gather([first, second[:, 1:]])
+    with pytest.raises(RuntimeError, match="Expected out tensor to have shape"):
+        comm.gather([first, second], out=torch.empty(3, 5))
+
+
 def test_reduce_add_sums_on_one_device():
     tensors = [torch.full((4,), float(index), device=f"cuda:{index}") for index in range(3)]
     total = comm.reduce_add(tensors, destination=1)

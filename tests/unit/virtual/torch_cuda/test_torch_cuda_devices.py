@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 
@@ -61,13 +62,37 @@ def test_visible_devices_are_read_when_the_device_starts(monkeypatch):
         assert torch.cuda.utilization(3) == 0
 
 
+@contextlib.contextmanager
+def virtual_exit(virtual):
+    try:
+        yield
+    finally:
+        virtual.disable()
+
+
 def test_no_visible_device(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    with device("h100"):
+    with pytest.warns(UserWarning, match="CUDA_VISIBLE_DEVICES='' hides every GPU of the virtual h100") as caught:
+        virtual = device("h100").__enter__()
+    assert caught[0].filename == __file__
+    with virtual_exit(virtual):
         assert not torch.cuda.is_available()
         assert torch.cuda.device_count() == 0
-        with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
-            torch.cuda.current_device()
+        assert torch.ones(3).sum().item() == 3
+        for needs_gpu in (
+            torch.cuda.current_device,
+            torch.cuda.synchronize,
+            torch.cuda.Stream,
+            torch.Stream,
+            lambda: torch.empty(3, device="cuda"),
+            lambda: torch.empty(3, device="cuda:0"),
+            lambda: torch.ones(3).cuda(),
+            lambda: torch.nn.Linear(2, 2).cuda(),
+            lambda: torch.cuda.Event().record(),
+            lambda: torch.Generator("cuda"),
+        ):
+            with pytest.raises(RuntimeError, match="No CUDA GPUs are available"):
+                needs_gpu()
 
 
 @pytest.mark.parametrize(
@@ -336,13 +361,22 @@ def test_the_runtime_module(h100s):
     assert cudart.cudaMemGetInfo(1) == torch.cuda.mem_get_info(1)
     with torch.cuda.profiler.profile():
         pass
-    pointer = torch.ones(4).data_ptr()
+    host = torch.ones(4)
+    pointer = host.data_ptr()
     assert cudart.cudaHostRegister(pointer, 16, 0) == cudart.cudaError.success
     assert int(cudart.cudaHostRegister(pointer, 16, 0)) == 712
+    assert host.is_pinned()
+    assert host[1:].is_pinned()
+    assert not torch.ones(4).is_pinned()
     assert cudart.cudaHostUnregister(pointer) == cudart.cudaError.success
+    assert not host.is_pinned()
     assert repr(cudart.cudaHostUnregister(pointer)) == "<cudaError.???: 713>"
     with pytest.raises(torch.cuda.CudaError, match=r"out of memory \(2\)"):
         torch.cuda.check_error(2)
+
+
+def test_the_version_of_nccl(h100s):
+    assert torch.cuda.nccl.version()[:2] == (2, 27)
 
 
 def test_functions_that_need_a_gpu_raise(h100s):
@@ -428,3 +462,22 @@ def test_a_device_range_begins_and_ends_with_the_streams_work(h100s):
     torch.cuda._sleep(1_980_000)
     torch.cuda.nvtx._device_range_end(opened)
     assert notes.annotations == [("on the GPU", pytest.approx(1_000_000, rel=0.01))]
+
+
+def test_only_a_device_that_was_used_has_a_primary_context():
+    def contexts():
+        return [torch._C._cuda_hasPrimaryContext(index) for index in range(4)]
+
+    with device("h100x4"):
+        torch.cuda.init()
+        assert torch.cuda.get_device_name(1)
+        assert contexts() == [False] * 4
+        x = torch.ones(3, device="cuda:1")
+        assert repr(x)
+        assert x.cpu().pin_memory().is_pinned()
+        assert contexts() == [False, True, False, False]
+        with torch.cuda.device(2):
+            pass
+        assert contexts() == [False, True, True, False]
+        torch.cuda.synchronize(3)
+        assert contexts() == [False, True, True, True]

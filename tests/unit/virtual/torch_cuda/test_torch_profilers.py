@@ -33,3 +33,12 @@ def test_the_autograd_profiler_with_cuda_does_too(x, capfd):
 def test_tracing_is_refused_with_what_to_do(x):
     with pytest.raises(VirtualDeviceError, match=r"Trace outside of the block"):
         torch.jit.trace(lambda a: a.view(-1), x)
+
+
+def test_a_table_says_that_the_device_is_not_in_it():
+    with virtual.device("h100"):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            torch.ones(4, device="cuda").sum()
+        table = profile.key_averages().table()
+    assert "without the virtual h100" in table.splitlines()[-1]
+    assert "virtual" not in profile.key_averages().table()

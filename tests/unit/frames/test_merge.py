@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from cudalens.frames import RunInfo, StackTable, Trace
-from cudalens.frames.merge import join_frames
+from cudalens.frames.merge import merge_frames
 from cudalens.frames.schema import empty_frame
 
 
@@ -32,7 +32,7 @@ def test_stack_numbers_of_the_second_lead_to_its_own_stacks():
     races = pd.DataFrame({"first_stack": pd.array([1, None], dtype="Int64"), "second_stack": pd.array([0, 1], "Int64")})
     others = ["alloc_stack", "free_stack"]
     races = races.assign(**{name: pd.array([None, None], dtype="Int64") for name in others})
-    joined = join_frames(
+    joined = merge_frames(
         {"events": events(0, 1), "stacks": stacks("a.py(1): f", "a.py(2): g")},
         {"races": races, "stacks": stacks("b.py(3): h", "b.py(4): k")},
     )
@@ -45,20 +45,20 @@ def test_stack_numbers_of_the_second_lead_to_its_own_stacks():
 @pytest.mark.parametrize("empty", [{}, {"stacks": empty_frame("stacks")}], ids=["missing", "empty"])
 def test_one_without_stacks_leaves_the_others(empty):
     full = {"stacks": stacks("a.py(1): f")}
-    for joined in (join_frames(full, empty), join_frames(empty, full)):
+    for joined in (merge_frames(full, empty), merge_frames(empty, full)):
         assert joined["stacks"].equals(full["stacks"])
 
 
 def test_of_two_frames_with_one_name_the_first_stays():
-    joined = join_frames({"events": events(None)}, {"events": events(None, None)})
+    joined = merge_frames({"events": events(None)}, {"events": events(None, None)})
     assert len(joined["events"]) == 1
 
 
 def test_rows_of_a_frame_that_is_left_out_are_not_named():
     blocks = empty_frame("blocks").reindex(range(1)).assign(alloc=pd.array([1], "Int64"))
     memory = empty_frame("memory").reindex(range(2))
-    assert join_frames({}, {"blocks": blocks, "memory": memory})["blocks"]["alloc"].tolist() == [1]
-    assert join_frames({"memory": memory}, {"blocks": blocks})["blocks"]["alloc"].tolist() == [1]
-    joined = join_frames({"memory": memory.iloc[:1]}, {"blocks": blocks, "memory": memory})
+    assert merge_frames({}, {"blocks": blocks, "memory": memory})["blocks"]["alloc"].tolist() == [1]
+    assert merge_frames({"memory": memory}, {"blocks": blocks})["blocks"]["alloc"].tolist() == [1]
+    joined = merge_frames({"memory": memory.iloc[:1]}, {"blocks": blocks, "memory": memory})
     assert joined["blocks"]["alloc"].isna().all()
     assert len(joined["memory"]) == 1

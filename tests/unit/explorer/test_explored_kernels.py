@@ -2,9 +2,8 @@
 
 import importlib.util
 import os
-import subprocess
-import sys
 
+import programs
 import pytest
 import torch
 
@@ -80,6 +79,5 @@ assert (difference.name, difference.expected, difference.found) == ("out", 10.0,
 def test_a_kernel_of_tritons_runs_again(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(TRITON)
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=environment, check=False)
+    done = programs.run(program, env=os.environ | {"TRITON_INTERPRET": "1"})
     assert done.returncode == 0, done.stdout + done.stderr

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 from budget import examples
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
@@ -67,3 +68,24 @@ def test_no_schedule_changes_a_bit_but_where_a_race_was_reported(ops, seed):
     assert not found.others
     if not san.races:
         assert not found.differs
+
+
+def test_values_of_a_tensor_of_an_earlier_device_show_no_race():
+    """It has the address of a tensor of this device that a race writes, and is not on this device."""
+    with device("h100"):
+        old = torch.ones(64, device="cuda")
+        address = old.data_ptr()
+    with device("h100"):
+        side, x = torch.cuda.Stream(), torch.ones(64, device="cuda")
+        assert x.data_ptr() == address
+        torch.cuda.synchronize()
+        san = cudalens.sanitize(explore=True)
+        with san:
+            x.fill_(1)
+            with torch.cuda.stream(side):
+                x.fill_(1)
+            san.end_block({"old": old})
+            found = san.explore()
+    assert len(san.races) == 1
+    assert found.outputs == ()
+    assert not found.confirmed

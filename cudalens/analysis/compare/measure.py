@@ -1,0 +1,304 @@
+"""Measure what each repeat of a run spent on every operator, kernel and module, for a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from cudalens.analysis.ancestors import nearest
+from cudalens.analysis.event_arrays import EventArrays, Floats, Ints
+from cudalens.analysis.memory.totals import is_memory_snapshot
+from cudalens.analysis.summary import wall_ns
+from cudalens.analysis.time.work import KINDS
+from cudalens.errors import TraceError
+from cudalens.frames import RUNTIME_CATEGORIES, Ranks, Trace
+from cudalens.frames.build import STEP_PREFIX
+
+NO_OP: Final = "(no operator)"
+NO_MODULE: Final = "(no module)"
+HOST, DEVICE = "host", "device"
+
+#: Categories whose own time on the host is compared: operators, calls of runtime and driver, ranges of the program.
+_HOST: Final = ("cpu_op", "user_annotation", *RUNTIME_CATEGORIES)
+
+#: Of more profiler steps than this in a Trace, every second, fourth, … is compared: the tables have a number for each
+#: row and step, and with so many steps an interval is narrow enough.
+MOST_STEPS: Final = 2048
+
+_STEP: Final = f"^{STEP_PREFIX}"
+_MEMORY: Final = {"allocated_bytes": "peak allocated", "reserved_bytes": "peak reserved"}
+
+Key = tuple[str, ...]
+
+#: What each repeat spent, and how often, by key; each array of shape (2, repeats).
+Costs = dict[Key, Floats]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison.
+
+    Attributes:
+        name: Its name in views and messages.
+        traces: Repeats, or the ranks of one job; at least one.
+        is_job: Whether `traces` are the ranks of one job, which ran in parallel.
+    """
+
+    name: str
+    traces: tuple[Trace, ...]
+    is_job: bool = False
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether every Trace of it has profiler steps."""
+        return all(len(step_rows(trace)) > 0 for trace in self.traces)
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether any of it is modelled."""
+        return any(trace.info.is_simulated for trace in self.traces)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the repeats of one side spent.
+
+    Attributes:
+        wall: Length of each repeat, ns; shape (n,).
+        tables: Costs by kind. ``ops``: time in ns by (operator, call or range; "host" or "device"). ``kernels``: time
+            by (kernel, operator that launched it, kind of work). ``modules``: time by (module path, "host" or
+            "device"). ``memory``: bytes by (what, device), without counts.
+    """
+
+    wall: Floats
+    tables: Mapping[str, Costs]
+
+    def map(self, wall: Floats, function: Callable[[Floats], Floats]) -> Measured:
+        """The same with other lengths, and with `function` applied to all costs."""
+        tables = {kind: {key: function(values) for key, values in costs.items()} for kind, costs in self.tables.items()}
+        return Measured(wall, tables)
+
+
+def side_of(value: object, name: str) -> Side:
+    """`value` (a Trace, several, or Ranks) as a side, with `name` if it has no name of its own.
+
+    Raises:
+        TypeError: It has another type.
+        TraceError: It is empty, or has a Trace in which nothing was recorded.
+    """
+    if isinstance(value, Trace):
+        side = Side(value.info.name or name, (value,))
+    elif isinstance(value, Ranks):
+        side = Side(value.name or name, tuple(value.values()), is_job=True)
+    elif isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(one, Trace) for one in value):
+        side = Side((value[0].info.name if value else "") or name, tuple(value))
+    else:
+        raise TypeError(f"cannot compare {type(value).__name__}; expected a Trace, a list of Traces, or Ranks.")
+    if not side.traces:
+        raise TraceError(f"cannot compare: side {name} has no Trace; at least one is needed.")
+    for trace in side.traces:
+        if is_memory_snapshot(trace):
+            raise TraceError(
+                f"cannot compare: '{trace.info.name}' (side {name}) is a memory snapshot. Compare these with "
+                "Trace.memory_diff (%cudamem diff A B)."
+            )
+        if not len(trace) and not len(trace.memory):
+            raise TraceError(
+                f"cannot compare: '{trace.info.name}' (side {name}) has no event; nothing was recorded, or the file "
+                "is of another kind. Compare memory snapshots with Trace.memory_diff."
+            )
+    return side
+
+
+def step_rows(trace: Trace) -> Ints:
+    """Rows of the events that are profiler steps of the host."""
+    events = trace.events
+    host = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
+    return np.flatnonzero(EventArrays(trace).is_named(_STEP) & host & events["step"].notna().to_numpy())
+
+
+def stride_of_steps(count: int) -> int:
+    """One of how many of `count` steps is compared: a power of two, so that the ranks of a job agree on it."""
+    return 1 << max(0, -(-count // MOST_STEPS) - 1).bit_length()
+
+
+def measure(side: Side, *, by_step: bool) -> Measured:
+    """What each repeat of `side` spent: each step of each Trace, or each Trace as a whole.
+
+    For a job, a repeat is the step of one number on all ranks: its length is that of the slowest rank, its costs and
+    peaks are means over ranks.
+    """
+    repeats = [_steps(trace) if by_step else _whole(trace) for trace in side.traces]
+    found = [_measure(trace, one) for trace, one in zip(side.traces, repeats, strict=True)]
+    if not side.is_job or len(found) == 1:
+        return _concatenated(found)
+    return _over_ranks(found, [one.labels for one in repeats])
+
+
+@dataclass(frozen=True)
+class _Repeats:
+    """The repeats within one Trace.
+
+    Attributes:
+        labels: Label of each: the number of the step; n of them.
+        of: Repeat of each row of the events, -1 for none; shape (rows,).
+        wall: Length of each, ns; (n,).
+        start: Start of each, ns; (n,).
+        end: End of each, ns; (n,).
+    """
+
+    labels: list[int]
+    of: Ints
+    wall: Floats
+    start: Ints
+    end: Ints
+
+
+def _whole(trace: Trace) -> _Repeats:
+    start, end = (np.array([limit]) for limit in (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
+    return _Repeats([0], np.zeros(len(trace.events), np.int64), np.array([wall_ns(trace)], np.float64), start, end)
+
+
+def _steps(trace: Trace) -> _Repeats:
+    arrays = EventArrays(trace)
+    rows = step_rows(trace)
+    numbers, first = np.unique(arrays.ints("step", rows), return_index=True)
+    stride = stride_of_steps(len(numbers))
+    kept = numbers % stride == 0
+    kept = kept if kept.any() else np.arange(len(numbers)) % stride == 0
+    numbers, rows = numbers[kept], rows[first[kept]]
+    number = arrays.ints("step")
+    at = np.minimum(np.searchsorted(numbers, number), len(numbers) - 1)
+    of = np.where(numbers[at] == number, at, -1)
+    return _Repeats(numbers.tolist(), of, arrays.dur[rows].astype(np.float64), arrays.ts[rows], arrays.end[rows])
+
+
+def _measure(trace: Trace, repeats: _Repeats) -> Measured:
+    ops, kernels, modules = _Sums(repeats), _Sums(repeats), _Sums(repeats)
+    arrays = EventArrays(trace)
+    events, work, parent = arrays.events, arrays.work, arrays.parent
+    names, module = events["name"].array, events["module"].array
+    op = _from_launch(nearest(arrays.is_in("cpu_op"), parent), work.launch)
+    dur = work.end - work.start
+    ops.add(_texts(names, op, NO_OP), work.rows, dur, DEVICE)
+    kernels.add(_pairs(names, work.rows, op, work.kind), work.rows, dur)
+    is_host = arrays.is_in(*_HOST) & ~events["is_instant"].to_numpy() & ~arrays.is_named(_STEP)
+    host = np.flatnonzero(is_host)
+    own = events["self_dur"].to_numpy()[host]
+    ops.add(_texts(names, host, NO_OP), host, own, HOST)
+    if _has_modules(trace):
+        inner = nearest(events["module"].notna().to_numpy(), parent)
+        modules.add(_texts(module, _from_launch(inner, work.launch), NO_MODULE), work.rows, dur, DEVICE)
+        modules.add(_texts(module, inner[host], NO_MODULE), host, own, HOST)
+    tables = {"ops": ops.costs, "kernels": kernels.costs, "modules": modules.costs, "memory": _memory(trace, repeats)}
+    return Measured(repeats.wall, tables)
+
+
+def _from_launch(nearest_row: Ints, launch: Ints) -> Ints:
+    """The row that `nearest` gives for each launch; -1 for launch -1."""
+    return np.where(launch >= 0, nearest_row[launch], -1) if len(nearest_row) else launch
+
+
+def _has_modules(trace: Trace) -> bool:
+    return bool(trace.events["module"].notna().any())
+
+
+def _has_memory(trace: Trace) -> bool:
+    return len(trace.memory) > 0
+
+
+#: Whether a Trace recorded what not every run records.
+RECORDED: Final[Mapping[str, Callable[[Trace], bool]]] = {"modules": _has_modules, "memory": _has_memory}
+
+
+class _Sums:
+    """Times and counts by key and repeat."""
+
+    def __init__(self, repeats: _Repeats) -> None:
+        self._of, self._n = repeats.of, len(repeats.labels)
+        self.costs: Costs = {}
+
+    def add(self, keyed: tuple[Ints, list[Key]], rows: Ints, values: Ints, *where: str) -> None:
+        """Add `values` of `rows`, each with the number of its key, to their repeats; `where` ends each key."""
+        code, keys = keyed
+        unit = self._of[rows]
+        inside = np.flatnonzero(unit >= 0)
+        at = code[inside] * self._n + unit[inside]
+        weights = (values[inside], np.ones(len(inside)))
+        sums = [np.bincount(at, weights=weight, minlength=len(keys) * self._n) for weight in weights]
+        for key, spent in zip(
+            keys, np.array(sums, np.float64).reshape(2, len(keys), self._n).swapaxes(0, 1), strict=True
+        ):
+            if spent[1].any():
+                self.costs[*key, *where] = spent
+
+
+def _texts(texts: pd.Categorical, rows: Ints, none: str) -> tuple[Ints, list[Key]]:
+    """Number and key of the text of each of `rows`; `none` for row -1 and for a missing text."""
+    codes = np.where(rows >= 0, texts.codes[rows] if len(texts) else -1, -1).astype(np.int64)
+    code, distinct = pd.factorize(codes)
+    names = texts.categories.tolist()
+    return code, [(none if k < 0 else str(names[k]),) for k in distinct.tolist()]
+
+
+def _pairs(names: pd.Categorical, rows: Ints, ops: Ints, kind: NDArray[np.int8]) -> tuple[Ints, list[Key]]:
+    """Number and key (kernel, operator, kind) of each device work."""
+    op = np.where(ops >= 0, names.codes[ops] if len(names) else -1, -1).astype(np.int64)
+    stride = len(names.categories) + 1
+    code, distinct = pd.factorize(((names.codes[rows].astype(np.int64) + 1) * stride + op + 1) * len(KINDS) + kind)
+    keys, known = [], names.categories.tolist()
+    for packed in distinct.tolist():
+        both, k = divmod(packed, len(KINDS))
+        name, of = (part - 1 for part in divmod(both, stride))
+        texts = [str(known[part]) if part >= 0 else none for part, none in ((name, "?"), (of, NO_OP))]
+        keys.append((*texts, KINDS[k]))
+    return code, keys
+
+
+def _memory(trace: Trace, repeats: _Repeats) -> Costs:
+    """Peaks of each device within each repeat; what was held when it began counts."""
+    found: Costs = {}
+    for (kind, device), part in trace.memory.groupby(["device_type", "device"], dropna=False, observed=True):
+        of = "host" if pd.isna(kind) else f"{kind}:{device}" if pd.notna(device) else str(kind)
+        for column, what in _MEMORY.items():
+            known = part[part[column].notna()]
+            if len(known):
+                peaks = _peaks(known["ts"].to_numpy(), known[column].to_numpy(dtype=np.float64), repeats)
+                found[what, of] = np.array([peaks, np.zeros_like(peaks)])
+    return found
+
+
+def _peaks(ts: Ints, held: Floats, repeats: _Repeats) -> Floats:
+    first = np.maximum(np.searchsorted(ts, repeats.start, side="left") - 1, 0)
+    last = np.maximum(np.searchsorted(ts, repeats.end, side="right"), first + 1)
+    return np.array([held[a:b].max() for a, b in zip(first.tolist(), last.tolist(), strict=True)])
+
+
+def _concatenated(found: list[Measured]) -> Measured:
+    """The repeats of several Traces, one after the other; what a Trace does not have cost it nothing."""
+    tables = {}
+    for kind in found[0].tables:
+        parts = [(one.tables[kind], np.zeros((2, len(one.wall)))) for one in found]
+        keys = dict.fromkeys(key for costs, _ in parts for key in costs)
+        tables[kind] = {key: np.concatenate([costs.get(key, none) for costs, none in parts], axis=1) for key in keys}
+    return Measured(np.concatenate([one.wall for one in found]), tables)
+
+
+def _picked(one: Measured, pick: Ints) -> Measured:
+    return one.map(one.wall[pick], lambda values: values[:, pick])
+
+
+def _over_ranks(found: list[Measured], labels: list[list[int]]) -> Measured:
+    """The ranks of a job as one: repeats that all ranks have, the slowest rank's length, and means of the rest."""
+    shared = [label for label in labels[0] if all(label in others for others in labels)]
+    if not shared:
+        raise TraceError("cannot compare: the ranks of a job have no profiler step in common.")
+    picks = [np.array([own.index(label) for label in shared]) for own in labels]
+    picked = [_picked(one, pick) for one, pick in zip(found, picks, strict=True)]
+    both, shape = _concatenated(picked), (len(found), len(shared))
+    return both.map(both.wall.reshape(shape).max(axis=0), lambda values: values.reshape(2, *shape).mean(axis=1))

@@ -1,0 +1,62 @@
+"""The events of a Trace as numpy arrays: what the rules of findings and of trust have in common."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.analysis.time.work import Work, device_work
+from cudalens.frames import Trace, is_category
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+
+class EventArrays:
+    """The events of a Trace as arrays of shape (n,); columns are converted at first use.
+
+    Args:
+        trace: Any Trace.
+
+    Attributes:
+        trace: That Trace.
+        events: Its events.
+        ts: Start of each event, ns.
+        dur: Duration of each event, ns.
+        end: End of each event, ns.
+        work: Its device work.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.events = trace, trace.events
+        self.ts: Ints = self.events["ts"].to_numpy()
+        self.dur: Ints = self.events["dur"].to_numpy()
+        self.end: Ints = self.ts + self.dur
+        self.work: Work = device_work(trace)
+
+    @cached_property
+    def parent(self) -> Ints:
+        """Row of each event's parent, -1 for none."""
+        return self.ints("parent")
+
+    def ints(self, column: str, rows: Any = slice(None), *, missing: int = -1) -> Ints:
+        """A nullable integer column of `rows` as int64, with `missing` for missing values."""
+        filled: Ints = self.events[column].array[rows].to_numpy(dtype=np.int64, na_value=missing)
+        return filled
+
+    def is_in(self, *categories: str) -> Bools:
+        """True for events of any of these categories."""
+        return is_category(self.events["cat"].array, categories)
+
+    def is_named(self, pattern: str) -> Bools:
+        """True for events in whose name the regular expression `pattern` is found; searches each distinct name once."""
+        names = self.events["name"].array
+        search = re.compile(pattern).search
+        hits = np.array([*(search(str(name)) is not None for name in names.categories.tolist()), False], bool)
+        found: Bools = hits[names.codes]
+        return found

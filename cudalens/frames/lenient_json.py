@@ -1,0 +1,101 @@
+"""Decode JSON that may be damaged into typed structs: a field that cannot be used costs that field alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from cudalens.frames.problems import Problems
+
+#: What msgspec raises for text that is not the JSON that it expects.
+SYNTAX_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+# Numbers beyond a double's range become infinite, and are then found unusable one by one.
+_LAX: Final = msgspec.json.Decoder(float_hook=float)
+
+
+@cache
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """The decoder of one type."""
+    return msgspec.json.Decoder(kind)
+
+
+def decode_fields(raw: bytes, spec: Any, problems: Problems, where: str) -> Any:
+    """The JSON object `raw` as a `spec`, its defaults in place of what cannot be used, which is counted.
+
+    Args:
+        raw: The text.
+        spec: A `msgspec.Struct` all of whose fields have defaults and one of the types ``int | None``,
+            ``float | None``, ``str | None`` and `msgspec.Raw`.
+        problems: Where damage is counted.
+        where: The place that the problems name.
+    """
+    try:
+        return decoder(spec).decode(raw)
+    except SYNTAX_ERRORS:
+        pass
+    try:
+        value = _LAX.decode(raw.decode("utf-8", "replace"))
+    except SYNTAX_ERRORS:
+        problems.add("args that cannot be read", where)
+        return spec()
+    if isinstance(value, dict):
+        return _usable_fields(value, spec, problems, where)
+    if value is not None:
+        problems.add("args that are no object", where)
+    return spec()
+
+
+def _usable_fields(value: dict[str, Any], spec: type[Any], problems: Problems, where: str) -> Any:
+    known = {}
+    for field in msgspec.structs.fields(spec):
+        if field.encode_name in value:
+            usable = _CONVERT[field.type](value[field.encode_name])
+            if usable is None and value[field.encode_name] is not None:
+                problems.add(f"unusable '{field.encode_name}'", where)
+            elif usable is not None:
+                known[field.name] = usable
+    return spec(**known)
+
+
+def _integer(value: Any) -> int | None:
+    try:
+        return None if isinstance(value, bool) else int(value, 0) if isinstance(value, str) else int(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return None if isinstance(value, bool) else float(value)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def text_of(value: Any) -> str:
+    """`value` as text that UTF-8 can hold."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else str(value)
+    return text.encode("utf-8", "replace").decode()
+
+
+_CONVERT: Final[dict[Any, Callable[[Any], Any]]] = {
+    int | None: _integer,
+    float | None: _number,
+    str | None: lambda value: None if value is None else text_of(value),
+    msgspec.Raw: lambda value: None if value is None else msgspec.Raw(msgspec.json.encode(value)),
+}
+
+
+def compact_json(raw: bytes) -> str | None:
+    """A JSON value without spaces; None for nothing, null, an empty text and what is not JSON."""
+    try:
+        text = msgspec.json.format(raw, indent=-1).decode() if raw else "null"
+        msgspec.json.decode(text)
+    except SYNTAX_ERRORS:
+        return None
+    return None if text in ("null", '""') else text

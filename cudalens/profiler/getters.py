@@ -1,0 +1,206 @@
+"""Read the getters of torch's raw profiler events into arrays; a value that cannot be read is unknown and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from cudalens.frames.problems import Problems
+
+Ints = NDArray[np.int64]
+#: Codes into distinct values, shape (n,), and those values.
+Coded = tuple[NDArray[np.int32], list[Any]]
+
+#: An integer that could not be read, for getters without a value of their own for "unknown".
+MISSING: Final = -(1 << 63)
+
+#: What a getter of integers returns for "unknown", if that is not 0.
+_UNKNOWN: Final = {
+    "start_ns": MISSING,
+    "duration_ns": MISSING,
+    "nbytes": MISSING,
+    "device_resource_id": MISSING,
+    "device_index": MISSING,
+    "start_thread_id": MISSING,
+    "end_thread_id": MISSING,
+    "sequence_nr": -1,
+}
+
+#: 64 bits without a sign: torch gives all ones to the Python frames of threads that it did not record.
+_UNSIGNED: Final = frozenset({"start_thread_id", "end_thread_id", "fwd_thread_id"})
+
+#: Events whose getters are all read before the next are touched, so that they stay in the processor's cache.
+_CHUNK: Final = 1024
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How a getter of repeated values is read.
+
+    Attributes:
+        unknown: What stands for a value that cannot be used.
+        is_usable: Whether a value can be used.
+        key: Makes a value hashable; None if it is.
+    """
+
+    unknown: Any
+    is_usable: Callable[[Any], bool]
+    key: Callable[[Any], Hashable] | None = None
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value == value.encode("utf-8", "replace").decode()
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_json_list(text: bytes) -> bool:
+    value = msgspec.json.decode(text)
+    return isinstance(value, list) and all(map(_is_item, value))
+
+
+def _is_item(value: Any) -> bool:
+    """Whether `value` is a text, a size, or nested lists of them."""
+    if isinstance(value, list):
+        return all(map(_is_item, value))
+    return isinstance(value, str) or (type(value) is int and value >= 0)
+
+
+_LISTS: Final = _Kind(b"[]", _is_json_list, msgspec.json.Encoder().encode)
+_KINDS: Final = {
+    "name": _Kind("\ufffd", _is_text),
+    "activity_type": _Kind("unknown", _is_text),
+    "device_type": _Kind("", _is_text, str),
+    "is_user_annotation": _Kind(False, _is_bool),
+    "is_python_function": _Kind(False, _is_bool),
+    "structured_input_shapes": _LISTS,
+    "shapes": _LISTS,
+    "dtypes": _LISTS,
+}
+
+
+class Codes(dict[Any, int]):
+    """Numbers values in order of appearance; ``codes[value]`` is the number, given on first sight."""
+
+    def __missing__(self, value: Any) -> int:
+        self[value] = number = len(self)
+        return number
+
+
+def factorized(values: Iterable[Any]) -> Coded:
+    """Codes into the distinct `values` in order of appearance, and those values."""
+    known = Codes()
+    codes = np.array([known[value] for value in values], np.int32)
+    return codes, list(known)
+
+
+class EventReader:
+    """Reads the getters of many raw events at once.
+
+    Args:
+        events: torch's raw events, all of one class.
+        problems: Where values that cannot be read are counted.
+    """
+
+    def __init__(self, events: Sequence[Any], problems: Problems) -> None:
+        self.events, self._problems = events, problems
+        self._class: Any = type(events[0]) if events else None
+
+    def has(self, getter: str) -> bool:
+        """Whether this build of torch has the getter."""
+        return hasattr(self._class, getter)
+
+    def ints(self, getter: str) -> Ints:
+        """The getter of each event as int64."""
+        return self.scan([getter], ())[0][getter]
+
+    def codes(self, getter: str) -> Coded:
+        """The getter of each event as codes into its distinct values."""
+        return self.scan((), [getter])[1][getter]
+
+    def scan(self, numbers: Iterable[str], others: Iterable[str]) -> tuple[dict[str, Ints], dict[str, Coded]]:
+        """Many getters of all events, read a chunk of events at a time; unknown throughout if this build lacks one.
+
+        Args:
+            numbers: Getters of integers.
+            others: Getters whose values repeat.
+
+        Returns:
+            Each number getter's values, shape (n,); each other getter's codes, shape (n,), and distinct values.
+        """
+        n = len(self.events)
+        ints = {name: np.full(n, _UNKNOWN.get(name, 0), np.int64) for name in numbers}
+        codes = {name: (np.zeros(n, np.int32), Codes()) for name in others}
+        for begin in range(0, n, _CHUNK):
+            chunk = self.events[begin : begin + _CHUNK]
+            here = slice(begin, begin + len(chunk))
+            for name in filter(self.has, ints):
+                ints[name][here] = self._numbers(name, chunk)
+            for name, (of_events, known) in codes.items():
+                of_events[here] = self._codes(name, known, chunk)
+        return ints, {name: self._usable(name, of_events, list(known)) for name, (of_events, known) in codes.items()}
+
+    def _numbers(self, name: str, events: Sequence[Any]) -> Ints:
+        """The values of one getter; all ones, the number of a thread that torch does not know, become -1."""
+        getter, dtype = getattr(self._class, name), np.uint64 if name in _UNSIGNED else np.int64
+        try:
+            return np.fromiter(map(getter, events), dtype, len(events)).view(np.int64)
+        except Exception:  # torch raises what it likes; the other values are kept
+            return np.array([self._number(name, getter, dtype, event) for event in events], np.int64)
+
+    def _number(self, name: str, getter: Callable[[Any], Any], dtype: type, event: Any) -> int:
+        try:
+            return int(np.array([int(getter(event))], dtype).view(np.int64)[0])
+        except Exception as error:
+            self._count(name, f"{type(error).__name__}: {error}")
+            return _UNKNOWN.get(name, 0)
+
+    def _codes(self, name: str, known: Codes, events: Sequence[Any]) -> NDArray[np.int32]:
+        """The code of each event's value; `known` numbers the values."""
+        getter, key = getattr(self._class, name, None), _KINDS[name].key
+        if getter is None:
+            return np.full(len(events), known[_KINDS[name].unknown], np.int32)
+        try:
+            values = map(getter, events)
+            keys = values if key is None else map(key, values)
+            return np.fromiter(map(known.__getitem__, keys), np.int32, len(events))
+        except Exception:
+            return np.array([known[self._value(name, getter, event)] for event in events], np.int32)
+
+    def _value(self, name: str, getter: Callable[[Any], Any], event: Any) -> Any:
+        kind = _KINDS[name]
+        try:
+            value = getter(event) if kind.key is None else kind.key(getter(event))
+            hash(value)
+        except UnicodeDecodeError as error:
+            if name == "name":
+                return bytes(error.object).decode("utf-8", "replace")
+            self._count(name, f"{type(error).__name__}: {error}")
+        except Exception as error:
+            self._count(name, f"{type(error).__name__}: {error}")
+        else:
+            return value
+        return kind.unknown
+
+    def _usable(self, name: str, codes: NDArray[np.int32], values: list[Any]) -> Coded:
+        """The same with "unknown" in place of values that cannot be used."""
+        bad = [i for i, value in enumerate(values) if not _KINDS[name].is_usable(value)]
+        if not bad:
+            return codes, values
+        counts = np.bincount(codes, minlength=len(values))
+        for i in bad:
+            self._count(name, repr(values[i]), int(counts[i]))
+            values[i] = _KINDS[name].unknown
+        new, once = factorized(values)
+        return new[codes], once
+
+    def _count(self, name: str, where: str, count: int = 1) -> None:
+        if name != "name":  # `names` counts all damaged names
+            self._problems.add(f"unusable {name}", where[:200], count)

@@ -1,5 +1,0 @@
-"""Counts the damage that a reader survives."""
-
-from cudalens.frames.problems import Problems
-
-__all__ = ["Problems"]

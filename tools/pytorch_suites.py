@@ -1,0 +1,207 @@
+"""Run PyTorch's own CUDA test suites on a virtual device, each test in a process of its own with a time limit.
+
+    python tools/pytorch_suites.py SOURCE [--suite test_cuda] [--only NAME] [--jobs 2] [--out FOLDER]
+
+SOURCE is a folder with the sources of PyTorch 2.6 (Debian's source package ``pytorch``, for example). It stays outside
+of this project. The suites also need the packages ``expecttest`` and ``psutil``. A virtual device is enabled before a
+suite is imported, also in the Python processes that a test starts.
+
+The tests that may fail are those in the table of docs/virtual.md. Exit status 1: another test failed, or one of them
+passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import multiprocessing
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import unittest
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final, TypedDict
+
+ROOT: Final = Path(__file__).parents[1]
+#: The device of each suite.
+SUITES: Final = {
+    "test_cuda": "h100",
+    "test_cuda_multigpu": "h100x2",
+    "test_cuda_primary_ctx": "h100x2",
+    "test_cuda_trace": "h100",
+    "test_cuda_sanitizer": "h100",
+}
+_PAGE: Final = ROOT / "docs" / "virtual.md"
+#: Seconds for each test on an idle core.
+_LIMIT_S: Final = 300
+_FAILED: Final = ("failed", "crashed", "late")
+_LISTING: Final = "(list)"
+_DEVICE: Final = "CUDALENS_SUITE_DEVICE"
+_SITE: Final = f"""\
+import os, sys
+if os.environ.get("{_DEVICE}"):
+    import torch, cudalens
+    cudalens.virtual.device(os.environ["{_DEVICE}"]).enable()
+"""
+
+
+class Outcome(TypedDict):
+    """How one test ended: passed, failed, skipped, crashed (the process ended) or late (over the time limit)."""
+
+    test: str
+    result: str
+    seconds: float
+    detail: str
+
+
+def main() -> int:
+    """Run the suites, print their totals, and compare the failures with the table of the docs."""
+    options = _options()
+    os.environ["PYTORCH_PRINT_REPRO_ON_FAILURE"] = "0"
+    unexpected = 0
+    with tempfile.TemporaryDirectory() as site:
+        (Path(site) / "sitecustomize.py").write_text(_SITE)
+        _prepare(options.source, site)
+        for suite in options.suite or SUITES:
+            unexpected += _report(suite, list(_run(suite, options)), options.out, is_whole=not options.only)
+    return 1 if unexpected else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("source", type=Path, help="the folder with PyTorch's sources")
+    parser.add_argument("--suite", action="append", choices=SUITES, help="a suite; by default all of them")
+    parser.add_argument("--only", default="", help="run only the tests whose name contains this text")
+    parser.add_argument("--jobs", type=int, default=2, help="how many tests run at the same time")
+    parser.add_argument("--out", type=Path, default=ROOT / "out", help="the folder for the results")
+    return parser.parse_args()
+
+
+def _prepare(source: Path, site: str) -> None:
+    """Make the suites importable, and import what every test needs, so that a forked process has it."""
+    tests = source.resolve() / "test"
+    if not (tests / "test_cuda.py").is_file():
+        sys.exit(f"{source} has no test/test_cuda.py: pass the folder of PyTorch's sources.")
+    sys.path[:0] = [str(ROOT), str(tests)]
+    os.environ["PYTHONPATH"] = os.pathsep.join([site, str(ROOT), os.environ.get("PYTHONPATH", "")])
+    os.chdir(tests)
+    for name in ("torch", "cudalens", "numpy", "hypothesis", "expecttest", "torch._dynamo", "torch.ao.quantization"):
+        importlib.import_module(name)
+
+
+def _run(suite: str, options: argparse.Namespace) -> Iterator[Outcome]:
+    listing = _in_process(suite, _LISTING)
+    if listing["result"] != "passed":
+        sys.exit(f"{suite} cannot be imported: {listing['result']} {listing['detail']}")
+    names = [name for name in listing["detail"].split() if options.only in name]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for outcome in pool.map(lambda name: _in_process(suite, name), names):
+            if outcome["result"] in _FAILED:
+                print(f"{outcome['result']:8} {outcome['test']}: {_last_line(outcome['detail'])}", flush=True)
+            yield outcome
+
+
+def _in_process(suite: str, name: str) -> Outcome:
+    """Run one test in a forked process."""
+    begun = time.monotonic()
+    receive, send = multiprocessing.Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=_child, args=(suite, name, send))
+    process.start()
+    send.close()
+    result, detail = _wait(process, receive)
+    return Outcome(test=name, result=result, seconds=round(time.monotonic() - begun, 2), detail=detail)
+
+
+def _wait(process: multiprocessing.process.BaseProcess, receive: Connection) -> tuple[str, str]:
+    answer = ("late", f"no result within {_LIMIT_S} s")
+    try:
+        if receive.poll(_LIMIT_S):
+            answer = receive.recv()
+    except EOFError:
+        process.join(_LIMIT_S)
+        answer = ("crashed", f"exit status {process.exitcode}")
+    if process.pid is not None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.join()
+    return answer
+
+
+def _child(suite: str, name: str, send: Connection) -> None:
+    os.setpgid(0, 0)
+    with open(os.devnull, "w") as sink:
+        for stream in (1, 2):
+            os.dup2(sink.fileno(), stream)
+    import cudalens
+
+    os.environ[_DEVICE] = SUITES[suite]
+    try:
+        cudalens.virtual.device(SUITES[suite]).enable()
+        _count_modes()
+        found = {case.id().partition(".")[2]: case for case in _cases(suite)}
+        send.send(("passed", " ".join(found)) if name == _LISTING else _outcome(found[name]))
+    except BaseException:
+        send.send(("failed", traceback.format_exc()))
+    os._exit(0)
+
+
+def _count_modes() -> None:
+    """Make torch's check for modes that a test left start at those of the device, also for a test without ``setUp``."""
+    import torch
+    from torch.testing._internal.common_utils import TestCase
+
+    TestCase._prev_torch_function_mode_stack_len = torch._C._len_torch_function_stack()
+
+
+def _cases(suite: str) -> Iterator[unittest.TestCase]:
+    for kind in vars(importlib.import_module(suite)).values():
+        if isinstance(kind, type) and issubclass(kind, unittest.TestCase):
+            for name in unittest.defaultTestLoader.getTestCaseNames(kind):
+                yield kind(name)
+
+
+def _outcome(case: unittest.TestCase) -> tuple[str, str]:
+    result = unittest.TestResult()
+    unittest.TestSuite([case]).run(result)
+    wrong = result.errors + result.failures
+    if wrong or result.unexpectedSuccesses:
+        return "failed", wrong[0][1] if wrong else "unexpected success"
+    return ("skipped", result.skipped[0][1]) if result.skipped else ("passed", "")
+
+
+def _report(suite: str, outcomes: list[Outcome], out: Path, *, is_whole: bool) -> int:
+    """Print and write the outcomes of a suite; returns the number of those that the docs do not expect."""
+    out.mkdir(exist_ok=True, parents=True)
+    (out / f"{suite}.json").write_text(json.dumps(outcomes, indent=1))
+    results: dict[str, set[str]] = {name: set() for name in ("passed", "skipped", *_FAILED)}
+    for outcome in outcomes:
+        results[outcome["result"]].add(outcome["test"].rpartition(".")[2])
+    passed, failed = results["passed"], set().union(*(results[name] for name in _FAILED))
+    counts = Counter(outcome["result"] for outcome in outcomes)
+    print(
+        f"{suite}: {counts['passed']} of {len(outcomes) - counts['skipped']} pass ({counts['skipped']} skipped)",
+        flush=True,
+    )
+    expected = set(re.findall(r"`(test_\w+)`", _PAGE.read_text()))
+    for name in sorted(failed - expected):
+        print(f"  not in {_PAGE.name}: {name}")
+    for name in sorted(passed & expected):
+        print(f"  in {_PAGE.name}, but passes: {name}")
+    return len(failed - expected) + len(passed & expected)
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines() or [""]
+    return lines[-1][:200]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -64,6 +64,9 @@ class GraphTree:
         backend: How the device's graphs and pools are reached.
         log: Reasons so far.
         paths: Ways that calls took, as numbers of recordings, counted at their end.
+        steps: When steps begin.
+        lock: Held while the tree changes.
+        rerecord_limit: Recordings of one function beyond its first.
     """
 
     def __init__(self, device: int, *, rerecord_limit: int, debug: bool) -> None:
@@ -73,15 +76,15 @@ class GraphTree:
         self.log = Log()
         self.paths: Counter[tuple[int, ...]] = Counter()
         self.backend = backend_for(device)
-        self._limit, self._debug = rerecord_limit, debug
-        self._lock = threading.RLock()
+        self.rerecord_limit, self._debug = rerecord_limit, debug
+        self.lock = threading.RLock()
         self._recorder: Recorder | None = None
         self._current: GraphNode | WarmupNode | None = None
         self._stale: list[Stale] = []
         self._owners: list[weakref.ref[torch.Tensor]] = []
         self._addresses: set[int] = set()
-        self._steps = Steps()
-        self._variant_ids, self._node_ids = itertools.count(), itertools.count()
+        self.steps = Steps()
+        self.variant_ids, self._node_ids = itertools.count(), itertools.count()
         self._stream_order = StreamOrder()
 
     @property
@@ -97,11 +100,11 @@ class GraphTree:
     @property
     def generation(self) -> int:
         """Number of the step that is under way."""
-        return self._steps.generation
+        return self.steps.generation
 
     def nodes(self) -> list[GraphNode]:
         """All recordings, oldest first."""
-        with self._lock:
+        with self.lock:
             found = [node for roots in self.roots.values() for root in roots for node in root.descendants()]
         return sorted(found, key=lambda node: node.id)
 
@@ -118,7 +121,7 @@ class GraphTree:
         Raises:
             GraphError: There is some; the message says where it was allocated, as far as memory history knows.
         """
-        with self._lock:
+        with self.lock:
             if self._recorder is None or self.state is State.EXECUTION:
                 return
             live = list(self._current.live_refs()) if self._current is not None else []
@@ -143,21 +146,21 @@ class GraphTree:
             The gradients of its differentiable inputs; None for one that has none.
         """
         # Autograd runs this on a thread of its own. Whoever holds the lock may be the one that waits for this backward.
-        is_mine = self._lock.acquire(blocking=False)
+        is_mine = self.lock.acquire(blocking=False)
         try:
             key = (frozenset(given), *map(arguments.key_of, leaves))
             variant = node.backwards.get(key)
             if variant is None:
-                variant = node.backwards[key] = backward_variant(next(self._variant_ids), node, given, leaves)
+                variant = node.backwards[key] = backward_variant(next(self.variant_ids), node, given, leaves)
             is_part = inside.is_on or is_watched() or torch.cuda.is_current_stream_capturing()
             if is_part or not is_mine or variant.skip is not None or not variant.is_current():
-                self._steps.backward_ran()
+                self.steps.backward_ran()
                 return list(variant.run_eagerly(leaves))
             outputs, _ = self.run(variant, leaves)
             return list(outputs)
         finally:
             if is_mine:
-                self._lock.release()
+                self.lock.release()
 
     def run(self, variant: Variant, leaves: list[Any], *, begins_step: bool = False) -> tuple[Any, GraphNode | None]:
         """Warm up, record, replay or skip, as the state of the tree has it.
@@ -205,8 +208,8 @@ class GraphTree:
 
     def _may_rerecord(self, variant: Variant, finding: Finding) -> bool:
         function = variant.function
-        if function.num_rerecords >= self._limit:
-            limit = Finding(Reason.TOO_MANY_RECORDINGS, f"{self._limit} times; now {finding}", function.place)
+        if function.num_rerecords >= self.rerecord_limit:
+            limit = Finding(Reason.TOO_MANY_RECORDINGS, f"{self.rerecord_limit} times; now {finding}", function.place)
             self.log.note(function, limit, variant)
             return False
         function.num_rerecords += 1
@@ -219,17 +222,15 @@ class GraphTree:
         if current is None:
             return
         if begins_step:
-            self._end_path()
+            self.end_path()
         elif self.state is not State.EXECUTION and current.is_over():
             self._leave_path()
 
     def _try_end_execution(self) -> bool:
-        if self.state is State.EXECUTION and self._current is not None and self._current.is_over():
-            self._leave_path()
-        return self._current is None
+        return self._current is None if self.state is not State.EXECUTION else self.leave_if_over()
 
-    def _end_path(self) -> None:
-        """A new step: what is still held of the last one loses its memory, once this call's arguments are read."""
+    def end_path(self) -> None:
+        """End a step: outputs of it that are still held lose their memory when the next call has read its arguments."""
         current = self._current
         if current is not None:
             owns = self.state is not State.EXECUTION
@@ -297,7 +298,7 @@ class GraphTree:
         names = find_names(roots_of(variant), set(watch.externals))
         variant.note_reads({key: external.tensor for key, external in watch.externals.items()}, names)
         variant.function.counts.warmups += 1
-        self._steps.ran(variant.function, variant.mode)
+        self.steps.ran(variant.function, variant.mode)
         if variant.mode == "forward":
             on_backward(outputs, functools.partial(self._eager_backward_ran, variant))
         kept = kept_tensors(variant, watch, left)
@@ -324,7 +325,7 @@ class GraphTree:
 
     def _eager_backward_ran(self, variant: Variant) -> None:
         """Autograd itself differentiates a call of `variant`, in the caller's grad mode."""
-        self._steps.backward_ran()
+        self.steps.backward_ran()
         if torch.is_grad_enabled():
             variant.refuse_second_derivatives()
 
@@ -352,7 +353,7 @@ class GraphTree:
         self._addresses |= {ref.address for ref in node.refs if ref is not None}
         variant.function.counts.recordings += 1
         check_recording(variant)
-        self._steps.ran(variant.function, variant.mode)
+        self.steps.ran(variant.function, variant.mode)
         if self._debug:
             self.check_memory_pool()
         return self._results(node, leaves, outputs), node
@@ -404,7 +405,7 @@ class GraphTree:
             node.launch()
         node.copy_back(leaves)
         self._current, self.state = node, State.EXECUTION
-        self._steps.ran(node.variant.function, node.mode)
+        self.steps.ran(node.variant.function, node.mode)
         node.variant.function.counts.replays += 1
         results = self._results(node, leaves, node.hand_out(leaves))
         if expected is not None:
@@ -432,7 +433,21 @@ class GraphTree:
             self._recorder.close()
             self._recorder = None
 
-    def _cut(self, node: GraphNode) -> None:
+    def release(self) -> None:
+        """Free all recordings and the pool."""
+        pool = self.pool
+        self._drop_recordings()
+        if pool is not None and not torch.cuda.is_current_stream_capturing():
+            self.backend.release(pool, self.device)
+
+    def leave_if_over(self) -> bool:
+        """End a path of which no output is held; whether no path is under way."""
+        if self._current is not None and self._current.is_over():
+            self._leave_path()
+        return self._current is None
+
+    def cut(self, node: GraphNode) -> None:
+        """Free a recording and those that follow it."""
         parent = node.parent
         siblings = (self.roots if parent is None else parent.children).get(node.variant.id, [])
         siblings[:] = [other for other in siblings if other is not node]

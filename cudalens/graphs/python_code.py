@@ -29,29 +29,31 @@ def note_effects(variant: Variant, effects: Effects) -> None:
     variant.executed = [(code.co_qualname, function) for code, function in calls.functions.items()]
     variant.outside = [Read(at.container, at.key, at.label, at.container[at.key]) for at in calls.values]
     finding = effects.finding(_guard(variant), variant.function.place)
-    if not calls.can_observe:
+    is_first = finding is not None and variant.num_effects == 0
+    variant.num_effects += finding is not None
+    if is_first or not calls.can_observe:
         variant.is_warm = False
-    if finding is None:
-        return
-    variant.num_effects += 1
-    if variant.num_effects == 1:
-        variant.is_warm = False
-    elif variant.skip is None:
-        variant.skip = finding
+    elif variant.skip is None and variant.is_warm:
+        variant.skip = finding or _unguarded(variant)
 
 
 def check_recording(variant: Variant) -> None:
     """A recording ran the Python code once more: if that changed what it reads, nothing is replayed."""
     changed = variant.guards.difference() if variant.guards is not None else None
     _guard(variant)
-    if changed is not None and variant.skip is None:
-        variant.skip = Finding(Reason.SIDE_EFFECT, changed, variant.function.place)
+    if variant.skip is None:
+        finding = None if changed is None else Finding(Reason.SIDE_EFFECT, changed, variant.function.place)
+        variant.skip = finding or _unguarded(variant)
 
 
 def _guard(variant: Variant) -> Reads:
     """Compare the values that are read, as they are after the code ran, before every replay."""
     reads = find_reads(python_roots(variant))
     variant.guards = GuardSet(reads, variant.outside)
-    if variant.skip is None and variant.guards.unguarded is not None:
-        variant.skip = Finding(Reason.UNGUARDED, variant.guards.unguarded, variant.function.place)
     return reads
+
+
+def _unguarded(variant: Variant) -> Finding | None:
+    """A value that cannot be compared before a replay."""
+    what = variant.guards.unguarded if variant.guards is not None else None
+    return None if what is None else Finding(Reason.UNGUARDED, what, variant.function.place)

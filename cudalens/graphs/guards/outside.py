@@ -119,7 +119,8 @@ class CallWatch:
 
     def _on_builtin(self, frame: FrameType, function: Any) -> None:
         owner = getattr(function, "__self__", None)
-        rule = _rule_of(type(owner))
+        kind: Any = type(owner)
+        rule = _rule_of(kind)
         if rule is None:
             return
         if isinstance(owner, ContextVar):

@@ -49,7 +49,7 @@ _MOST_PASSES: Final = 8
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _MODULE_TABLES: Final = ("_parameters", "_buffers")
 _OWN: Final = __file__.rpartition("graphs")[0]
-_OUTSIDE: Final = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")} - {None})
+_OUTSIDE: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}, "<frozen ")
 
 #: Modules of the standard library whose objects hold what a program puts into them.
 _HOLDERS: Final = ("collections", "queue", "argparse", "types", "functools")

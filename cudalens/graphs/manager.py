@@ -1,4 +1,4 @@
-"""The manager: functions in, what their calls come to out; its tree decides which of them replay."""
+"""The graph manager: wraps functions, and finds or makes the variant of each call; its tree runs it."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 
 
 class GraphManager:
-    """Runs functions through CUDA graphs on one device, and knows what it did.
+    """Runs functions through CUDA graphs on one device, and keeps a log.
 
-    Use one per device and thread (`cudalens.graphs.manager()` keeps them): what may follow what is a matter of order.
-    Calls from several threads into one manager are taken one after the other.
+    Use one per device and thread (`cudalens.graphs.manager()` keeps them), because recordings depend on the order of
+    calls. Calls from several threads into one manager run one after the other.
 
     Args:
         device: Index, text or torch.device; by default the current CUDA device.
         check: Compare the first and every 32nd replay of each recording with a call without a graph.
         rerecord_limit: Recordings of one function beyond its first; further calls run without a graph.
-        debug: After each warmup and recording, look for memory in the pool that nobody accounts for.
+        debug: After each warm-up and recording, look for memory in the pool that belongs to no output.
 
     Attributes:
         tree: The recordings, and which of them may follow which.
-        functions: What was wrapped.
+        functions: The wrapped functions.
 
     Raises:
         GraphError: There is no such device.
@@ -83,13 +83,13 @@ class GraphManager:
         Args:
             function: A function or an nn.Module, without side effects besides writing tensors in place.
             name: For reports; by default the function's own.
-            static: Names or positions of arguments that are the same tensors in every call: used where they lie.
+            static: Names or positions of arguments that are the same tensors in every call: used in place.
             mutations: Where the function overwrites an argument that is not static: ``skip`` runs it without a graph
-                and says so, ``copy`` copies the argument back after each replay.
+                and reports it, ``copy`` copies the argument back after each replay.
             check: As the manager's; by default that.
 
         Raises:
-            TypeError: `function` cannot be called, or an option has a value that there is not.
+            TypeError: `function` cannot be called, or an option has an invalid value.
         """
         if not callable(function):
             raise TypeError(f"cannot wrap {type(function).__name__}: expected a function or an nn.Module.")
@@ -110,9 +110,9 @@ class GraphManager:
         return graphed
 
     def lose(self, function_id: int) -> None:
-        """The callable of a function is gone: its recordings go as soon as no output of theirs is held within a step.
+        """Free the recordings of a function whose callable is gone, as soon as no output of theirs is held.
 
-        Called by the garbage collector, which may come at any moment, so nothing is done while a call is under way.
+        The garbage collector calls this at any moment, so nothing is done during a call.
         """
         self._lost.append(function_id)
         if not self._is_busy and self.tree.lock.acquire(blocking=False):
@@ -184,11 +184,11 @@ class GraphManager:
         self.tree.check_memory_pool()
 
     def mark_step_begin(self) -> None:
-        """A new step begins: outputs of the last one may be overwritten from now on."""
+        """Begin a new step: outputs of the last one may be overwritten from now on."""
         self.tree.steps.mark()
 
     def reset(self) -> None:
-        """Free all recordings and the pool; functions stay wrapped and begin with a warmup again."""
+        """Free all recordings and the pool; functions remain wrapped and begin with a warm-up again."""
         with self.tree.lock:
             self.tree.end_path()
             self.tree.release()
@@ -199,7 +199,7 @@ class GraphManager:
             self.tree.paths.clear()
 
     def shutdown(self) -> None:
-        """As `reset`, and for good: calling a function of this manager is an error afterwards."""
+        """As `reset`; calling a function of this manager is an error afterwards."""
         with self.tree.lock:
             self.reset()
             self._is_closed = True
@@ -219,10 +219,10 @@ class GraphManager:
         return self.tree.log.mark(self.functions, self.nodes(), self.tree.paths_so_far())
 
     def frame(self, since: int | None = None) -> pd.DataFrame:
-        """What it did, as the ``graphs`` frame of a Trace.
+        """The log as the ``graphs`` frame of a Trace.
 
         Args:
-            since: From `mark`: leave out what was done before, and count from there.
+            since: From `mark`: leave out what was done before.
         """
         from cudalens.graphs.frames import graphs_frame
 
@@ -236,7 +236,7 @@ class GraphManager:
         """Run a function of this manager.
 
         Raises:
-            GraphError: The manager is freed, or somebody else's capture is under way.
+            GraphError: The manager is shut down, or another CUDA graph is being captured.
         """
         if inside.is_on or is_watched():  # part of the function that is being warmed up or recorded
             return function.call(*args, **kwargs)
@@ -268,7 +268,7 @@ class GraphManager:
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """A call is under way: functions that are lost meanwhile are buried before it, or after it."""
+        """During a call, recordings of lost functions are not freed."""
         if self._lost and not self._is_busy:
             self._bury()
         before, self._is_busy = self._is_busy, True
@@ -320,14 +320,14 @@ class GraphManager:
         *,
         before: Variant | None = None,
     ) -> Variant:
-        """A variant for a call that no known one is for.
+        """A variant for a call that no known variant matches.
 
         Args:
-            function: That is called.
-            key: Of the call.
+            function: The function.
+            key: Key of the call.
             given: Its arguments.
-            args: The same as they were given.
-            kwargs: The same.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
             before: The variant for equal arguments and other Python values.
         """
         labels = arguments.labels_of(function.call, args, kwargs)

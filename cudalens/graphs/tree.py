@@ -1,9 +1,9 @@
-"""The tree: recordings of one device, what may follow what, and which of warmup, recording and replay a call comes to.
+"""The tree of recordings of one device: decides whether a call is warmed up, recorded, replayed or runs eager.
 
 The rules are those of PyTorch's CUDA-graph trees (torch/_inductor/cudagraph_trees.py). Recordings share one memory
-pool. A recording is replayed only behind the recording that it followed, with the same outputs dead and the same
-addresses; otherwise one more is made beside it. Replays leave the allocator's books behind, so before anything else is
-recorded or warmed up after a replay, the books are brought to the state that the replayed recording left (`restore`).
+pool. A recording is replayed only after the recording that it followed, with the same outputs dead and the same
+addresses; otherwise another one is made. A replay does not update the allocator, so before the next warm-up or
+recording the allocator is set to the state at the end of the replayed recording (`restore`).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from cudalens.graphs.variants import learn, overwritten
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 from cudalens.graphs.watching import Watch, is_watched
 
-#: Recordings of one function, beyond its first, that addresses, liveness, sizes and values may bring about.
+#: Recordings of one function beyond its first, whatever makes them necessary.
 RERECORD_LIMIT: Final = 64
 
 #: With ``check=True``, the first and then every so many replays of a recording are compared with a call without it.
 CHECK_EVERY: Final = 32
 
-#: Warmups and captures are states of the whole process, so one happens at a time, whatever the manager.
+#: Warm-ups and captures change the state of the process, so one happens at a time in all managers.
 _capture_lock: Final = threading.RLock()
 
 
@@ -55,15 +55,15 @@ class GraphTree:
     Args:
         device: Index of the device.
         rerecord_limit: Recordings of one function beyond its first; further calls run without a graph.
-        debug: After each warmup and recording, look for memory in the pool that nobody accounts for.
+        debug: After each warm-up and recording, look for memory in the pool that belongs to no output.
 
     Attributes:
         device: Index of the device.
         state: What the latest call did.
-        roots: Recordings that nothing has to come before, by variant.
-        backend: How the device's graphs and pools are reached.
-        log: Reasons so far.
-        paths: Ways that calls took, as numbers of recordings, counted at their end.
+        roots: Recordings that follow no other, by variant.
+        backend: Access to the device's graphs and pools.
+        log: The reasons so far.
+        paths: Sequences of recordings from root to end, by number, with counts.
         steps: When steps begin.
         lock: Held while the tree changes.
         rerecord_limit: Recordings of one function beyond its first.
@@ -97,11 +97,6 @@ class GraphTree:
         """The memory pool; None before the first warmup."""
         return self._recorder.pool if self._recorder is not None else None
 
-    @property
-    def generation(self) -> int:
-        """Number of the step that is under way."""
-        return self.steps.generation
-
     def nodes(self) -> list[GraphNode]:
         """All recordings, oldest first."""
         with self.lock:
@@ -109,17 +104,17 @@ class GraphTree:
         return sorted(found, key=lambda node: node.id)
 
     def pool_bytes(self) -> tuple[int, int]:
-        """Bytes that the pool has reserved and that are handed out of it; zeros before the first warmup."""
+        """Bytes that the pool has reserved and that are allocated in it; zeros before the first warm-up."""
         if self._recorder is None:
             return 0, 0
         size = self.backend.pool_size(self._recorder.pool, self.device)
         return size.reserved_bytes, size.allocated_bytes
 
     def check_memory_pool(self) -> None:
-        """Look for memory in the pool that is handed out and that no output accounts for.
+        """Look for memory in the pool that is allocated and that belongs to no output.
 
         Raises:
-            GraphError: There is some; the message says where it was allocated, as far as memory history knows.
+            GraphError: There is some; the message names where it was allocated, as far as memory history shows.
         """
         with self.lock:
             if self._recorder is None or self.state is State.EXECUTION:
@@ -128,14 +123,14 @@ class GraphTree:
             check_pool(self.backend, self._recorder.pool, self.device, live)
 
     def paths_so_far(self) -> Counter[tuple[int, ...]]:
-        """Ways that calls took, as numbers of recordings; the one that is under way included."""
+        """Sequences of recordings with counts; the current one included."""
         found = Counter(self.paths)
         if isinstance(self._current, GraphNode):
             found[tuple(node.id for node in self._current.path)] += 1
         return found
 
     def run_backward(self, node: GraphNode, given: set[int], leaves: list[Any]) -> list[Any]:
-        """Run the backward of a recorded forward, as autograd asks for it.
+        """Run the backward of a recorded forward.
 
         Args:
             node: The forward's recording.
@@ -145,7 +140,7 @@ class GraphTree:
         Returns:
             The gradients of its differentiable inputs; None for one that has none.
         """
-        # Autograd runs this on a thread of its own. Whoever holds the lock may be the one that waits for this backward.
+        # Autograd runs this on a thread of its own. The thread that holds the lock may wait for this backward.
         is_mine = self.lock.acquire(blocking=False)
         try:
             key = (frozenset(given), *map(arguments.key_of, leaves))
@@ -163,12 +158,12 @@ class GraphTree:
                 self.lock.release()
 
     def run(self, variant: Variant, leaves: list[Any], *, begins_step: bool = False) -> tuple[Any, GraphNode | None]:
-        """Warm up, record, replay or skip, as the state of the tree has it.
+        """Warm up, record, replay or run eagerly, depending on the state of the tree.
 
         Args:
             variant: What is called.
             leaves: Its arguments.
-            begins_step: The outputs of the calls before may be overwritten.
+            begins_step: Whether outputs of earlier calls may be overwritten.
 
         Returns:
             The outputs of a recording and that recording; or the function's own result and None.
@@ -196,7 +191,7 @@ class GraphTree:
         return self._record(variant, leaves)
 
     def _find(self, variant: Variant, leaves: Sequence[Any]) -> tuple[GraphNode | None, Finding | None]:
-        """The recording that fits here and now; or why the last of them does not."""
+        """The recording that can be replayed now; otherwise why the last candidate cannot."""
         assert not isinstance(self._current, WarmupNode)
         children = self.roots if self._current is None else self._current.children
         finding = None
@@ -217,7 +212,7 @@ class GraphTree:
         return True
 
     def _try_end_path(self, *, begins_step: bool) -> None:
-        """End the path of the last calls where a new step begins, or where nobody holds anything of it."""
+        """End the current path if a new step begins, or if no output of it is held."""
         current = self._current
         if current is None:
             return
@@ -249,7 +244,7 @@ class GraphTree:
         self._current, self.state = None, State.NONE
 
     def _drop_stale(self) -> None:
-        """Take the memory of what an earlier step left; whoever touches it gets an error from now on."""
+        """Free the memory of outputs of earlier steps; using them raises an error from now on."""
         if not self._stale:
             return
         stale, self._stale = self._stale, []
@@ -257,7 +252,7 @@ class GraphTree:
             item.drop(self.backend)
 
     def _move_stale(self, leaves: list[Any], positions: Iterable[int]) -> None:
-        """Arguments that are about to lose their memory, and are needed beyond that, get memory of their own."""
+        """Copy arguments whose memory is about to be freed, where they are needed afterwards."""
         addresses = {item.ref.address for item in self._stale}
         for position in positions:
             leaf = leaves[position]
@@ -265,14 +260,14 @@ class GraphTree:
                 leaves[position] = move(leaf)
 
     def _prepare(self, leaves: list[Any]) -> None:
-        """Before a warmup or a recording: the allocator's books are true, and no argument lies in freed memory."""
+        """Before a warm-up or a recording: bring the allocator up to date, and move arguments out of freed memory."""
         self._stream_order.follow(self.device)
         if self._stale:
             self._move_stale(leaves, range(len(leaves)))
             self._drop_stale()
         if self.state is State.EXECUTION and isinstance(self._current, GraphNode):
             self._restore(self._current)
-            self.state = State.RECORDING  # the books are true again
+            self.state = State.RECORDING  # the allocator is up to date
 
     def _restore(self, current: GraphNode) -> None:
         assert self._recorder is not None
@@ -313,7 +308,7 @@ class GraphTree:
         return outputs if is_backward else together(outputs, spec)
 
     def _note_kept(self, variant: Variant, kept: Sequence[Kept]) -> None:
-        """A warmup left tensors somewhere: the next call is one again, and if that does so too, there is no graph."""
+        """A warm-up kept tensors: the next call is a warm-up again; if that keeps some too, there is no graph."""
         variant.num_kept += 1
         first = kept[0]
         self.log.note(variant.function, Finding(Reason.POOL_RENEWED, first.text, first.place), variant)
@@ -359,13 +354,13 @@ class GraphTree:
         return self._results(node, leaves, outputs), node
 
     def _results(self, node: GraphNode, leaves: list[Any], outputs: list[Any]) -> list[Any]:
-        """What the caller gets of the outputs of a recording or a replay."""
+        """The results of a recording or a replay for the caller."""
         made = outputs if node.derivative is None else attach(self, node, leaves, outputs)
         return node.derive(made, leaves)
 
     @contextmanager
     def _tidied(self) -> Iterator[None]:
-        """Where what is entered raises, and somebody keeps the exception with the tensors of its frames: a new pool."""
+        """Start a new pool if the body raises, because the exception may keep tensors of its stack frames alive."""
         try:
             yield
         except NotRecordedError:
@@ -419,7 +414,7 @@ class GraphTree:
         return self._recorder
 
     def _renew_pool(self) -> None:
-        """Go on in another pool: something lives in this one that the manager does not know the end of."""
+        """Continue in another pool, because this one holds memory that the manager does not control."""
         self._leave_path()
         self._drop_recordings()
 

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from graph_scenarios import (  # noqa: E402
     aliasing,
     backward,
+    backward_calls,
     faults,
     higher_order,
     inputs,
@@ -23,6 +24,7 @@ from graph_scenarios import (  # noqa: E402
     side_effects,
     state,
     surroundings,
+    training,
     trees,
     undisturbed,
 )
@@ -35,6 +37,7 @@ pytestmark = [
 SCENARIOS = scenarios_of(
     aliasing,
     backward,
+    backward_calls,
     faults,
     higher_order,
     inputs,
@@ -45,6 +48,7 @@ SCENARIOS = scenarios_of(
     side_effects,
     state,
     surroundings,
+    training,
     trees,
 )
 

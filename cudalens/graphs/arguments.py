@@ -59,8 +59,8 @@ class Arguments:
 
     Attributes:
         leaves: Tensors and everything else, flat.
-        spec: How they are put together again; None for positional leaves alone.
-        key: Equal for calls that one recording may serve, as far as the arguments tell.
+        spec: Their structure; None for positional leaves alone.
+        key: Equal for calls whose arguments one recording can serve.
     """
 
     leaves: Leaves
@@ -84,7 +84,7 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
 
 
 def unflatten(leaves: list[Any], spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Put leaves together to positional and keyword arguments; the call's own lists and dicts where they are known."""
+    """The positional and keyword arguments of some leaves; the call's own lists and dicts where they are known."""
     if spec is None:
         return tuple(leaves), {}
     if isinstance(leaves, Leaves) and leaves.given is not None and leaves.are_given():
@@ -152,7 +152,7 @@ def describe(key: tuple[Any, ...]) -> str:
 
 
 def labels_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """What a person calls each leaf of a call: ``x``, ``cache[0]``, ``batch['ids']``."""
+    """The name of each leaf of a call: ``x``, ``cache[0]``, ``batch['ids']``."""
     names = _parameter_names(function, len(args))
     found, _ = pytree.tree_flatten_with_path((args, kwargs), is_leaf=is_size)
     labels = []

@@ -41,7 +41,7 @@ class _Call:
 
 
 class _Replayed(torch.autograd.Function):
-    """Hands out what a recording made, as results of its differentiable inputs."""
+    """Returns the outputs of a recording as results of its differentiable inputs."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -117,7 +117,7 @@ def second_derivative_fails(name: str, gradients: Sequence[torch.Tensor | None])
         gradients: What a recorded backward computed.
     """
     message = (
-        f"{name} was replayed from a CUDA graph, and gradients of its backward (create_graph=True) were asked for. "
+        f"{name} was replayed from a CUDA graph, and gradients of its backward (create_graph=True) were requested. "
         "A graph has no second derivative. Later calls run without a graph, so run this step again; or call the "
         "function itself (.fn) where second derivatives are needed."
     )

@@ -117,11 +117,11 @@ class GraphManager:
         self._lost.append(function_id)
         if not self._is_busy and self.tree.lock.acquire(blocking=False):
             try:
-                self._bury()
+                self._free_lost()
             finally:
                 self.tree.lock.release()
 
-    def _bury(self) -> None:
+    def _free_lost(self) -> None:
         """Drop the recordings of lost functions, and what follows them in the tree; the pool with the last one."""
         if not self.tree.leave_if_over() or not self._lost:
             return
@@ -129,7 +129,7 @@ class GraphManager:
         mine = [node for node in self.nodes() if node.variant.function.id in lost]
         for function in self.functions:
             if function.id in lost:
-                function.bury()
+                function.forget()
         self.tree.log.forget_variants(lost)
         if all(function.is_gone for function in self.functions):
             self.tree.release()
@@ -270,7 +270,7 @@ class GraphManager:
     def _working(self) -> Iterator[None]:
         """During a call, recordings of lost functions are not freed."""
         if self._lost and not self._is_busy:
-            self._bury()
+            self._free_lost()
         before, self._is_busy = self._is_busy, True
         try:
             yield

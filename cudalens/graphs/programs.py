@@ -30,7 +30,7 @@ class Program(Protocol):
         first_saved: From which position on outputs are kept for a backward; between are bases of results.
         given: The leaves that the function got in the latest recording.
         opaque: Type of a result that a replay cannot make again, seen in a warmup; None if there is none.
-        result_spec: How results are put together.
+        result_spec: The structure of the results.
     """
 
     function: Callable[..., Any]
@@ -99,10 +99,10 @@ def opaque_type(outputs: Sequence[Any]) -> str | None:
 
 
 def check_version(tensor: torch.Tensor, version: int) -> None:
-    """As autograd does: nobody may have written what a forward saved.
+    """As autograd does: check that a tensor was not overwritten after a forward saved it.
 
     Raises:
-        RuntimeError: Somebody has; in torch's own words.
+        RuntimeError: It was overwritten; with torch's message.
     """
     if tensor._version != version:
         raise RuntimeError(
@@ -116,7 +116,7 @@ class SavedTensors:
     """What autograd saves while a forward is recorded, kept as outputs of the recording instead.
 
     Attributes:
-        tensors: What was saved and lies in the pool, or came as an argument; emptied when the recording has them.
+        tensors: Saved tensors in the pool, and saved arguments; emptied when the recording has them.
         given: The same for one backward, while that runs.
         outside: What was saved of tensors from outside, which autograd keeps as they are.
     """
@@ -267,7 +267,7 @@ def _edge(output: Any) -> Any:
 
 @contextmanager
 def _without_hooks(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-    """While it is entered, gradients that come to `tensors` call no hook: they come once more, outside."""
+    """Disable the gradient hooks of `tensors`: autograd calls them once more, outside of the recording."""
     held = [hooks for tensor in tensors if (hooks := tensor._backward_hooks)]
     before = [dict(hooks) for hooks in held]
     for hooks in held:

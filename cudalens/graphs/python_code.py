@@ -20,7 +20,7 @@ def python_roots(variant: Variant) -> list[tuple[str, Any]]:
 
 
 def note_effects(variant: Variant, effects: Effects) -> None:
-    """Take over what a warm-up read and changed.
+    """Store what a warm-up read and changed.
 
     The first warm-up with effects besides its results is repeated, because a program may prepare something in its first
     call. If the second has some as well, there is no graph. A warm-up whose calls were not observed is repeated, too.

@@ -10,10 +10,10 @@ from cudalens.device.stacks import Place
 
 
 class State(Enum):
-    """Where a manager stands: what its latest call did. The allocator knows of a warmup and of a recording by itself.
+    """What the latest call of a manager did. The allocator sees warm-ups and recordings, but no replays.
 
     NONE: no memory of the pool is in use. WARMUP: a function ran without a graph in the pool. RECORDING: a graph was
-    captured. EXECUTION: a graph was replayed, so that the allocator's books are behind.
+    captured. EXECUTION: a graph was replayed, so that the allocator's state is out of date.
     """
 
     NONE = auto()
@@ -176,7 +176,7 @@ class Reason(Enum):
 
     @property
     def kind(self) -> Literal["skip", "rerecord", "warning"]:
-        """Whether the function skips graphs, gets one more, or is only told of."""
+        """Whether the function skips graphs, gets one more, or is only reported."""
         return self.value.kind
 
     @property

@@ -186,7 +186,7 @@ class GraphTree:
             self._try_end_execution()
         self._prepare(leaves)
         if variant.has_new_gradients():
-            variant.unlearn()
+            variant.forget_warm_up()
             return self._warm_up(variant, leaves), None
         return self._record(variant, leaves)
 
@@ -432,7 +432,8 @@ class GraphTree:
         """Free all recordings and the pool."""
         pool = self.pool
         self._drop_recordings()
-        if pool is not None and not torch.cuda.is_current_stream_capturing():
+        is_capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+        if pool is not None and not is_capturing:
             self.backend.release(pool, self.device)
 
     def leave_if_over(self) -> bool:

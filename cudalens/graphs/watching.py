@@ -179,7 +179,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.externals[key] = External(known.tensor, known.place, True)
 
     def _note_write(self, key: int, tensor: torch.Tensor, found: tuple[str, Place]) -> None:
-        """Of the arguments that share a storage, those are written that lie where the operator wrote."""
+        """Of arguments that share a storage, mark those whose memory overlaps with what the operator wrote."""
         start, end = span(tensor)
         for position, (first, last) in self._inputs[key]:
             if start < last and first < end:

@@ -69,7 +69,7 @@ def _computes_names(code: CodeType) -> bool:
 
 
 def _has_constant_name(following: list[dis.Instruction]) -> bool:
-    """Whether the name in a call is a constant, and not put together from parts."""
+    """Whether the name in a call is a constant."""
     has_text = False
     for instruction in following:
         if instruction.opname.startswith(("BINARY", "FORMAT", "BUILD", "CONVERT")):

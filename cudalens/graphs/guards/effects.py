@@ -29,7 +29,7 @@ class Effects:
     Args:
         roots: What the function can reach, by label.
         leaves: The arguments, flat.
-        spec: How they are put together.
+        spec: Their structure.
         labels: Their names.
 
     Attributes:

@@ -113,7 +113,7 @@ def first_change(reads: Iterable[Read]) -> str | None:
     for read in reads:
         now = _lookup(read)
         if now is _MISSING:
-            return f"{read.label} is gone"
+            return f"{read.label} does not exist any more"
         if now is not read.value and not _is_equal(now, read.value):
             return f"{read.label}: {_short(read.value)} → {_short(now)}"
     return None

@@ -103,7 +103,7 @@ class NumpyState:
 
 
 class Referent:
-    """What a weak reference refers to; None where it is gone."""
+    """What a weak reference refers to; None after it was freed."""
 
     __slots__ = ("_reference",)
 

@@ -103,7 +103,7 @@ class Reads:
         sizes: Containers whose length belongs to what is read, with a label.
         hooks: The same for hooks of modules: those change only where torch counts another hook, or one is removed.
         unguarded: Values that cannot be compared before a replay, in words.
-        is_complete: Whether the search came to its end.
+        is_complete: Whether the search reached its end.
     """
 
     values: list[Read] = field(default_factory=list)

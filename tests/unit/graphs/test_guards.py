@@ -63,7 +63,7 @@ def test_a_name_that_is_gone_does_not_hold() -> None:
     guards = guards_of([("", lambda: held["a"])])
     del held["a"]
     assert not guards.hold()
-    assert guards.difference() == "held['a'] is gone"
+    assert guards.difference() == "held['a'] does not exist any more"
 
 
 def test_what_no_code_names_is_not_looked_at() -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.time.work import Work, device_work
 from cudalens.frames import Trace, is_category
+from cudalens.frames.columns import integers, map_texts
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -46,8 +47,7 @@ class EventArrays:
 
     def ints(self, column: str, rows: Any = slice(None), *, missing: int = -1) -> Ints:
         """A nullable integer column of `rows` as int64, with `missing` for missing values."""
-        filled: Ints = self.events[column].array[rows].to_numpy(dtype=np.int64, na_value=missing)
-        return filled
+        return integers(self.events[column].array[rows], missing)
 
     def is_in(self, *categories: str) -> Bools:
         """True for events of any of these categories."""
@@ -55,8 +55,5 @@ class EventArrays:
 
     def is_named(self, pattern: str) -> Bools:
         """True for events in whose name the regular expression `pattern` is found; searches each distinct name once."""
-        names = self.events["name"].array
         search = re.compile(pattern).search
-        hits = np.array([*(search(str(name)) is not None for name in names.categories.tolist()), False], bool)
-        found: Bools = hits[names.codes]
-        return found
+        return map_texts(self.events["name"].array, lambda name: search(name) is not None, False)

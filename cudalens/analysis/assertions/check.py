@@ -1,6 +1,6 @@
-"""Assertions about a Trace, such as ``idle < 20%`` and ``peak_memory < 8 GB and races == 0``: parsing and checking.
+"""Parse and check assertions about a Trace, such as ``idle < 20%`` and ``peak_memory < 8 GB and races == 0``.
 
-`parse_assertion` parses one, before anything runs; `Assertion.check` evaluates it on a Trace. The language is in
+`parse_assertion` parses one before the code runs; `Assertion.check` evaluates it on a Trace. The language is defined in
 `cudalens.analysis.assertions.grammar`, the figures in `cudalens.analysis.assertions.figures`.
 """
 
@@ -12,8 +12,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from cudalens.analysis import units
-from cudalens.analysis.assertions.figures import FIGURES, NAMES, NotRecordedError, kinds_of, measure
-from cudalens.analysis.assertions.grammar import BYTES, PERCENT, TIME, Comparison, Expression, Figure, Number, Parser
+from cudalens.analysis.assertions.figures import NAMES, NotRecordedError, kinds_of, measure
+from cudalens.analysis.assertions.grammar import (
+    BYTES,
+    COUNT,
+    PERCENT,
+    TIME,
+    Comparison,
+    Expression,
+    Figure,
+    Number,
+    Parser,
+)
 from cudalens.errors import AssertionFailed
 from cudalens.frames import Trace
 
@@ -33,8 +43,8 @@ class Outcome:
 
     Attributes:
         text: The assertion.
-        holds: Whether it holds; False also where a figure that it needs was not recorded.
-        found: The figures in it with their values, or why one is missing, in words.
+        holds: Whether it holds; False also if a figure that it needs was not recorded.
+        found: The figures in it with their values, or why one is missing, as text.
     """
 
     text: str
@@ -47,7 +57,7 @@ class Assertion:
     """A parsed assertion.
 
     Attributes:
-        text: As it was written.
+        text: The text that was parsed.
         expression: The parsed expression.
     """
 
@@ -55,7 +65,7 @@ class Assertion:
     expression: Expression
 
     def check(self, trace: Trace) -> Outcome:
-        """Whether it holds on `trace`. A figure that ``and`` and ``or`` do not evaluate may be missing."""
+        """Whether it holds on `trace`. Figures that ``and`` and ``or`` do not evaluate can be missing."""
         found: dict[str, str] = {}
         try:
             holds = _holds(self.expression, trace, found)
@@ -68,21 +78,21 @@ def parse_assertion(text: str) -> Assertion:
     """Parse an assertion, such as ``idle < 20%``.
 
     Raises:
-        AssertionSyntaxError: It cannot be parsed; the message has the place and what was expected.
+        AssertionSyntaxError: It cannot be parsed; the message marks the place and names what was expected.
     """
     return Assertion(text.strip(), Parser(text, kinds_of, NAMES).parse())
 
 
 def check(trace: Trace, *assertions: str | Assertion) -> None:
-    """Raise an exception where an assertion about `trace` does not hold.
+    """Raise an exception if an assertion about `trace` does not hold.
 
     Args:
         trace: Any Trace.
         *assertions: Texts, such as ``idle < 20%``, or results of `parse_assertion`.
 
     Raises:
-        AssertionSyntaxError: One cannot be parsed; nothing has been checked.
-        AssertionFailed: One does not hold; the message lists all that do not hold, with their figures.
+        AssertionSyntaxError: One cannot be parsed; none has been checked.
+        AssertionFailed: At least one does not hold; the message lists them with their figures.
     """
     read = [parse_assertion(one) if isinstance(one, str) else one for one in assertions]
     outcomes = [one.check(trace) for one in read]
@@ -99,12 +109,6 @@ def _message(trace: Trace, failed: list[tuple[str, str]], number: int) -> str:
     return "\n".join([head, *(f"  {text:<{width}}  {found}" for text, found in failed)])
 
 
-def figures_text() -> str:
-    """The figures with their meanings, a line each."""
-    width = max(map(len, NAMES[: len(FIGURES)]))
-    return "\n".join(f"{name:<{width}}  {known.meaning}" for name, known in FIGURES.items())
-
-
 def _holds(expression: Expression, trace: Trace, found: dict[str, str]) -> bool:
     if isinstance(expression, Comparison):
         return _compares(expression, trace, found)
@@ -115,38 +119,32 @@ def _holds(expression: Expression, trace: Trace, found: dict[str, str]) -> bool:
 
 
 def _compares(comparison: Comparison, trace: Trace, found: dict[str, str]) -> bool:
-    values = []
-    for value in (comparison.left, comparison.right):
-        if isinstance(value, Number):
-            values.append(value.value)
-        else:
-            values.append(_value(value, comparison.kind, trace, found))
-    return _SIGNS[comparison.sign](*values)
+    left, right = (_value(value, comparison.kind, trace, found) for value in (comparison.left, comparison.right))
+    return _SIGNS[comparison.sign](left, right)
 
 
-def _value(figure: Figure, kind: str, trace: Trace, found: dict[str, str]) -> float:
-    measures = measure(trace, figure.name, figure.argument, figure.part)
-    found[figure.text] = _written(measures, kind)
+def _value(value: Number | Figure, kind: str, trace: Trace, found: dict[str, str]) -> float:
+    """The value of a number or figure; adds the text of a figure's value to `found`."""
+    if isinstance(value, Number):
+        return value.value
+    measures = measure(trace, value.name, value.argument, value.part)
+    found[value.text] = _written(measures, kind)
     return measures[kind]
 
 
 def _written(measures: Mapping[str, float], kind: str) -> str:
     """The figure in the compared measure, and its other measures in parentheses."""
-    order = [kind, *(other for other in measures if other != kind)]
-    texts = [_WRITERS.get(one, _plain)(measures[one]) for one in order]
-    return texts[0] + (f" ({', '.join(texts[1:])})" if texts[1:] else "")
+    others = ", ".join(_WRITERS[other](value) for other, value in measures.items() if other != kind)
+    return _WRITERS[kind](measures[kind]) + (f" ({others})" if others else "")
 
 
 def _bytes(value: float) -> str:
     return f"{units.size(value)} ({value / 1e9:.3g} GB)" if value >= 1e8 else units.size(value)
 
 
-def _plain(value: float) -> str:
-    return f"{value:,.0f}"
-
-
 _WRITERS: Final[Mapping[str, Callable[[float], str]]] = {
     TIME: units.duration,
     BYTES: _bytes,
     PERCENT: lambda value: f"{value:.3g} %",
+    COUNT: lambda value: f"{value:,.0f}",
 }

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from cudalens.analysis.assertions.grammar import BYTES, COUNT, PERCENT, TIME
+from cudalens.analysis.compare.measure import step_rows
+from cudalens.analysis.event_arrays import EventArrays
 from cudalens.analysis.findings import RULES, findings
 from cudalens.analysis.memory.totals import is_memory_snapshot
 from cudalens.analysis.summary import summarize, wall_ns
@@ -18,163 +19,142 @@ from cudalens.analysis.time.device_time import device_time
 from cudalens.analysis.time.sync_groups import summarize_syncs, syncs
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, Trace, is_category
 
-#: A figure's value by what it is measured as.
+#: A figure's value by measure.
 Measures = Mapping[str, float]
+Measure = Callable[[Trace], Measures]
 
 
 class NotRecordedError(Exception):
     """A figure that the run did not record; the message names the option that records it."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """A figure.
-
-    Attributes:
-        kinds: The measures that it has.
-        measure: Measures it.
-        meaning: Its definition, for the documentation.
-    """
+class Definition(NamedTuple):
+    """A figure: the measures that it has, and the function that measures it."""
 
     kinds: frozenset[str]
-    measure: Callable[[Trace], Measures]
-    meaning: str
+    measure: Measure
 
 
-def _shared(value_ns: float, trace: Trace) -> Measures:
+def _with_share(value_ns: float, trace: Trace) -> Measures:
     """A time, and its share of the measured window."""
     wall = wall_ns(trace)
     return {TIME: value_ns, PERCENT: 100 * value_ns / wall if wall else 0.0}
 
 
-def _busy(trace: Trace) -> int:
-    busy = device_time(trace)["busy_ns"]
-    if pd.isna(busy):
+def _device_ns(trace: Trace, field: str) -> int:
+    value = device_time(trace)[field]
+    if pd.isna(value):
         raise NotRecordedError("no device was used in this run")
-    return int(busy)
+    return int(value)
 
 
-def _device(field: str) -> Callable[[Trace], Measures]:
+def _device(field: str) -> Definition:
+    return Definition(_SHARE, lambda trace: _with_share(_device_ns(trace, field), trace))
+
+
+def _step(statistic: Callable[[Any], float]) -> Definition:
     def measure(trace: Trace) -> Measures:
-        value = device_time(trace)[field]
-        if pd.isna(value):
-            raise NotRecordedError("no device was used in this run")
-        return _shared(int(value), trace)
-
-    return measure
-
-
-def _step(which: Callable[[Any], float]) -> Callable[[Trace], Measures]:
-    def measure(trace: Trace) -> Measures:
-        names = trace.events["name"].array
-        hits = np.array([name.startswith("ProfilerStep#") for name in names.categories.tolist()] + [False])[names.codes]
-        lengths = trace.events["dur"].to_numpy()[hits & trace.events["device"].isna().to_numpy()]
+        lengths = trace.events["dur"].to_numpy()[step_rows(trace)]
         if not len(lengths):
             raise NotRecordedError(
                 "no step was recorded; profile with --repeat N, or call step() in the profiled block"
             )
-        return {TIME: float(which(lengths))}
+        return {TIME: float(statistic(lengths))}
 
-    return measure
+    return Definition(_TIME, measure)
 
 
-def _peak(column: str) -> Callable[[Trace], Measures]:
+def _recorded(memory: pd.DataFrame) -> pd.DataFrame:
+    if not len(memory):
+        raise NotRecordedError("memory was not recorded; profile with --memory (cudalens.profile(memory=True))")
+    return memory
+
+
+def _peak(column: str) -> Definition:
+    """The peak of a device's memory; of the host's if the run used no device."""
+
     def measure(trace: Trace) -> Measures:
-        known = trace.memory[trace.memory[column].notna()]
-        kinds = known["device_type"].astype(str)
-        on_device = known[(kinds != "cpu") & known["device_type"].notna()]
-        # Memory of a device, where the run used one.
-        known = on_device if len(on_device) else known
-        if not len(known):
-            raise NotRecordedError("memory was not recorded; profile with --memory (cudalens.profile(memory=True))")
-        return {BYTES: float(known[column].max())}
+        known = _recorded(trace.memory[trace.memory[column].notna()])
+        on_device = known[known["device_type"].notna() & (known["device_type"].astype(str) != "cpu")]
+        return {BYTES: float((on_device if len(on_device) else known)[column].max())}
 
-    return measure
+    return Definition(_BYTES, measure)
 
 
-def _copied(way: str) -> Callable[[Trace], Measures]:
+def _copied(way: str) -> Definition:
     def measure(trace: Trace) -> Measures:
-        events = trace.events[is_category(trace.events["cat"].array, ("gpu_memcpy",))]
-        mine = events[events["name"].astype(str).str.contains(way, regex=True)]
-        if len(mine) and mine["num_bytes"].isna().all():
+        arrays = EventArrays(trace)
+        num_bytes = trace.events["num_bytes"][arrays.is_in("gpu_memcpy") & arrays.is_named(way)]
+        if len(num_bytes) and num_bytes.isna().all():
             raise NotRecordedError("the sizes of copies were not recorded")
-        return {BYTES: float(mine["num_bytes"].fillna(0).sum())}
+        return {BYTES: float(num_bytes.fillna(0).sum())}
 
-    return measure
+    return Definition(_BYTES, measure)
 
 
 def _host_wait(trace: Trace) -> Measures:
     found = summarize_syncs(syncs(trace))
-    return _shared(found.hidden_ns + found.explicit_ns, trace)
+    return _with_share(found.hidden_ns + found.explicit_ns, trace)
 
 
-def _host_syncs(trace: Trace) -> Measures:
-    events, info = trace.events, trace.info
-    has_calls = is_category(events["cat"].array, RUNTIME_CATEGORIES).any() or info.options.get("syncs")
-    if is_category(events["cat"].array, GPU_ACTIVITIES).any() and not has_calls:
-        raise NotRecordedError(
-            "no calls of the CUDA runtime were recorded, so waits cannot be seen; profile with --syncs"
-        )
-    return {COUNT: float(summarize_syncs(syncs(trace)).num_hidden)}
+def _host_syncs(trace: Trace) -> float:
+    cat = trace.events["cat"].array
+    has_calls = is_category(cat, RUNTIME_CATEGORIES).any() or trace.info.options.get("syncs")
+    if is_category(cat, GPU_ACTIVITIES).any() and not has_calls:
+        raise NotRecordedError("no calls of the CUDA runtime were recorded, which show waits; profile with --syncs")
+    return summarize_syncs(syncs(trace)).num_hidden
 
 
-def _races(trace: Trace) -> Measures:
+def _races(trace: Trace) -> float:
     if trace.info.judged is None and not len(trace.races):
-        raise NotRecordedError(
-            "races were not looked for; switch the sanitizer on with %cudasan on (cudalens.sanitize())"
-        )
-    return {COUNT: float((~trace.races["is_suppressed"]).sum())}
+        raise NotRecordedError("races were not checked; switch the sanitizer on with %cudasan on (cudalens.sanitize())")
+    return float((~trace.races["is_suppressed"]).sum())
 
 
-def _count(function: Callable[[Trace], float]) -> Callable[[Trace], Measures]:
-    return lambda trace: {COUNT: float(function(trace))}
+def _actions(name: str) -> Definition:
+    return _count(lambda trace: float((_recorded(trace.memory)["action"] == name).sum()))
 
 
-def _memory_actions(*names: str) -> Callable[[Trace], Measures]:
-    def measure(trace: Trace) -> Measures:
-        if not len(trace.memory):
-            raise NotRecordedError("memory was not recorded; profile with --memory (cudalens.profile(memory=True))")
-        return {COUNT: float(trace.memory["action"].isin(names).sum())}
-
-    return measure
+def _count(function: Callable[[Trace], float]) -> Definition:
+    return Definition(_COUNT, lambda trace: {COUNT: float(function(trace))})
 
 
 _SHARE = frozenset({TIME, PERCENT})
 _TIME, _BYTES, _COUNT = frozenset({TIME}), frozenset({BYTES}), frozenset({COUNT})
 
 #: Figures that have a name alone.
-FIGURES: Final[Mapping[str, Known]] = {
-    "wall": Known(_TIME, lambda trace: {TIME: float(wall_ns(trace))}, "length of the measured window"),
-    "busy": Known(_SHARE, lambda t: _shared(_busy(t), t), "time in which any device was at work"),
-    "idle": Known(_SHARE, lambda t: _shared(wall_ns(t) - _busy(t), t), "the rest of the measured window"),
-    "compute": Known(_SHARE, _device("comp_ns"), "time of kernels that compute"),
-    "communication": Known(_SHARE, _device("comm_ns"), "time of collectives' kernels"),
-    "exposed_communication": Known(_SHARE, _device("exposed_comm_ns"), "of it, with nothing computed beside it"),
-    "copies": Known(_SHARE, _device("mem_ns"), "time of copies and memory sets on the device"),
-    "exposed_copies": Known(_SHARE, _device("exposed_mem_ns"), "of it, with no kernel beside it"),
-    "host_wait": Known(_SHARE, _host_wait, "time in which the host waited for the GPU"),
-    "step": Known(_TIME, _step(np.mean), "mean length of a step"),
-    "step_median": Known(_TIME, _step(np.median), "median length of a step"),
-    "step_max": Known(_TIME, _step(np.max), "length of the longest step"),
-    "peak_memory": Known(_BYTES, _peak("allocated_bytes"), "most that was allocated at once, of the fullest device"),
-    "reserved_memory": Known(_BYTES, _peak("reserved_bytes"), "most that the allocator had reserved at once"),
-    "copied_to_device": Known(_BYTES, _copied("HtoD|HostToDevice"), "bytes copied from the host to a device"),
-    "copied_to_host": Known(_BYTES, _copied("DtoH|DeviceToHost"), "bytes copied from a device to the host"),
-    "kernels": Known(_COUNT, _count(lambda t: summarize(t).num_kernels), "kernels"),
-    "launches": Known(_COUNT, _count(lambda t: summarize(t).num_launches), "calls that launched work"),
-    "ops": Known(_COUNT, _count(lambda t: summarize(t).num_ops), "CPU operators"),
-    "events": Known(_COUNT, _count(len), "events of the trace"),
-    "steps": Known(_COUNT, _count(lambda t: summarize(t).num_steps or 0), "steps"),
-    "host_syncs": Known(_COUNT, _host_syncs, "waits for the GPU not asked for by name"),
-    "syncs": Known(_COUNT, _count(lambda t: len(t.syncs)), "all waits of the host for the GPU"),
-    "races": Known(_COUNT, _races, "kinds of stream races, without suppressed ones"),
-    "ooms": Known(_COUNT, _memory_actions("oom"), "allocations that failed"),
-    "allocations": Known(_COUNT, _memory_actions("alloc"), "allocations"),
-    "findings": Known(_COUNT, _count(lambda t: len(findings(t))), "findings, as cudalens.analysis.findings lists them"),
-    "problems": Known(_COUNT, _count(lambda t: sum(p.count for p in t.info.problems)), "damage in the data"),
+FIGURES: Final[Mapping[str, Definition]] = {
+    "wall": Definition(_TIME, lambda trace: {TIME: float(wall_ns(trace))}),  # length of the measured window
+    "busy": _device("busy_ns"),  # time in which any device was at work
+    "idle": Definition(_SHARE, lambda t: _with_share(wall_ns(t) - _device_ns(t, "busy_ns"), t)),  # the rest of `wall`
+    "compute": _device("comp_ns"),  # time of kernels that compute
+    "communication": _device("comm_ns"),  # time of collectives' kernels
+    "exposed_communication": _device("exposed_comm_ns"),  # of it, without computation at the same time
+    "copies": _device("mem_ns"),  # time of copies and memory sets on the device
+    "exposed_copies": _device("exposed_mem_ns"),  # of it, without a kernel at the same time
+    "host_wait": Definition(_SHARE, _host_wait),  # time in which the host waited for the GPU
+    "step": _step(np.mean),
+    "step_median": _step(np.median),
+    "step_max": _step(np.max),
+    "peak_memory": _peak("allocated_bytes"),  # most bytes allocated at once, on the fullest device
+    "reserved_memory": _peak("reserved_bytes"),  # most bytes reserved by the allocator at once
+    "copied_to_device": _copied("HtoD|HostToDevice"),
+    "copied_to_host": _copied("DtoH|DeviceToHost"),
+    "kernels": _count(lambda t: summarize(t).num_kernels),
+    "launches": _count(lambda t: summarize(t).num_launches),  # calls that launched work
+    "ops": _count(lambda t: summarize(t).num_ops),  # CPU operators
+    "events": _count(len),
+    "steps": _count(lambda t: summarize(t).num_steps or 0),
+    "host_syncs": _count(_host_syncs),  # waits for the GPU that are not explicit
+    "syncs": _count(lambda t: len(t.syncs)),  # all waits of the host for the GPU
+    "races": _count(_races),  # kinds of stream races, without suppressed ones
+    "ooms": _actions("oom"),  # allocations that failed
+    "allocations": _actions("alloc"),
+    "findings": _count(lambda t: len(findings(t))),  # as cudalens.analysis.findings lists them
+    "problems": _count(lambda t: sum(p.count for p in t.info.problems)),  # damage in the data
 }
 
-#: Parts of the figures about events of a name: how many, their summed durations, mean, median and longest.
+#: Parts of the figures about events of a name: their number, and their summed, mean, median and longest duration.
 PARTS: Final[Mapping[str, frozenset[str]]] = {
     "count": _COUNT,
     "time": _SHARE,
@@ -182,8 +162,9 @@ PARTS: Final[Mapping[str, frozenset[str]]] = {
     "median": _TIME,
     "max": _TIME,
 }
+_STATISTICS: Final[Mapping[str, Callable[[Any], float]]] = {"mean": np.mean, "median": np.median, "max": np.max}
 
-#: Figures about events whose name has a regular expression in it, with the categories that they look at.
+#: Figures about events whose name matches a regular expression, with the categories of these events.
 NAMED: Final[Mapping[str, tuple[str, ...]]] = {
     "kernel": ("kernel",),
     "op": ("cpu_op",),
@@ -205,7 +186,7 @@ def rules() -> tuple[str, ...]:
 
 
 def kinds_of(name: str, argument: str | None, part: str | None) -> frozenset[str] | None:
-    """The measures of a figure; None where there is no figure of that name.
+    """The measures of a figure; None if there is no figure of that name.
 
     Raises:
         ValueError: It has a wrong argument or part.
@@ -219,7 +200,7 @@ def kinds_of(name: str, argument: str | None, part: str | None) -> frozenset[str
     if name not in FIGURES:
         return None
     if argument is not None or part is not None:
-        raise ValueError(f"{name} takes nothing in brackets, and has no parts")
+        raise ValueError(f"{name} takes no argument and has no parts")
     return FIGURES[name].kinds
 
 
@@ -229,7 +210,7 @@ def _kinds_of_named(name: str, argument: str | None, part: str | None) -> frozen
     try:
         re.compile(argument)
     except re.error as error:
-        raise ValueError(f"{argument!r} is no regular expression: {error}") from None
+        raise ValueError(f"invalid regular expression {argument!r}: {error}") from None
     return PARTS[part]
 
 
@@ -244,21 +225,17 @@ def measure(trace: Trace, name: str, argument: str | None, part: str | None) -> 
     if name in FIGURES:
         return FIGURES[name].measure(trace)
     if name == "finding":
-        found = [one.cost_ns or 0 for one in findings(trace) if one.rule == argument]
-        return _shared(sum(found), trace)
+        return _with_share(sum(one.cost_ns or 0 for one in findings(trace) if one.rule == argument), trace)
     return _of_events(trace, name, argument or "", part or "")
 
 
 def _of_events(trace: Trace, name: str, pattern: str, part: str) -> Measures:
-    events = trace.events
-    names = events["name"].array
-    search = re.compile(pattern).search
-    hits = np.array([search(text) is not None for text in names.categories.tolist()] + [False])[names.codes]
-    lengths = events["dur"].to_numpy()[hits & is_category(events["cat"].array, NAMED[name])]
+    arrays = EventArrays(trace)
+    lengths = arrays.dur[arrays.is_named(pattern) & arrays.is_in(*NAMED[name])]
     if part == "count":
         return {COUNT: float(len(lengths))}
     if part == "time":
-        return _shared(float(lengths.sum()), trace)
+        return _with_share(float(lengths.sum()), trace)
     if not len(lengths):
         raise NotRecordedError(f"no {name} has {pattern!r} in its name")
-    return {TIME: float({"mean": lengths.mean, "median": lambda: np.median(lengths), "max": lengths.max}[part]())}
+    return {TIME: float(_STATISTICS[part](lengths))}

@@ -1,4 +1,4 @@
-"""The language of assertions, such as ``idle < 20% and peak_memory < 8 GB``: a recursive-descent parser.
+"""Parse the language of assertions, such as ``idle < 20% and peak_memory < 8 GB``, by recursive descent.
 
 .. code-block:: text
 
@@ -10,7 +10,7 @@
     figure     = name ["(" text ")"] ["." name]
     text       = '"' … '"' | "'" … "'"
 
-A comparison of three values and more holds when each pair does, as in Python.
+A comparison of three or more values holds if each pair does, as in Python.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Final, NoReturn
 
 from cudalens.errors import AssertionSyntaxError
 
-#: What a number can be.
+#: What a number can measure.
 PERCENT, TIME, BYTES, COUNT = "per cent", "time", "bytes", "count"
 
-#: Units by name: what they measure, and their size in per cent, ns or bytes. KB is 1000 bytes, KiB 1024.
+#: Units by name: what they measure, and their size in per cent, ns or bytes. KB is 1000 bytes, KiB is 1024.
 UNITS: Final[Mapping[str, tuple[str, float]]] = {
     "%": (PERCENT, 1),
     "ns": (TIME, 1),
@@ -49,6 +49,7 @@ _UNITS_OF: Final = {
 
 MAX_LENGTH: Final = 2_000
 _MAX_DEPTH: Final = 50
+_NOT_CLOSED: Final = "a parenthesis is not closed; expected )"
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?)|(?P<name>[^\W\d]\w*)|(?P<text>\"[^\"]*\"|'[^']*')"
     r"|(?P<sign><=|>=|==|!=|[<>=().%]))"
@@ -68,11 +69,7 @@ class Number:
     @property
     def kinds(self) -> frozenset[str]:
         """The measures in which it can be compared."""
-        return (
-            frozenset({PERCENT, TIME, BYTES, COUNT})
-            if self.value == 0 and self.kind == COUNT
-            else frozenset({self.kind})
-        )
+        return frozenset(_UNITS_OF if self.value == 0 and self.kind == COUNT else {self.kind})
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two values and the sign between them, to be compared as `kind`."""
+    """Two values and the sign between them; `kind` is the measure in which they are compared."""
 
     left: Number | Figure
     sign: str
@@ -107,7 +104,7 @@ class Junction:
 
 Expression = Comparison | Junction
 
-#: What a figure of a name, with an argument and a part or None, can be measured as; None where there is none such.
+#: The measures of a figure by name, argument or None, and part or None; None if there is no such figure.
 Known = Callable[[str, str | None, str | None], "frozenset[str] | None"]
 
 
@@ -123,36 +120,35 @@ class Parser:
 
     Args:
         text: The assertion.
-        known: The measures of each figure.
-        names: Their names, for suggestions.
+        known: Returns the measures of each figure.
+        names: The names of the figures, for suggestions.
     """
 
     def __init__(self, text: str, known: Known, names: tuple[str, ...]) -> None:
         self._text, self._known, self._names = text, known, names
-        self._depth = 0
+        self._depth = self._next = 0
         self._tokens = self._split()
-        self._next = 0
 
     def parse(self) -> Expression:
         """The whole assertion.
 
         Raises:
-            AssertionSyntaxError: It cannot be parsed; the message has the place.
+            AssertionSyntaxError: It cannot be parsed; the message marks the place.
         """
-        found = self._joined("or")
+        found = self._either()
         if self._peek().kind != "end":
-            self._refuse(self._peek(), f"found {self._peek().text!r}; expected and, or, or the end")
+            self._refuse(self._peek().at, f"found {self._peek().text!r}; expected and, or, or the end")
         return found
 
     def _split(self) -> list[_Token]:
         tokens, at = [], 0
         if len(self._text) > MAX_LENGTH:
-            self._refuse(_Token("", "", MAX_LENGTH), f"an assertion has at most {MAX_LENGTH:,} characters")
+            self._refuse(MAX_LENGTH, f"an assertion has at most {MAX_LENGTH:,} characters")
         while self._text[at:].strip():
             match = _TOKEN.match(self._text, at)
             if match is None or match.lastgroup is None:
                 at += len(self._text[at:]) - len(self._text[at:].lstrip())
-                self._refuse(_Token("", "", at), f"{self._text[at]!r} has no meaning here")
+                self._refuse(at, f"unexpected {self._text[at]!r}")
             tokens.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
             at = match.end()
         return [*tokens, _Token("end", "", len(self._text.rstrip()))]
@@ -160,61 +156,73 @@ class Parser:
     def _peek(self) -> _Token:
         return self._tokens[self._next]
 
-    def _take(self, *texts: str) -> _Token | None:
-        token = self._peek()
-        if token.kind == "text" or token.text not in texts:
-            return None
+    def _advance(self) -> _Token:
         self._next += 1
-        return token
+        return self._tokens[self._next - 1]
 
-    def _joined(self, word: str) -> Expression:
-        parts = [self._joined("and") if word == "or" else self._single()]
+    def _take(self, text: str) -> bool:
+        """Advance if the next token is the sign or word `text`."""
+        is_next = self._peek().kind != "text" and self._peek().text == text
+        self._next += is_next
+        return is_next
+
+    def _expect(self, kind: str, reason: str) -> _Token:
+        if self._peek().kind != kind:
+            self._refuse(self._peek().at, reason)
+        return self._advance()
+
+    def _close(self) -> None:
+        if not self._take(")"):
+            self._refuse(self._peek().at, _NOT_CLOSED)
+
+    def _either(self) -> Expression:
+        return self._joined("or", lambda: self._joined("and", self._single))
+
+    def _joined(self, word: str, parse_part: Callable[[], Expression]) -> Expression:
+        parts = [parse_part()]
         while self._take(word):
-            parts.append(self._joined("and") if word == "or" else self._single())
+            parts.append(parse_part())
         return parts[0] if len(parts) == 1 else Junction(word, tuple(parts))
 
     def _single(self) -> Expression:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            self._refuse(self._peek(), f"more than {_MAX_DEPTH} brackets or nots are nested")
-        try:
-            if self._take("not"):
-                return Junction("not", (self._single(),))
-            if self._take("("):
-                inner = self._joined("or")
-                if not self._take(")"):
-                    self._refuse(self._peek(), "a bracket is not closed; expected )")
-                return inner
-            return self._comparison()
-        finally:
-            self._depth -= 1
+            self._refuse(self._peek().at, f"more than {_MAX_DEPTH} parentheses or nots are nested")
+        if self._take("not"):
+            found: Expression = Junction("not", (self._single(),))
+        elif self._take("("):
+            found = self._either()
+            self._close()
+        else:
+            found = self._comparison()
+        self._depth -= 1
+        return found
 
     def _comparison(self) -> Expression:
         begin = self._peek()
         left = self._value()
         pairs: list[Expression] = []
-        while (sign := self._peek()).text in _COMPARE or sign.text == "=":
-            if sign.text == "=":
-                self._refuse(sign, "found =; expected == (or <, <=, >, >=, !=)")
+        while (sign := self._peek()).text in _COMPARE:
             self._next += 1
             at = self._peek()
             right = self._value()
             pairs.append(self._pair(begin, left, sign.text, right, at))
             begin, left = at, right
+        if self._peek().text == "=":
+            self._refuse(self._peek().at, "found =; expected == (or <, <=, >, >=, !=)")
         if not pairs:
-            self._refuse(self._peek(), f"{left.text} is compared with nothing; expected <, <=, >, >=, == or !=")
+            self._refuse(self._peek().at, f"{left.text} is not compared; expected <, <=, >, >=, == or !=")
         return pairs[0] if len(pairs) == 1 else Junction("and", tuple(pairs))
 
     def _pair(self, begin: _Token, left: Number | Figure, sign: str, right: Number | Figure, at: _Token) -> Comparison:
         common = left.kinds & right.kinds
         if not common:
-            wanted = left if isinstance(left, Figure) else right
-            other, where = (right, at) if wanted is left else (left, begin)
+            wanted, other, where = (left, right, at) if isinstance(left, Figure) else (right, left, begin)
             units = " or ".join(_UNITS_OF[kind] for kind in sorted(wanted.kinds, reverse=True))
             is_bare = isinstance(other, Number) and other.kind == COUNT
-            problem = f"{other.text} has no unit" if is_bare else f"{other.text} is no measure of {wanted.text}"
-            self._refuse(where, f"{problem}; expected {units}")
-        # By the unit of the number; of two figures by the first measure of both.
+            problem = "has no unit" if is_bare else f"cannot be compared with {wanted.text}"
+            self._refuse(where.at, f"{other.text} {problem}; expected {units}")
+        # In the unit of the number; for two figures in the first measure of both.
         number = next((v for v in (right, left) if isinstance(v, Number) and v.kind in common), None)
         kind = number.kind if number else next(k for k in (TIME, BYTES, COUNT, PERCENT) if k in common)
         return Comparison(left, sign, right, kind, f"{left.text} {sign} {right.text}")
@@ -223,57 +231,44 @@ class Parser:
         token = self._peek()
         if token.kind == "number":
             return self._number()
-        if token.kind == "name" and token.text not in _WORDS:
-            return self._figure()
-        what = f"found {token.text!r}" if token.text else "it ends here"
-        return self._refuse(token, f"{what}; expected a number or a figure")
+        if token.kind != "name" or token.text in _WORDS:
+            found = f"found {token.text!r}" if token.text else "unexpected end"
+            self._refuse(token.at, f"{found}; expected a number or a figure")
+        return self._figure(self._advance())
 
     def _number(self) -> Number:
-        token = self._tokens[self._next]
-        self._next += 1
-        unit, value = self._peek(), float(token.text.replace("_", ""))
-        if not (unit.kind == "name" and unit.text not in _WORDS) and unit.text != "%":
+        token, unit = self._advance(), self._peek()
+        value = float(token.text.replace("_", ""))
+        if unit.text != "%" and (unit.kind != "name" or unit.text in _WORDS):
             return Number(value, COUNT, token.text)
         if unit.text not in UNITS:
             close = get_close_matches(unit.text, UNITS, 1, 0.5) or [u for u in UNITS if u.lower() == unit.text.lower()]
-            hint = f"; did you mean {close[0]}?" if close else f"; expected one of {', '.join(UNITS)}"
-            self._refuse(unit, f"{unit.text!r} is no unit{hint}")
+            hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(UNITS)}"
+            self._refuse(unit.at, f"unknown unit {unit.text!r}; {hint}")
         self._next += 1
         kind, size = UNITS[unit.text]
         return Number(value * size, kind, f"{token.text}{'' if unit.text == '%' else ' '}{unit.text}")
 
-    def _figure(self) -> Figure:
-        begin = self._tokens[self._next]
-        self._next += 1
+    def _figure(self, name: _Token) -> Figure:
         argument = part = None
         if self._take("("):
-            text = self._peek()
-            if text.kind != "text":
-                self._refuse(text, f'expected a text in quotes, as in {begin.text}("…")')
-            self._next += 1
-            argument = text.text[1:-1]
-            if not self._take(")"):
-                self._refuse(self._peek(), "a bracket is not closed; expected )")
+            argument = self._expect("text", f'expected a text in quotes, as in {name.text}("…")').text[1:-1]
+            self._close()
         if self._take("."):
-            name = self._peek()
-            if name.kind != "name":
-                self._refuse(name, "expected a name after the dot")
-            self._next += 1
-            part = name.text
-        kinds = self._kinds(begin, argument, part)
-        shown = f"{begin.text}{'' if argument is None else f'({argument!r})'}{'' if part is None else f'.{part}'}"
-        return Figure(begin.text, argument, part, kinds, shown)
+            part = self._expect("name", "expected a name after the dot").text
+        shown = f"{name.text}{'' if argument is None else f'({argument!r})'}{'' if part is None else f'.{part}'}"
+        return Figure(name.text, argument, part, self._kinds(name, argument, part), shown)
 
-    def _kinds(self, begin: _Token, argument: str | None, part: str | None) -> frozenset[str]:
+    def _kinds(self, name: _Token, argument: str | None, part: str | None) -> frozenset[str]:
         try:
-            kinds = self._known(begin.text, argument, part)
+            kinds = self._known(name.text, argument, part)
         except ValueError as error:
-            self._refuse(begin, str(error))
+            self._refuse(name.at, str(error))
         if kinds is None:
-            close = get_close_matches(begin.text, self._names, 1, 0.5)
-            hint = f"did you mean {close[0]}? " if close else ""
-            self._refuse(begin, f"there is no figure {begin.text!r}; {hint}There are: {', '.join(self._names)}")
+            close = get_close_matches(name.text, self._names, 1, 0.5)
+            hint = f"did you mean {close[0]}? Expected" if close else "expected"
+            self._refuse(name.at, f"unknown figure {name.text!r}; {hint} one of {', '.join(self._names)}")
         return kinds
 
-    def _refuse(self, token: _Token, reason: str) -> NoReturn:
-        raise AssertionSyntaxError(self._text, token.at, reason)
+    def _refuse(self, at: int, reason: str) -> NoReturn:
+        raise AssertionSyntaxError(self._text, at, reason)

@@ -1,4 +1,4 @@
-"""Assertions: what is read, what is refused and where, and what holds."""
+"""Assertions: which texts are parsed, which are refused and where, and which hold."""
 
 import pytest
 from findings_worlds import MS, US, World
@@ -102,31 +102,31 @@ def test_simulated_times_say_so(trace):
 
 
 REFUSED = [
-    ("", 0, "it ends here"),
+    ("", 0, "unexpected end"),
     ("idle < 20", 7, "20 has no unit; expected ns, us, ms, s or min or %"),
     ("20 > idle", 0, "20 has no unit"),
     ("idel < 20%", 0, "did you mean idle?"),
-    ("idle < 5 GB", 7, "5 GB is no measure of idle"),
-    ("kernels < 5%", 10, "5% is no measure of kernels; expected no unit"),
+    ("idle < 5 GB", 7, "5 GB cannot be compared with idle"),
+    ("kernels < 5%", 10, "5% cannot be compared with kernels; expected no unit"),
     ("idle = 5 ms", 5, "found =; expected =="),
-    ("idle", 4, "compared with nothing"),
+    ("idle", 4, "idle is not compared"),
     ("peak_memory < 8 Gb", 16, "did you mean GB?"),
-    ("idle < 5 parsecs", 9, "no unit"),
+    ("idle < 5 parsecs", 9, "unknown unit"),
     ("idle < 5 ms idle", 12, "expected and, or, or the end"),
     ("(idle < 5 ms", 12, "expected )"),
-    ("idle $ 5 ms", 5, "'$' has no meaning here"),
-    ("idle < 5 ms and", 15, "it ends here"),
+    ("idle $ 5 ms", 5, "unexpected '$'"),
+    ("idle < 5 ms and", 15, "unexpected end"),
     ("idle < and", 7, "found 'and'"),
-    ('kernel("(").count < 3', 0, "no regular expression"),
+    ('kernel("(").count < 3', 0, "invalid regular expression"),
     ('kernel("x").sum < 3', 0, ".count, .time"),
     ("kernel(x).count < 3", 7, "a text in quotes"),
     ('finding("nothing") < 3 ms', 0, "one of the rules launch_bound"),
-    ('wall("x") < 3 ms', 0, "takes nothing in brackets"),
-    ("__import__('os').system == 0", 0, "there is no figure '__import__'"),
+    ('wall("x") < 3 ms', 0, "takes no argument"),
+    ("__import__('os').system == 0", 0, "unknown figure '__import__'"),
     ("not " * 60 + "idle < 1%", 4 * 50, "are nested"),
     ("(" * 60 + "idle < 1%" + ")" * 60, 50, "are nested"),
     ("x" * 3000, 2000, "at most 2,000 characters"),
-    ('kernel("unclosed) < 3', 7, "has no meaning here"),
+    ('kernel("unclosed) < 3', 7, "unexpected"),
 ]
 
 

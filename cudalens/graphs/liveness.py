@@ -1,7 +1,7 @@
 """Whether an output is alive: found by counting references to its storage, without holding one.
 
-The memory of the pool may be used again only when the outputs in it are dead. The C++ reference count of a storage shows
-that, through a weak reference. A tensor that the recording keeps for later replays is subtracted from the count.
+The memory of the pool may be used again only when the outputs in it are dead. The C++ reference count of a storage
+shows that, through a weak reference. A tensor that the recording keeps for later replays is subtracted from the count.
 """
 
 from __future__ import annotations

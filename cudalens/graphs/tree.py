@@ -194,12 +194,9 @@ class GraphTree:
         """The recording that can be replayed now; otherwise why the last candidate cannot."""
         assert not isinstance(self._current, WarmupNode)
         children = self.roots if self._current is None else self._current.children
-        finding = None
-        for node in children.get(variant.id, ()):
-            if node.fits(leaves):
-                return node, None
-            finding = node.mismatch(leaves)
-        return None, finding
+        nodes = children.get(variant.id, ())
+        fitting = next((node for node in nodes if node.fits(leaves)), None)
+        return fitting, nodes[-1].mismatch(leaves) if nodes and fitting is None else None
 
     def _may_rerecord(self, variant: Variant, finding: Finding) -> bool:
         function = variant.function

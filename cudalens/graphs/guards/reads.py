@@ -251,7 +251,7 @@ class _Search:
         if not is_read(code.co_filename):
             return
         names = names_of(code)
-        self.names |= names.attributes
+        self.names |= names.attributes | {code.co_name}  # an operator of a class is read by no other name
         self.is_dynamic = self.is_dynamic or (names.is_dynamic and not code.co_filename.startswith(_TORCH))
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:

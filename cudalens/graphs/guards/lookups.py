@@ -63,7 +63,10 @@ class ContextValue:
         self._variable = variable
 
     def __getitem__(self, key: str) -> Any:
-        return self._variable.get(None)
+        try:
+            return self._variable.get()
+        except LookupError:
+            return None
 
 
 class CacheMisses:

@@ -46,7 +46,7 @@ _HARMLESS: Final = frozenset({"fspath", "getpid", "getppid", "cpu_count", "sched
 
 #: Python functions with an effect or a result of their own, and what they do.
 _PYTHON: Final[Mapping[CodeType, str]] = {
-    logging.Logger.handle.__code__: "writes a log record",
+    logging.Logger._log.__code__: "writes a log record",
     queue.Queue.put.__code__: "puts into a queue",
     queue.Queue.get.__code__: "takes from a queue",
     type(os.environ).__iter__.__code__: "reads all environment variables",
@@ -125,7 +125,8 @@ class CallWatch:
             return
         if isinstance(owner, ContextVar):
             if _user_frame(frame) is not None:
-                self._note_value(Read(ContextValue(owner), "", f"ContextVar {owner.name!r}", owner.get(None)))
+                value = ContextValue(owner)
+                self._note_value(Read(value, "", f"ContextVar {owner.name!r}", value[""]))
         elif (what := rule(owner, function.__name__)) is not None:
             self._note(what, frame)
 

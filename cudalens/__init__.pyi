@@ -48,6 +48,7 @@ from cudalens.errors import UnsafeSnapshotError as UnsafeSnapshotError
 from cudalens.errors import VirtualDeviceError as VirtualDeviceError
 from cudalens.frames import Trace as Trace
 from cudalens.graphs import cudagraph as cudagraph
+from cudalens.profiler import emit_itt as emit_itt
 from cudalens.profiler import emit_nvtx as emit_nvtx
 from cudalens.profiler import record_function as record_function
 from cudalens.profiler import schedule as schedule

@@ -1,4 +1,4 @@
-"""What holds for all tests: none fails because a machine is busy, none hears of what an earlier one left on."""
+"""For all tests: no test fails because a machine is busy, and none is affected by what an earlier test left on."""
 
 from __future__ import annotations
 
@@ -19,40 +19,39 @@ with suppress(ImportError):  # the tests that need a GPU run where hypothesis ma
     settings.load_profile(os.environ.get("CUDALENS_HYPOTHESIS", "quick"))
 
 INTERPRETS = "TRITON_INTERPRET" not in os.environ
-os.environ.setdefault("TRITON_INTERPRET", "1")  # settled when Triton is imported, which a conftest beside tests may do
+os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is imported, which a conftest of a folder may do
 
 
 def pytest_configure(config):
-    """Threads of a worker are bounded, Triton interprets but for a GPU's tests, Ctrl-C raises as in a terminal."""
+    """Limit the threads of a worker, let Triton interpret except on a GPU, and let Ctrl-C raise as in a terminal."""
     if config.option.markexpr == "gpu" and INTERPRETS:
         os.environ.pop("TRITON_INTERPRET", None)
     if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, here and in all child processes
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # what a shell hands to the jobs in its background
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # set by shells for background jobs
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def collections_skip_what_was_there_before():
-    """Takes all that is alive before a module's tests out of the garbage collector's work.
+def freeze_earlier_objects():
+    """Exclude the objects that exist before a module's tests from garbage collection.
 
-    Hundreds of tests collect garbage, and each collection would otherwise look at every object of every module that
-    this process has imported.
+    Hundreds of tests collect garbage. Otherwise each collection would visit every object of every imported module.
     """
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True)
-def torchs_sanitizer_is_deaf():
-    """Torch's own sanitizer listens for life once it is imported, slower with each event; here for one test at most."""
-    forget_torchs_sanitizer()
+def remove_torch_sanitizer():
+    """Remove torch's own sanitizer: once imported, its callbacks stay registered, and each event makes them slower."""
+    remove_callbacks()
     yield
-    forget_torchs_sanitizer()
+    remove_callbacks()
 
 
-def forget_torchs_sanitizer():
-    """Take the callbacks of `torch.cuda._sanitizer` out of torch's registries."""
+def remove_callbacks():
+    """Remove the callbacks of `torch.cuda._sanitizer` from torch's registries."""
     sanitizer, registries = (sys.modules.get(f"torch.cuda.{name}") for name in ("_sanitizer", "_gpu_trace"))
     for registry in vars(registries).values() if sanitizer and registries else ():
         if isinstance(callbacks := getattr(registry, "callback_list", None), list):

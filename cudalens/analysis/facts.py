@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.findings import found_in
+from cudalens.analysis.graphs import summarize_graphs
+from cudalens.analysis.memory.replay import memory_peak
+from cudalens.analysis.memory.totals import fragmentation, pool_totals
 from cudalens.analysis.summary import summarize, wall_ns
 from cudalens.analysis.time.averages import averages
 from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, wait_groups
@@ -13,7 +16,31 @@ from cudalens.analysis.time.sync_groups import SyncSummary, summarize_syncs, wai
 if TYPE_CHECKING:
     from cudalens.frames import Trace
 
-__all__ = ["averages", "found_in", "has_notable_waits", "summarize", "wait_groups", "wait_summary", "wall_ns"]
+__all__ = [
+    "averages",
+    "found_in",
+    "graphs_summary",
+    "has_notable_waits",
+    "memory_at_end",
+    "memory_high",
+    "memory_pools",
+    "summarize",
+    "wait_groups",
+    "wait_summary",
+    "wall_ns",
+]
+
+#: What a graph manager did, as `cudalens.analysis.graphs.summarize_graphs` defines it.
+graphs_summary: Final = once_per_trace(summarize_graphs)
+
+#: When a device held the most memory, as `cudalens.analysis.memory_peak` defines it.
+memory_high: Final = once_per_trace(memory_peak)
+
+#: A row per pool of memory, as `cudalens.analysis.memory.totals.pool_totals` defines it.
+memory_pools: Final = once_per_trace(pool_totals)
+
+#: A row per device, as `cudalens.analysis.memory.totals.fragmentation` defines it.
+memory_at_end: Final = once_per_trace(fragmentation)
 
 #: Share of the wall time from which on hidden waits are reported without being asked for.
 _NOTABLE: Final = 0.01

@@ -7,21 +7,26 @@ import inspect
 import itertools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from types import TracebackType
 from typing import Any, Final, Literal, ParamSpec, TypeVar, Unpack
 
+import torch
+
+from cudalens import virtual
 from cudalens.api.outcome import Outcome
+from cudalens.api.profile_parts import ProfiledCall, ProfiledCycle, check_called, check_device
 from cudalens.api.recorder import Recorder
 from cudalens.api.runs import runs
 from cudalens.api.session import Session
+from cudalens.api.user_metadata import UserMetadata
 from cudalens.device.interrupts import DeferredInterrupts, defers_interrupts
 from cudalens.errors import ProfilerError
 from cudalens.frames import Trace
 from cudalens.profiler import ProfilerOptions, kineto, ranges
 from cudalens.profiler.options import TorchNames, by_our_names
-from cudalens.profiler.schedules import Cycles, Schedule, check_schedule, text_of
+from cudalens.profiler.schedules import Cycles, Schedule, text_of
 from cudalens.profiler.steps import steps
 
 P = ParamSpec("P")
@@ -69,6 +74,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             (``torch.profiler.schedule(…)`` is one).
         on_trace: Called with each Trace as soon as it is made.
         experimental_config: torch's ``_ExperimentalConfig``, handed on to Kineto as it is.
+        custom_trace_id_callback: Called once for each Trace; the text that it returns is the metadata ``trace_id``.
         **torchs: `memory`, `shapes`, `stacks`, `modules` and `flops` by torch.profiler's names, ``profile_memory``,
             ``record_shapes``, ``with_stack``, ``with_modules`` and ``with_flops``.
 
@@ -98,12 +104,13 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         schedule: Schedule | None = None,
         on_trace: Callable[[Trace], object] | None = None,
         experimental_config: Any = None,
+        custom_trace_id_callback: Callable[[], str] | None = None,
         **torchs: Unpack[TorchNames],
     ) -> None:
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name is {type(name).__name__}, expected text; as a decorator write @cudalens.profile()")
-        _check_device(use_device, cpu_only=cpu_only)
-        _check_called(schedule, on_trace)
+        check_device(use_device, cpu_only=cpu_only)
+        check_called(schedule, on_trace)
         on = by_our_names(torchs)
         memory, shapes, stacks = memory or "memory" in on, shapes or "shapes" in on, stacks or "stacks" in on
         modules, flops = modules or "modules" in on, flops or "flops" in on
@@ -113,6 +120,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         self._options = ProfilerOptions(
             memory, shapes, stacks, modules, flops, cpu_only, use_device, experimental=experimental_config
         )
+        self._trace_id, self._metadata = custom_trace_id_callback, UserMetadata()
         self._state: Literal["new", "running", "done"] = "new"
         self._thread = 0
         self._outer: profile | None = None
@@ -206,6 +214,38 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             else:
                 self._recorder.steps.step()
 
+    def add_metadata(self, key: str, value: str) -> None:
+        """Keep the text `value` with the Trace: in ``info.extra["metadata"]``, and in the files of `to_chrome`.
+
+        Raises:
+            TypeError: `key` or `value` is no text.
+        """
+        (self._outer or self)._metadata.add(key, value)
+
+    def add_metadata_json(self, key: str, value: str) -> None:
+        """Keep the JSON text `value` with the Trace, before or inside the block.
+
+        Raises:
+            TypeError: `key` or `value` is no text.
+            ValueError: `value` is not JSON.
+        """
+        (self._outer or self)._metadata.add_json(key, value)
+
+    preset_metadata_json = add_metadata_json
+
+    def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
+        """Record some of `torch.profiler.ProfilerActivity` from now on, or leave them out.
+
+        Raises:
+            ProfilerError: Nothing is recorded now, this build of torch cannot, or the device is virtual.
+        """
+        if not self._enabled:
+            return
+        wanted = set(activities)
+        if virtual.active() is not None and torch.profiler.ProfilerActivity.CUDA in wanted:
+            raise ProfilerError("a virtual device's work is recorded throughout; cpu_only=True leaves it out.")
+        kineto.toggle(enable, wanted)
+
     def __enter__(self) -> profile:
         global _active
         if self._state != "new":
@@ -221,6 +261,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             return self
         if self._cycles is not None:
             return self._enter_cycles(self._cycles)
+        if self._trace_id is not None:
+            self._metadata.add("trace_id", self._trace_id())
         session = self._recorder.new_session()
         self._interrupts.install()
         try:
@@ -257,8 +299,11 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
                 _active = None
                 steps.forget(ranges.REQUESTER)
 
-    def _new_cycle(self) -> _Cycle:
-        return _Cycle(self, len(self._traces) + 1)
+    def _new_cycle(self) -> ProfiledCycle:
+        number = len(self._traces) + 1
+        cycle = profile(self._name if number == 1 else f"{self._name}-{number}", **self._choices())
+        cycle._whole = self
+        return ProfiledCycle(cycle, self._traces)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trail: TracebackType | None
@@ -313,7 +358,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
 
     def _build(self) -> Trace:
         schedule = text_of(self._whole._schedule) if self._whole and self._whole._schedule else None
-        return self._recorder.build(self._name or "", self._outcome, code=self._code, schedule=schedule)
+        added = UserMetadata({**(self._whole._metadata if self._whole else {}), **self._metadata}).to_extra()
+        return self._recorder.build(self._name or "", self._outcome, code=self._code, schedule=schedule, metadata=added)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Profile each call of `function`.
@@ -343,8 +389,10 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         profiled.profile = self  # type: ignore[attr-defined]
         return profiled  # type: ignore[return-value]
 
-    def _again(self, function: Callable[..., Any]) -> _Call:
-        return _Call(self, profile(self._name or function.__qualname__, **self._choices()))
+    def _again(self, function: Callable[..., Any]) -> ProfiledCall:
+        call = profile(self._name or function.__qualname__, **self._choices())
+        call._metadata |= self._metadata
+        return ProfiledCall(self, call)
 
     def _choices(self) -> dict[str, Any]:
         return {
@@ -356,6 +404,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
             "enabled": self._enabled,
             "on_trace": self._on_trace,
             "experimental_config": self._options.experimental,
+            "custom_trace_id_callback": self._trace_id,
         }
 
 
@@ -370,70 +419,10 @@ def _end_what_is_open() -> None:
             left._let_go()
 
 
-class _Call:
-    """One profiled call of a decorated function; hands its Trace to the decorator."""
-
-    def __init__(self, decorator: profile, call: profile) -> None:
-        self._decorator, self._call = decorator, call
-
-    def __enter__(self) -> None:
-        self._call.__enter__()
-
-    def __exit__(self, *exc: Any) -> None:
-        try:
-            self._call.__exit__(*exc)
-        finally:
-            self._decorator._outer = self._call
-
-
 def is_profiling() -> bool:
     """Whether a profile of ours is running, on any thread."""
     return _active is not None
 
 
-class _Cycle:
-    """One cycle of a schedule: a profile of its own, whose Trace is the whole one's next."""
-
-    def __init__(self, whole: profile, number: int) -> None:
-        name = whole._name if number == 1 else f"{whole._name}-{number}"
-        self._whole, self._profile = whole, profile(name, **whole._choices())
-        self._profile._whole = whole
-
-    def prepare(self) -> None:
-        self._profile._recorder.profiler.prepare()
-
-    def drop(self) -> None:
-        self._profile._recorder.profiler.drop()
-        self._profile._let_go()
-
-    def begin(self) -> None:
-        self._profile.__enter__()
-
-    def mark(self, number: int) -> None:
-        self._profile._recorder.steps.step(number)
-
-    def end(self, *exc: Any) -> None:
-        on_trace, self._profile._on_trace = self._profile._on_trace, None
-        self._profile.__exit__(*exc)
-        self._whole._traces.append(self._profile.trace)
-        if on_trace is not None:
-            on_trace(self._profile.trace)
-
-
-def _check_device(use_device: str | None, *, cpu_only: bool) -> None:
-    known = kineto.known_devices()
-    if use_device is not None and use_device not in known:
-        raise ValueError(f"use_device is {use_device!r}, expected None or one of {', '.join(known)}")
-    if cpu_only and use_device not in (None, "cpu"):
-        raise ValueError(f"cpu_only=True and use_device={use_device!r} exclude each other; leave one of them out")
-
-
-def _check_called(schedule: object, on_trace: object) -> None:
-    if schedule is not None:
-        check_schedule(schedule)
-    if on_trace is not None and not callable(on_trace):
-        raise TypeError(f"on_trace is {type(on_trace).__name__}, expected a function that takes a Trace")
-
-
-for _critical in (profile.__enter__, profile.__exit__, _Call.__enter__, _Call.__exit__):
+for _critical in (profile.__enter__, profile.__exit__, ProfiledCall.__enter__, ProfiledCall.__exit__):
     defers_interrupts(_critical)

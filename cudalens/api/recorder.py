@@ -17,7 +17,8 @@ from cudalens.errors import ProfilerError
 from cudalens.frames import Problem, Trace, empty_frame
 from cudalens.frames.syncs.build import CLOCK_SKEW_NS, LiveProgram, build_syncs
 from cudalens.graphs.collector import GraphCollector
-from cudalens.profiler import ProfilerCollector, ProfilerOptions, metadata, ranges
+from cudalens.profiler import ProfilerCollector, ProfilerOptions, ranges
+from cudalens.profiler.metadata import threads
 from cudalens.sanitizer.collector import RaceCollector
 from cudalens.virtual.profile.collector import VirtualCollector
 
@@ -67,7 +68,15 @@ class Recorder:
         finally:
             session.stop()
 
-    def build(self, name: str, outcome: Outcome, *, code: str | None = None, schedule: str | None = None) -> Trace:
+    def build(
+        self,
+        name: str,
+        outcome: Outcome,
+        *,
+        code: str | None = None,
+        schedule: str | None = None,
+        metadata: dict[str, str] | None = None,
+    ) -> Trace:
         """The Trace of the finished session.
 
         Args:
@@ -75,6 +84,7 @@ class Recorder:
             outcome: How the block ended.
             code: Source of the block.
             schedule: The schedule that the block is one cycle of, as text.
+            metadata: What the program added, as `RunInfo.extra` holds it.
 
         Raises:
             ProfilerError: torch's profiler returned nothing.
@@ -99,7 +109,7 @@ class Recorder:
             code=code,
             problems=(*session.problems, *self.profiler.problems, *self._virtual.problems, *self._unread()),
             judged=self._races.judged,
-            extra=_cell_labels(frames) | metadata.threads().to_extra() | self._virtual.extra(),
+            extra=_cell_labels(frames) | threads().to_extra() | self._virtual.extra() | (metadata or {}),
         )
         return _checked(Trace(info, **frames))
 

@@ -18,7 +18,7 @@ LAZY_METHODS: Final = {
     "exploration_html": ("cudalens.views.races.values", "exploration_html"),
     "exploring": ("cudalens.api.explore", "Exploring"),
     "figure": ("cudalens.views.figures", "figure"),
-    "graph_tree": ("cudalens.views.graphs.tree", "graph_tree"),
+    "graph_tree": ("cudalens.views.graphs.section", "graph_tree"),
     "key_averages": ("cudalens.analysis.time.averages", "key_averages"),
     "memory_diff": ("cudalens.views.memory.diff", "memory_diff"),
     "mimebundle": ("cudalens.views.mimebundle", "mimebundle"),

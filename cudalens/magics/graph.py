@@ -89,7 +89,7 @@ manager did with them. A cell that prints, awaits or has other magics runs witho
     @verb("explain")
     def _explain(self, options: NoOptions) -> None:
         """Print which calls did not replay, why, and what to do about it."""
-        from cudalens.views.graphs.text import explain_text
+        from cudalens.views.graphs.section import explain_text
 
         trace = _trace()
         print(_NOTHING if trace.graphs.empty else explain_text(trace))  # noqa: T201
@@ -97,7 +97,7 @@ manager did with them. A cell that prints, awaits or has other magics runs witho
     @verb("list")
     def _list(self, options: NoOptions) -> None:
         """List the functions under graph managers."""
-        from cudalens.views.graphs.text import functions_text
+        from cudalens.views.graphs.section import functions_text
 
         trace = _trace()
         print(_NOTHING if trace.graphs.empty else functions_text(trace))  # noqa: T201

@@ -153,7 +153,7 @@ class Cudamem(Magic):
         from cudalens.api.runs import runs
         from cudalens.frames import Trace
         from cudalens.traces import load
-        from cudalens.views.memory.text import has_memory
+        from cudalens.views.memory.words import has_memory
 
         found = runs[word] if word in runs else self.shell.user_ns.get(word)
         if not isinstance(found, Trace):
@@ -174,12 +174,13 @@ class Cudamem(Magic):
     def _leaks(self, options: LeakReportOptions) -> None:
         """List what the followed cells left allocated, and the variables that hold it."""
         from cudalens.api.memory import memory_snapshot
-        from cudalens.views.memory.text import holders_text, leaks_text
+        from cudalens.views.memory.section import holders
+        from cudalens.views.memory.words import leaks_text
 
         trace = memory_snapshot(keep=False, shell=self.shell)
         text = leaks_text(trace)
         if self._watch is None:
-            text = "\n\n".join(part for part in (text, _NO_LEAKS, holders_text(trace)) if part)
+            text = "\n\n".join(part for part in (text, _NO_LEAKS, str(holders(trace))) if part)
         print(text or "No cell left anything allocated.")  # noqa: T201
         if options.var is not None:
             self.shell.user_ns[options.var] = trace
@@ -303,7 +304,7 @@ class LeakWatch:
 
             display(self._shell, memory_snapshot(f"out-of-memory-{number}", error=error, shell=self._shell))
         elif left is not None and (left.sizes or left.freed_bytes) and not self._is_quiet:
-            from cudalens.views.memory.text import left_text
+            from cudalens.views.memory.words import left_text
 
             print(left_text(left.cell, left.sizes, left.names, left.kinds, left.freed_bytes))  # noqa: T201
 

@@ -2,7 +2,7 @@
 
 from cudalens.profiler.collector import ProfilerCollector
 from cudalens.profiler.options import ProfilerOptions
-from cudalens.profiler.ranges import emit_nvtx, record_function
+from cudalens.profiler.ranges import emit_itt, emit_nvtx, record_function
 from cudalens.profiler.schedules import Action, schedule
 from cudalens.profiler.steps import StepTracker, steps
 
@@ -11,6 +11,7 @@ __all__ = [
     "ProfilerCollector",
     "ProfilerOptions",
     "StepTracker",
+    "emit_itt",
     "emit_nvtx",
     "record_function",
     "schedule",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -202,6 +202,24 @@ def _is_there(device: str) -> bool:
     activity = getattr(torch.profiler.ProfilerActivity, device.upper(), None)
     supported: Callable[[], set[Any]] | None = getattr(torch.autograd, "_supported_activities", None)
     return activity is not None and (supported is None or activity in supported())
+
+
+def toggle(enable: bool, activities: Iterable[Any]) -> None:
+    """Record activities of the running profiler, or leave them out, from now on.
+
+    Args:
+        enable: Whether to record them.
+        activities: Some of `torch.profiler.ProfilerActivity`.
+
+    Raises:
+        ProfilerError: No profiler is running, or this build of torch cannot.
+    """
+    change: Callable[[bool, set[Any]], None] | None = getattr(torch.autograd, "_toggle_collection_dynamic", None)
+    if change is None:
+        raise ProfilerError(f"this build of torch ({torch.__version__}) cannot change what a running profiler records.")
+    if not is_busy():
+        raise ProfilerError("nothing is recorded now; call toggle_collection_dynamic() inside a recorded block.")
+    change(enable, set(activities))
 
 
 def synchronize(device: str) -> None:

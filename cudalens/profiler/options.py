@@ -72,6 +72,8 @@ _OTHERS: Final = {
     "execution_trace_observer": "run torch.profiler.ExecutionTraceObserver in addition to the profile",
     "acc_events": "each cycle of a schedule is a Trace of its own; cudalens.compare takes several",
     "use_cuda": 'use_device="cuda" requires it; by default the GPU is recorded if there is one',
+    "post_processing_timeout_s": "the results are always read completely",
+    "activity_filters": "everything is recorded; Trace.select() chooses from it",
     "use_kineto": "Kineto always records",
     "use_cpu": "the host is always recorded",
 }

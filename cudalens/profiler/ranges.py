@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, ParamSpec, Self, TypeVar
 
 import torch
 from torch.autograd import profiler as torch_profiler
@@ -154,35 +154,26 @@ class record_function:  # noqa: N801 - reads as a verb, like torch's
         return f"<cudalens.record_function {self.name!r}>"
 
 
-class emit_nvtx:  # noqa: N801 - as torch calls it
-    """Makes every operator of the block an NVTX range, for a run under nsys or ncu.
+class _Emitter:
+    """Every operator of a block as a range of another tool, over the class of that name in torch's profiler."""
 
-    Each range is called by its operator, with autograd's sequence number (``seq = N``) where it has one, its input
-    shapes where asked for, and for a backward function the number of the forward operator that it belongs to
-    (``stashed seq = N``); `cudalens.load` reads all of that from nsys' SQLite export. Over torch's own ``emit_nvtx``.
-
-    Args:
-        enabled: False makes it do nothing.
-        record_shapes: Add the shapes of the inputs.
-
-    Raises:
-        ProfilerBusyError: On entry: a profiler is running.
-        ProfilerError: On entry: it is entered already, or torch cannot here (no GPU, no CUDA build).
-        VirtualDeviceError: On entry: a virtual device is in place, which NVIDIA's tools do not see.
-    """
+    #: Name of torch's class, and what it needs.
+    _torch_name: ClassVar[str]
+    _needs: ClassVar[str]
 
     def __init__(self, enabled: bool = True, *, record_shapes: bool = False) -> None:
         self._enabled, self._record_shapes = enabled, record_shapes
         self._emitting: Any = None
 
-    def __enter__(self) -> emit_nvtx:
+    def __enter__(self) -> Self:
         if not self._enabled:
             return self
+        name = self._torch_name
         if self._emitting is not None:
-            raise ProfilerError("emit_nvtx is entered already; it does not nest.")
+            raise ProfilerError(f"{name} is entered already; it does not nest.")
         if kineto.is_busy():
-            raise ProfilerBusyError("a torch profiler is running in this process; leave its block before emit_nvtx.")
-        emit: Any = torch_profiler.emit_nvtx
+            raise ProfilerBusyError(f"a torch profiler is running in this process; leave its block before {name}.")
+        emit: Any = getattr(torch_profiler, name)
         emitting = emit(record_shapes=self._record_shapes)
         try:
             emitting.__enter__()
@@ -190,8 +181,7 @@ class emit_nvtx:  # noqa: N801 - as torch calls it
             kineto.switch_off()
             if isinstance(error, CudalensError) or not isinstance(error, RuntimeError | AssertionError):
                 raise
-            reason = f"torch cannot emit NVTX ranges here: {error}. It takes a CUDA build of torch and a GPU."
-            raise ProfilerError(reason) from error
+            raise ProfilerError(f"torch cannot start {name} here: {error}. It needs {self._needs}.") from error
         self._emitting = emitting
         return self
 
@@ -205,3 +195,40 @@ class emit_nvtx:  # noqa: N801 - as torch calls it
             emitting.__exit__(kind, error, trail)
         finally:
             kineto.switch_off()
+
+
+class emit_nvtx(_Emitter):  # noqa: N801 - as torch calls it
+    """Makes every operator of the block an NVTX range, for a run under nsys or ncu.
+
+    The name of a range is that of its operator, with autograd's sequence number (``seq = N``), its input shapes if
+    requested, and for a backward function the number of its forward operator (``stashed seq = N``). `cudalens.load`
+    reads all of that from nsys' SQLite export.
+
+    Args:
+        enabled: False makes it do nothing.
+        record_shapes: Add the shapes of the inputs.
+
+    Raises:
+        ProfilerBusyError: On entry: a profiler is running.
+        ProfilerError: On entry: it is entered already, or torch cannot here (no GPU, no CUDA build).
+        VirtualDeviceError: On entry: a virtual device is in place, which NVIDIA's tools do not see.
+    """
+
+    _torch_name = "emit_nvtx"
+    _needs = "a CUDA build of torch and a GPU"
+
+
+class emit_itt(_Emitter):  # noqa: N801 - as torch calls it
+    """Makes every operator of the block an ITT range, for a run under Intel's VTune.
+
+    Args:
+        enabled: False makes it do nothing.
+        record_shapes: Add the shapes of the inputs.
+
+    Raises:
+        ProfilerBusyError: On entry: a profiler is running.
+        ProfilerError: On entry: it is entered already, or this build of torch has no ITT.
+    """
+
+    _torch_name = "emit_itt"
+    _needs = "a build of torch with ITT, on x86"

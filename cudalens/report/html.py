@@ -20,9 +20,10 @@ from cudalens.frames import Trace, atomic_write
 from cudalens.frames.files import check_target
 from cudalens.report import metadata
 from cudalens.views import assets
-from cudalens.views.graphs import tree as graphs
-from cudalens.views.memory import map as memory_map
-from cudalens.views.races import cards as races
+from cudalens.views.graphs import section as graphs
+from cudalens.views.memory import map_payload
+from cudalens.views.memory import section as memory
+from cudalens.views.races import section as races
 from cudalens.views.sections import page, trust
 from cudalens.views.sections.verdict import what
 from cudalens.views.sections.write_html import nodes
@@ -63,11 +64,12 @@ def _page(trace: Trace, title: str) -> Iterator[str]:
     used = sum(map(len, (script, head, static, *blocks)))
     yield head
     yield static
-    if memory_map.has_memory_map(trace):
-        memory = _data("cudalens-memory", _base64(memory_map.pack(trace, max_bytes=_memory_budget(trace, used))))
-        used += len(memory)
-        yield memory
-    if not memory_map.stands_alone(trace):
+    if memory.has_memory_map(trace):
+        allocations = map_payload.pack(trace, max_bytes=_memory_budget(trace, used))
+        block = _data("cudalens-memory", _base64(allocations))
+        used += len(block)
+        yield block
+    if not memory.is_alone(trace):
         yield _data("cudalens-payload", _base64(payload.pack(trace, max_bytes=_payload_budget(used))))
     yield from blocks
     yield f'<script type="module">{script}</script>\n</body>\n</html>\n'
@@ -140,7 +142,7 @@ def _blocks(trace: Trace) -> Iterator[str]:
     if graphs.has_graphs(trace):
         yield _data("cudalens-graphs", _base64(graphs.pack(trace)))
     # Tables of costs and the plain memory curve come with events.
-    for name in assets.LIBRARIES if not memory_map.stands_alone(trace) else ():
+    for name in assets.LIBRARIES if not memory.is_alone(trace) else ():
         yield _data(f"cudalens-{name}", _base64(assets.library(name)))
 
 

@@ -16,9 +16,9 @@ import traitlets
 
 from cudalens.frames import Trace
 from cudalens.views import assets, notebook, selection
-from cudalens.views.graphs import tree as graphs
-from cudalens.views.memory import map as memory_map
-from cudalens.views.races import cards as races
+from cudalens.views.graphs import section as graphs
+from cudalens.views.memory import map_payload
+from cudalens.views.races import section as races
 from cudalens.views.sections.page import facts
 from cudalens.views.timeline import payload
 
@@ -114,7 +114,7 @@ class TimelineWidget(anywidget.AnyWidget):
             case "graphs":
                 return graphs.pack(self.trace)
             case "memory":
-                return memory_map.pack(self.trace, compress=False)
+                return map_payload.pack(self.trace, compress=False)
         return assets.library(want)
 
 

@@ -44,7 +44,7 @@ def test_a_report_of_graphs_alone_shows_them_and_nothing_else(open_report):
 
 def test_a_failed_check_stands_above_everything(open_report):
     page = open_report(graphs_trace(failed_rows(), events=True, races=True))
-    parts = [".cg-failed", ".cg-scroll", ".cl-race", "canvas"]
+    parts = [".cudalens-graph-checks", ".cg-frame", ".cudalens-race", "canvas"]
     tops = [page.locator(f"{APP} {part}").first.bounding_box()["y"] for part in parts]
     assert tops == sorted(tops)
     assert page.locator(f"{APP} .cg-tag.is-bad").inner_text() == "✗ differs"
@@ -80,14 +80,14 @@ def test_folds_open_and_the_current_one_is_found(open_report):
     page.get_by_role("button", name="Go to current").click()
     assert page.evaluate("document.activeElement.closest('.cg-stop').classList.contains('is-current')")
     box = page.evaluate("document.activeElement.getBoundingClientRect().toJSON()")
-    frame = page.locator(f"{APP} .cg-scroll").bounding_box()
+    frame = page.locator(f"{APP} .cg-frame").bounding_box()
     assert frame["y"] <= box["top"]
     assert box["bottom"] <= frame["y"] + frame["height"]
 
 
 def test_a_path_shows_itself_in_the_tree(open_report):
     page = open_report(graphs_trace())
-    paths = page.locator(f"{APP} .cg-paths button")
+    paths = page.locator(f"{APP} .cudalens-graph-paths button")
     paths.nth(1).click()
     traced = page.locator(f"{APP} .cg-stop.is-traced > .cg-row b:first-of-type").all_inner_texts()
     assert [name for name in traced if not name.strip().endswith("x")] == ["prefill", "decode"]

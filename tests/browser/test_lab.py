@@ -173,7 +173,7 @@ def test_races_show_live_and_in_the_saved_notebook(lab, page):
     live.locator(".cl-race-list").focus()
     for key in ("ArrowDown", "ArrowUp", "ArrowDown"):
         page.keyboard.press(key)
-    assert live.locator(".cl-race-head").inner_text() == "2. read after write of grads · seen 512 times"
+    assert live.locator(".cudalens-race > h4").inner_text() == "2. read after write of grads · seen 512 times"
     assert page.evaluate("document.activeElement.classList.contains('cl-race-list')"), "the notebook's keys stay out"
     assert page.locator("[data-cudalens-static]").is_hidden()
     save(lab, page)
@@ -181,8 +181,8 @@ def test_races_show_live_and_in_the_saved_notebook(lab, page):
     lab.open(page, "races.ipynb")
     picture = page.locator("[data-cudalens-static]")
     picture.locator(".cl-race-fold > summary").nth(1).click()
-    assert picture.locator(".cl-race-diff").is_visible()
-    assert picture.locator(".cl-race-diff .cl-diff-add").inner_text().strip().endswith("wait_stream(side)")
+    assert picture.locator(".cl-race-code").is_visible()
+    assert picture.locator(".cl-race-code .cl-diff-add").inner_text().strip().endswith("wait_stream(side)")
 
 
 def test_a_snapshot_of_memory_shows_live(lab, page):

@@ -1,6 +1,7 @@
 """The memory map in a real browser: hover, choosing, brushing time, keys, colours, call stacks, without a network."""
 
 import json
+import re
 
 import pandas as pd
 import pytest
@@ -217,7 +218,16 @@ def test_foreign_text_stays_text(page):
 
 def test_pictures_and_tables_stand_without_scripts(page):
     assert page.locator("#cudalens-static .cudalens-memory svg").count() >= 3
-    assert page.locator("#cudalens-static .cudalens-memory table").count() == 3
+    assert page.locator("#cudalens-static .cudalens-memory table").count() == 6
+    titles = page.locator("#cudalens-static .cudalens-memory th:first-child").all_inner_texts()
+    assert [re.sub(r" of [\d.]+ \w+", "", title) for title in titles] == [
+        "held by",
+        "at the end, by category",
+        "at the end, by line",
+        "at the peak, by category",
+        "at the peak, by line",
+        "pool at the end",
+    ]
 
 
 def test_it_stands_beneath_a_timeline_and_follows_its_selection(offline_page, trace, tmp_path):

@@ -15,7 +15,7 @@ from cudalens.views import notebook
 
 READY = ".cudalens[data-state=ready]"
 APP = "#cudalens-app"
-CARD = f"{APP} .cl-race"
+CARD = f"{APP} .cudalens-race"
 SEEDS = ["rush:4<1", "hold:4<1"]
 STYLE = "html { color-scheme: light dark } body { background: light-dark(#fff, #111); color: light-dark(#111, #eee) }"
 
@@ -59,7 +59,7 @@ def test_a_confirmed_race_opens_on_its_values(open_report, seed):
     assert tabs(page).all_inner_texts() == ["Accesses", "Values"]
     assert tabs(page).nth(1).get_attribute("aria-selected") == "true"
     assert page.locator(f"{CARD} .cl-race-sides").is_hidden()
-    values = page.locator(f"{CARD} .cl-race-value")
+    values = page.locator(f"{CARD} .cudalens-race-value")
     assert "Confirmed by value: 3 values differ" in values.inner_text()
     figures = values.locator(".cl-value-figure")
     captions = ["In the program's order", "In the order that shows it", "Where they differ"]
@@ -90,7 +90,7 @@ def test_what_is_painted_is_what_differs(open_report):
 def test_the_first_values_that_differ_are_listed(open_report):
     page = open_report(value_trace())
     show(page, "read after write")
-    rows = [row.split("\t") for row in page.locator(f"{CARD} .cl-value-samples").first.locator("tr").all_inner_texts()]
+    rows = [row.split("\t") for row in page.locator(f"{CARD} .cl-race-samples").first.locator("tr").all_inner_texts()]
     assert rows[0] == ["Element", "Program's order", "Order that shows it"]
     assert rows[1][0] == "[64, 0]"
     assert rows[-1][0] == "[191, 3]"
@@ -102,12 +102,12 @@ def test_tabs_go_by_click_and_by_key(open_report):
     show(page, "read after write")
     tabs(page).nth(0).click()
     assert page.locator(f"{CARD} .cl-race-sides").is_visible()
-    assert page.locator(f"{CARD} .cl-race-value").is_hidden()
+    assert page.locator(f"{CARD} .cudalens-race-value").is_hidden()
     page.keyboard.press("ArrowRight")
     assert tabs(page).nth(1).evaluate("tab => document.activeElement === tab")
-    assert page.locator(f"{CARD} .cl-race-value").is_visible()
+    assert page.locator(f"{CARD} .cudalens-race-value").is_visible()
     page.keyboard.press("ArrowLeft")
-    assert page.locator(f"{CARD} .cl-race-diff").is_visible()
+    assert page.locator(f"{CARD} .cl-race-code").is_visible()
 
 
 def test_other_races_open_on_their_accesses(open_report):
@@ -115,7 +115,7 @@ def test_other_races_open_on_their_accesses(open_report):
     show(page, "use after free")
     assert tabs(page).nth(0).get_attribute("aria-selected") == "true"
     tabs(page).nth(1).click()
-    assert "Benign so far: the same bits in 20 schedules" in page.locator(f"{CARD} .cl-race-value").inner_text()
+    assert "Benign so far: the same bits in 20 schedules" in page.locator(f"{CARD} .cudalens-race-value").inner_text()
     show(page, "write after write")
     assert tabs(page).count() == 0
     assert page.locator(f"{CARD} .cl-race-sides").is_visible()
@@ -135,7 +135,7 @@ def test_what_came_of_it_stands_alone(open_html, seed, scheme):
     assert "Not tried: its accesses were not seen on two streams" in folds.nth(2).inner_text()
     assert page.locator(".cl-value-figure svg").first.is_visible()
     title = "Steered run that shows it" if seed.startswith("hold") else "Order that shows it"
-    assert title in folds.first.locator(".cl-race-scroll").first.inner_text()
+    assert title in folds.first.locator(".cl-race-scroll:has(svg)").inner_text()
 
 
 def test_a_saved_notebook_shows_it_without_a_script(context_of, tmp_path):
@@ -143,7 +143,7 @@ def test_a_saved_notebook_shows_it_without_a_script(context_of, tmp_path):
     path = tmp_path / "saved.html"
     path.write_text(f"<!doctype html><meta charset=utf-8>{notebook.static_html(value_trace())}", encoding="utf-8")
     page.goto(path.as_uri())
-    card = page.locator(".cl-race", has_text="Confirmed by value")
+    card = page.locator(".cudalens-race", has_text="Confirmed by value")
     assert card.locator(".cl-value-figure").first.is_visible()
     assert card.locator(".cl-race-sides").is_visible()
 

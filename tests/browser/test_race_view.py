@@ -16,7 +16,7 @@ from cudalens.views import notebook
 
 READY = ".cudalens[data-state=ready]"
 APP = "#cudalens-app"
-CARD = f"{APP} .cl-race"
+CARD = f"{APP} .cudalens-race"
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def items(page):
 
 def chosen(page):
     """Number of the race whose card is shown, as its heading says; the list must agree."""
-    head = page.locator(f"{CARD} .cl-race-kind").inner_text()
+    head = page.locator(f"{CARD} > h4").inner_text()
     (item,) = page.locator(f"{APP} .cl-race-list [aria-selected=true] b").all_inner_texts()
-    assert item == head
+    assert head.startswith(f"{item} of ")
     return int(head.split(".")[0])
 
 
@@ -46,7 +46,7 @@ def test_a_report_of_races_alone_shows_them_and_nothing_else(open_report):
     assert page.title() == "Races of cell-7"
     assert page.locator(f"{APP} .cl-verdict strong").inner_text() == "2 races in 3 places, seen 514 times"
     assert page.locator(CARD).count() == 1
-    assert page.locator(f"{CARD} .cl-race-head").inner_text() == "1. use after free of other · seen twice"
+    assert page.locator(f"{CARD} > h4").inner_text() == "1. use after free of other · seen twice"
     for part in (".cl-timeline", ".cl-table", ".cl-memory", "canvas"):
         assert not any(found.is_visible() for found in page.locator(f"{APP} {part}").all())
 
@@ -70,7 +70,7 @@ def test_clicking_shows_another_card(open_report):
     rows = page.locator(f"{CARD} .cl-race-sides tbody tr").all_inner_texts()
     assert rows[0].split("\t") == ["Operation", "mul_ writes self", "sum reads self"]
     assert rows[1].split("\t") == ["Stream", "stream 0x5581e0", "the default stream"]
-    common = page.locator(f"{CARD} .cl-race-common details")
+    common = page.locator(f"{CARD} .cudalens-race-stack details").first
     assert common.locator("li").first.is_hidden()
     common.locator("summary").click()
     assert common.locator("li").first.is_visible()
@@ -156,9 +156,10 @@ def test_without_a_clipboard_the_diff_is_selected(context_of, tmp_path):
 def test_with_events_races_come_first_and_the_timeline_stays(open_report):
     page = open_report(race_trace(events=True))
     box = {
-        name: page.locator(f"{APP} {name}").first.bounding_box()["y"] for name in (".cl-verdict", ".cl-race", "canvas")
+        name: page.locator(f"{APP} {name}").first.bounding_box()["y"]
+        for name in (".cl-verdict", ".cudalens-race", "canvas")
     }
-    assert box[".cl-verdict"] < box[".cl-race"] < box["canvas"]
+    assert box[".cl-verdict"] < box[".cudalens-race"] < box["canvas"]
     assert page.locator(f"{APP} .cl-table-host tbody tr").count() == 7
 
 
@@ -247,11 +248,11 @@ def test_the_page_refuses_elements_that_it_does_not_know(module_page):
 def test_without_javascript_the_cards_can_be_read(context_of, tmp_path):
     page = context_of(java_script_enabled=False).new_page()
     page.goto(to_html(race_trace(), tmp_path / "r.html").as_uri())
-    cards = page.locator("#cudalens-static .cl-race")
+    cards = page.locator("#cudalens-static .cudalens-race")
     assert cards.nth(0).is_visible()
     assert cards.nth(1).is_hidden()
     page.locator("#cudalens-static .cl-race-fold > summary").nth(1).click()
-    assert cards.nth(1).locator(".cl-race-diff").is_visible()
+    assert cards.nth(1).locator(".cl-race-code").is_visible()
 
 
 def contrasts(page, selector):
@@ -318,4 +319,5 @@ def test_the_saved_picture_stands_on_any_page(offline_page, tmp_path, scheme):
     offline_page.emulate_media(color_scheme=scheme)
     offline_page.goto(path.as_uri())
     offline_page.evaluate("() => document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
-    assert min(contrasts(offline_page, ".cl-race p, .cl-race td, .cl-race th, .cl-race span, .cl-race summary")) >= 4.5
+    texts = ", ".join(f".cudalens-race {tag}" for tag in ("p", "td", "th", "span", "summary"))
+    assert min(contrasts(offline_page, texts)) >= 4.5

@@ -49,7 +49,7 @@ def test_a_watched_cell_is_explored_and_nothing_of_it_runs_again(cuda, tmp_path)
     assert json.loads(row["schedule"])["seed"] == "rush:1<0"
     text, html = cuda.shown[-1][1]["text/plain"], cuda.shown[-1][1]["text/html"]
     assert "1 confirmed by value" in text
-    assert "again: san.replay_schedule('rush:1<0')" in text
+    assert "Repeat it: san.replay_schedule('rush:1<0')" in text
     assert "Confirmed by value: 1 value differs" in html
     assert cuda.run(f"%%cudasan --explore -q{CLEAN}").success
     assert cuda.shown == []

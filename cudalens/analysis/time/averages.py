@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Unpack
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.averages_keys import STEP_NAME, check_keys, codes_of, column_of, step_names
+from cudalens.analysis.time.averages_keys import (
+    STEP_NAME,
+    TorchGroups,
+    check_keys,
+    codes_of,
+    column_of,
+    step_names,
+    with_torch_groups,
+)
 from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, is_category, nullable
 from cudalens.frames.columns import categorical
@@ -41,7 +49,13 @@ UNCOUNTED: Final = ("Trace", "overhead", "gpu_user_annotation", "cuda_sync")
 
 @ranked
 def key_averages(
-    trace: Trace, /, rows: Any = None, *, by: Sequence[str] | str = ("name",), top_level: bool = False
+    trace: Trace,
+    /,
+    rows: Any = None,
+    *,
+    by: Sequence[str] | str = ("name",),
+    top_level: bool = False,
+    **groups: Unpack[TorchGroups],
 ) -> pd.DataFrame:
     """Costs by name, or by whatever `by` says, one row per value and side (host or device), dearest first.
 
@@ -59,6 +73,7 @@ def key_averages(
             stack); ``module``; ``cell_line`` (the user's innermost line); ``stream``; ``device``; ``tid``; ``thread``;
             ``step``; ``cat``. Rows without a value are a group of their own, whose value is missing.
         top_level: Average only rows that no other row encloses: device work, and what the host called first.
+        **groups: torch.profiler's options, ``group_by_input_shape=True`` and ``group_by_stack_n=5``, which add keys.
 
     Returns:
         A column for each of `by` (``stack`` for ``stack:N``, an entry a line, innermost first), then ``cat`` (of the
@@ -77,7 +92,7 @@ def key_averages(
     Raises:
         ValueError: `by` holds what is no key; `rows` is a mask of another length.
     """
-    keys = check_keys(by)
+    keys = check_keys(with_torch_groups(by, groups))
     found = _measured(trace)
     keep = ~trace.events["is_instant"].to_numpy() & ~found.fold & chosen_rows("rows", rows, len(trace))
     if top_level:

@@ -121,7 +121,8 @@ def _pieces(trace: Trace, *, tracks: bool) -> Iterator[bytes]:
 
 
 def _head(info: RunInfo, base: int) -> dict[str, Any]:
-    head: dict[str, Any] = {"schemaVersion": 1, "deviceProperties": [_device(device) for device in info.devices]}
+    head = _user_metadata(info)
+    head |= {"schemaVersion": 1, "deviceProperties": [_device(device) for device in info.devices]}
     head |= {VERSION_KEYS[name]: version for name, version in info.versions.items() if name in VERSION_KEYS}
     if info.rank is not None or info.world_size is not None:
         job = {"rank": info.rank, "world_size": info.world_size}
@@ -133,6 +134,15 @@ def _head(info: RunInfo, base: int) -> dict[str, Any]:
     if info.is_simulated:
         head[SIMULATED_KEY] = info.source.removeprefix("virtual:")
     return head | {"traceName": info.name, "displayTimeUnit": "ms", "baseTimeNanoseconds": base}
+
+
+def _user_metadata(info: RunInfo) -> dict[str, Any]:
+    """What the program added to its profile, by key; torch.profiler writes it in the same place."""
+    try:
+        added = json.loads(info.extra.get("metadata", "{}"))
+    except (ValueError, RecursionError):
+        return {}
+    return {key: added[key] for key in added if key not in ("traceEvents", KEY)} if isinstance(added, dict) else {}
 
 
 def _device(device: Any) -> dict[str, Any]:

@@ -7,12 +7,13 @@ recording is shown once all the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from cudalens.analysis.cached import once_per_trace
 from cudalens.frames import Trace
-from cudalens.views.races.model import clean
+from cudalens.views.foreign import clean, records, whole
 
 #: Recordings that are shown; the others are counted.
 MAX_NODES: Final = 1000
@@ -192,9 +193,10 @@ class GraphsView:
 _FINDINGS: Final = ("skip", "warning", "rerecord")
 
 
+@once_per_trace
 def graphs_view(trace: Trace) -> GraphsView:
     """What ``trace.graphs`` holds, ready to be shown."""
-    rows = list(_records(trace))
+    rows = list(records(trace.graphs))
     hues = _hues(rows)
     recorded = [row for row in rows if row["kind"] == "recording" and row["node"] is not None]
     recordings = {int(row["node"]): _recording(row, hues) for row in reversed(recorded[:MAX_NODES])}
@@ -210,14 +212,6 @@ def graphs_view(trace: Trace) -> GraphsView:
         findings=tuple(sorted(findings, key=lambda found: (_FINDINGS.index(found.kind), -found.count))),
         num_hidden=len(recorded) - len(ordered),
     )
-
-
-def _records(trace: Trace) -> Iterator[dict[str, Any]]:
-    """Rows as dicts of plain values; None where missing."""
-    graphs = trace.graphs
-    columns = [graphs[name].astype(object).where(graphs[name].notna(), None).tolist() for name in graphs.columns]
-    for values in zip(*columns, strict=True):
-        yield dict(zip(graphs.columns, values, strict=True))
 
 
 def _hues(rows: Iterable[dict[str, Any]]) -> Mapping[int, int]:
@@ -245,24 +239,24 @@ def _parents(rows: Iterable[dict[str, Any]], recordings: Mapping[int, Recording]
 
 
 def _recording(row: dict[str, Any], hues: Mapping[int, int]) -> Recording:
-    state = _text(row["state"])
-    numbers = {name: _number(row[name]) for name in _NUMBERS}
+    state = clean(row["state"])
+    numbers = {name: whole(row[name]) for name in _NUMBERS}
     return Recording(
         node=int(row["node"]),
-        function=_text(row["function"]) or "?",
+        function=clean(row["function"]) or "?",
         hue=hues[int(row["function_id"])],
-        variant=_text(row["variant"]),
-        mode=_text(row["mode"]),
+        variant=clean(row["variant"]),
+        mode=clean(row["mode"]),
         is_current=state == _CURRENT,
         is_on_path=state in (_CURRENT, _ON_PATH),
         num_replays=max(0, int(row["count"])),
-        why=_text(row["detail"] or row["reason"]),
-        place=_text(row["place"]),
-        source=_text(row["source"]).strip(),
-        pool=_text(row["pool"]),
+        why=clean(row["detail"] or row["reason"]),
+        place=clean(row["place"]),
+        source=clean(row["source"]).strip(),
+        pool=clean(row["pool"]),
         is_equal=None if row["is_equal"] is None else bool(row["is_equal"]),
         max_abs_diff=None if row["max_abs_diff"] is None else float(row["max_abs_diff"]),
-        first_diff=_text(row["first_diff"]),
+        first_diff=clean(row["first_diff"]),
         **numbers,
     )
 
@@ -291,18 +285,18 @@ def _functions(rows: Iterable[dict[str, Any]], hues: Mapping[int, int]) -> list[
             num_graphs[int(row["function_id"])] = num_graphs.get(int(row["function_id"]), 0) + 1
     views = [
         FunctionView(
-            name=_text(row["function"]) or "?",
+            name=clean(row["function"]) or "?",
             hue=hues[int(row["function_id"])],
             state=_state(row),
             num_calls=int(row["count"]),
-            num_replays=_number(row["num_replays"]) or 0,
-            num_warmups=_number(row["num_warmups"]) or 0,
-            num_recordings=_number(row["num_recordings"]) or 0,
-            num_eager=_number(row["num_eager"]) or 0,
+            num_replays=whole(row["num_replays"]) or 0,
+            num_warmups=whole(row["num_warmups"]) or 0,
+            num_recordings=whole(row["num_recordings"]) or 0,
+            num_eager=whole(row["num_eager"]) or 0,
             num_graphs=num_graphs.get(int(row["function_id"]), 0),
-            why=_text(row["detail"]),
-            place=_text(row["place"]),
-            source=_text(row["source"]).strip(),
+            why=clean(row["detail"]),
+            place=clean(row["place"]),
+            source=clean(row["source"]).strip(),
         )
         for row in rows
         if row["kind"] == "function"
@@ -312,21 +306,21 @@ def _functions(rows: Iterable[dict[str, Any]], hues: Mapping[int, int]) -> list[
 
 def _state(function: dict[str, Any]) -> str:
     """As `cudalens.analysis.graphs.runs_eager` has it: one that is warm and was run eager since is eager."""
-    state = _text(function["state"])
+    state = clean(function["state"])
     return "eager" if state == "warm" and (function["num_eager"] or 0) > 0 else state
 
 
 def _finding(row: dict[str, Any], hues: Mapping[int, int]) -> FindingView:
     return FindingView(
         kind=row["kind"],
-        function=_text(row["function"]) or "?",
+        function=clean(row["function"]) or "?",
         hue=hues.get(int(row["function_id"]), 0),
         count=int(row["count"]),
-        reason=_text(row["reason"]).replace("_", " ").lower(),
-        detail=_text(row["detail"], 1000),
-        advice=_text(row["advice"], 1000),
-        place=_text(row["place"]),
-        source=_text(row["source"]).strip(),
+        reason=clean(row["reason"]).replace("_", " ").lower(),
+        detail=clean(row["detail"], 1000),
+        advice=clean(row["advice"], 1000),
+        place=clean(row["place"]),
+        source=clean(row["source"]).strip(),
     )
 
 
@@ -339,11 +333,3 @@ def _path(row: dict[str, Any]) -> PathView | None:
     if not isinstance(nodes, list) or not nodes or not all(type(node) is int for node in nodes):
         return None
     return PathView(tuple(nodes[:_MAX_PATH]), int(row["count"]))
-
-
-def _text(value: object, limit: int = 300) -> str:
-    return "" if value is None else clean(value, limit)
-
-
-def _number(value: Any) -> int | None:
-    return None if value is None else int(value)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from cudalens.analysis import units
-from cudalens.views.graphs import layout as graphs_tree
-from cudalens.views.graphs import text as words
+from cudalens.views.graphs import layout, words
 from cudalens.views.graphs.layout import Chain, ChainItem, Fold, Stop
 from cudalens.views.graphs.model import Recording
 from cudalens.views.sections.markup import Node, element
@@ -50,7 +49,7 @@ class Rows:
     def chain(self, chain: Chain) -> Node:
         """A chain as an ``<ol>``; its branches are lists within."""
         last = chain.stops[-1]
-        rows = [self._item(item, chain.stops[0], last) for item in graphs_tree.chain_items(chain)]
+        rows = [self._item(item, chain.stops[0], last) for item in layout.chain_items(chain)]
         return element("ol", *(row for row in rows if row is not None), class_="cg-chain")
 
     def _item(self, item: ChainItem, first: Stop, last: Stop) -> Node | None:
@@ -78,7 +77,7 @@ class Rows:
         return element("li", row, self._branches(stop), class_=class_)
 
     def _branches(self, stop: Stop) -> Node | None:
-        shown, fold = graphs_tree.split_branches(stop.branches)
+        shown, fold = layout.split_branches(stop.branches)
         items = [element("li", self.chain(branch), class_="cg-branch") for branch in shown]
         if fold:
             items.append(element("li", self._folded_branches(fold), class_="cg-branch is-folded"))
@@ -161,7 +160,7 @@ def _details(recording: Recording) -> Iterator[Node]:
     if recording.place or recording.source:
         yield element("dt", "Called at")
         code = element("code", recording.source) if recording.source else None
-        yield element("dd", element("span", recording.place, class_="cg-place"), " " if code else None, code)
+        yield element("dd", element("span", recording.place, class_="cl-place"), " " if code else None, code)
 
 
 def _facts(recording: Recording) -> Iterator[tuple[str, str]]:
@@ -218,9 +217,3 @@ def _check(recording: Recording) -> str:
     by = "" if recording.max_abs_diff is None else f" by up to {recording.max_abs_diff:.3g}"
     first = f"; first at {recording.first_diff}" if recording.first_diff else ""
     return f"replay differs from eager{by}{first}"
-
-
-def marked(name: str, hue: int) -> Node:
-    """The name of a function beside its hue."""
-    chip = element("span", class_=f"cg-chip cg-f{hue}")
-    return element("span", chip, element("b", name), class_="cg-fn")

@@ -1,7 +1,8 @@
-"""Two snapshots of memory side by side: both curves on one axis, what each wastes, and who holds more or less."""
+"""Two snapshots of memory side by side: both curves on one axis, fragmentation, and the holders that changed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,31 +13,35 @@ from numpy.typing import NDArray
 from cudalens.analysis import memory_diff as found_diff
 from cudalens.analysis import units
 from cudalens.analysis.memory.replay import DeviceReplay, replays
+from cudalens.analysis.memory.stacks import active_blocks
 from cudalens.analysis.memory.totals import fragmentation
 from cudalens.frames import Trace
 from cudalens.frames.snapshots.build import HAS_TIMES
-from cudalens.views import assets
-from cudalens.views.memory import text as memory_text
-from cudalens.views.memory.map import PARTS
-from cudalens.views.memory.map_svg import CURVE_HEIGHT, FONT, WIDTH, curve_line, legend
-from cudalens.views.sections.markup import Node, element, for_notebooks, svg
+from cudalens.views.compare.changes import signed_size
+from cudalens.views.memory.map_svg import CURVE_HEIGHT, FONT, WIDTH, bar_svg, curve_line, legend
+from cudalens.views.memory.places import label_of_text
+from cudalens.views.memory.section import PARTS, part_words
+from cudalens.views.memory.words import holder_words
+from cudalens.views.sections.markup import Node, element, svg
+from cudalens.views.sections.model import Block, Cell, Column, Note, Picture, Row, Section, Table, Text
+from cudalens.views.sections.pictures import signed_bar
+from cudalens.views.sections.shown import Shown
 
 BEFORE, AFTER = "#8b96a1", "#2f7fd6"
 GROWN, SHRUNK = "#d1443a", "#1a8f5c"
 _MAX_ROWS: Final = 25
-_BAR_WIDTH: Final = 160
-_NAME_WIDTH: Final = 96
-_MAX_TITLE: Final = 3000
+_MAX_TEXT: Final = 10
+_NAME_WIDTH: Final = 48
 
 
 @dataclass(frozen=True, repr=False)
-class MemoryDiff:
+class MemoryDiff(Shown):
     """What two snapshots hold, one against the other; prints as text, shows as pictures and a table in a notebook.
 
     Attributes:
         before: The first.
         after: The second.
-        by: What is told apart: ``stack``, or a column of ``blocks``.
+        by: What makes a row: ``stack``, ``holder``, or a column of ``blocks``.
         frame: A row per stack or value, as `cudalens.analysis.memory_diff` defines it.
     """
 
@@ -45,17 +50,16 @@ class MemoryDiff:
     by: str
     frame: pd.DataFrame
 
-    def __str__(self) -> str:
-        """The change in one line, and the largest changes."""
-        return memory_text.diff_text(self.before, self.after, self.frame, self.by)
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        verdict = element("p", element("strong", str(self).partition("\n")[0]))
-        parts = [verdict, self._curves(), *self._bars(), self._table()]
-        inner = "".join(part.html() for part in parts if part is not None)
-        return f'<div class="cudalens-memory"><style>{assets.style("memory")}</style>{for_notebooks(inner)}</div>'
+    @property
+    def section(self) -> Section:
+        """The change in one line, both curves, how the reserved memory is used, and the largest changes."""
+        names = _names(self.before, self.after)
+        sizes = [int(active_blocks(trace)["num_bytes"].sum()) for trace in (self.before, self.after)]
+        first, second = (f"{name} ({units.size(size)})" for name, size in zip(names, sizes, strict=True))
+        verdict = f"{signed_size(sizes[1] - sizes[0])} from {first} to {second}"
+        curves = self._curves()
+        pictures = (Picture(curves),) if curves is not None else ()
+        return Section("memory", "cm", verdict=verdict, blocks=(*pictures, *self._bars(), self._changes()))
 
     def _sides(self) -> tuple[tuple[str, Trace, str], ...]:
         names = _names(self.before, self.after)
@@ -83,25 +87,27 @@ class MemoryDiff:
         label = "Allocated memory of both over time"
         return svg(WIDTH, CURVE_HEIGHT, label, *lines, *texts, *legend(keys, 0, 10), **FONT)
 
-    def _bars(self) -> list[Node]:
+    def _bars(self) -> Iterator[Block]:
         """Reserved memory by use, all devices together, both in one scale."""
         totals = [(name, fragmentation(trace).sum(numeric_only=True)) for name, trace, _ in self._sides()]
-        most = max((float(total.get("reserved_bytes", 0)) for _, total in totals), default=0) or 1.0
-        return [_bar(name, total, most) for name, total in totals]
+        most = max((float(total.get("reserved_bytes", 0)) for _, total in totals), default=0)
+        for name, total in totals:
+            line = f"{name}: {units.size(int(total.get('reserved_bytes', 0)))} reserved: {part_words(total)}"
+            yield Picture(bar_svg([(float(total.get(key, 0)), color) for key, _, color in PARTS], line, most))
+            yield Note(line, "line")
 
-    def _table(self) -> Node | None:
+    def _changes(self) -> Block:
         found = self.frame[(self.frame["delta_bytes"] != 0).to_numpy() | (self.frame["delta_blocks"] != 0).to_numpy()]
         if found.empty:
-            return element("p", "Nothing differs.")
-        names = _names(self.before, self.after)
-        titles = (self.by.replace("_", " "), "", "change", "blocks", *(units.shorten(name, 30) for name in names))
+            return Note("Nothing differs.")
+        columns = (
+            Column(self.by.replace("_", " "), text_width=_NAME_WIDTH, html_width=96),
+            Column("", text_width=0),
+            *(Column(title, align="right") for title in ("change", "blocks", *_names(self.before, self.after))),
+        )
         most = int(found["delta_bytes"].abs().max()) or 1
         rows = [_row(row, self.by, most) for row in found.head(_MAX_ROWS).to_dict("records")]
-        left = len(found) - len(rows)
-        head = element("thead", element("tr", *(element("th", title, scope="col") for title in titles)))
-        note = element("p", f"and {units.count(left)} more that differ", class_="cm-note") if left else None
-        table = element("table", head, element("tbody", *rows))
-        return element("div", element("div", table, class_="cm-scroll"), note, class_="cm-table")
+        return Section("", "cm", blocks=(Table(columns, rows, len(found), _MAX_TEXT),))
 
 
 def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> MemoryDiff:
@@ -141,50 +147,18 @@ def _curve(name: str, trace: Trace, color: str) -> _Curve | None:
     return _Curve(name, color, one, at.astype(np.int64), is_time)
 
 
-def _bar(name: str, total: pd.Series, most: float) -> Node:
-    reserved = int(total.get("reserved_bytes", 0))
-    nodes, x = [], 0.0
-    for key, label, color in PARTS:
-        width = WIDTH * float(total.get(key, 0)) / most
-        title = element("title", f"{label}: {units.size(int(total.get(key, 0)))}")
-        shape = {"x": f"{x:.1f}", "y": 0, "width": f"{max(width - 1, 0):.1f}", "height": 14, "fill": color}
-        nodes.append(element("rect", title, **shape))
-        x += width
-    told = ", ".join(f"{label} {units.size(int(total.get(key, 0)))}" for key, label, _ in PARTS)
-    wasted = int(total.get("internal_bytes", 0)) + int(total.get("external_bytes", 0))
-    share = units.percent(100 * wasted / reserved) if reserved else "-"
-    line = f"{name}: {units.size(reserved)} reserved, fragmentation {share}: {told}"
-    return element("div", svg(WIDTH, 14, line, *nodes, class_="cm-picture"), element("p", line), class_="cm-bar")
+def _row(row: dict[Any, Any], by: str, most: int) -> Row:
+    delta = int(row["delta_bytes"])
+    change = signed_size(delta)
+    bar = signed_bar(change, delta / most, GROWN if delta > 0 else SHRUNK)
+    sides = (units.size(int(row[f"{side}_bytes"])) for side in ("before", "after"))
+    return Row((_key_cell(row[by], by), bar, change, f"{int(row['delta_blocks']):+,}", *sides))
 
 
-def _row(row: dict[Any, Any], by: str, most: int) -> Node:
-    key, delta = row[by], int(row["delta_bytes"])
-    text = str(key) if isinstance(key, str) or not pd.isna(key) else "not recorded"
-    lines = text.split("\n")
-    shown = next((line for line in lines if _is_own(line)), lines[0]) if by == "stack" else text
-    title = units.shorten(shown, 1000) if by != "stack" else text[:_MAX_TITLE]
-    return element(
-        "tr",
-        element("td", units.shorten(shown, _NAME_WIDTH), title=title),
-        element("td", _change(delta, most)),
-        element("td", memory_text.signed(delta)),
-        element("td", f"{int(row['delta_blocks']):+,}"),
-        element("td", units.size(int(row["before_bytes"]))),
-        element("td", units.size(int(row["after_bytes"]))),
-    )
-
-
-def _is_own(line: str) -> bool:
-    """Whether a line of a stack, ``file:line function``, is Python code that is not a library's."""
-    file = line.rpartition(" ")[0].rpartition(":")[0]
-    return (file.endswith(".py") or file.startswith(("In[", "<"))) and not memory_text.is_library(file)
-
-
-def _change(delta: int, most: int) -> Node:
-    """A bar to the right of the middle where more is held, to the left where less is."""
-    middle = _BAR_WIDTH / 2
-    width = max(middle * abs(delta) / most, 1.0) if delta else 0.0
-    x = middle if delta > 0 else middle - width
-    bar = element("rect", x=f"{x:.1f}", y=1, width=f"{width:.1f}", height=10, fill=GROWN if delta > 0 else SHRUNK)
-    axis = element("path", d=f"M{middle:g} 0V12", stroke="currentColor", stroke_opacity=".4")
-    return svg(_BAR_WIDTH, 12, memory_text.signed(delta), bar, axis)
+def _key_cell(key: Any, by: str) -> Cell:
+    """A key of the diff: of a call stack its line of the program, and the whole stack where a pointer rests."""
+    if by == "holder":
+        return holder_words(key)
+    if not isinstance(key, str):
+        return "not recorded" if pd.isna(key) else str(key)
+    return Text(label_of_text(key), full=key) if by == "stack" else key

@@ -137,7 +137,7 @@ def map_svg(trace: Trace) -> Node | None:
     height = _MAP_ROWS * _ROW + 20
     states = blocks["category"].astype(object)
     present = [(HUES[k], name) for k, name in enumerate(BLOCK_CATEGORIES) if (states == name).any()]
-    unknown = [(UNKNOWN, "in use, category not told")] if (cells == len(HUES)).any() else []
+    unknown = [(UNKNOWN, "in use, category unknown")] if (cells == len(HUES)).any() else []
     keys = legend([*present, *unknown, (_PALE, "free")], 0, 11)
     size, count = units.size(int(reserved[device])), units.plural(len(segments), "segment")
     label = f"Pools of cuda:{device} at the end: {size} in {count}"
@@ -185,12 +185,12 @@ def legend(entries: list[tuple[str, str]], x: float, y: float) -> list[Node]:
     return nodes
 
 
-def bar_svg(parts: list[tuple[str, int, str]], label: str) -> Node:
-    """One bar of `parts`, each a text, its bytes and its colour."""
-    total = max(sum(num for _, num, _ in parts), 1)
+def bar_svg(parts: list[tuple[float, str]], label: str, whole: float = 0) -> Node:
+    """One bar of `parts`, each bytes and a colour; as wide as `whole` bytes, or as all parts."""
+    whole = whole or sum(num for num, _ in parts) or 1
     nodes, x = [], 0.0
-    for _, num, color in parts:
-        width = WIDTH * num / total
+    for num, color in parts:
+        width = WIDTH * num / whole
         nodes.append(element("rect", x=f"{x:.1f}", y=0, width=f"{max(width - 1, 0):.1f}", height=14, fill=color))
         x += width
     return svg(WIDTH, 14, label, *nodes, class_="cm-picture")

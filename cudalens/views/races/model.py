@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pandas as pd
 
+from cudalens.analysis.cached import once_per_trace
 from cudalens.frames import Trace
+from cudalens.views.foreign import clean, printable, records, whole
 from cudalens.views.races.value_model import ValueView, value_view
 
 #: Stack frames of one stack that are shown.
@@ -18,7 +20,6 @@ MAX_STACK: Final = 60
 #: Longest diff that is shown whole, in characters.
 MAX_DIFF: Final = 20_000
 
-_MAX_LINE: Final = 300
 _MAX_STEPS: Final = 400
 _ATEN: Final = "aten::"
 
@@ -34,7 +35,7 @@ _HARM: Final = (
     "write after read",
 )
 
-#: What a kind is called where its own name would not tell that it is a race.
+#: Titles of the kinds whose name does not say that it is a race.
 KIND_TITLES: Final = {"host access": "race with the host"}
 
 
@@ -67,7 +68,7 @@ class Step:
         stream: Name of the stream, as of an access; the host's where it is the host's doing.
         name: Operator of a launch, tensor of an allocation.
         event: Number of the cuda_event, or "".
-        count: Number of steps that it stands for.
+        count: Number of steps, if one entry covers several.
     """
 
     act: str
@@ -110,7 +111,7 @@ class AccessView:
 
     @property
     def title(self) -> str:
-        """The operator without torch's own namespace, or what stands for it."""
+        """The operator without torch's own namespace, or a general word."""
         return self.op.removeprefix(_ATEN) or "an operation"
 
 
@@ -160,6 +161,12 @@ class RaceView:
         return self.value is not None and self.value.verdict == "confirmed"
 
     @property
+    def places(self) -> tuple[str, str]:
+        """Where both accesses are: a line of the program each, or the operator if that was not recorded."""
+        first, second = (side.site.place or side.title for side in (self.first, self.second))
+        return first, second
+
+    @property
     def title(self) -> str:
         """The kind, as a heading."""
         return KIND_TITLES.get(self.kind, self.kind) or "race"
@@ -170,12 +177,13 @@ class RaceView:
         return self.second.tensor or self.block_name or self.second.layout or "memory"
 
 
+@once_per_trace
 def race_views(trace: Trace) -> list[RaceView]:
     """The races of `trace` that are not suppressed, worst first: those confirmed by value, then by kind and count."""
     races = trace.races
     shown = races[~races["is_suppressed"]]
     stacks = _stacks(trace.stacks, shown)
-    views = [_race(int(row), fields, stacks) for row, fields in zip(shown.index, _records(shown), strict=True)]
+    views = [_race(int(row), fields, stacks) for row, fields in zip(shown.index, records(shown), strict=True)]
     return sorted(views, key=lambda race: (not race.is_confirmed, harm(race.kind), -race.count, race.row))
 
 
@@ -194,30 +202,12 @@ def folded(first: tuple[StackLine, ...], second: tuple[StackLine, ...]) -> tuple
     return len(first) - common, len(second) - common, common
 
 
-def clean(text: object, limit: int = _MAX_LINE) -> str:
-    """`text` as one line of at most `limit` characters: what cannot be printed is replaced, the end is cut."""
-    line = _printable(str(text))
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
-
-
-def _printable(text: str, keep: str = "") -> str:
-    unknown = "\N{REPLACEMENT CHARACTER}"
-    return "".join(c if c.isprintable() or c in keep else " " if c.isspace() else unknown for c in text)
-
-
-def _records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows as dicts of plain values; None where missing."""
-    columns = [frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame.columns]
-    for values in zip(*columns, strict=True):
-        yield dict(zip(frame.columns, values, strict=True))
-
-
 def _stacks(stacks: pd.DataFrame, races: pd.DataFrame) -> Mapping[int, tuple[StackLine, ...]]:
     """The stacks that `races` name, by id."""
     names = [f"{act}_stack" for act in ("first", "second", "alloc", "free")]
     wanted = {int(number) for name in names for number in races[name].dropna()}
     found: dict[int, list[StackLine]] = {}
-    for entry in _records(stacks[stacks["stack"].isin(wanted)]):
+    for entry in records(stacks[stacks["stack"].isin(wanted)]):
         lines = found.setdefault(int(entry["stack"]), [])
         if len(lines) < MAX_STACK:
             place = "" if entry["file"] is None else f"{entry['file']}:{entry['line'] or '?'}"
@@ -228,19 +218,19 @@ def _stacks(stacks: pd.DataFrame, races: pd.DataFrame) -> Mapping[int, tuple[Sta
 def _race(row: int, fields: dict[str, Any], stacks: Mapping[int, tuple[StackLine, ...]]) -> RaceView:
     return RaceView(
         row=row,
-        kind=_text(fields["kind"]),
+        kind=clean(fields["kind"]),
         count=int(fields["count"]),
         first=_access(fields, "first", stacks),
         second=_access(fields, "second", stacks),
         overlap_low=int(fields["overlap_low_byte"]),
         overlap_high=int(fields["overlap_high_byte"]),
-        overlap_bytes=_number(fields["overlap_bytes"]),
-        block_bytes=_number(fields["block_bytes"]),
-        block_name=_text(fields["block_name"]),
+        overlap_bytes=whole(fields["overlap_bytes"]),
+        block_bytes=whole(fields["block_bytes"]),
+        block_name=clean(fields["block_name"]),
         alloc=_site(fields, "alloc", stacks),
         free=_site(fields, "free", stacks),
         between=_between(fields["between"]),
-        fix=_text(fields["fix"], 2000),
+        fix=clean(fields["fix"], 2000),
         fix_diff=_diff(fields["fix_diff"]),
         value=value_view(fields),
     )
@@ -248,7 +238,7 @@ def _race(row: int, fields: dict[str, Any], stacks: Mapping[int, tuple[StackLine
 
 def _access(fields: dict[str, Any], side: str, stacks: Mapping[int, tuple[StackLine, ...]]) -> AccessView:
     def text(name: str) -> str:
-        return _text(fields[f"{side}_{name}"])
+        return clean(fields[f"{side}_{name}"])
 
     return AccessView(
         op=text("op"),
@@ -273,8 +263,8 @@ def _layout(dtype: str, shape: str, stride: str) -> str:
 def _site(fields: dict[str, Any], side: str, stacks: Mapping[int, tuple[StackLine, ...]]) -> Site:
     stack = fields[f"{side}_stack"]
     return Site(
-        place=_text(fields[f"{side}_place"]),
-        source=_text(fields[f"{side}_source"]).strip(),
+        place=clean(fields[f"{side}_place"]),
+        source=clean(fields[f"{side}_source"]).strip(),
         stack=() if stack is None else stacks.get(int(stack), ()),
     )
 
@@ -293,7 +283,7 @@ def _between(text: str | None) -> tuple[Step, ...] | None:
 
 def _step(entry: dict[str, Any]) -> Step:
     def text(name: str) -> str:
-        return _text(entry.get(name), 120)
+        return clean(entry.get(name), 120)
 
     count = entry.get("count")
     return Step(
@@ -312,12 +302,4 @@ def _diff(text: str | None) -> tuple[str, ...]:
     shown = text[:MAX_DIFF].rstrip("\n").split("\n")
     if len(text) > MAX_DIFF:
         shown[-1] = f"… [{len(text):,} characters; trace.races holds all]"
-    return tuple(_printable(line.rstrip("\r"), keep="\t") for line in shown)
-
-
-def _text(value: object, limit: int = _MAX_LINE) -> str:
-    return "" if value is None else clean(value, limit)
-
-
-def _number(value: Any) -> int | None:
-    return None if value is None else int(value)
+    return tuple(printable(line.rstrip("\r"), keep="\t") for line in shown)

@@ -1,7 +1,7 @@
 """Pictures of a race: the bytes that both accesses touch, and what happened on the streams without ordering them.
 
 Lines and texts take the colour of the text around (``currentColor``); red alone is a colour of its own, a mid-tone that
-stands on light and dark ground. So the pictures need no style sheet.
+can be read on light and dark ground. So the pictures need no style sheet.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def _bytes_bar(which: str, race: RaceView, side: AccessView, offset: int, axis: 
 def first_offset(race: RaceView) -> int:
     """Where the earlier access's block begins, in bytes from the start of the later one's.
 
-    It is 0 but for memory that was freed and handed out again in other pieces. There the overlap tells: it begins where
-    the earlier access begins, or ends where that ends, or the later access lies within it and any place would do.
+    It is 0 except for memory that was freed and allocated again in other pieces. There the overlap decides: it begins
+    where the earlier access begins, or ends where that ends, or the later access lies within it and any place is right.
     """
     first, second = race.first, race.second
     if race.kind != "use after free":
@@ -200,7 +200,7 @@ def _shortened(slots: list[_Slot]) -> list[_Slot]:
 
 
 def _edges(slots: list[_Slot], gutter: float) -> list[float]:
-    """Left edge of each slot. Where only the two accesses stand, there is room between them for the missing edge."""
+    """Left edge of each slot. Between two accesses alone there is room between them for the missing edge."""
     gap = 10.0 if len(slots) > 3 else 60.0 if len(slots) == 3 else 150.0
     edges, x = [], gutter + 10.0
     for slot in slots:
@@ -288,7 +288,7 @@ def _missing_edge(slots: list[_Slot], edges: list[float]) -> list[Node]:
     one, two = slots[0], slots[-1]
     x0, y0 = edges[0] + one.width, _middle(one.lane)
     x1, y1 = edges[-1], _middle(two.lane)
-    if len(slots) > 2:  # from below the first box to above the second, clear of what stands on the lanes
+    if len(slots) > 2:  # from below the first box to above the second, clear of the boxes and marks on the lanes
         down = 1 if y1 >= y0 else -1
         x0, y0 = edges[0] + one.width / 2, y0 + down * _BOX / 2
         x1, y1 = edges[-1] + two.width / 2, y1 - down * _BOX / 2

@@ -9,7 +9,6 @@ from typing import Final
 from cudalens.views.races.value_model import DifferenceView
 from cudalens.views.sections.markup import Node, element, svg
 
-#: Stands for what is no number, or infinite.
 RED: Final = "#e5484d"
 BLUE: Final = "#3b8eea"
 YELLOW: Final = "#d9a400"
@@ -47,21 +46,21 @@ def maps(difference: DifferenceView, *, cells: int = MAX_CELLS) -> list[Node]:
 
 
 def scale(difference: DifferenceView) -> str:
-    """What the colours stand for, in words."""
+    """What the colours mean, in words."""
     largest = f", the stronger the more: {difference.max_abs} at most" if difference.max_abs else ""
-    told = f"red where bits differ{largest}"
+    differs = f"red where bits differ{largest}"
     values = [grid for grid in (difference.expected_map, difference.found_map) if grid]
     if len(values) < 2:
-        return told
+        return differs
     low, high = _range(values)
     kind = "magnitude" if difference.dtype.startswith("complex") else "value"
     blue = f"{kind} {low:.4g} everywhere" if low == high else f"{kind} {low:.4g} (pale) to {high:.4g} (strong)"
     has_others = any(not math.isfinite(v) for grid in values for row in grid for v in row)
-    return f"{blue}{', yellow: NaN or infinite' if has_others else ''}; {told}"
+    return f"{blue}{', yellow: NaN or infinite' if has_others else ''}; {differs}"
 
 
 def cells_words(difference: DifferenceView) -> str:
-    """What a cell stands for, where it is more than one element."""
+    """What a cell shows where it covers several elements."""
     if not difference.heat or difference.num_elements <= len(difference.heat) * len(difference.heat[0]):
         return ""
     return "each cell shows the one of its elements that differs most"

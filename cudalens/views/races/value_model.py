@@ -9,6 +9,7 @@ from math import inf, nan
 from typing import Any, Final
 
 from cudalens.frames.exploration import MAX_DIFFERENCES, MAX_TASKS
+from cudalens.views.foreign import clean
 
 #: Elements of a tensor that are listed, at most.
 MAX_SAMPLES: Final = 8
@@ -126,7 +127,7 @@ def _difference(item: Mapping[str, Any]) -> DifferenceView:
     heat = _grid(item.get("heat"), _share)
     expected_map, found_map = (_like(_grid(item.get(name), _value), heat) for name in ("expected_map", "found_map"))
     return DifferenceView(
-        _text(item.get("name")),
+        clean(item.get("name"), _MAX_TEXT),
         _whole(item.get("num_differing")) or 0,
         _whole(item.get("num_elements")) or 0,
         _wholes(item.get("first_index")),
@@ -134,9 +135,9 @@ def _difference(item: Mapping[str, Any]) -> DifferenceView:
         found,
         "" if item.get("max_abs") is None else _number(item.get("max_abs")),
         _wholes(item.get("shape")),
-        _text(item.get("dtype")),
+        clean(item.get("dtype"), _MAX_TEXT),
         heat,
-        _text(item.get("error")),
+        clean(item.get("error"), _MAX_TEXT),
         expected_map,
         found_map,
         _samples(item.get("samples")),
@@ -158,7 +159,7 @@ def _schedule(item: Mapping[str, Any]) -> ScheduleView:
     numbers = {task.number for task in tasks if task is not None}
     order = [number for number in dict.fromkeys(_wholes(item.get("order"))) if number in numbers]
     return ScheduleView(
-        _text(item.get("seed")),
+        clean(item.get("seed"), _MAX_TEXT),
         tuple(task for task in tasks if task is not None),
         tuple(order),
         _whole(item.get("first")),
@@ -171,7 +172,7 @@ def _task(entry: Any) -> TaskView | None:
     number = _whole(entry.get("number")) if isinstance(entry, dict) else None
     if number is None:
         return None
-    texts = [_text(entry.get(name)) for name in ("lane", "name", "place", "source")]
+    texts = [clean(entry.get(name), _MAX_TEXT) for name in ("lane", "name", "place", "source")]
     return TaskView(number, *texts)
 
 
@@ -208,11 +209,4 @@ def _wholes(value: Any) -> tuple[int, ...]:
 
 
 def _number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else _text(value)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    line = "".join(c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in str(value))
-    return line if len(line) <= _MAX_TEXT else f"{line[: _MAX_TEXT - 1]}…"
+    return f"{value:.6g}" if isinstance(value, float) else clean(value, _MAX_TEXT)

@@ -1,27 +1,33 @@
-"""Races by value: what differs, where in the tensor, and the order that shows it beside the program's own."""
+"""The results of other orders of a race: the values that differ, where in the tensor, and the order that shows it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
+from textwrap import wrap
 from typing import Final
 
 from cudalens.analysis import units
 from cudalens.frames.exploration import Exploration, RaceVerdict, Shown, columns_of_race
-from cudalens.views import assets
 from cudalens.views.races.model import RaceView
 from cudalens.views.races.value_maps import MAX_CELLS, RED, cells_words, maps, scale
 from cudalens.views.races.value_model import DifferenceView, ScheduleView, TaskView, ValueView, value_view
 from cudalens.views.sections.markup import Node, element, svg
+from cudalens.views.sections.model import Block, Column, Custom, Items, Note, Row, Section, Table, Text
+from cudalens.views.sections.write_html import to_html
 
 _MAX_PICTURED_RACES: Final = 6
 
-#: Elements that plain text tells of.
-_MAX_SAID: Final = 4
+#: Elements of a value in plain text.
+_MAX_TEXT: Final = 4
 
-#: Values whose pictures are drawn; of the others a line says what differs.
+#: Values with pictures; others have a line each.
 _MAX_PICTURED: Final = 3
 
+_SAMPLES: Final = (
+    Column("Element"),
+    Column("Program's order", align="right"),
+    Column("Order that shows it", align="right"),
+)
 _ROW: Final = 30
 _BOX: Final = 22
 _SLOT_CHARS: Final = 16
@@ -56,17 +62,58 @@ def difference_line(difference: DifferenceView) -> str:
     return f"{count}, first at {list(difference.first_index)}: {values}"
 
 
-def text_lines(value: ValueView) -> Iterator[str]:
-    """The verdict and what differs, for plain text."""
-    yield headline(value)
-    for difference in value.differences:
-        yield f"{difference.name}: {difference_line(difference)}"
-        more = [f"{list(at)}: {found} instead of {expected}" for at, expected, found in difference.samples[1:_MAX_SAID]]
-        if more:
-            yield f"  {'; '.join(more)}"
+def section_of(race: RaceView, cells: int) -> Iterator[Section]:
+    """The part of a race's card that is about values; none where other orders were not tried.
+
+    Args:
+        race: The race.
+        cells: Rows and columns of pictures, at most.
+    """
+    value = race.value
+    if value is None:
+        return
+    mark = {"confirmed": "cl-value-confirmed", "benign": "cl-value-benign"}.get(value.verdict, "cl-race-note")
+    caption = Note((Text(headline(value), "strong", css=mark), "."), "caption")
+    yield Section("race-value", "cl-race", blocks=(caption, *_blocks(value, cells)))
+
+
+def _blocks(value: ValueView, cells: int) -> Iterator[Block]:
+    """What differs, the first values with pictures; then the order that shows it."""
+    for position, difference in enumerate(value.differences):
+        yield from _difference(difference, cells if position < _MAX_PICTURED else 0)
     if value.schedule is not None:
-        yield from _orders(value.schedule)
-        yield f"again: {_again(value.schedule)}"
+        yield from _order(value.schedule)
+
+
+def _difference(difference: DifferenceView, cells: int) -> Iterator[Block]:
+    yield Note((Text(difference.name, "code"), f": {difference_line(difference)}"), "line")
+    if not difference.shape or not difference.heat or difference.num_elements < 2 or not cells:
+        return
+    pictures = Custom(element("div", *maps(difference, cells=cells), class_="cl-value-maps"))
+    meaning = "; ".join(filter(None, (scale(difference), cells_words(difference))))
+    caption = Note(f"{difference.layout}: {meaning}.", is_in_text=False)
+    title, is_open = "Both results, and where in the tensor", difference.num_differing > 0
+    yield Section("", "cl-race", title, blocks=(pictures, *_samples(difference), caption), is_open=is_open)
+
+
+def _samples(difference: DifferenceView) -> Iterator[Table]:
+    """Some elements, with both values."""
+    rows = [Row((Text(str(list(index)), "code"), *both)) for index, *both in difference.samples]
+    num_rows = max(difference.num_differing, len(rows))
+    if rows:
+        yield Table(_SAMPLES, rows, num_rows, _MAX_TEXT, more=("element", ""), key="samples")
+
+
+def _order(schedule: ScheduleView) -> Iterator[Block]:
+    yield Custom(
+        element("div", timelines_svg(schedule), class_="cl-race-scroll", tabindex=0, role="group"),
+        "\n".join(_orders(schedule)),
+    )
+    if schedule.left_out:
+        yield Note(f"{units.plural(schedule.left_out, 'task')} farther away not shown")
+    again = f"san.replay_schedule({schedule.seed!r}), %cudasan explore --replay {schedule.seed}"
+    command = "san.confirm(program), %cudasan confirm" if schedule.is_steered else again
+    yield Note(("Repeat it: ", Text(command, "code")))
 
 
 def _orders(schedule: ScheduleView) -> Iterator[str]:
@@ -75,81 +122,8 @@ def _orders(schedule: ScheduleView) -> Iterator[str]:
         task.number: f"[{_name(task)}]" if task.number in (schedule.first, schedule.second) else _name(task)
         for task in schedule.tasks
     }
-    yield f"program order: {' '.join(names.values())}"
-    yield f"{_title(schedule)[0].lower()}{_title(schedule)[1:]}: {' '.join(names[n] for n in schedule.order)}"
-
-
-def section(race: RaceView, *, cells: int = MAX_CELLS) -> Node | None:
-    """The part of a race's card that is about values; None where other orders were not tried.
-
-    Args:
-        race: The race.
-        cells: Rows and columns of pictures, at most.
-    """
-    value = race.value
-    if value is None:
-        return None
-    mark = {"confirmed": "cl-value-confirmed", "benign": "cl-value-benign"}.get(value.verdict, "cl-race-note")
-    caption = element("p", element("strong", headline(value), class_=mark), ".")
-    return element("div", caption, *_body(value, cells), class_="cl-race-value")
-
-
-def _body(value: ValueView, cells: int) -> Iterator[Node]:
-    """What differs, the first values with pictures; then the order that shows it."""
-    for position, difference in enumerate(value.differences):
-        yield _difference(difference, cells if position < _MAX_PICTURED else 0)
-    if value.schedule is not None:
-        yield _order(value.schedule)
-
-
-def _difference(difference: DifferenceView, cells: int) -> Node:
-    line = element("p", element("code", difference.name), f": {difference_line(difference)}", class_="cl-value-line")
-    if not difference.shape or not difference.heat or difference.num_elements < 2 or not cells:
-        return line
-    pictures = element("div", *maps(difference, cells=cells), _samples(difference), class_="cl-value-maps")
-    words = "; ".join(filter(None, (scale(difference), cells_words(difference))))
-    caption = element("p", f"{difference.layout}: {words}.", class_="cl-race-note")
-    summary = element("summary", "both results, and where in the tensor")
-    fold = element("details", summary, pictures, caption, open=difference.num_differing > 0)
-    return element("div", line, fold)
-
-
-def _samples(difference: DifferenceView) -> Node | None:
-    """Some elements, with both values."""
-    if not difference.samples:
-        return None
-    titles = ("Element", "Program's order", "Order that shows it")
-    head = element("tr", *(element("th", title, scope="col") for title in titles))
-    rows = [
-        element(
-            "tr",
-            element("th", element("code", str(list(index))), scope="row"),
-            element("td", expected),
-            element("td", found),
-        )
-        for index, expected, found in difference.samples
-    ]
-    left = difference.num_differing - len(rows)
-    more = element("p", f"and {units.count(left)} more", class_="cl-race-note") if left > 0 else None
-    table = element("table", element("thead", head), element("tbody", *rows), class_="cl-value-samples")
-    return element("div", table, more)
-
-
-def _again(schedule: ScheduleView) -> str:
-    if schedule.is_steered:
-        return "san.confirm(program), %cudasan confirm"
-    return f"san.replay_schedule({schedule.seed!r}), %cudasan explore --replay {schedule.seed}"
-
-
-def _order(schedule: ScheduleView) -> Node:
-    again = element("p", "Do it again: ", element("code", _again(schedule)), class_="cl-race-note")
-    left = f"{units.plural(schedule.left_out, 'task')} farther away not shown" if schedule.left_out else None
-    return element(
-        "div",
-        element("div", timelines_svg(schedule), class_="cl-race-scroll", tabindex=0, role="group"),
-        element("p", left, class_="cl-race-note") if left else None,
-        again,
-    )
+    yield from wrap(f"Program order: {' '.join(names.values())}", 100)
+    yield from wrap(f"{_title(schedule)}: {' '.join(names[n] for n in schedule.order)}", 100)
 
 
 def timelines_svg(schedule: ScheduleView) -> Node:
@@ -216,9 +190,9 @@ def _between(taken: list[float], width: float, end: float) -> Iterator[tuple[flo
 def _box(task: TaskView, x: float, y: float, width: float, is_access: bool) -> Iterator[Node]:
     colour, opacity = (RED, 0.22) if is_access else ("currentColor", 0.1)
     frame = {"x": f"{x:.1f}", "y": f"{y:g}", "width": f"{width:.1f}", "height": _BOX, "rx": 4}
-    told = element("title", " ".join(part for part in (task.name, task.place, task.source) if part))
+    title = element("title", " ".join(part for part in (task.name, task.place, task.source) if part))
     edge = {"stroke": RED, "stroke_width": 1.5} if is_access else {}
-    yield element("rect", told, **frame, fill=colour, fill_opacity=opacity, **edge)
+    yield element("rect", title, **frame, fill=colour, fill_opacity=opacity, **edge)
     yield element("text", _name(task), x=f"{x + width / 2:.1f}", y=f"{y + 15:g}", text_anchor="middle")
 
 
@@ -228,37 +202,32 @@ def _name(task: TaskView) -> str:
 
 
 def exploration_html(exploration: Exploration) -> str:
-    """What came of trying other orders, as HTML that stands alone."""
+    """The result of trying other orders, as HTML with its style sheet."""
     confirmed = [race.race for race in exploration.confirmed]
-    parts = [_race(race, exploration, _cells_of(confirmed, race)) for race in exploration.races]
-    parts += [_unreported(shown) for shown in exploration.others]
-    compared = f"Compared: {', '.join(exploration.outputs)}." if exploration.outputs else None
-    parts += [element("p", note, class_="cl-race-note") for note in filter(None, (compared, *exploration.notes))]
-    verdict = f"<p><strong>{escape(exploration.verdict)}</strong></p>"
-    body = "".join(part.html() for part in parts)
-    return f'<style>{assets.style("races")}</style><div class="cudalens-races">{verdict}{body}</div>'
+    blocks: list[Block] = [_race(race, exploration, _cells_of(confirmed, race)) for race in exploration.races]
+    blocks += [_unreported(shown) for shown in exploration.others]
+    compared = f"Compared: {', '.join(exploration.outputs)}." if exploration.outputs else ""
+    blocks += [Note(note) for note in (compared, *exploration.notes) if note]
+    shown = Section("races", "cl-race", verdict=exploration.verdict, blocks=tuple(blocks))
+    return to_html(shown, has_style=True)
 
 
 def _cells_of(confirmed: list[int], race: RaceVerdict) -> int:
-    """Rows and columns of pictures: however many races there are, what a notebook saves stays of bearable size."""
+    """Rows and columns of the pictures of a race; fewer for later races, so that a saved notebook stays small."""
     position = confirmed.index(race.race) if race.race in confirmed else _MAX_PICTURED_RACES
     return MAX_CELLS if not position else MAX_CELLS // 2 if position < _MAX_PICTURED_RACES else 0
 
 
-def _race(race: RaceVerdict, exploration: Exploration, cells: int) -> Node:
+def _race(race: RaceVerdict, exploration: Exploration, cells: int) -> Section:
     value = value_view(columns_of_race(race, exploration.steps))
     assert value is not None
-    why = f": {race.why}" if race.why else ""
-    head = headline(value) if not why else headline(value).partition(":")[0]
-    summary = element("summary", element("strong", f"Race {race.race + 1}"), f" · {head}{why}")
-    text = element("p", race.text, class_="cl-race-what")
-    body = element("div", text, *_body(value, cells), class_="cl-race cl-race-value")
-    return element("details", summary, body, class_="cl-race-fold", open=value.verdict == "confirmed")
+    facts = f"{headline(value).partition(':')[0]}: {race.why}" if race.why else headline(value)
+    values = Section("race-value", "cl-race", blocks=tuple(_blocks(value, cells)))
+    body = Section("race", "cl-race", blocks=(Note(race.text, "what"), values))
+    title, is_open = f"Race {race.race + 1}", value.verdict == "confirmed"
+    return Section("race-fold", "cl-race", title=title, facts=facts, blocks=(body,), is_open=is_open)
 
 
-def _unreported(shown: Shown) -> Node:
-    items = [element("li", str(difference)) for difference in shown.differences]
-    seed = element("code", shown.seed)
-    return element(
-        "div", element("p", "Values differ in schedule ", seed, " without a reported race:"), element("ul", *items)
-    )
+def _unreported(shown: Shown) -> Items:
+    title = f"Values differ in schedule {shown.seed} without a reported race:"
+    return Items(tuple(str(difference) for difference in shown.differences), title)

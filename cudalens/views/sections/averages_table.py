@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, Unpack
 
 import pandas as pd
 
 from cudalens.analysis import key_averages
+from cudalens.analysis.time.averages_keys import TorchGroups
 from cudalens.analysis.units import duration, size
 from cudalens.frames import Trace
 from cudalens.views.sections.model import Column, Row
@@ -26,6 +27,20 @@ _SORTS: Final = {
     "self_device_memory_usage": "self_device_memory_bytes",
 }
 
+_UNIT_NS: Final = {"s": 1e9, "ms": 1e6, "us": 1e3, "ns": 1.0}
+_UNLIMITED: Final = 1 << 30
+
+#: From a number of ns to text.
+_Format = Callable[[float], str]
+
+
+class _Widths(NamedTuple):
+    """The most characters of a cell, by column."""
+
+    name: int
+    other: int
+    source: int
+
 
 def table(
     trace: Trace,
@@ -34,6 +49,13 @@ def table(
     *,
     by: Sequence[str] | str = ("name",),
     top_level: bool = False,
+    header: str | None = None,
+    top_level_events_only: bool = False,
+    time_unit: str | None = None,
+    max_name_column_width: int | None = 55,
+    max_shapes_column_width: int | None = 80,
+    max_src_column_width: int | None = 80,
+    **groups: Unpack[TorchGroups],
 ) -> str:
     """The averages of `trace` as text.
 
@@ -44,24 +66,35 @@ def table(
         row_limit: Rows to show; -1 for all.
         by: What rows must have in common, as `key_averages` takes it.
         top_level: Only rows that no other row encloses.
+        header: A line above the table.
+        top_level_events_only: torch's name of `top_level`.
+        time_unit: "s", "ms", "us" or "ns" for all times; None for a unit that suits each.
+        max_name_column_width: Characters of a name; None for all.
+        max_shapes_column_width: Characters of any other value of `by`; None for all.
+        max_src_column_width: Characters of a source line; None for all.
+        **groups: torch.profiler's options of ``key_averages``, as `cudalens.analysis.key_averages` takes them.
 
     Raises:
-        ValueError: `sort_by` or `by` names no column.
+        ValueError: `sort_by` or `by` names no column, or there is no such `time_unit`.
     """
-    averages = key_averages(trace, by=by, top_level=top_level)
+    in_unit = _in_unit(time_unit)
+    widths = _Widths(
+        *(width or _UNLIMITED for width in (max_name_column_width, max_shapes_column_width, max_src_column_width))
+    )
+    averages = key_averages(trace, by=by, top_level=top_level or top_level_events_only, **groups)
     column = _column(sort_by, averages)
     if column is not None:
         averages = averages.sort_values(column, ascending=False, kind="stable", na_position="last")
     shown = averages if row_limit < 0 else averages.head(row_limit)
-    columns = _columns(shown, averages)
+    columns = _columns(shown, averages, widths, in_unit)
     rows = [Row(cells) for cells in zip(*(texts for _, texts in columns), strict=True)]
-    lines = aligned([column for column, _ in columns], rows)
+    lines = [*([header] if header else []), *aligned([column for column, _ in columns], rows)]
     if len(shown) < len(averages):
         lines.append(f"{len(averages) - len(shown):,} more rows; row_limit=-1 shows all")
     host = ~averages["is_device"]
-    lines.append(f"Self CPU time total: {duration(int(averages['self_ns'][host].sum()))}")
+    lines.append(f"Self CPU time total: {in_unit(int(averages['self_ns'][host].sum()))}")
     if averages["is_device"].any():
-        lines.append(f"Self device time total: {duration(int(averages['self_device_ns'][~host].sum()))}")
+        lines.append(f"Self device time total: {in_unit(int(averages['self_device_ns'][~host].sum()))}")
     if trace.info.is_simulated:
         lines.append("Simulated times, computed by a model")
     return "\n".join(lines)
@@ -78,16 +111,29 @@ def _column(sort_by: str | None, averages: pd.DataFrame) -> str | None:
     return column
 
 
-def _columns(shown: pd.DataFrame, averages: pd.DataFrame) -> list[tuple[Column, list[str]]]:
+def _in_unit(time_unit: str | None) -> _Format:
+    """Writes a number of ns in `time_unit`."""
+    if time_unit is None:
+        return duration
+    if time_unit not in _UNIT_NS:
+        raise ValueError(f"time_unit is {time_unit!r}; expected None or one of {', '.join(_UNIT_NS)}")
+    return lambda ns: f"{ns / _UNIT_NS[time_unit]:.3f}{time_unit}"
+
+
+def _columns(
+    shown: pd.DataFrame, averages: pd.DataFrame, widths: _Widths, in_unit: _Format
+) -> list[tuple[Column, list[str]]]:
     """The columns that have something to show, each with its cells."""
     is_device = averages["is_device"]
     keys = list(averages.columns[: list(averages.columns).index("is_device")])
     keys = keys if keys == ["cat"] else [key for key in keys if key != "cat"]
-    texts = [("Name" if key == "name" else key, shown[key], 55 if key == "name" else 80) for key in keys]
+    texts = [
+        ("Name" if key == "name" else key, shown[key], widths.name if key == "name" else widths.other) for key in keys
+    ]
     columns = [_texts(*text) for text in texts]
-    columns += _numbers(_host_times(shown, int(averages["self_ns"][~is_device].sum())))
+    columns += _numbers(_host_times(shown, int(averages["self_ns"][~is_device].sum()), in_unit))
     if is_device.any():
-        columns += _numbers(_device_times(shown, int(averages["self_device_ns"][is_device].sum())))
+        columns += _numbers(_device_times(shown, int(averages["self_device_ns"][is_device].sum()), in_unit))
     for side, head in (("host", "CPU Mem"), ("device", "Device Mem")):
         if averages[f"{side}_memory_bytes"].fillna(0).any():
             found = (shown[f"{prefix}{side}_memory_bytes"] for prefix in ("", "self_"))
@@ -96,27 +142,27 @@ def _columns(shown: pd.DataFrame, averages: pd.DataFrame) -> list[tuple[Column, 
     if averages["flops"].notna().any():
         flops = ("--" if pd.isna(number) else f"{int(number):,}" for number in shown["flops"])
         columns += _numbers({"Total FLOPs": flops})
-    return [*columns, _texts("Source", shown["place"], 80)] if averages["place"].notna().any() else columns
+    return [*columns, _texts("Source", shown["place"], widths.source)] if averages["place"].notna().any() else columns
 
 
-def _host_times(shown: pd.DataFrame, whole: int) -> dict[str, Iterable[str]]:
+def _host_times(shown: pd.DataFrame, whole: int, in_unit: _Format) -> dict[str, Iterable[str]]:
     on_host = ~shown["is_device"]
     self_ns, total = shown["self_ns"].where(on_host, 0), shown["total_ns"].where(on_host, 0)
     return {
         "Self CPU %": (_share(ns, whole) for ns in self_ns),
-        "Self CPU": map(duration, self_ns),
+        "Self CPU": map(in_unit, self_ns),
         "CPU total %": (_share(ns, whole) for ns in total),
-        "CPU total": map(duration, total),
-        "CPU time avg": map(duration, total / shown["count"]),
+        "CPU total": map(in_unit, total),
+        "CPU time avg": map(in_unit, total / shown["count"]),
     }
 
 
-def _device_times(shown: pd.DataFrame, whole: int) -> dict[str, Iterable[str]]:
+def _device_times(shown: pd.DataFrame, whole: int, in_unit: _Format) -> dict[str, Iterable[str]]:
     return {
-        "Self device": map(duration, shown["self_device_ns"]),
+        "Self device": map(in_unit, shown["self_device_ns"]),
         "Self device %": (_share(ns, whole) for ns in shown["self_device_ns"]),
-        "Device total": map(duration, shown["device_total_ns"]),
-        "Device time avg": map(duration, shown["device_total_ns"] / shown["count"]),
+        "Device total": map(in_unit, shown["device_total_ns"]),
+        "Device time avg": map(in_unit, shown["device_total_ns"] / shown["count"]),
     }
 
 

@@ -17,7 +17,7 @@ _VOID: Final = frozenset({"br", "hr"})
 _PICTURE: Final = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
 #: Markup below the pictures of a notebook: the style sheet that shows them, and the line that it hides.
 UNTRUSTED: Final = (
-    '<style>:is(.cudalens-static, .cudalens-compare, .cudalens-memory) bdi[style="display:none"] { display: contents '
+    '<style>[class^="cudalens-"] bdi[style="display:none"] { display: contents '
     "!important } .cudalens-untrusted { display: none !important }</style>"
     '<p class="cudalens-untrusted">Pictures show once this notebook is trusted: “Trust Notebook” in the command '
     "palette, or run the cell.</p>"

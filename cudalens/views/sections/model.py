@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from cudalens.views.sections.markup import Node
 
-Style = Literal["", "strong", "code", "key", "muted", "place", "badge", "paragraph"]
+Style = Literal["", "strong", "code", "key", "muted", "place", "badge", "line", "paragraph"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Text:
 
     Attributes:
         text: The text.
-        style: What it is. A ``paragraph`` is on a line of its own.
+        style: What it is. A ``line`` begins a line of its cell; a ``paragraph`` is below the cell in plain text.
         full: The text before it was shortened, shown where a pointer rests on it; "" for none.
         css: Class of its HTML element, in place of that of its style.
     """
@@ -39,9 +39,11 @@ class Picture:
 
     Attributes:
         svg: The ``<svg>`` element, with its alternative text in ``<title>``.
+        is_wide: Whether it keeps its size and scrolls where there is less room.
     """
 
     svg: Node
+    is_wide: bool = False
 
 
 Part: TypeAlias = str | Text | Picture
@@ -93,6 +95,7 @@ class Table:
         max_text: Rows in plain text; 0 leaves the table out.
         num_open: Rows in HTML before the rest is folded; None to fold none.
         more: What a row is called, and where all rows are: ``("place", "cudalens.analysis.syncs(trace)")``.
+        key: What it holds, in a word: part of the class of the HTML table. "" for no class.
     """
 
     columns: tuple[Column, ...]
@@ -101,6 +104,7 @@ class Table:
     max_text: int = 12
     num_open: int | None = None
     more: tuple[str, str] = ("row", "")
+    key: str = ""
 
     def num_hidden(self, num_shown: int) -> int:
         """Rows beyond the first `num_shown`."""
@@ -112,7 +116,7 @@ class Facts:
     """Terms and their texts.
 
     Attributes:
-        items: Pairs of a term and a text.
+        items: Pairs of a term and a text; plain text leaves out those without a text.
     """
 
     items: tuple[tuple[Cell, Cell], ...]
@@ -140,10 +144,12 @@ class Items:
     Attributes:
         items: Its entries.
         title: A heading; "" for none.
+        max_text: Entries in plain text; 0 leaves the list out.
     """
 
     items: tuple[Cell, ...]
     title: str = ""
+    max_text: int = 40
 
 
 @dataclass(frozen=True, slots=True)

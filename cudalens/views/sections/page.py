@@ -1,4 +1,4 @@
-"""What a display of a Trace holds, in order: the static parts of notebooks and reports, and facts for the live page."""
+"""The sections of a display of a Trace, in order, for text, notebooks and reports; facts for the live page."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any, Final
 
 from cudalens.frames import Trace
 from cudalens.views import assets
-from cudalens.views.graphs import text as graphs_text
-from cudalens.views.graphs import tree as graphs
-from cudalens.views.memory import map as memory_map
-from cudalens.views.races import cards as races
+from cudalens.views.graphs import section as graphs
+from cudalens.views.graphs.words import has_failed
+from cudalens.views.memory import section as memory
+from cudalens.views.races import section as races
 from cudalens.views.sections import costs, findings, verdict, waits
 from cudalens.views.sections.badges import badges
-from cudalens.views.sections.model import Section
-from cudalens.views.sections.write_html import nodes, to_html, to_json
+from cudalens.views.sections.model import Picture, Section
+from cudalens.views.sections.write_html import to_html, to_json
 from cudalens.views.timeline import readings
 from cudalens.views.timeline.readings_svg import metrics_svg
 from cudalens.views.timeline.svg import timeline_svg
 
-#: Bytes by which estimates may be too low.
+#: Bytes of HTML of a graph section around what its limit counts.
 _SPARE: Final = 8_000
 _MEMORY_HINT: Final = (
     "Allocations were not recorded. Profile with %%cudaprofile --memory, or cudalens.profile(memory=True), "
@@ -26,44 +26,46 @@ _MEMORY_HINT: Final = (
 )
 
 
+def sections(trace: Trace, max_graphs: int = graphs.MAX_HTML) -> list[Section]:
+    """All that `trace` shows without a script: verdict, races, graphs, findings, memory, pictures, waits and costs.
+
+    Args:
+        trace: What to show.
+        max_graphs: Bytes of HTML of the graph section, about.
+    """
+    found = [races.section(trace), graphs.section(trace, max_graphs)]
+    if has_failed(trace):
+        found.reverse()
+    rest = (findings.section, memory.section, _pictures, waits.section, costs.section)
+    return [head(trace), *(one for one in (*found, *(view(trace) for view in rest)) if one is not None)]
+
+
+def head(trace: Trace) -> Section:
+    """The answer in one line, and what went wrong."""
+    return Section("summary", verdict=verdict.verdict(trace), notes=tuple(verdict.notes(trace.info)))
+
+
+def _pictures(trace: Trace) -> Section | None:
+    pictures = tuple(Picture(svg) for svg in (timeline_svg(trace), metrics_svg(trace)) if svg is not None)
+    return Section("pictures", blocks=pictures) if pictures else None
+
+
 def static_parts(trace: Trace, *, has_style: bool, max_bytes: int | None = None) -> str:
-    """All that `trace` shows without a script, as HTML: verdict, races, graphs, pictures, waits and costs.
+    """All sections of `trace` as HTML.
 
     Args:
         trace: What to show.
         has_style: Whether each section comes with its style sheet, for pages that do not have it.
-        max_bytes: The graph tree is shortened to keep the whole below this; None for no limit.
+        max_bytes: The graph tree is shortened to keep the whole below this; None for its usual length.
     """
-    head = Section("summary", verdict=verdict.verdict(trace), notes=tuple(verdict.notes(trace.info)))
-    first = "".join(node.html() for node in nodes(head))
-    found = _styled("races", races.static_html(trace), has_style)
-    rest = "".join(
-        (
-            to_html(findings.section(trace), has_style=has_style),
-            _styled("memory", memory_map.static_html(trace), has_style),
-            *(picture.html() for picture in (timeline_svg(trace), metrics_svg(trace)) if picture is not None),
-            to_html(waits.section(trace), has_style=has_style),
-            to_html(costs.section(trace)),
-        )
-    )
-    room = None if max_bytes is None else max_bytes - sum(len(part.encode()) for part in (first, found, rest))
-    tree = _graphs(trace, has_style, room)
-    found = f"{tree}{found}" if graphs_text.has_failed(trace) else f"{found}{tree}"
-    return f"{first}{found}{rest}"
-
-
-def _styled(name: str, html: str, has_style: bool) -> str:
-    return f"<style>{assets.style(name)}</style>{html}" if html and has_style else html
-
-
-def _graphs(trace: Trace, has_style: bool, room: int | None) -> str:
-    """The graphs with their style, in the room that is left; the answer is always there."""
-    if not graphs.has_graphs(trace):
-        return ""
-    if room is None:
-        return _styled("graphs", graphs.static_html(trace), has_style)
-    left = max(room - len(assets.style("graphs")) - _SPARE, 0)
-    return _styled("graphs", graphs.static_html(trace, left), has_style)
+    shown = sections(trace, 0 if max_bytes else graphs.MAX_HTML)
+    parts = {one.name: to_html(one, has_style=has_style) for one in shown}
+    if max_bytes and "graphs" in parts:
+        parts["graphs"] = ""
+        used = sum(len(part.encode("utf-8", "replace")) for part in parts.values())
+        room = max(max_bytes - used - len(assets.style("graphs")) - _SPARE, 0)
+        parts["graphs"] = to_html(graphs.section(trace, room), has_style=has_style)
+    return "".join(parts.values())
 
 
 def facts(trace: Trace) -> dict[str, Any]:
@@ -71,9 +73,9 @@ def facts(trace: Trace) -> dict[str, Any]:
 
     ``findings``: what costs time as a tree of elements, or None; its rows carry an event in ``data-event``.
     ``syncs``: the table of waits for the GPU as a tree of elements, or None.
-    ``memoryMap``: the pools of a device's memory as trees of elements, or None; ``memoryFirst``: it
+    ``memoryMap``: the pools of a device's memory as a tree of elements, or None; ``memoryFirst``: it
     comes above the timeline; ``memoryAlone``: there is no timeline.
-    ``hasRaces``, ``hasGraphs``: there are races and graphs to ask for; ``graphsFirst``: wrong results come first;
+    ``hasRaces``, ``hasGraphs``: there are races and graphs to request; ``graphsFirst``: wrong results come first;
     ``hasProfile``: there are timeline and costs.
     """
     return {
@@ -84,11 +86,11 @@ def facts(trace: Trace) -> dict[str, Any]:
         "findings": to_json(findings.section(trace)),
         "syncs": to_json(waits.section(trace)),
         "metrics": readings.metrics_line(trace),
-        "memoryMap": memory_map.page_tree(trace),
-        "memoryFirst": memory_map.is_first(trace),
-        "memoryAlone": memory_map.stands_alone(trace),
+        "memoryMap": to_json(memory.pools(trace)),
+        "memoryFirst": memory.is_first(trace),
+        "memoryAlone": memory.is_alone(trace),
         "hasRaces": races.has_races(trace),
         "hasGraphs": graphs.has_graphs(trace),
-        "graphsFirst": graphs_text.has_failed(trace),
+        "graphsFirst": has_failed(trace),
         "hasProfile": verdict.has_profile(trace),
     }

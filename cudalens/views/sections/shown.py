@@ -9,12 +9,15 @@ from cudalens.views.sections.write_text import to_text
 
 
 class Shown:
-    """Base of what a user prints or displays; a subclass has a `section`."""
+    """A section that a user prints or displays; a subclass may compute its `section`."""
+
+    def __init__(self, section: Section) -> None:
+        self._section = section
 
     @property
     def section(self) -> Section:
         """What it shows."""
-        raise NotImplementedError
+        return self._section
 
     def __str__(self) -> str:
         """As text of about 100 columns."""

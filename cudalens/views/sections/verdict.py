@@ -7,9 +7,9 @@ from typing import Final
 from cudalens.analysis import Summary, units
 from cudalens.analysis.facts import summarize
 from cudalens.frames import RunInfo, Trace
-from cudalens.views.graphs import text as graphs_text
-from cudalens.views.memory import text as memory_text
-from cudalens.views.races import text as races_text
+from cudalens.views.graphs import words as graphs_words
+from cudalens.views.memory import words as memory_words
+from cudalens.views.races import words as races_words
 from cudalens.views.sections import findings, trust, waits
 from cudalens.views.sections.badges import badges
 from cudalens.views.timeline import readings
@@ -28,12 +28,12 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
         trace: What ran.
         badge: Whether simulated times, repairs and losses are marked as such in the line itself.
     """
-    races, graphs = races_text.verdict(trace), graphs_text.verdict(trace)
+    races, graphs = races_words.verdict(trace), graphs_words.verdict(trace)
     profile = _profile(trace, summarize(trace)) if has_profile(trace) else []
     # Wrong results come first, then races; that there is no race supports the rest.
-    found = [graphs, races] if graphs_text.has_failed(trace) else [races, graphs]
+    found = [graphs, races] if graphs_words.has_failed(trace) else [races, graphs]
     known = [*found, *profile] if len(trace.races) else [graphs, *profile, races]
-    known.insert(0 if memory_text.has_refused(trace) or not profile else len(known), memory_text.verdict(trace))
+    known.insert(0 if memory_words.has_refused(trace) or not profile else len(known), memory_words.verdict(trace))
     line = "; ".join(part for part in (*known, *_outcome(trace.info)) if part)
     marked = badges(trace.info) if badge else None
     return f"[{marked}] {line}" if marked else line
@@ -41,17 +41,17 @@ def verdict(trace: Trace, *, badge: bool = True) -> str:
 
 def has_profile(trace: Trace) -> bool:
     """Whether `trace` was profiled, or there is nothing else that it could show: no races, no graphs, no blocks."""
-    if memory_text.has_memory(trace):
+    if memory_words.has_memory(trace):
         return bool((trace.events["cat"] != "user_annotation").any())
     is_recorded = len(trace.events) or len(trace.memory)
-    return bool(is_recorded or not (races_text.verdict(trace) or len(trace.graphs)))
+    return bool(is_recorded or not (races_words.verdict(trace) or len(trace.graphs)))
 
 
 def what(trace: Trace) -> str:
     """What `trace` holds, as the heading of a page."""
     if has_profile(trace):
         return "Profile"
-    if memory_text.has_memory(trace):
+    if memory_words.has_memory(trace):
         return "Memory"
     return "CUDA graphs" if len(trace.graphs) else "Races"
 

@@ -18,7 +18,7 @@ from cudalens.views.sections.write_text import more_text
 
 _MAX_TITLE: Final = 1000
 _MAX_TEXT: Final = 2000
-_TAGS: Final = {"strong": "strong", "code": "code", "key": "kbd", "paragraph": "p"}
+_TAGS: Final = {"strong": "strong", "code": "code", "key": "kbd", "line": "div", "paragraph": "p"}
 _DIFF: Final = {"+": "cl-diff-add", "-": "cl-diff-del", "@": "cl-diff-hunk"}
 
 
@@ -53,7 +53,8 @@ def nodes(section: model.Section) -> Iterator[Node]:
         return
     facts = f": {section.facts}" if section.facts else None
     summary = element("summary", element("strong", section.title), facts)
-    yield element("details", summary, *_blocks(section), class_=f"cl-{section.name}", open=section.is_open)
+    css = f"cl-{section.name}" if section.name else None
+    yield element("details", summary, *_blocks(section), class_=css, open=section.is_open)
 
 
 def _head(section: model.Section) -> Iterator[Node]:
@@ -102,10 +103,10 @@ def _(block: model.Cards, css: str) -> Iterator[Node]:
 @_block.register
 def _(block: model.Table, css: str) -> Iterator[Node]:
     num_open = len(block.rows[: block.num_open])
-    yield _rows(block.columns, block.rows[:num_open], css, has_heads=True)
+    yield _rows(block, block.rows[:num_open], css, has_heads=True)
     if rest := block.rows[num_open:]:
         more = element("summary", f"{units.count(len(rest))} more")
-        yield element("details", more, _rows(block.columns, rest, css, has_heads=False))
+        yield element("details", more, _rows(block, rest, css, has_heads=False))
     if hidden := block.num_hidden(len(block.rows)):
         yield element("p", more_text(block, hidden), class_=_class(css, "note"))
 
@@ -136,7 +137,8 @@ def _(block: model.Code, css: str) -> Iterator[Node]:
 
 @_block.register
 def _(block: model.Picture, css: str) -> Iterator[Node]:
-    yield block.svg
+    is_wide = {"class_": _class(css, "scroll"), "tabindex": 0, "role": "group"}
+    yield element("div", block.svg, **is_wide) if block.is_wide else block.svg
 
 
 @_block.register
@@ -144,12 +146,13 @@ def _(block: model.Custom, css: str) -> Iterator[Node]:
     yield block.node
 
 
-def _rows(columns: Sequence[model.Column], rows: Sequence[model.Row], css: str, *, has_heads: bool) -> Node:
+def _rows(table: model.Table, rows: Sequence[model.Row], css: str, *, has_heads: bool) -> Node:
+    columns = table.columns
     styles = [None if css else f"text-align:{column.align};vertical-align:top" for column in columns]
     heads = (element("th", c.title, scope="col", style=style) for c, style in zip(columns, styles, strict=True))
     head = element("thead", element("tr", *heads)) if has_heads else None
-    table = element("table", head, element("tbody", *(_row(columns, row, css, styles) for row in rows)))
-    return element("div", table, class_=_class(css, "scroll"))
+    body = element("tbody", *(_row(columns, row, css, styles) for row in rows))
+    return element("div", element("table", head, body, class_=_class(css, table.key)), class_=_class(css, "scroll"))
 
 
 def _row(columns: Sequence[model.Column], row: model.Row, css: str, styles: Sequence[str | None]) -> Node:

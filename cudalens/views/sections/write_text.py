@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
+from itertools import zip_longest
 from textwrap import wrap
 from typing import Any, Final
 
@@ -28,16 +29,38 @@ def cell_text(cell: model.Cell) -> str:
 
 def aligned(columns: Sequence[model.Column], rows: Sequence[model.Row], *, has_heads: bool = True) -> list[str]:
     """The rows as lines: texts to the left, numbers to the right, two spaces between, a rule below the headings."""
-    shown = [k for k, column in enumerate(columns) if column.text_width and not column.is_below]
-    lines = [[units.shorten(cell_text(row.cells[k]), columns[k].text_width) for k in shown] for row in rows]
-    heads = [columns[k].title for k in shown]
-    widths = [max(map(len, texts)) for texts in zip(heads, *lines, strict=True)]
-    is_left = [columns[k].align == "left" for k in shown]
-    written = [_line(texts, widths, is_left) for texts in (heads, *lines)]
-    rule = "─" * max(map(len, written))
-    below = [list(_below(columns, row, widths[0] + 2 if len(widths) > 1 else 2)) for row in rows]
-    body = [line for first, rest in zip(written[1:], below, strict=True) for line in (first, *rest)]
-    return [written[0], rule, *body] if has_heads else body
+    shown = [column for column in columns if column.text_width and not column.is_below]
+    heads = [column.title for column in shown]
+    cells = [list(_table_lines(columns, row)) for row in rows]
+    widths = [max(map(len, texts)) for texts in zip(heads, *(line for lines in cells for line in lines), strict=True)]
+    is_left = [column.align == "left" for column in shown]
+    body = []
+    for row, lines in zip(rows, cells, strict=True):
+        body += [_line(texts, widths, is_left) for texts in lines]
+        body += _below(columns, row, widths[0] + 2 if len(widths) > 1 else 2)
+    head = _line(heads, widths, is_left)
+    rule = "─" * max(len(head), *(len(_line(texts, widths, is_left)) for lines in cells for texts in lines), 0)
+    return [head, rule, *body] if has_heads else body
+
+
+def _table_lines(columns: Sequence[model.Column], row: model.Row) -> Iterator[Sequence[str]]:
+    """The texts of a row that are in columns, line by line."""
+    cells = [
+        _cell_lines(cell, column.text_width)
+        for column, cell in zip(columns, row.cells, strict=True)
+        if column.text_width and not column.is_below
+    ]
+    yield from zip_longest(*cells, fillvalue="")
+
+
+def _cell_lines(cell: model.Cell, width: int) -> list[str]:
+    lines = [""]
+    for part in parts_of(cell):
+        if isinstance(part, model.Text) and part.style == "line":
+            lines.append(part.text)
+        elif not _is_paragraph(part):
+            lines[-1] += _text(part)
+    return [units.shorten(line, width) for line in lines if line] or [""]
 
 
 def _lines(section: model.Section) -> Iterator[str]:
@@ -52,7 +75,7 @@ def _lines(section: model.Section) -> Iterator[str]:
     is_first = not section.verdict
     for block in section.blocks:
         lines = list(_block(block))
-        if lines and isinstance(block, model.Section) and not is_first:
+        if len(lines) > 1 and isinstance(block, model.Section) and not is_first:
             yield ""
         yield from lines
         is_first = is_first and not lines
@@ -85,20 +108,27 @@ def _(block: model.Table) -> Iterator[str]:
 
 @_block.register
 def _(block: model.Facts) -> Iterator[str]:
-    width = max((len(cell_text(term)) for term, _ in block.items), default=0)
-    yield from (f"  {cell_text(term):<{width}}  {cell_text(cell)}" for term, cell in block.items)
+    pairs = [(cell_text(term), text) for term, cell in block.items if (text := cell_text(cell))]
+    width = max((len(term) for term, _ in pairs), default=0)
+    yield from (f"  {term:<{width}}  {text}" for term, text in pairs)
 
 
 @_block.register
 def _(block: model.Note) -> Iterator[str]:
     if block.is_in_text:
-        yield f"{'  ! ' if block.kind == 'warning' else ''}{units.shorten(cell_text(block.text), _MAX_NOTE)}"
+        mark = "  ! " if block.kind == "warning" else ""
+        yield from _wrapped(f"{mark}{cell_text(block.text)}")
 
 
 @_block.register
 def _(block: model.Items) -> Iterator[str]:
+    if not block.max_text:
+        return
     yield from ([block.title] if block.title else [])
-    yield from (f"  {cell_text(item)}" for item in block.items)
+    for item in block.items[: block.max_text]:
+        yield from _wrapped(f"  {cell_text(item)}", "    ")
+    if (hidden := len(block.items) - block.max_text) > 0:
+        yield f"  and {units.count(hidden)} more"
 
 
 @_block.register
@@ -109,6 +139,14 @@ def _(block: model.Code) -> Iterator[str]:
 @_block.register
 def _(block: model.Custom) -> Iterator[str]:
     yield from block.text.splitlines()
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    shown = units.shorten(text.rstrip(), _MAX_NOTE)
+    margin = " " * (len(text) - len(text.lstrip(" ")))
+    return wrap(
+        shown, WIDTH, initial_indent=margin, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def more_text(table: model.Table, hidden: int) -> str:

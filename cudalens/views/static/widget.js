@@ -2700,6 +2700,7 @@ var TAGS = /* @__PURE__ */ new Set([
   "div",
   "dl",
   "dt",
+  "h4",
   "li",
   "ol",
   "p",
@@ -2764,7 +2765,7 @@ var ROWS = "details.cg-row";
 function createGraphs(host, model) {
   const state = { model, host, traced: null, paths: [] };
   host.replaceChildren(...model.body.map(buildElement));
-  const [tree] = findAll(host, ".cg-scroll", HTMLElement);
+  const [tree] = findAll(host, ".cg-frame", HTMLElement);
   if (tree) {
     if (tree.querySelectorAll(".cg-stop, .cg-fold").length > 1) tree.before(treeTools(tree));
     tree.addEventListener("keydown", (event) => onTreeKey(event, tree));
@@ -2831,7 +2832,7 @@ function onTreeKey(event, tree) {
   event.stopPropagation();
 }
 function startPaths(state) {
-  const items = [...state.host.querySelectorAll(".cg-paths > li")].slice(0, state.model.paths.length);
+  const items = [...state.host.querySelectorAll(".cudalens-graph-paths li")].slice(0, state.model.paths.length);
   state.paths = items.map((item, k) => {
     const press = () => tracePath(state, state.traced === k ? null : k);
     const attributes = { type: "button", "aria-pressed": "false", title: "Show this path in the tree", onclick: press };
@@ -2852,7 +2853,7 @@ function tracePath(state, k) {
     stop.classList.add("is-traced");
     openAround(stop);
   }
-  const [tree] = findAll(host, ".cg-scroll", HTMLElement);
+  const [tree] = findAll(host, ".cg-frame", HTMLElement);
   if (stops.length) scrollTreeTo(tree, stops[0]);
 }
 
@@ -5120,15 +5121,15 @@ function showChosen(map, hit) {
 var COPIED_MS = 1500;
 function buildCard(tree) {
   const card = buildElement(tree);
-  const [diff] = findAll(card, ".cl-race-diff", HTMLElement);
+  const [diff] = findAll(card, ".cl-race-code", HTMLElement);
   if (diff) addCopyButton(diff);
-  const [values] = findAll(card, ":scope > .cl-race-value", HTMLElement);
+  const [values] = findAll(card, ":scope > .cudalens-race-value", HTMLElement);
   if (values) addTabs(card, values);
   return card;
 }
 function addTabs(card, values) {
   const id = `cl-race-tab-${Math.random().toString(36).slice(2)}`;
-  const parts = [...card.children].filter((node) => node !== values && !node.matches(".cl-race-head, .cl-race-what"));
+  const parts = [...card.children].filter((node) => node !== values && !node.matches("h4, .cl-race-what"));
   const accesses = element("div", { class: "cl-race-panel" }, ...parts);
   const panels = [accesses, values];
   const tabs = ["Accesses", "Values"].map(
@@ -5703,7 +5704,7 @@ async function startMemoryMap(app) {
   const bytes = await source.memory();
   if (app.isClosed()) return;
   const host = element("div", { class: "mm-host" });
-  const tables = element("div", { class: "cudalens-memory" }, ...(memoryMap ?? []).map(buildElement));
+  const tables = element("div", { class: "cudalens-memory" }, ...memoryMap ? [buildElement(memoryMap)] : []);
   parts.memoryMap.append(...memoryFirst ? [] : [element("h3", {}, "Memory")], host, tables);
   parts.memoryMap.hidden = false;
   app.panels.memoryMap = await createMemoryMap(host, bytes, { theme: app.theme });

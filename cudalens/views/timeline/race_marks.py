@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from cudalens.frames import Trace
 from cudalens.frames.build import GPU_ACTIVITIES
 from cudalens.frames.columns import is_category
-from cudalens.views.races.model import clean
+from cudalens.views.foreign import clean
 from cudalens.views.timeline.payload_order import clipped_times, lane_table
 
 #: Races that are marked; in the order of the frame.

@@ -28,13 +28,18 @@ from test_mimebundle import ALLOWED, Markup
 from cudalens.report import to_html
 from cudalens.views import notebook
 from cudalens.views.graphs import layout as graphs_tree
-from cudalens.views.graphs import tree as graphs
+from cudalens.views.graphs import section as graphs
 from cudalens.views.graphs.layout import MAX_CHAIN, Fold
 from cudalens.views.graphs.model import MAX_NODES, graphs_view
 from cudalens.views.sections import verdict as text
 from cudalens.views.sections.page import facts
+from cudalens.views.sections.write_html import to_html as section_html
 
-ELEMENTS = ALLOWED | {"details", "summary", "ol", "span", "b", "code", "dl", "dt", "dd", "rect"}
+ELEMENTS = ALLOWED | {"details", "summary", "ol", "span", "b", "code", "dl", "dt", "dd", "rect", "h4"}
+
+
+def html_of(trace, *limit):
+    return section_html(graphs.section(trace, *limit))
 
 
 def shape(chain):
@@ -117,7 +122,7 @@ def test_a_chain_as_long_as_can_be_needs_no_depth_of_its_own():
     assert len(items) < MAX_CHAIN
     (fold,) = [item for item in items if isinstance(item, Fold)]
     assert len(fold.stops) + len(items) - 1 == MAX_NODES
-    html = graphs.static_html(graphs_trace(rows), 10_000_000)
+    html = html_of(graphs_trace(rows), 10_000_000)
     assert "and 5 recordings more in trace.graphs" in html
     assert len(Rows(html).rows) == MAX_NODES
 
@@ -194,7 +199,7 @@ class Rows(HTMLParser):
 
 
 def test_rows_tell_name_replays_times_pool_and_held_outputs():
-    rows = Rows(graphs.static_html(graphs_trace())).rows
+    rows = Rows(html_of(graphs_trace())).rows
     for told in ("prefill", "3x", "100 µs", " 4.1x", "8.00 MiB", "1/2"):
         assert told in rows[0]
     assert "current" in rows[-1]
@@ -203,19 +208,19 @@ def test_rows_tell_name_replays_times_pool_and_held_outputs():
 
 def test_a_recording_of_which_nothing_is_known_has_a_row():
     blank = {"kind": "recording", "function": "f", "node": 0, "state": None}
-    (row,) = Rows(graphs.static_html(graphs_trace([blank]))).rows
+    (row,) = Rows(html_of(graphs_trace([blank]))).rows
     assert [cell for cell in row if cell.strip()] == ["f", "0x"]
 
 
 def test_rows_are_reached_by_keyboard_and_named():
-    html = graphs.static_html(graphs_trace())
+    html = html_of(graphs_trace())
     assert html.count('<details class="cg-row">') == 4  # summaries take the focus by themselves
     assert 'aria-label="Graph tree"' in html
     assert "eager 410 µs, replay 100 µs" in html
 
 
 def test_failed_checks_come_first():
-    html = graphs.static_html(graphs_trace(failed_rows()))
+    html = html_of(graphs_trace(failed_rows()))
     assert html.index("Replay differs from eager in 1 of 3 graphs checked") < html.index("4 graphs in 1 tree")
     assert "✗ differs" in html
     assert "output 0[3, 7]: 1.5 eager, 1.25 replayed" in html
@@ -234,15 +239,15 @@ def test_three_hundred_graphs_all_stand_in_a_saved_notebook():
 
 
 def test_what_does_not_fit_is_counted():
-    html = graphs.static_html(graphs_trace(large_rows(300)), 40_000)
+    html = html_of(graphs_trace(large_rows(300)), 40_000)
     shown = len(Rows(html).rows)
     assert 0 < shown < 300
     assert f"and {300 - shown} recordings more in trace.graphs" in html
-    assert Rows(graphs.static_html(graphs_trace(large_rows(300)), 0)).rows == []
+    assert Rows(html_of(graphs_trace(large_rows(300)), 0)).rows == []
 
 
 def test_hostile_texts_are_inert():
-    for html in (notebook.static_html(hostile_graphs()), graphs.static_html(hostile_graphs())):
+    for html in (notebook.static_html(hostile_graphs()), html_of(hostile_graphs())):
         page = Markup(html)
         assert page.elements <= ELEMENTS
         assert not [name for name in page.attributes if name.startswith("on")]
@@ -276,12 +281,12 @@ def test_facts_and_order():
 
 
 def test_a_trace_without_graphs_shows_none():
-    assert graphs.static_html(gpu_trace()) == ""
+    assert graphs.section(gpu_trace()) is None
     assert "cudalens-graphs" not in notebook.static_html(gpu_trace())
     assert text.what(gpu_trace()) == "Profile"
     assert text.what(graphs_trace([function(0, "f", "warm")])) == "CUDA graphs"
-    assert HOSTILE not in graphs.static_html(hostile_graphs())
-    assert graphs.static_html(graphs_trace(small_rows()[:4])).count("cg-tree") == 0
+    assert HOSTILE not in html_of(hostile_graphs())
+    assert html_of(graphs_trace(small_rows()[:4])).count("cg-tree") == 0
 
 
 def test_the_tree_alone_prints_and_shows():
@@ -291,8 +296,8 @@ def test_the_tree_alone_prints_and_shows():
     html = tree._repr_html_()
     assert Markup(html).elements <= ELEMENTS
     assert len(Rows(html).rows) == 4
-    assert "[simulated: h100]" in html
-    assert "no graph manager was looked at" in str(gpu_trace().graph_tree())
+    assert ">simulated: h100<" in html
+    assert "no graph manager was used" in str(gpu_trace().graph_tree())
 
 
 def test_the_widget_sends_the_graphs_when_asked(monkeypatch):

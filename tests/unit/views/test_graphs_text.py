@@ -15,17 +15,23 @@ from sample_graphs import (
 )
 from sample_traces import gpu_trace
 
-from cudalens.views.graphs import text as graphs_text
+from cudalens.views.graphs import section as graphs
+from cudalens.views.graphs import words as graphs_words
 from cudalens.views.sections import verdict as text
 from cudalens.views.sections.summary import summary
+from cudalens.views.sections.write_text import to_text
+
+
+def report(trace):
+    return to_text(graphs.section(trace))
 
 
 def verdict(*rows):
-    return graphs_text.verdict(graphs_trace(list(rows)))
+    return graphs_words.verdict(graphs_trace(list(rows)))
 
 
 def test_the_verdict_of_a_decode_loop():
-    assert graphs_text.verdict(graphs_trace()) == (
+    assert graphs_words.verdict(graphs_trace()) == (
         "4 graphs, 95 % of calls replayed, 4.1x faster than eager, pool 312 MiB; "
         "1 function runs eager: update_cache writes its input 'cache'; recorded again twice; 1 warning"
     )
@@ -49,7 +55,7 @@ def test_nothing_recorded_yet():
     )
     never = function(0, "f", None, warmups=0, recordings=0)
     assert verdict(never) == "no graph recorded: nothing has been called yet"
-    assert graphs_text.verdict(gpu_trace()) == ""
+    assert graphs_words.verdict(gpu_trace()) == ""
 
 
 def test_eager_functions_are_named_with_their_reason():
@@ -86,9 +92,9 @@ def test_wrong_results_come_first_whatever_else_there_is():
     head = "replay differs from eager in 1 of 3 graphs checked: decode (graph 3) by up to 0.25, first at output 0[3, 7]"
     assert text.verdict(trace).startswith(head)
     told = str(summary(trace))
-    assert told.index("✗ decode (graph 3)") < told.index("── race 1 of 1")
+    assert told.index("✗ decode (graph 3)") < told.index("Race 1: ")
     fine = [row | {"is_equal": True} if row["kind"] == "recording" else row for row in small_rows()]
-    assert "; replay equals eager (4 graphs checked)" in graphs_text.verdict(graphs_trace(fine))
+    assert "; replay equals eager (4 graphs checked)" in graphs_words.verdict(graphs_trace(fine))
 
 
 def test_races_come_before_graphs_and_those_before_the_profile():
@@ -104,9 +110,9 @@ def test_simulated_times_say_so():
 
 
 def tree_lines(rows):
-    lines = graphs_text.report_text(graphs_trace(rows)).split("\n")
+    lines = report(graphs_trace(rows)).split("\n")
     start = next(n for n, line in enumerate(lines) if line.startswith("graphs "))
-    return lines[start + 1 : lines.index("", start) if "" in lines[start:] else None]
+    return lines[start + 2 : lines.index("", start) if "" in lines[start:] else None]
 
 
 def test_the_tree_in_letters():
@@ -130,46 +136,48 @@ def test_branches_within_branches_keep_their_rails():
 
 
 def test_trees_stand_apart():
-    lines = graphs_text.report_text(graphs_trace([recording(0, "a"), recording(1, "b")])).split("\n")
-    assert [line.split()[1] if line else "" for line in lines[1:4]] == ["a", "", "b"]
+    lines = report(graphs_trace([recording(0, "a"), recording(1, "b")])).split("\n")
+    start = next(n for n, line in enumerate(lines) if line.startswith("graphs ")) + 2
+    assert [line.split()[1] if line else "" for line in lines[start : start + 3]] == ["a", "", "b"]
 
 
 def test_long_chains_and_many_branches_fold():
-    told = graphs_text.report_text(graphs_trace(layers_rows()))
+    told = report(graphs_trace(layers_rows()))
     assert "⋮ 41 more in a row: mlp x21, attend x20, 20,992 replays" in told
-    assert "512 times  embed → (attend → mlp) x24" in told
-    told = graphs_text.report_text(graphs_trace(fan_rows()))
+    assert "embed → (attend → mlp) x24 · 512 times" in told
+    told = report(graphs_trace(fan_rows()))
     assert "├⋮ 34 more branches: variant x34, 595 replays" in told
     assert "⋮ 36 more trees: variant x36, 666 replays" in told
 
 
 @pytest.mark.parametrize("rows", [small_rows(), failed_rows(), large_rows(), layers_rows(60)])
 def test_the_text_fits_a_terminal(rows):
-    told = graphs_text.report_text(graphs_trace(rows))
+    told = report(graphs_trace(rows))
     assert max(map(len, told.split("\n"))) <= 100
     assert told.count("\n") < 160
 
 
 def test_hostile_texts_stay_on_their_lines():
-    told = graphs_text.report_text(hostile_graphs())
+    told = report(hostile_graphs())
     assert all(c == "\n" or c.isprintable() for c in told)
 
 
 def test_explaining_and_listing_alone():
     trace = graphs_trace()
-    told = graphs_text.explain_text(trace)
-    assert "update_cache runs eager (40 times): writes its input 'cache'" in told
-    assert "at In[5]:3: cache[:, position] = keys" in told
+    told = graphs.explain_text(trace)
+    assert "   40  update_cache runs eager\n" in told
+    assert "why: writes its input 'cache'" in told
+    assert "at: In[5]:3 cache[:, position] = keys" in told
     assert SKIP["advice"].split(",")[0] in told
     assert told.index("runs eager") < told.index("warning") < told.index("recorded again")
-    assert "Nothing to explain" in graphs_text.explain_text(graphs_trace([function(0, "f", replays=1)]))
-    assert graphs_text.functions_text(trace).split("\n")[1].split()[:2] == ["update_cache", "41"]
-    assert "No function" in graphs_text.functions_text(gpu_trace())
+    assert "Nothing to explain" in graphs.explain_text(graphs_trace([function(0, "f", replays=1)]))
+    assert graphs.functions_text(trace).split("\n")[3].split()[:2] == ["update_cache", "41"]
+    assert "No function" in graphs.functions_text(gpu_trace())
 
 
 def test_how_to_measure_is_told_where_nothing_was():
     replayed = recording(0, "f", replays=9, eager_ns=None)
-    assert graphs_text.UNMEASURED in graphs_text.report_text(graphs_trace([replayed]))
+    assert graphs_words.UNMEASURED in report(graphs_trace([replayed]))
     for other in (recording(1, "g", 0), recording(1, "g", 0, replay_ns=None)):
-        assert graphs_text.UNMEASURED not in graphs_text.report_text(graphs_trace([other]))
-    assert graphs_text.UNMEASURED not in graphs_text.report_text(graphs_trace([replayed, recording(1, "g", 0)]))
+        assert graphs_words.UNMEASURED not in report(graphs_trace([other]))
+    assert graphs_words.UNMEASURED not in report(graphs_trace([replayed, recording(1, "g", 0)]))

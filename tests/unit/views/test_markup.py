@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sample_races import hostile_races, many_races, race_trace
 from test_mimebundle import Markup
 
-from cudalens.views.races.cards import card
 from cudalens.views.races.model import race_views
+from cudalens.views.races.section import card
 from cudalens.views.sections.markup import Node, element, for_notebooks, svg
 
 

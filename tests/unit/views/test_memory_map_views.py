@@ -14,15 +14,20 @@ from cudalens.analysis import block_lifetimes, blocks_at, memory_diff, memory_pe
 from cudalens.analysis.memory.categories import lifetime_categories
 from cudalens.frames import RunInfo
 from cudalens.frames.snapshots.build import snapshot_frames
-from cudalens.views.memory import map as memory_map
-from cudalens.views.memory import map_tables as memory_map_words
+from cudalens.views.memory import section as memory
 from cudalens.views.memory.map_payload import pack
 from cudalens.views.notebook import MAX_HTML_BYTES, static_html
 from cudalens.views.sections.markup import for_notebooks
+from cudalens.views.sections.write_html import to_html
+from cudalens.views.sections.write_text import to_text
 from cudalens.views.widget import TimelineWidget
 
 BASE, MIB = 0x7F00_0000_0000, 1 << 20
 HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+def section_html(trace):
+    return to_html(memory.section(trace))
 
 
 def stack(*entries):
@@ -85,21 +90,21 @@ def test_what_is_gone_has_a_category_where_its_stack_tells(trace):
 
 
 def test_holders_at_the_peak_are_the_blocks_that_were_alive(trace):
-    when, alive = memory_map_words.peak_lives(trace)
-    assert when == "at the peak of 5.00 MiB"
-    assert len(alive) == len(blocks_at(trace, row=int(memory_peak(trace)["row"]))) == 5
-    assert memory_map_words.holders(trace, alive, "category") == [
-        ("activation", 2 * MIB, 2),
-        ("unknown", 2 * MIB, 2),
-        ("input", MIB, 1),
+    assert len(blocks_at(trace, row=int(memory_peak(trace)["row"]))) == 5
+    text = to_text(memory.section(trace))
+    peak = text.partition("at the peak of 5.00 MiB, by category")[2].split("\n\n")
+    assert [line.split() for line in peak[0].split("\n")[2:]] == [
+        ["activation", "2.00", "MiB", "40", "%", "2"],
+        ["unknown", "2.00", "MiB", "40", "%", "2"],
+        ["input", "1.00", "MiB", "20", "%", "1"],
     ]
-    by_stack = memory_map_words.holders(trace, alive, "stack")
-    assert sum(num_bytes for _, num_bytes, _ in by_stack) == 5 * MIB
-    assert f"{HOSTILE} main.py:3" in {label for label, _, _ in by_stack}
+    (line,) = peak[1].split("\n")[2:]
+    assert line.startswith(f"main.py:3 {HOSTILE}")
+    assert line.split()[-5:] == ["5.00", "MiB", "100", "%", "5"]
 
 
 def test_the_picture_escapes_foreign_text_and_says_the_numbers(trace):
-    html = memory_map.static_html(trace)
+    html = section_html(trace)
     assert "<img" not in html
     assert "&lt;img src=x" in html
     assert "peak 5.00 MiB" in html
@@ -111,23 +116,23 @@ def test_the_picture_stays_small_whatever_the_snapshot():
     steps = [step for k in range(3000) for step in [("alloc", k, stack((f"/app/f{k}.py", f"f{k}"))), *freed(k, [])]]
     kept = {k: stack((f"/app/f{k}.py", f"f{k}")) for k in range(0, 6000, 2)}
     large = trace_of(snapshot(steps=steps, kept=kept, num_slots=6000))
-    assert len(memory_map.static_html(large).encode()) < MAX_HTML_BYTES
+    assert len(section_html(large).encode()) < MAX_HTML_BYTES
 
 
 def test_a_trace_without_allocator_has_no_map():
     nothing = Trace(RunInfo(name="empty", source="cpu"))
-    assert not memory_map.has_memory_map(nothing)
-    assert memory_map.static_html(nothing) == ""
-    assert memory_map.page_tree(nothing) is None
-    assert not memory_map.stands_alone(nothing)
+    assert not memory.has_memory_map(nothing)
+    assert memory.section(nothing) is None
+    assert memory.pools(nothing) is None
+    assert not memory.is_alone(nothing)
 
 
 def test_a_history_without_blocks_has_a_map():
     gone = snapshot(steps=[("alloc", 0, MODULE), *freed(0, [])], kept={})
     gone["segments"] = []
     trace = trace_of(gone)
-    assert memory_map.has_memory_map(trace)
-    assert "peak 1.00 MiB" in memory_map.static_html(trace)
+    assert memory.has_memory_map(trace)
+    assert "peak 1.00 MiB" in section_html(trace)
     assert header_of(pack(trace))["num_lives"] == 1
 
 

@@ -18,12 +18,12 @@ from test_mimebundle import ALLOWED, Markup
 from cudalens.frames import StackTable, Trace
 from cudalens.report import to_html
 from cudalens.views import assets, notebook
-from cudalens.views.races import cards as races
+from cudalens.views.races import section as races
 from cudalens.views.races.model import MAX_DIFF, MAX_STACK, StackLine, folded, race_views
 from cudalens.views.sections.markup import UNTRUSTED
 from cudalens.views.sections.page import facts
 
-CARD_ELEMENTS = {"article", "b", "code", "details", "pre", "rect", "span", "summary", "g"}
+CARD_ELEMENTS = {"code", "dd", "details", "dl", "dt", "pre", "rect", "span", "summary", "g"}
 
 
 def trace_of(**changes):
@@ -39,8 +39,9 @@ def only(trace):
 
 def table_rows(node):
     """Texts of the table's rows: label, earlier, later."""
-    table = next(child for child in node.children if child.tag == "table")
-    return {row.children[0].text(): [cell.text() for cell in row.children[1:]] for row in table.children[1].children}
+    table = next(child.children[0] for child in node.children if "cl-race-scroll" in child.attributes.get("class", ""))
+    rows = ([cell.text().strip() for cell in row.children] for row in table.children[1].children)
+    return {label: sides for label, *sides in rows}
 
 
 def test_races_come_worst_first_then_by_count():
@@ -64,7 +65,7 @@ def test_suppressed_races_are_not_shown():
     assert [race.row for race in race_views(trace)] == [1]
     alone = Trace(race_trace().info, races=races_frame(rows[:1]), stacks=stacks.to_frame())
     assert not races.has_races(alone)
-    assert races.static_html(alone) == ""
+    assert races.section(alone) is None
 
 
 def test_a_card_holds_both_accesses_side_by_side():
@@ -73,14 +74,17 @@ def test_a_card_holds_both_accesses_side_by_side():
     assert rows["Stream"] == ["stream 0x5581e0", "the default stream"]
     assert rows["Tensor"] == ["grads float32[1024, 1024]"] * 2
     assert rows["Bytes"] == ["bytes 0 to 4,194,303 (4.00 MiB)"] * 2
-    assert rows["Where"] == ["In[7]:5grads.mul_(scale)", "In[7]:8total = grads.sum()"]
+    assert rows["Where"] == ["In[7]:5", "In[7]:8"]
+    assert rows["Line"] == ["grads.mul_(scale)", "total = grads.sum()"]
 
 
 def test_stack_frames_in_common_are_folded_and_the_others_marked():
-    rows = table_rows(races.card(1, only(trace_of())))
-    assert rows["Call stack"] == ["≠ In[7]:5 scale_grads≠ In[7]:11 step", "≠ In[7]:8 total"]
-    (common,) = rows[""]
-    assert common == "3 stack frames in commonIn[7]:12 <module>train.py:88 fittrain.py:140 main"
+    card = races.card(1, only(trace_of()))
+    frames = ["≠ In[7]:5 in scale_grads≠ In[7]:11 in step", "≠ In[7]:8 in total"]
+    assert table_rows(card)["Call stack"] == frames
+    (common, _) = (node for node in card.children if node.attributes.get("class") == "cudalens-race-stack")
+    title = "3 stack frames in common: In[7]:12 in <module>"
+    assert common.text() == f"{title}In[7]:12 in <module>train.py:88 in fittrain.py:140 in main"
 
 
 def test_a_stack_that_both_share_has_no_mark():
@@ -88,8 +92,9 @@ def test_a_stack_that_both_share_has_no_mark():
     row = read_after_write(stacks)
     row["second_stack"] = row["first_stack"]
     trace = Trace(race_trace().info, races=races_frame([row]), stacks=stacks.to_frame())
-    rows = table_rows(races.card(1, only(trace)))
-    assert rows["Call stack"][0].startswith("5 stack frames in common")
+    card = races.card(1, only(trace))
+    assert "Call stack" not in table_rows(card)
+    assert "5 stack frames in common: In[7]:5 in scale_grads" in card.text()
 
 
 @pytest.mark.parametrize(
@@ -205,7 +210,7 @@ def test_thousands_of_races_stay_bounded():
 def test_the_picture_of_a_notebook_leads_with_the_verdict_and_the_worst_race():
     html = notebook.static_html(race_trace())
     verdict = html.index("<strong>2 races in 3 places, seen 514 times</strong>")
-    assert verdict < html.index("Race 1</strong> · use after free") < html.index("Race 2</strong> · read after write")
+    assert verdict < html.index("Race 1</strong>: use after free") < html.index("Race 2</strong>: read after write")
     assert html.count('<details class="cl-race-fold"') == 2
     assert html.count('<details class="cl-race-fold" open=""') == 1
     found = Markup(html)

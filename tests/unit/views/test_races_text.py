@@ -3,9 +3,11 @@ from sample_races import INFO, clean_trace, many_races, race_trace, races_frame,
 from sample_traces import gpu_trace
 
 from cudalens.frames import Judged, StackTable, Trace
-from cudalens.views.races import text as races_text
+from cudalens.views.races import section as races
+from cudalens.views.races import words as races_words
 from cudalens.views.sections import verdict as text
 from cudalens.views.sections.summary import summary
+from cudalens.views.sections.write_text import to_text
 
 
 def trace_of(*rows, stacks=None, **info):
@@ -14,41 +16,45 @@ def trace_of(*rows, stacks=None, **info):
     return Trace(INFO.replace(**info), races=races_frame(made), stacks=stacks.to_frame())
 
 
+def report(trace):
+    return to_text(races.section(trace))
+
+
 def test_verdict_counts_races_places_and_times():
-    assert races_text.verdict(race_trace()) == "2 races in 3 places, seen 514 times"
+    assert races_words.verdict(race_trace()) == "2 races in 3 places, seen 514 times"
 
 
 @pytest.mark.parametrize(("count", "seen"), [(1, "once"), (2, "twice"), (1500, "1,500 times")])
 def test_verdict_of_one(count, seen):
     trace = trace_of(lambda stacks: read_after_write(stacks, count=count, second_place="In[7]:5"))
-    assert races_text.verdict(trace) == f"1 race in 1 place, seen {seen}"
+    assert races_words.verdict(trace) == f"1 race in 1 place, seen {seen}"
 
 
 def test_verdict_without_places_counts_none():
     row = read_after_write(StackTable(), first_place=None, second_place=None, first_stack=None, second_stack=None)
-    assert races_text.verdict(trace_of(row | {"alloc_stack": None})) == "1 race, seen 512 times"
+    assert races_words.verdict(trace_of(row | {"alloc_stack": None})) == "1 race, seen 512 times"
 
 
 def test_verdict_of_a_clean_run_says_what_was_judged():
-    assert races_text.verdict(clean_trace()) == "no races: 1,204 operations on 3 streams judged"
-    assert races_text.verdict(clean_trace(judged=Judged(1, None))) == "no races: 1 operation judged"
+    assert races_words.verdict(clean_trace()) == "no races: 1,204 operations on 3 streams judged"
+    assert races_words.verdict(clean_trace(judged=Judged(1, None))) == "no races: 1 operation judged"
 
 
-def test_verdict_is_empty_where_nobody_looked():
-    assert races_text.verdict(gpu_trace()) == ""
+def test_verdict_is_empty_without_a_check():
+    assert races_words.verdict(gpu_trace()) == ""
     assert "race" not in text.verdict(gpu_trace())
 
 
 def test_verdict_counts_suppressed_races_apart():
     rows = [lambda s: read_after_write(s, is_suppressed=True), use_after_free]
-    assert races_text.verdict(trace_of(*rows)) == "1 race in 2 places, seen twice; 1 more suppressed"
-    assert races_text.verdict(trace_of(rows[0])).startswith("no races (1 race suppressed): 1,204 operations")
+    assert races_words.verdict(trace_of(*rows)) == "1 race in 2 places, seen twice; 1 more suppressed"
+    assert races_words.verdict(trace_of(rows[0])).startswith("no races (1 race suppressed): 1,204 operations")
 
 
 def test_verdict_says_that_the_watch_ended_early():
     for trace in (race_trace(judged=Judged(5, 1, 0, "ValueError: no\nway")), clean_trace(judged=Judged(5, 1, 0, "no"))):
-        assert "because of an error in it: " in races_text.verdict(trace)
-        assert "\n" not in races_text.verdict(trace)
+        assert "because of an error in it: " in races_words.verdict(trace)
+        assert "\n" not in races_words.verdict(trace)
 
 
 def test_the_traces_verdict_is_one_line_with_races_first():
@@ -65,25 +71,28 @@ def test_the_traces_verdict_is_one_line_with_races_first():
 def test_plain_text_holds_each_race_side_by_side():
     lines = str(summary(race_trace())).splitlines()
     assert lines[0] == "2 races in 3 places, seen 514 times"
-    assert "── race 1 of 2: use after free, seen twice ─" in lines[2]
-    told = "\n".join(lines)
+    assert lines[2] == "Race 1: use after free of other, In[8]:4 and In[7]:8, seen twice"
+    text = "\n".join(lines)
     for wanted in (
-        "  op      mul_ writes self                            │ sum reads self",
-        "  stack   ≠ In[7]:5 in scale_grads                    │ ≠ In[7]:8 in total",
+        "Operation   mul_ writes self                 sum reads self",
+        "Call stack  ≠ In[7]:5 in scale_grads         ≠ In[7]:8 in total\n            ≠ In[7]:11 in step",
         "3 stack frames in common: In[7]:12 in <module>",
-        "          allocated at In[3]:2: grads = torch.empty(1024, 1024, device='cuda')",
-        "          the earlier tensor was freed at In[8]:6: del batch",
-        "          +    torch.cuda.current_stream().wait_stream(side)",
+        "Allocated at In[3]:2: grads = torch.empty(1024, 1024, device='cuda')",
+        "The earlier tensor was freed at In[8]:6: del batch",
+        "  +    torch.cuda.current_stream().wait_stream(side)",
+        "Checked on the recorded run: the race is gone and nothing else changed.",
     ):
-        assert wanted in told
+        assert wanted in text
     assert max(map(len, lines)) <= 100
 
 
 def test_plain_text_of_many_races_is_bounded():
-    told = races_text.report_text(many_races(300))
-    assert told.count("── race ") == races_text.MAX_RACES
-    assert "race 11: " in told
-    assert told.endswith("and 250 more in trace.races")
+    lines = report(many_races(300)).split("\n")
+    assert sum(line.startswith("Operation ") for line in lines) == races.MAX_TEXT
+    named = [line.strip() for line in lines if line.strip().startswith("Race ")]
+    assert [line.partition(":")[0] for line in named] == [f"Race {number}" for number in range(1, len(named) + 1)]
+    assert lines[-1] == f"and {300 - len(named)} more in trace.races"
+    assert len(lines) < 400
 
 
 @pytest.mark.parametrize(
@@ -97,11 +106,11 @@ def test_plain_text_of_many_races_is_bounded():
 )  # fmt: skip
 def test_a_sentence_says_what_may_go_wrong(kind, first, second, said):
     row = read_after_write(StackTable(), kind=kind, first_is_write=first, second_is_write=second)
-    told = races_text.report_text(trace_of(row | {f"{k}_stack": None for k in ("first", "second", "alloc")}))
-    assert said in " ".join(told.split())
+    text_of = report(trace_of(row | {f"{k}_stack": None for k in ("first", "second", "alloc")}))
+    assert said in " ".join(text_of.split())
 
 
 def test_strided_bytes_are_counted():
     row = read_after_write(StackTable(), overlap_high_byte=1023, overlap_bytes=256)
-    told = races_text.report_text(trace_of(row | {f"{k}_stack": None for k in ("first", "second", "alloc")}))
-    assert "both touch bytes 0 to 1,023 (1.00 KiB), 256 B of them of the block's 4.00 MiB" in told
+    text_of = report(trace_of(row | {f"{k}_stack": None for k in ("first", "second", "alloc")}))
+    assert "both touch bytes 0 to 1,023 (1.00 KiB), 256 B of them of the block's 4.00 MiB" in text_of

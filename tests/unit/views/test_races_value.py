@@ -4,6 +4,7 @@ import json
 import math
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +18,8 @@ from cudalens.frames.exploration import (
 )
 from cudalens.views.races.value_maps import RED, YELLOW, cells_words, heat_map, maps, scale
 from cudalens.views.races.value_model import value_view
-from cudalens.views.races.values import difference_line, exploration_html, headline, text_lines, timelines_svg
+from cudalens.views.races.values import difference_line, exploration_html, headline, section_of, timelines_svg
+from cudalens.views.sections.write_text import to_text
 
 HEAT = ((0.0, 1.0), (0.0, 1.0), (0.5, 0.0))
 DIFFERENCE = Difference("y<b>", 3412, 65536, (3, 17), 1.7, 0.0, 1.7, (256, 256), "float32", HEAT)
@@ -64,7 +66,7 @@ def test_a_verdict_goes_through_the_frame_to_the_card():
     assert {9, 21} <= numbers
     assert len(numbers) + view.schedule.left_out == len(STEPS)
     assert list(view.schedule.order).index(21) < list(view.schedule.order).index(9)
-    assert "again: san.replay_schedule('rush:21<9')" in "\n".join(text_lines(view))
+    assert "Repeat it: san.replay_schedule('rush:21<9')" in "\n".join(lines_of(verdict()))
     assert value_view(columns_of_race(verdict(verdict="benign", shown=None), STEPS)).schedule is None
 
 
@@ -80,6 +82,13 @@ def test_the_heat_map_is_red_where_elements_differ():
     assert picture.attributes["viewBox"] == "0 0 2 3"
     assert paths(picture) == [("M0 2h1v1h-1z", RED), ("M1 0h1v2h-1z", RED)]
     assert paths(heat_map(difference, cells=1)) == [("M0 0h1v1h-1z", RED)]
+
+
+def lines_of(race):
+    """The values of `race` as plain text, as the card of a race has them."""
+    value = value_view(columns_of_race(race, STEPS))
+    (shown,) = section_of(SimpleNamespace(value=value), 64)
+    return to_text(shown).split("\n")
 
 
 def pictured(**changes):
@@ -115,7 +124,7 @@ def test_a_steered_run_is_shown_as_such():
     assert "san.confirm(program), %cudasan confirm" in html
     assert "replay_schedule" not in html
     assert "<td>1</td><td>5</td>" in html
-    assert "and 3,410 more" in html
+    assert "and 3,410 other elements" in html
     untried = replace(result, races=(verdict(verdict="unknown", shown=None, why="it <waits>"),))
     assert "Not tried: it &lt;waits&gt;" in exploration_html(untried)
 
@@ -125,19 +134,19 @@ def test_many_races_stay_small():
     noise = tuple(tuple(rng.random() for _ in range(64)) for _ in range(64))
     one = pictured(heat=noise, expected_map=noise, found_map=noise)
     html = exploration_html(exploration(*(replace(one, race=n) for n in range(16))))
-    assert html.count("<summary>both results") == 6
+    assert html.count("Both results, and where in the tensor") == 6
     assert len(html) < 600_000
 
 
-def test_plain_text_tells_more_elements_and_both_orders():
-    lines = list(text_lines(value_view(columns_of_race(pictured(), STEPS))))
-    assert lines[2] == "  [1, 1]: nan instead of 3"
-    program, steered, again = lines[3:]
-    assert program.startswith("program order: ")
-    assert steered.startswith("steered run that shows it: ")
+def test_plain_text_has_more_elements_and_both_orders():
+    lines = lines_of(pictured())
+    assert [line.split() for line in lines if line.startswith("[1, 1]")] == [["[1,", "1]", "3", "nan"]]
+    assert "and 3,410 other elements" in lines
+    program, steered, again = (line for line in lines if line.startswith(("Program order", "Steered", "Repeat")))
     assert program.index("[op9]") < program.index("[op21]")
+    assert steered.startswith("Steered run that shows it: ")
     assert steered.index("[op21]") < steered.index("[op9]")
-    assert again == "again: san.confirm(program), %cudasan confirm"
+    assert again == "Repeat it: san.confirm(program), %cudasan confirm"
 
 
 def test_pictures_of_noise_stay_small():

@@ -7,7 +7,7 @@ from sample_races import race_trace
 from sample_traces import gpu_trace
 
 from cudalens.views import assets
-from cudalens.views.races import cards as races
+from cudalens.views.races import section as races
 from cudalens.views.timeline import payload
 
 

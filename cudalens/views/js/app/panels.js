@@ -50,7 +50,7 @@ export async function startMemoryMap(app) {
   const bytes = await source.memory();
   if (app.isClosed()) return;
   const host = element("div", { class: "mm-host" });
-  const tables = element("div", { class: "cudalens-memory" }, ...(memoryMap ?? []).map(buildElement));
+  const tables = element("div", { class: "cudalens-memory" }, ...(memoryMap ? [buildElement(memoryMap)] : []));
   parts.memoryMap.append(...(memoryFirst ? [] : [element("h3", {}, "Memory")]), host, tables);
   parts.memoryMap.hidden = false;
   app.panels.memoryMap = await createMemoryMap(host, bytes, { theme: app.theme });

@@ -13,7 +13,7 @@
  * @property {MarkupElement | null} findings
  * @property {MarkupElement | null} syncs
  * @property {string | null} metrics
- * @property {MarkupElement[] | null} memoryMap
+ * @property {MarkupElement | null} memoryMap
  * @property {boolean} memoryFirst Whether the memory map is above the timeline.
  * @property {boolean} memoryAlone Whether there is no timeline.
  * @property {boolean} hasRaces

@@ -1,4 +1,4 @@
-// The graph tree: the rows that cudalens/views/graphs/tree.py makes, with arrow keys, buttons that open all rows, and
+// The graph tree: the rows that cudalens/views/graphs/section.py makes, with arrow keys, buttons that open all rows, and
 // paths that are shown in the tree.
 
 import { element, findAll } from "../shared/dom.js";
@@ -39,7 +39,7 @@ export function createGraphs(host, model) {
   /** @type {State} */
   const state = { model, host, traced: null, paths: [] };
   host.replaceChildren(...model.body.map(buildElement));
-  const [tree] = findAll(host, ".cg-scroll", HTMLElement);
+  const [tree] = findAll(host, ".cg-frame", HTMLElement);
   if (tree) {
     if (tree.querySelectorAll(".cg-stop, .cg-fold").length > 1) tree.before(treeTools(tree));
     tree.addEventListener("keydown", (event) => onTreeKey(event, tree));
@@ -134,7 +134,7 @@ function onTreeKey(event, tree) {
  * @param {State} state
  */
 function startPaths(state) {
-  const items = [...state.host.querySelectorAll(".cg-paths > li")].slice(0, state.model.paths.length);
+  const items = [...state.host.querySelectorAll(".cudalens-graph-paths li")].slice(0, state.model.paths.length);
   state.paths = items.map((item, k) => {
     const press = () => tracePath(state, state.traced === k ? null : k);
     const attributes = { type: "button", "aria-pressed": "false", title: "Show this path in the tree", onclick: press };
@@ -160,6 +160,6 @@ function tracePath(state, k) {
     stop.classList.add("is-traced");
     openAround(stop);
   }
-  const [tree] = findAll(host, ".cg-scroll", HTMLElement);
+  const [tree] = findAll(host, ".cg-frame", HTMLElement);
   if (stops.length) scrollTreeTo(tree, stops[0]);
 }

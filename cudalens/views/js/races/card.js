@@ -13,9 +13,9 @@ const COPIED_MS = 1500;
  */
 export function buildCard(tree) {
   const card = buildElement(tree);
-  const [diff] = findAll(card, ".cl-race-diff", HTMLElement);
+  const [diff] = findAll(card, ".cl-race-code", HTMLElement);
   if (diff) addCopyButton(diff);
-  const [values] = findAll(card, ":scope > .cl-race-value", HTMLElement);
+  const [values] = findAll(card, ":scope > .cudalens-race-value", HTMLElement);
   if (values) addTabs(card, values);
   return card;
 }
@@ -28,7 +28,7 @@ export function buildCard(tree) {
  */
 function addTabs(card, values) {
   const id = `cl-race-tab-${Math.random().toString(36).slice(2)}`;
-  const parts = [...card.children].filter((node) => node !== values && !node.matches(".cl-race-head, .cl-race-what"));
+  const parts = [...card.children].filter((node) => node !== values && !node.matches("h4, .cl-race-what"));
   const accesses = element("div", { class: "cl-race-panel" }, ...parts);
   const panels = [accesses, values];
   const tabs = ["Accesses", "Values"].map((text, k) =>

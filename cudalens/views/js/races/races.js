@@ -1,5 +1,5 @@
 // The race diff: a list of the races, a filter by kind, and the card of the one that is chosen. The cards come as trees
-// from cudalens/views/races/cards.py; each is built when it is first shown, so that many races load fast.
+// from cudalens/views/races/section.py; each is built when it is first shown, so that many races load fast.
 
 import { element, findAll } from "../shared/dom.js";
 import { formatCount, formatPlural } from "../shared/format.js";

@@ -12,6 +12,7 @@ const TAGS = new Set([
   "div",
   "dl",
   "dt",
+  "h4",
   "li",
   "ol",
   "p",

@@ -1,0 +1,39 @@
+"""Clean texts and rows of a Trace that may come from a file of unknown origin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pandas as pd
+
+_MAX_LINE: Final = 300
+
+
+def clean(value: object, limit: int = _MAX_LINE) -> str:
+    """`value` as one line of at most `limit` characters: what cannot be printed is replaced, the end is cut."""
+    line = "" if value is None else printable(str(value))
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def printable(text: str, keep: str = "") -> str:
+    """`text` with spaces for other white space and a replacement character for what cannot be printed.
+
+    Args:
+        text: The text.
+        keep: Characters that stay.
+    """
+    unknown = "\N{REPLACEMENT CHARACTER}"
+    return "".join(c if c.isprintable() or c in keep else " " if c.isspace() else unknown for c in text)
+
+
+def records(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """The rows of `frame` as dicts of plain values; None where missing."""
+    columns = [frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame.columns]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(frame.columns, values, strict=True))
+
+
+def whole(value: Any) -> int | None:
+    """`value` as an int; None where missing."""
+    return None if value is None else int(value)

@@ -1,0 +1,156 @@
+"""CUDA graphs in words: the verdict, what a check found, the speed of replays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from cudalens.analysis import units
+from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.facts import graphs_summary
+from cudalens.analysis.graphs import EagerFunction, FailedCheck, GraphsSummary, Speed
+from cudalens.frames import Trace
+from cudalens.views.graphs import layout
+from cudalens.views.graphs.model import GraphsView, PathView, Recording
+
+_MAX_NAMED: Final = 2
+
+#: Share by which replay and eager may differ and still count as equally fast.
+_SAME: Final = 0.05
+
+#: Share of replays with known times from which on the speed counts as that of all replays.
+_ALL: Final = 0.995
+
+#: How a finding is called.
+KINDS: Final = {"skip": "runs eager", "warning": "warning", "rerecord": "recorded again"}
+UNMEASURED: Final = "Eager was not timed: --check, or cudagraph(fn, check=True), times it and compares the results."
+
+
+@once_per_trace
+def verdict(trace: Trace) -> str:
+    """``3 graphs, 96 % of calls replayed, 4.1x faster than eager, pool 312 MiB``; wrong results come before that.
+
+    "" where no graph manager was used.
+    """
+    if trace.graphs.empty:
+        return ""
+    result = graphs_summary(trace)
+    return "; ".join([*_wrong(result), _graphs(result), *_eager(result.eager), *_more(result)])
+
+
+def has_failed(trace: Trace) -> bool:
+    """Whether a replay does not give what a call without a graph gives."""
+    graphs = trace.graphs
+    return bool((graphs["kind"].eq("recording") & graphs["is_equal"].eq(False).fillna(False)).any())
+
+
+def _wrong(result: GraphsSummary) -> list[str]:
+    if not result.failed:
+        return []
+    worst = max(result.failed, key=lambda failed: failed.max_abs_diff or 0.0)
+    of = f"{units.count(len(result.failed))} of {units.plural(result.num_checked, 'graph')} checked"
+    return [f"replay differs from eager in {of}: {failed_words(worst)}"]
+
+
+def failed_words(failed: FailedCheck | Recording) -> str:
+    """``decode (graph 2) by up to 0.25, first at …``: what a check found."""
+    number = "" if failed.node is None else f" (graph {failed.node})"
+    by = "" if failed.max_abs_diff is None else f" by up to {failed.max_abs_diff:.3g}"
+    first = f", first at {units.shorten(failed.first_diff, 120)}" if failed.first_diff else ""
+    return f"{units.shorten(failed.function, 60)}{number}{by}{first}"
+
+
+def _graphs(result: GraphsSummary) -> str:
+    if not result.num_graphs:
+        return _nothing(result)
+    parts = [units.plural(result.num_graphs, "graph"), _replayed(result)]
+    if result.num_replays:
+        parts.append(speed_words(result.speed, result.num_replays))
+    if result.pool_bytes is not None:
+        parts.append(f"pool {units.size(result.pool_bytes)}")
+    return ", ".join(parts)
+
+
+def _nothing(result: GraphsSummary) -> str:
+    if result.warm:
+        more = f" and {units.plural(len(result.warm) - 1, 'other')}" if len(result.warm) > 1 else ""
+        verb = "are" if more else "is"
+        return f"no graph recorded yet: {units.shorten(result.warm[0], 60)}{more} {verb} warm, the next call records"
+    if result.num_functions and not result.num_calls:
+        return "no graph recorded: nothing has been called yet"
+    return "no graph recorded"
+
+
+def _replayed(result: GraphsSummary) -> str:
+    if not result.num_replays:
+        return "none replayed yet"
+    if result.replayed_pct is None:
+        return f"replayed {units.times(result.num_replays)}"
+    share = "over 99 %" if 99.5 <= result.replayed_pct < 100 else units.percent(result.replayed_pct)
+    return f"{share} of calls replayed"
+
+
+def speed_words(speed: Speed | None, num_replays: int) -> str:
+    """``4.1x faster than eager``, and of how many replays that is known where it is not all of them."""
+    if speed is None:
+        return "speed not measured"
+    known = speed.num_replays / max(num_replays, 1)
+    part = "" if known >= _ALL else f" (measured on {units.percent(100 * known)} of replays)"
+    return f"{ratio_words(speed.ratio)}{part}"
+
+
+def ratio_words(ratio: float) -> str:
+    """How replays at `ratio` times the speed of eager compare with it."""
+    if abs(ratio - 1) < _SAME:
+        return "as fast as eager"
+    return f"{factor(ratio)} faster than eager" if ratio > 1 else f"{factor(1 / ratio)} slower than eager"
+
+
+def factor(ratio: float) -> str:
+    """``4.1x``, ``12x``."""
+    return f"{ratio:.1f}x" if ratio < 9.95 else f"{units.count(round(ratio))}x"
+
+
+def _eager(functions: Sequence[EagerFunction]) -> list[str]:
+    if not functions:
+        return []
+    named = [f"{units.shorten(f.name, 40)} {_sentence(f.why)}".rstrip() for f in functions[:_MAX_NAMED]]
+    more = len(functions) - len(named)
+    verb = "runs" if len(functions) == 1 else "run"
+    names = ", ".join(named) + (f", and {units.plural(more, 'other')}" if more else "")
+    return [f"{units.plural(len(functions), 'function')} {verb} eager: {names}"]
+
+
+def _sentence(text: str) -> str:
+    return units.shorten(text.rstrip(". "), 140)
+
+
+def _more(result: GraphsSummary) -> list[str]:
+    checked = f"replay equals eager ({units.plural(result.num_checked, 'graph')} checked)"
+    parts = [
+        f"recorded again {units.times(result.num_rerecords)}" if result.num_rerecords else "",
+        units.plural(result.num_warnings, "warning") if result.num_warnings else "",
+        checked if result.num_checked and not result.failed else "",
+    ]
+    return [part for part in parts if part]
+
+
+def is_unmeasured(view: GraphsView) -> bool:
+    """Whether replays were timed and eager never was."""
+    known = view.recordings.values()
+    return any(r.replay_ns is not None for r in known) and all(r.eager_ns is None for r in known)
+
+
+def held(recording: Recording) -> str:
+    """``1/2``: outputs that are still alive, of how many; ``-/2`` where that is not known."""
+    if recording.num_outputs is None:
+        return ""
+    alive = "-" if recording.num_live_outputs is None else recording.num_live_outputs
+    return f"{alive}/{recording.num_outputs}"
+
+
+def path_words(view: GraphsView, path: PathView) -> str:
+    """``prefill → (attend → mlp) x12 → sample``."""
+    known = view.recordings
+    names = [units.shorten(known[node].function, 40) if node in known else f"graph {node}" for node in path.nodes]
+    return " → ".join(layout.path_names(names))

@@ -1,0 +1,183 @@
+"""The memory of a device: its curve, the map of its pools, fragmentation, and what holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pandas as pd
+
+from cudalens.analysis import units
+from cudalens.analysis.facts import memory_at_end, memory_high, memory_pools
+from cudalens.analysis.memory.categories import lifetime_categories
+from cudalens.analysis.memory.holders import memory_holders
+from cudalens.analysis.memory.replay import blocks_at
+from cudalens.analysis.memory.stacks import active_blocks
+from cudalens.frames import Trace
+from cudalens.frames.snapshots.build import SNAPSHOT_KEYS
+from cudalens.views.memory.map_svg import bar_svg, curve_svg, map_svg
+from cudalens.views.memory.places import NATIVE, frames_of
+from cudalens.views.memory.words import holder_words
+from cudalens.views.sections import verdict
+from cudalens.views.sections.model import Block, Column, Note, Picture, Row, Section, Table
+from cudalens.views.sections.shown import Shown
+
+#: Uses of reserved memory, with their colours; together they are all of it.
+PARTS: Final = (
+    ("requested_bytes", "asked for", "#2f7fd6"),
+    ("internal_bytes", "rounding", "#e0733f"),
+    ("external_bytes", "gaps", "#8b96a1"),
+    ("empty_bytes", "cached", "#c9d0d7"),
+)
+_MAX_HOLDERS: Final = 8
+_MAX_POOLS: Final = 12
+_MAX_DEVICES: Final = 8
+_POOL_SIZES: Final = {
+    "reserved_bytes": "reserved",
+    "allocated_bytes": "allocated",
+    "pending_bytes": "waiting",
+    "internal_bytes": "rounding",
+    "free_bytes": "free",
+    "largest_free_bytes": "largest free",
+}
+_IN_TEXT: Final = ("reserved_bytes", "allocated_bytes", "free_bytes", "largest_free_bytes")
+
+
+def has_memory_map(trace: Trace) -> bool:
+    """Whether `trace` has blocks of the allocator, or the history of a snapshot."""
+    return len(trace.blocks) > 0 or (len(trace.memory) > 0 and SNAPSHOT_KEYS in trace.info.options)
+
+
+def is_first(trace: Trace) -> bool:
+    """Whether memory is the subject of `trace`: it came from a snapshot, or has nothing else."""
+    return has_memory_map(trace) and (SNAPSHOT_KEYS in trace.info.options or not _has_timeline(trace))
+
+
+def is_alone(trace: Trace) -> bool:
+    """Whether there is no timeline beside the memory."""
+    return has_memory_map(trace) and not _has_timeline(trace) and not len(trace.metrics)
+
+
+def _has_timeline(trace: Trace) -> bool:
+    return len(trace.events) > 0 and verdict.has_profile(trace)
+
+
+def section(trace: Trace) -> Section | None:
+    """The memory of `trace`, some 60 KB of HTML at most; None without any."""
+    if not has_memory_map(trace):
+        return None
+    pictures = (Picture(svg) for svg in (curve_svg(trace), map_svg(trace)) if svg is not None)
+    tables = [*_variables(trace), *_moments(trace), *_pools(trace)]
+    titled = (Section("", "cm", blocks=(table,)) for table in tables)
+    return Section("memory", "cm", blocks=(*pictures, *_fragmentation(trace), *titled))
+
+
+def pools(trace: Trace) -> Section | None:
+    """The pools at the end; None without any."""
+    return Section("memory", "cm", blocks=tuple(_pools(trace))) if has_memory_map(trace) else None
+
+
+def holders(trace: Trace) -> Shown:
+    """The variables that hold memory at the end, as text."""
+    return Shown(Section("memory", "cm", blocks=tuple(_variables(trace))))
+
+
+def _fragmentation(trace: Trace) -> Iterator[Block]:
+    """A bar for each device, with its numbers."""
+    for row in memory_at_end(trace).head(_MAX_DEVICES).to_dict("records"):
+        if reserved := int(row["reserved_bytes"]):
+            line = f"cuda:{row['device']}: {units.size(reserved)} reserved: {part_words(row)}"
+            yield Picture(bar_svg([(int(row[key]), color) for key, _, color in PARTS], line))
+            yield Note(f"{line}; largest free block {units.size(int(row['largest_free_bytes']))}", "line")
+
+
+def part_words(row: Any) -> str:
+    """``requested 5.00 MiB (62 %), rounding …`` of a row of `fragmentation`."""
+    whole = max(int(row.get("reserved_bytes", 0)), 1)
+    sizes = ((label, int(row.get(key, 0))) for key, label, _ in PARTS)
+    return ", ".join(f"{label} {units.size(size)} ({units.percent(100 * size / whole)})" for label, size in sizes)
+
+
+def _variables(trace: Trace) -> Iterator[Table]:
+    """What the variables of the program hold at the end."""
+    if not trace.blocks["names"].isna().all():
+        rows = memory_holders(trace).itertuples(index=False)
+        yield _held("held by", [(holder_words(name), size, number) for name, size, number in rows])
+
+
+def _moments(trace: Trace) -> Iterator[Table]:
+    """What was alive at the end, and at the peak of a history, by category and by line of the program."""
+    blocks = active_blocks(trace)
+    yield from _groups("at the end", trace, blocks, blocks["category"])
+    peak = memory_high(trace)
+    if not pd.isna(peak["row"]) and len(trace.memory):
+        alive = blocks_at(trace, row=int(peak["row"]))
+        alive = alive[(alive["device"] == peak["device"]).to_numpy(bool)].reset_index(drop=True)
+        when = f"at the peak of {units.size(int(peak['num_bytes']))}"
+        yield from _groups(when, trace, alive, lifetime_categories(trace, alive))
+
+
+def _groups(when: str, trace: Trace, alive: pd.DataFrame, categories: pd.Series) -> Iterator[Table]:
+    if categories.notna().any():
+        kinds = categories.astype(object).where(categories.notna().to_numpy(), "unknown")
+        yield _held(f"{when}, by category", _sums(alive, kinds))
+    stacks = alive["stack"].dropna().astype("int64")
+    if len(stacks):
+        frames = {number: str(frame or NATIVE) for number, frame in frames_of(trace, stacks.unique().tolist()).items()}
+        lines = alive["stack"].map(frames, na_action="ignore").astype(object)
+        yield _held(f"{when}, by line", _sums(alive, lines.where(lines.notna(), "stack not recorded")))
+
+
+def _sums(alive: pd.DataFrame, keys: pd.Series) -> list[tuple[str, int, int]]:
+    """Label, bytes and blocks of each group of the rows `alive`, most bytes first."""
+    sums = alive["num_bytes"].groupby(keys.to_numpy(), sort=False).agg(["sum", "size"])
+    sums = sums.sort_values("sum", ascending=False, kind="stable")
+    return [(str(key), int(total), int(number)) for key, total, number in sums.itertuples()]
+
+
+def _held(title: str, rows: list[tuple[str, int, int]]) -> Table:
+    whole = max(sum(size for _, size, _ in rows), 1)
+    cells = [
+        Row((label, units.size(size), units.percent(100 * size / whole), units.count(number)))
+        for label, size, number in rows[:_MAX_HOLDERS]
+    ]
+    return Table(_columns(title, "bytes", "share", "blocks"), cells, len(rows))
+
+
+def _columns(title: str, *numbers: str) -> tuple[Column, ...]:
+    return Column(title, text_width=56, html_width=90), *(Column(number, align="right") for number in numbers)
+
+
+def _pools(trace: Trace) -> Iterator[Table]:
+    found = memory_pools(trace)
+    if found.empty:
+        return
+    has_devices = found["device"].nunique(dropna=False) > 1
+    columns = (
+        Column("pool at the end", text_width=44),
+        *(Column(title, align="right", text_width=9 * (key in _IN_TEXT)) for key, title in _POOL_SIZES.items()),
+        *(Column(title, align="right", text_width=0) for title in ("segments", "blocks")),
+    )
+    rows = [_pool(row, has_devices) for row in found.head(_MAX_POOLS).to_dict("records")]
+    yield Table(columns, rows, len(found), more=("pool", ""))
+
+
+def _pool(row: dict[Any, Any], has_devices: bool) -> Row:
+    counts = (units.count(int(row[key])) for key in ("num_segments", "num_blocks"))
+    return Row((pool_name(row, has_devices), *(units.size(int(row[key])) for key in _POOL_SIZES), *counts))
+
+
+def pool_name(row: dict[Any, Any], has_device: bool) -> str:
+    """How a pool is called: ``default pool, stream 0, large blocks``."""
+    first, second = row["pool_id_first"], row["pool_id_second"]
+    is_default = (pd.isna(first) or first == 0) and (pd.isna(second) or second == 0)
+    parts = [f"cuda:{'?' if pd.isna(row['device']) else row['device']}"] if has_device else []
+    parts.append("default pool" if is_default else f"private pool ({_known(first)}, {_known(second)})")
+    parts.append(f"stream {_known(row['stream'])}")
+    if not pd.isna(row["segment_type"]):
+        parts.append(f"{row['segment_type']} blocks")
+    return ", ".join(parts)
+
+
+def _known(value: Any) -> str:
+    return "not recorded" if pd.isna(value) else str(value)

@@ -1,0 +1,162 @@
+"""Memory in words: the peak and its line, what is left and which variables hold it, fragmentation."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from cudalens.analysis import units
+from cudalens.analysis.cached import once_per_trace
+from cudalens.analysis.facts import memory_at_end, memory_high
+from cudalens.analysis.memory.names import Holder, holders, names_in
+from cudalens.analysis.memory.stacks import active_blocks
+from cudalens.frames import Trace
+from cudalens.frames.snapshots.build import SNAPSHOT_KEYS
+from cudalens.views.memory.places import place_of
+
+_MAX_CELLS: Final = 20
+_MAX_NAME: Final = 48
+_MAX_NAMED: Final = 2
+_TRIED: Final = re.compile(r"OutOfMemoryError: .*Tried to allocate ([\d.]+ \w+)")
+_OF_EXCEPTION: Final = {
+    "<exception>": "variables of the functions that raised",
+    "<last exception>": "the traceback of the last exception",
+    "<call>": "variables of functions that are running",
+}
+
+
+def has_memory(trace: Trace) -> bool:
+    """Whether the allocator's state was recorded, though it may hold nothing."""
+    return not trace.blocks.empty or SNAPSHOT_KEYS in trace.info.options
+
+
+def has_refused(trace: Trace) -> bool:
+    """Whether an allocation failed."""
+    if not has_memory(trace):
+        return False
+    return bool((trace.memory["action"] == "oom").any()) or bool(_TRIED.search(trace.info.error or ""))
+
+
+@once_per_trace
+def verdict(trace: Trace) -> str:
+    """One line: an allocation that failed, the peak and its line, what is left and who holds it, fragmentation."""
+    if not has_memory(trace):
+        return ""
+    return "; ".join(part for part in (_refused(trace), _peak(trace), _left(trace), _fragmented(trace)) if part)
+
+
+def _refused(trace: Trace) -> str:
+    memory = trace.memory
+    refused = memory[(memory["action"] == "oom").to_numpy()]
+    if refused.empty:
+        found = _TRIED.search(trace.info.error or "")
+        return f"out of memory: {found[1]} asked for" if found else ""
+    last = refused.iloc[-1]
+    free = "" if pd.isna(last["device_free_bytes"]) else f", {units.size(last['device_free_bytes'])} free on the device"
+    line = place_of(trace, last["stack"])
+    return f"out of memory{f' at {line}' if line else ''}: {units.size(last['num_bytes'])} asked for{free}"
+
+
+def _peak(trace: Trace) -> str:
+    if trace.memory.empty:
+        return f"{units.size(int(active_blocks(trace)['num_bytes'].sum()))} allocated"
+    peak = memory_high(trace)
+    row = -1 if pd.isna(peak["row"]) else int(peak["row"])
+    line = place_of(trace, trace.memory["stack"].iloc[row]) if row >= 0 else "the start"
+    return f"peak {units.size(peak['num_bytes'])} (allocated){f' at {line}' if line else ''}"
+
+
+def _left(trace: Trace) -> str:
+    """What the recorded code left, or without a history all that is there, and who holds it."""
+    blocks = active_blocks(trace)
+    if not trace.memory.empty:
+        blocks = blocks[blocks["alloc"].notna().to_numpy()]
+        if blocks.empty:
+            return "nothing of it left"
+    waits = (blocks["state"] == "active_pending_free").to_numpy()
+    held, pending = blocks[~waits], int(blocks["num_bytes"][waits].sum())
+    amount = "" if trace.memory.empty else f"{units.size(int(held['num_bytes'].sum()))} left"
+    words = _held(held) if held["num_tensors"].notna().any() else ""
+    left = ": ".join(part for part in (amount, words) if part)
+    waiting = f"{units.size(pending)} freed that wait for a stream" if pending else ""
+    return "; ".join(part for part in (left, waiting) if part)
+
+
+def _held(blocks: pd.DataFrame) -> str:
+    """Who holds the rows `blocks`."""
+    kinds = [None if pd.isna(kind) else str(kind) for kind in blocks["category"]]
+    return held_words(holders(names_in(blocks["names"]), blocks["num_bytes"].tolist()), kinds)
+
+
+def held_words(found: Sequence[Holder], kinds: Sequence[str | None]) -> str:
+    """``24 tensors held by `history`, 2 by `model`, 1 workspace block``.
+
+    Args:
+        found: Who holds what, most bytes first.
+        kinds: What each block is there for, None where it is not known.
+    """
+    named = [one for one in found if one.name is not None]
+    unnamed = Counter(kinds[row] for one in found if one.name is None for row in one.rows)
+    words = [
+        f"{units.plural(one.num_blocks, 'tensor') if i == 0 else units.count(one.num_blocks)}"
+        f"{' held' if i == 0 else ''} by {holder_words(one.name)}"
+        for i, one in enumerate(named[:_MAX_NAMED])
+    ]
+    if rest := sum(one.num_blocks for one in named[_MAX_NAMED:]):
+        words.append(f"{units.count(rest)} by {units.plural(len(named) - _MAX_NAMED, 'other variable')}")
+    words += [units.plural(number, f"{kind} block") for kind, number in unnamed.items() if kind is not None]
+    if number := unnamed[None]:
+        words.append(f"{units.plural(number, 'block')} that no variable holds")
+    return ", ".join(words)
+
+
+def holder_words(name: Any) -> str:
+    """A variable as it stands in a sentence."""
+    if not isinstance(name, str):
+        return "no variable"
+    for begin, words in _OF_EXCEPTION.items():
+        if name.startswith(begin):
+            rest = name.removeprefix(begin).lstrip(".")
+            return f"{words}{f' (`{units.shorten(rest, _MAX_NAME)}`)' if rest else ''}"
+    return f"`{units.shorten(name, _MAX_NAME)}`"
+
+
+def _fragmented(trace: Trace) -> str:
+    found = memory_at_end(trace)
+    share = found["fragmentation_pct"].max()
+    return "" if pd.isna(share) else f"fragmentation {units.percent(float(share))}"
+
+
+def leaks_text(trace: Trace) -> str:
+    """What each cell left alive, those that left most first; "" where no cell is known."""
+    blocks = active_blocks(trace)
+    blocks = blocks[blocks["cell"].notna().to_numpy()]
+    totals = blocks.groupby("cell", observed=True, sort=False)["num_bytes"].sum()
+    lines = [
+        f"{cell} left {units.size(int(total))}: {_held(blocks[(blocks['cell'] == cell).to_numpy()])}"
+        for cell, total in totals.sort_values(ascending=False, kind="stable").items()
+    ]
+    more = [f"and {units.plural(len(lines) - _MAX_CELLS, 'cell')} more"] if len(lines) > _MAX_CELLS else []
+    return "\n".join([*lines[:_MAX_CELLS], *more])
+
+
+def left_text(
+    cell: str, sizes: Sequence[int], names: Sequence[Iterable[str]], kinds: Sequence[str | None], freed_bytes: int
+) -> str:
+    """What one cell left alive, in one line.
+
+    Args:
+        cell: The cell, as In[7].
+        sizes: Size of each block that it left, shape (k,).
+        names: Names of each, shape (k,).
+        kinds: What each is there for, None where it is not known; shape (k,).
+        freed_bytes: What it released of earlier cells.
+    """
+    freed = f"; it freed {units.size(freed_bytes)} of earlier ones" if freed_bytes else ""
+    if not sizes:
+        return f"{cell} left nothing{freed}"
+    return f"{cell} left {units.size(sum(sizes))}: {held_words(holders(list(names), list(sizes)), kinds)}{freed}"

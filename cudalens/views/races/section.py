@@ -1,0 +1,220 @@
+"""The races of a Trace: a section of text and HTML with a card for each race, and the same cards for the page.
+
+A card holds the two accesses side by side, the bytes that both touch, where that memory came from, what happened on the
+streams, and the fix. It needs no script; ``js/races/races.js`` adds the list, the filter and copying.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from cudalens.analysis import units
+from cudalens.frames import Trace
+from cudalens.views.races import values, words
+from cudalens.views.races.model import RaceView, Site, StackLine, folded, race_views
+from cudalens.views.races.svg import bytes_bars, happens_before_svg
+from cudalens.views.races.value_maps import MAX_CELLS
+from cudalens.views.sections.markup import Node, element
+from cudalens.views.sections.model import (
+    Block,
+    Cell,
+    Code,
+    Column,
+    Facts,
+    Items,
+    Note,
+    Picture,
+    Row,
+    Section,
+    Table,
+    Text,
+    marked_code,
+)
+from cudalens.views.sections.write_html import nodes, to_html
+
+#: Races that the live view and the report hold; the others are counted.
+MAX_CARDS: Final = 1000
+
+#: Bytes of HTML of the cards in a section; races beyond them get a line each.
+MAX_HTML: Final = 110_000
+
+#: Races that plain text shows in full; others get a line each.
+MAX_TEXT: Final = 10
+
+_MAX_LINES: Final = 40
+_MAX_CARD_BYTES: Final = 10_000_000
+
+#: Rows and columns of a tensor's pictures in a section.
+_STATIC_CELLS: Final = 32
+_CSS: Final = "cl-race"
+_SIDES: Final = (
+    Column("", text_width=10),
+    Column("Earlier access", text_width=43),
+    Column("Later access", text_width=43),
+)
+
+
+def has_races(trace: Trace) -> bool:
+    """Whether there is a race to show."""
+    return bool((~trace.races["is_suppressed"]).any())
+
+
+def section(trace: Trace) -> Section | None:
+    """The races, worst first, the worst one open; None where there is none."""
+    races = list(enumerate(race_views(trace), 1))
+    if not races:
+        return None
+    folds: list[Section] = []
+    size = 0
+    for number, race in races:
+        folds.append(_fold(number, race))
+        size += len(to_html(folds[-1]).encode("utf-8", "replace"))
+        if size > MAX_HTML:
+            folds.pop()
+            break
+    return Section("races", _CSS, blocks=(*folds, *_lines(races[len(folds) :])))
+
+
+def _fold(number: int, race: RaceView) -> Section:
+    blocks = tuple(_blocks(race, _STATIC_CELLS))
+    body = Section("race", _CSS, blocks=blocks, is_in_text=number <= MAX_TEXT)
+    title, facts = f"Race {number}", words.race_line(race)
+    return Section("race-fold", _CSS, title=title, facts=facts, blocks=(body,), is_open=number == 1)
+
+
+def _lines(races: Sequence[tuple[int, RaceView]]) -> Iterator[Block]:
+    if races:
+        yield Items(tuple(f"Race {number}: {words.race_line(race)}" for number, race in races[:_MAX_LINES]))
+    if (left := len(races) - _MAX_LINES) > 0:
+        yield Note(f"and {units.count(left)} more in trace.races")
+
+
+def pack(trace: Trace) -> bytes:
+    """The races of `trace` for the page: gzipped JSON, the same each time.
+
+    ``races``: for each its ``row``, ``kind``, ``title``, ``tensor``, ``places``, ``times`` and ``card``, a tree as
+    `markup.Node.json` has it; worst first. ``more``: how many are left out.
+    """
+    races = race_views(trace)
+    entries: list[str] = []
+    size = 0
+    for number, race in enumerate(races[:MAX_CARDS], 1):
+        entries.append(json.dumps(_entry(number, race)))
+        size += len(entries[-1])
+        if size > _MAX_CARD_BYTES:
+            break
+    text = f'{{"races": [{",".join(entries)}], "more": {len(races) - len(entries)}}}'
+    return gzip.compress(text.encode("ascii"), compresslevel=6, mtime=0)
+
+
+def _entry(number: int, race: RaceView) -> dict[str, Any]:
+    return {
+        "row": race.row,
+        "kind": race.kind or "race",
+        "title": race.title,
+        "tensor": race.tensor,
+        "places": race.places,
+        "times": words.times_words(race),
+        "card": card(number, race).json(),
+    }
+
+
+def card(number: int, race: RaceView) -> Node:
+    """Race `number`, from 1, as an ``<article>``."""
+    facts = f"of {race.tensor} · seen {units.times(race.count)}"
+    shown = Section("", _CSS, f"{number}. {race.title}", facts, blocks=tuple(_blocks(race, MAX_CELLS)))
+    label = f"Race {number}: {race.title} of {race.tensor}"
+    return element("article", *nodes(shown), class_="cudalens-race", aria_label=label)
+
+
+def _blocks(race: RaceView, cells: int) -> Iterator[Block]:
+    """What a card holds; `cells`: rows and columns of pictures of tensors, at most."""
+    yield Note(words.consequence(race), "what")
+    yield Table(_SIDES, list(_side_rows(race)), max_text=200, key="sides")
+    yield from _common_frames(race)
+    yield from values.section_of(race, cells)
+    yield Note((Text("Memory: ", "strong"), f"{words.overlap_words(race)}."), "caption")
+    yield Facts(tuple(zip(("Earlier", "Later"), map(Picture, bytes_bars(race)), strict=True)))
+    yield from (_origin(what, site) for what, site in words.sites(race))
+    yield Note(Text("Happens-before", "strong"), "caption", is_in_text=False)
+    yield Picture(happens_before_svg(race), is_wide=True)
+    if race.between is None:
+        yield Note("What happened in between was not recorded.", is_in_text=False)
+    yield from _fix(race)
+
+
+def _side_rows(race: RaceView) -> Iterator[Row]:
+    """The facts about both accesses, if one of them has it."""
+    first, second = race.first, race.second
+    mark = "" if first.stream == second.stream else "cl-race-differs"
+    one, two, _ = folded(first.site.stack, second.site.stack)
+    rows: tuple[tuple[str, Cell, Cell], ...] = (
+        ("Stream", Text(first.stream, css=mark), Text(second.stream, css=mark)),
+        ("Tensor", _tensor(race, 0), _tensor(race, 1)),
+        ("Bytes", words.span(first.low, first.high), words.span(second.low, second.high)),
+        ("Where", _place(first.site), _place(second.site)),
+        ("Line", Text(first.site.source, "code"), Text(second.site.source, "code")),
+        ("Call stack", _frames(first.site.stack[:one]), _frames(second.site.stack[:two])),
+    )
+    yield Row(("Operation", _operation(race, 0), _operation(race, 1)))
+    for label, *sides in rows:
+        known = [bool(side.text if isinstance(side, Text) else side) for side in sides]
+        if any(known):
+            cells = (side if is_known else "not recorded" for side, is_known in zip(sides, known, strict=True))
+            yield Row((label, *cells))
+
+
+def _operation(race: RaceView, side: int) -> Cell:
+    access = (race.first, race.second)[side]
+    verb = Text(f" {access.verb} ", "strong", css="cl-race-write" if access.is_write else "")
+    return Text(access.title, "code"), verb, Text(access.argument, "code")
+
+
+def _tensor(race: RaceView, side: int) -> Cell:
+    access = (race.first, race.second)[side]
+    name = "" if access.tensor == access.layout else access.tensor
+    parts = (name and f"{name} ", access.layout and Text(access.layout, "code"))
+    return tuple(part for part in parts if part)
+
+
+def _place(site: Site) -> Text:
+    short = units.short_place(site.place)
+    return Text(short, "place", full=site.place if short != site.place else "")
+
+
+def _frames(lines: Sequence[StackLine]) -> Cell:
+    """Stack frames that only one of two accesses has, innermost first."""
+    return tuple(Text(f"≠ {line}", "line", css="cl-race-place") for line in lines)
+
+
+def _common_frames(race: RaceView) -> Iterator[Section]:
+    """The stack frames that both accesses have, folded."""
+    stack = race.first.site.stack
+    one, _, common = folded(stack, race.second.site.stack)
+    if common:
+        yield _stack(f"{units.plural(common, 'stack frame')} in common", str(stack[one]), stack[one:])
+
+
+def _stack(title: str, facts: str, lines: Sequence[StackLine]) -> Section:
+    frames = Items(tuple(Text(str(line), "place") for line in lines), max_text=0)
+    return Section("race-stack", _CSS, title=title, facts=facts, blocks=(frames,), is_open=False)
+
+
+def _origin(what: str, site: Site) -> Block:
+    title = f"{what} at {site.place or site.stack[0]}"
+    if len(site.stack) > 1:
+        return _stack(title, site.source, site.stack)
+    return Note((f"{title}: ", Text(site.source, "code")) if site.source else title, "origin")
+
+
+def _fix(race: RaceView) -> Iterator[Block]:
+    if not race.fix and not race.fix_diff:
+        yield Note(words.NO_FIX)
+        return
+    yield Note((Text("Fix: ", "strong"), *marked_code(race.fix)), "caption")
+    if race.fix_diff:
+        yield Code("\n".join(race.fix_diff), "diff")
+    yield Note(f"✓ {words.CHECKED}", "checked")

@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-thorough coverage test-browser test-gpu test-pytorch check check-js fix js bench lock docs news build clean
+.PHONY: help setup demo lab test test-thorough coverage test-browser test-gpu test-pytorch check check-js fix js bench lock docs accuracy news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -62,6 +62,9 @@ docs: setup ## build the documentation site into out/docs; a warning is an error
 	@$(BIN)/python -m sphinx -b html -W --keep-going -q -j auto -c docs . out/docs
 	@echo "out/docs/index.html"
 
+accuracy: setup ## write the accuracy of modelled times into docs/virtual.md; DATA=FOLDER of measured times draws the picture
+	@$(BIN)/python tools/accuracy.py $(if $(DATA),--data $(DATA))
+
 news: setup ## print the changelog entry that the fragments in news/ make
 	@$(BIN)/towncrier build --draft --version Unreleased
 
@@ -72,6 +75,7 @@ check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScri
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/import_cycles.py
 	@$(BIN)/python tools/frame_docs.py --check
+	@$(BIN)/python tools/accuracy.py --check
 	@$(BIN)/python tools/benchmark_docs.py --check
 	@$(BIN)/python tools/refusal_docs.py --check
 	@sh tools/lint_project.sh $(BIN)

@@ -171,10 +171,15 @@ _ABOUT: Final[dict[str, tuple[str, _Sm, _Link, tuple[str, ...]]]] = {
     )),
 }  # fmt: skip
 
+#: Shortest kernel, ns, where recorded kernels are longer than the default of `DeviceSpec`.
+_KERNEL_FIXED_NS: Final = {"b200": 2_000}
+
 
 def _spec(card: _Card) -> DeviceSpec:
     name, sm, link, sources = _ABOUT[card.key]
     facts: dict[str, Any] = {**card._asdict(), **sm._asdict(), **link._asdict()}
+    if card.key in _KERNEL_FIXED_NS:
+        facts["kernel_fixed_ns"] = _KERNEL_FIXED_NS[card.key]
     return DeviceSpec(
         name=name,
         sources=sources,

@@ -14,7 +14,7 @@ INDEX := $(if $(filter cpu,$(TORCH)),--extra-index-url $(CPU_INDEX),)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab test test-thorough coverage test-browser test-gpu check check-js fix js bench lock docs news build clean
+.PHONY: help setup demo lab test test-thorough coverage test-browser test-gpu test-pytorch check check-js fix js bench lock docs accuracy news build clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -54,9 +54,16 @@ test-gpu: ## run the GPU tests, with the interpreter PYTHON
 	@if [ -x $(BIN)/python ] && [ "$(origin PYTHON)" = file ]; then $(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS); \
 	 else PYTHONPATH=. $(PYTHON) -m pytest -m gpu tests/gpu $(PYTEST_ARGS); fi
 
+test-pytorch: setup ## run PyTorch 2.6's CUDA tests on a virtual device; PYTORCH=folder of its sources, kept outside of this project
+	@$(PIP) install --quiet expecttest psutil
+	@$(BIN)/python tools/pytorch_suites.py "$(PYTORCH)"
+
 docs: setup ## build the documentation site into out/docs; a warning is an error
 	@$(BIN)/python -m sphinx -b html -W --keep-going -q -j auto -c docs . out/docs
 	@echo "out/docs/index.html"
+
+accuracy: setup ## write the accuracy of modelled times into docs/virtual.md; DATA=FOLDER of measured times draws the picture
+	@$(BIN)/python tools/accuracy.py $(if $(DATA),--data $(DATA))
 
 news: setup ## print the changelog entry that the fragments in news/ make
 	@$(BIN)/towncrier build --draft --version Unreleased
@@ -68,7 +75,9 @@ check: setup docs check-js ## ruff, mypy, import-linter, project files, JavaScri
 	@$(BIN)/lint-imports
 	@$(BIN)/python tools/import_cycles.py
 	@$(BIN)/python tools/frame_docs.py --check
+	@$(BIN)/python tools/accuracy.py --check
 	@$(BIN)/python tools/benchmark_docs.py --check
+	@$(BIN)/python tools/refusal_docs.py --check
 	@sh tools/lint_project.sh $(BIN)
 
 check-js: ## biome, tsc and the bundles of the JavaScript; skips with a reason without Node
@@ -83,6 +92,7 @@ fix: setup ## repair what ruff can repair, and write the generated docs
 	@sh tools/js/run.sh fix
 	@$(BIN)/python tools/frame_docs.py
 	@$(BIN)/python tools/benchmark_docs.py
+	@$(BIN)/python tools/refusal_docs.py
 
 bench: setup ## run the benchmarks against the peers, results into benchmarks/results
 	@$(BIN)/python benchmarks/run_all.py

@@ -1,6 +1,6 @@
 """The ``cudalens`` command: report, summary, check, convert and doctor, from a shell.
 
-Exit codes: 0 done, 1 refused (a message on stderr says why) or, of ``check``, a trace that is partial, 2 wrong usage.
+Exit codes: 0 success; 1 error (with a message on stderr) or, for ``check``, a partial trace; 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INTERRUPTED: Final = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that `argv` (without the program's name; the process's own where None) asks for.
+    """Run the command of `argv` (without the program's name; default: the arguments of the process).
 
     Returns:
         The exit code.

@@ -1,27 +1,27 @@
 """The exceptions that cudalens raises on purpose.
 
-One root, so that ``except cudalens.CudalensError`` catches every refusal of ours and nothing else.
+All derive from one class: ``except cudalens.CudalensError`` catches every error that cudalens raises on purpose.
 
 .. code-block:: text
 
     CudalensError
-    ├── TraceError              a Trace cannot be what was asked of it
-    │   ├── TraceFormatError    a file is not what it should be (also a ValueError)
-    │   │   └── UnsafeSnapshotError  a memory snapshot holds what no snapshot needs; nothing of it was run
+    ├── TraceError              a Trace is not valid for an operation
+    │   ├── TraceFormatError    a file is not a valid trace (also a ValueError)
+    │   │   └── UnsafeSnapshotError  a memory snapshot has unexpected pickle instructions; none was run
     │   └── SchemaError         a frame does not fit the column catalog (also a ValueError)
     ├── AssertionSyntaxError    an assertion about a Trace cannot be read (also a ValueError)
     ├── AssertionFailed         an assertion about a Trace does not hold (also an AssertionError)
     ├── HistoryError            a file of past runs cannot be read or written (also an OSError)
-    ├── OutputError             a file that we were asked to write cannot be written (also an OSError)
-    ├── RecordError             a recorded program cannot be judged (also a ValueError)
-    ├── SanitizerError          the sanitizer cannot do what was asked of it (also a ValueError)
-    ├── ExploreError            a program's other orders cannot be tried (also a RuntimeError)
+    ├── OutputError             a file cannot be written (also an OSError)
+    ├── RecordError             a recorded program cannot be checked (also a ValueError)
+    ├── SanitizerError          invalid arguments or state of the sanitizer (also a ValueError)
+    ├── ExploreError            a program cannot be run in other orders (also a RuntimeError)
     ├── RaceError               accesses of two streams, or of a stream and the host, race (also a RuntimeError)
-    ├── KernelError             a device function of ours cannot do this with what it was given (also a ValueError)
+    ├── KernelError             invalid arguments of a function of cudalens.kernels (also a ValueError)
     ├── MetricsError            this machine's GPUs cannot be read: no driver, no library (also a RuntimeError)
-    ├── MemorySnapshotError     there is no allocator whose memory could be examined (also a RuntimeError)
-    ├── GraphError              a CUDA graph manager cannot do this here (also a RuntimeError)
-    ├── VirtualDeviceError      a virtual CUDA device cannot be or do this (also a RuntimeError)
+    ├── MemorySnapshotError     there is no allocator with a list of blocks (also a RuntimeError)
+    ├── GraphError              invalid operation of a CUDA graph manager (also a RuntimeError)
+    ├── VirtualDeviceError      not supported by a virtual CUDA device (also a RuntimeError)
     └── ProfilerError           a profile cannot start, or cannot be read (also a RuntimeError)
         └── ProfilerBusyError   another profiler is active on this thread or holds CUPTI
 
@@ -40,17 +40,17 @@ class CudalensError(Exception):
 
 
 class TraceError(CudalensError):
-    """A Trace cannot be what was asked of it."""
+    """A Trace is not valid for an operation."""
 
 
 class TraceFormatError(TraceError, ValueError):
-    """A file is not the trace that it should be; nothing half-made is left behind.
+    """A file is not a valid trace.
 
     Attributes:
-        path: The file, as the user named it.
-        position: Where in it, in words ("byte 1042", "event 17", "member 'events.parquet'"), or None.
-        found: What was there.
-        expected: What should have been there.
+        path: The file, as given by the user.
+        position: Position in it, in words ("byte 1042", "event 17", "member 'events.parquet'"), or None.
+        found: What the file has there.
+        expected: What was expected there.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class TraceFormatError(TraceError, ValueError):
 
 
 class UnsafeSnapshotError(TraceFormatError):
-    """A pickle that should be a memory snapshot holds what no snapshot needs. Nothing of it was run.
+    """A pickle that should be a memory snapshot has other contents. None of it was run.
 
     Attributes:
-        opcode: Name of the pickle's instruction that is refused ("STACK_GLOBAL"), or None where a limit is passed.
-        byte: Where it stands in the file, or None.
+        opcode: Name of the refused pickle instruction ("STACK_GLOBAL"), or None if a limit is exceeded.
+        byte: Its position in the file, or None.
     """
 
     def __init__(
@@ -101,17 +101,17 @@ class SchemaError(TraceError, ValueError):
 
 
 class AssertionSyntaxError(CudalensError, ValueError):
-    """An assertion about a Trace cannot be read. The message shows it with a mark below the place.
+    """An assertion about a Trace cannot be read. The message marks the position.
 
     Attributes:
         text: The assertion.
-        position: Where in it, from 0.
+        position: Position of the error, from 0.
         reason: What is wrong there, and what was expected.
     """
 
     def __init__(self, text: str, position: int, reason: str) -> None:
         self.text, self.position, self.reason = text, position, reason
-        # The place on one line of reasonable length, whatever the text is.
+        # A long text is shortened around the position.
         begin = max(0, position - 60)
         line = " ".join(text[begin : position + 60].splitlines() or [""])
         super().__init__(
@@ -123,7 +123,7 @@ class AssertionFailed(CudalensError, AssertionError):  # noqa: N818 - reads as w
     """Assertions about a Trace do not hold.
 
     Attributes:
-        failures: For each that does not hold, its text and what was found instead.
+        failures: For each assertion that does not hold, its text and what was found.
     """
 
     def __init__(self, message: str, failures: Sequence[tuple[str, str]] = ()) -> None:
@@ -132,27 +132,27 @@ class AssertionFailed(CudalensError, AssertionError):  # noqa: N818 - reads as w
 
 
 class HistoryError(CudalensError, OSError):
-    """A file of past runs cannot be read or written: it is locked, broken, or something else's."""
+    """A file of past runs cannot be read or written: it is locked, damaged, or not such a file."""
 
 
 class OutputError(CudalensError, OSError):
-    """A file that we were asked to write cannot be written; an existing file is untouched."""
+    """A file cannot be written; an existing file is unchanged."""
 
 
 class RecordError(CudalensError, ValueError):
-    """A recorded program cannot be judged: an op is unknown, incomplete, or touches memory that is not there."""
+    """A recorded program cannot be checked: an op is unknown, incomplete, or uses memory that is not allocated."""
 
 
 class SanitizerError(CudalensError, ValueError):
-    """The sanitizer cannot do what was asked of it: an unknown detector, a suppression that is none, a wrong state."""
+    """Invalid arguments or state of the sanitizer: an unknown detector, an invalid suppression, a wrong state."""
 
 
 class ExploreError(CudalensError, RuntimeError):
-    """A watched program cannot be done again in other orders: nothing was noted, too much, or what cannot be redone."""
+    """A recorded program cannot be run in other orders: too little or too much is recorded, or it is not repeatable."""
 
 
 class RaceError(CudalensError, RuntimeError):
-    """Two accesses to the same memory race: nothing orders them, and one is a write.
+    """Two accesses to the same memory race: they are unordered, and one is a write.
 
     Attributes:
         races: The new races, at least one; each a `cudalens.sanitizer.Race`.
@@ -164,7 +164,7 @@ class RaceError(CudalensError, RuntimeError):
 
 
 class KernelError(CudalensError, ValueError):
-    """A device function of ours (`cudalens.kernels`) cannot do this with what it was given."""
+    """Invalid arguments of a function of `cudalens.kernels`."""
 
 
 class MetricsError(CudalensError, RuntimeError):
@@ -172,15 +172,15 @@ class MetricsError(CudalensError, RuntimeError):
 
 
 class MemorySnapshotError(CudalensError, RuntimeError):
-    """There is no allocator whose memory could be examined: no device, or one that keeps no list of blocks."""
+    """There is no allocator to inspect: no device, or one without a list of blocks."""
 
 
 class GraphError(CudalensError, RuntimeError):
-    """A CUDA graph manager cannot do what was asked: it is freed, a capture is under way, or a result is no tensors."""
+    """Invalid operation of a CUDA graph manager: it is freed, a capture is active, or a result has no tensors."""
 
 
 class VirtualDeviceError(CudalensError, RuntimeError):
-    """A virtual CUDA device cannot be made, or was asked for what it does not model."""
+    """A virtual CUDA device cannot be created, or does not support an operation."""
 
 
 class ProfilerError(CudalensError, RuntimeError):

@@ -150,6 +150,16 @@ def running() -> Iterator[Row]:
         "modelled, not measured",
         is_in_readme=False,
     )
+    guards = load("guards")
+    for name, one in guards["per_replay"].items():
+        yield Row(
+            f"guards of a graphed module of {guards['submodules']} sub-modules ({name.replace('_', ' ')}), per replay",
+            f"{one['us']:.1f} µs for {one['values']} values",
+            "",
+            None,
+            f"CPU, {rounds(guards['rounds'])}",
+            is_in_readme=False,
+        )
 
 
 def views() -> Iterator[Row]:

@@ -1,4 +1,4 @@
-"""Looking up the call tree from many rows at once: the nearest row above that is marked, or that is still running."""
+"""Search the call tree upwards from many rows at once: the nearest ancestor that is marked, or still running."""
 
 from __future__ import annotations
 

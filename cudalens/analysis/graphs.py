@@ -1,4 +1,4 @@
-"""What a graph manager did, in numbers: how much is replayed, how much faster that is, what it holds, what is wrong."""
+"""Summarize what a graph manager did: share of replays, speedup, memory of the pools, problems."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EagerFunction:
     Attributes:
         name: Its name.
         function_id: Its number.
-        why: The reason in a sentence, of the function ("writes its input 'cache'"), or "" where none is known.
+        why: The reason in a sentence, of the function ("writes its input 'cache'"), or "" if none is known.
     """
 
     name: str
@@ -54,8 +54,8 @@ class FailedCheck:
     Attributes:
         node: Number of the recording.
         function: Name of its function.
-        max_abs_diff: Largest difference; None where it is none of numbers.
-        first_diff: The first element that differs, in words, or "".
+        max_abs_diff: Largest difference; None if the values are not numbers.
+        first_diff: The first element that differs, as text, or "".
     """
 
     node: int | None
@@ -66,25 +66,25 @@ class FailedCheck:
 
 @dataclass(frozen=True)
 class GraphsSummary:
-    """What a verdict needs to know of a graphs frame.
+    """The numbers of a graphs frame that a verdict shows.
 
     Attributes:
-        num_functions: Functions that a manager knows.
+        num_functions: Functions of the manager.
         num_graphs: Recordings.
         num_trees: Of those, how many begin a tree.
         num_calls: Calls of all functions.
         num_warmups: Of those, how many warmed up.
         num_recordings: Of those, how many recorded.
-        num_replays: Of those, how many replayed; where no function's calls were counted, replays of the recordings.
+        num_replays: Of those, how many replayed; if no calls were counted, replays of the recordings.
         num_eager: Of those, how many ran without a graph.
-        speed: Replays against eager; None where nothing was measured.
-        pool_bytes: Reserved by the memory pools, each counted once; None where no pool's size is known.
+        speed: Replays against eager; None if nothing was measured.
+        pool_bytes: Reserved by the memory pools, each counted once; None if no pool's size is known.
         eager: Functions that run without a graph.
         warm: Names of functions that have been warmed up, and that the next call records.
         failed: Recordings whose check failed.
         num_checked: Recordings that were checked.
         num_rerecords: How often a function was recorded once more.
-        num_warnings: How often a warning was given.
+        num_warnings: Number of warnings.
     """
 
     num_functions: int
@@ -106,7 +106,7 @@ class GraphsSummary:
 
     @property
     def replayed_pct(self) -> float | None:
-        """Share of all calls that replayed, per cent; None where no call was counted."""
+        """Share of all calls that replayed, per cent; None if no call was counted."""
         return 100 * self.num_replays / self.num_calls if self.num_calls else None
 
 
@@ -139,13 +139,13 @@ def summarize_graphs(trace: Trace) -> GraphsSummary:
 
 
 def runs_eager(functions: pd.DataFrame) -> pd.Series:
-    """Which functions run without a graph: those that say so, and those that are warm and were run so ever since.
+    """Which functions run without a graph: those in state "eager", and warm ones that have run eagerly.
 
     Args:
         functions: Rows of the graphs frame of the kind "function".
     """
-    ran_so = functions["state"].eq("warm") & functions["num_eager"].gt(0).fillna(False).astype(bool)
-    return (functions["state"].eq("eager") | ran_so).astype(bool)
+    ran_eagerly = functions["state"].eq("warm") & functions["num_eager"].gt(0).fillna(False).astype(bool)
+    return (functions["state"].eq("eager") | ran_eagerly).astype(bool)
 
 
 def speed(recordings: pd.DataFrame) -> Speed | None:
@@ -157,7 +157,7 @@ def speed(recordings: pd.DataFrame) -> Speed | None:
         recordings: Rows of the graphs frame of the kind "recording".
 
     Returns:
-        None where no replayed recording has both times, or the replays took no time.
+        None if no replayed recording has both times, or the replays took no time.
     """
     known = recordings[recordings["eager_ns"].notna() & recordings["replay_ns"].notna() & (recordings["count"] > 0)]
     count = known["count"].astype(float)
@@ -166,7 +166,7 @@ def speed(recordings: pd.DataFrame) -> Speed | None:
 
 
 def pool_bytes(graphs: pd.DataFrame) -> int | None:
-    """Bytes that the pools reserve, each pool of a device once; None where no size is known."""
+    """Bytes that the pools reserve, each pool of a device once; None if no size is known."""
     known = graphs[graphs["reserved_bytes"].notna()]
     if known.empty:
         return None
@@ -176,12 +176,12 @@ def pool_bytes(graphs: pd.DataFrame) -> int | None:
 
 
 def _eager(graphs: pd.DataFrame, function: dict[str, Any]) -> EagerFunction:
-    """Why a function runs eager: its own row says it, or its most frequent skip."""
+    """Why a function runs eagerly: the reason of its own row, else that of its most frequent skip."""
     why = function["detail"]
     if why is None:
         skips = graphs[(graphs["kind"] == "skip") & (graphs["function_id"] == function["function_id"])]
-        told = skips.sort_values("count", ascending=False, kind="stable")["detail"].dropna()
-        why = told.iloc[0] if len(told) else ""
+        reasons = skips.sort_values("count", ascending=False, kind="stable")["detail"].dropna()
+        why = reasons.iloc[0] if len(reasons) else ""
     return EagerFunction(str(function["function"]), int(function["function_id"]), str(why))
 
 
@@ -199,6 +199,6 @@ def _times(graphs: pd.DataFrame, kind: str) -> int:
 
 
 def _rows(frame: pd.DataFrame) -> Iterable[dict[str, Any]]:
-    """Rows as dicts of plain values; None where missing."""
+    """Rows as dicts of plain values; None for missing ones."""
     plain = frame.astype(object).where(frame.notna(), None)
     return ({str(name): value for name, value in row.items()} for row in plain.to_dict("records"))

@@ -1,4 +1,4 @@
-"""What a verdict needs to know of a Trace, in numbers."""
+"""Summarize a Trace in the numbers that a verdict shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.averages import STEP_NAME, averages
 from cudalens.analysis.time.intervals import length, union
 from cudalens.frames.build import GPU_ACTIVITIES, RUNTIME_CATEGORIES, STEP_PREFIX
-from cudalens.frames.columns import is_category
+from cudalens.frames.columns import integers, is_category, map_texts
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
@@ -48,20 +48,20 @@ class TopCost:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a verdict needs to know.
+    """The numbers of a Trace that a verdict shows.
 
     Attributes:
-        wall_ns: Length of the measured window; the span of the events where no window is known (files), ns.
+        wall_ns: Length of the measured window; the span of the events if no window is known (files), ns.
         device_busy_ns: Time in which any device was at work (union of its activities); None without device work.
         device_busy_by_device: The same for each device index.
         host_busy_ns: Time in which any thread was in an operator (union of the outermost operators); None without any.
         top: The largest self times by name: of device work where there is any, else of the host; largest first. Ranges
-            of profiler steps are left out: they say when, not what.
+            of profiler steps are left out: they contain everything.
         num_events: Rows of the events frame.
         num_ops: Operators (category cpu_op).
         num_kernels: GPU kernels.
         num_launches: Runtime and driver calls that launched device work, by their link to it or by their name.
-        peak_memory_bytes: Largest ``allocated_bytes`` per device type; None where no memory was recorded.
+        peak_memory_bytes: Largest ``allocated_bytes`` per device type; None if no memory was recorded.
         num_problems: Damage that the reader or the session survived.
         is_simulated: Whether the times are a model's.
         build_s: Seconds from raw results to frames.
@@ -94,7 +94,7 @@ class Summary:
 
 @once_per_trace
 def summarize(trace: Trace) -> Summary:
-    """The numbers of `trace` that a verdict needs.
+    """The numbers of `trace` that a verdict shows.
 
     Args:
         trace: Any Trace, live or loaded.
@@ -102,7 +102,7 @@ def summarize(trace: Trace) -> Summary:
     events, info = trace.events, trace.info
     cat = events["cat"].array
     busy, by_device = _device_busy(events)
-    steps = _step_lengths(events)
+    steps = events["dur"].to_numpy()[step_rows(trace)]
     return Summary(
         wall_ns=wall_ns(trace),
         device_busy_ns=busy,
@@ -126,7 +126,7 @@ def summarize(trace: Trace) -> Summary:
 
 
 def wall_ns(trace: Trace) -> int:
-    """Length of the measured window, ns; the span of the events where no window is known (files)."""
+    """Length of the measured window, ns; the span of the events if no window is known (files)."""
     info, events = trace.info, trace.events
     if info.started_ns is not None and info.ended_ns is not None:
         return info.ended_ns - info.started_ns
@@ -137,21 +137,27 @@ def wall_ns(trace: Trace) -> int:
     return int((ts + events["dur"].to_numpy()).max() - ts.min())
 
 
+def step_rows(trace: Trace) -> Ints:
+    """Rows of the events that are profiler steps of the host."""
+    events = trace.events
+    is_step = map_texts(events["name"].array, lambda name: name.startswith(STEP_PREFIX), False)
+    return np.flatnonzero(is_step & events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy())
+
+
 def _device_busy(events: pd.DataFrame) -> tuple[int | None, dict[int, int]]:
     rows = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES))
     if not len(rows):
         return None, {}
     start = events["ts"].to_numpy()[rows]
     end = start + events["dur"].to_numpy()[rows]
-    device = events["device"].array[rows].to_numpy(dtype=np.int64, na_value=-1)
+    device = integers(events["device"])[rows]
     each = {int(d): length(union(start[device == d], end[device == d])) for d in np.unique(device) if d >= 0}
     return length(union(start, end)), each
 
 
 def _host_busy(events: pd.DataFrame) -> int | None:
-    """Union, over all threads, of the operators that stand in no other operator."""
-    is_op = is_category(events["cat"].array, ("cpu_op",))
-    rows = np.flatnonzero(is_op)
+    """Union, over all threads, of the operators."""
+    rows = np.flatnonzero(is_category(events["cat"].array, ("cpu_op",)))
     if not len(rows):
         return None
     start = events["ts"].to_numpy()[rows]
@@ -169,11 +175,10 @@ def _top(rows: pd.DataFrame) -> tuple[TopCost, ...]:
 
 
 def _num_launches(events: pd.DataFrame) -> int:
-    launch = events["launch"].array
+    launch = integers(events["launch"])
     launches = np.zeros(len(events), bool)
-    launches[launch[~launch.isna()].to_numpy(dtype=np.int64)] = True
-    names = events["name"].array
-    by_name = np.append([_launches(name) for name in names.categories.tolist()], False).astype(bool)[names.codes]
+    launches[launch[launch >= 0]] = True
+    by_name = map_texts(events["name"].array, _launches, False)
     return int((launches | (by_name & is_category(events["cat"].array, RUNTIME_CATEGORIES))).sum())
 
 
@@ -189,13 +194,3 @@ def _peaks(memory: pd.DataFrame) -> dict[str, int] | None:
     # Totals are per device: the peak of a device type is that of its fullest device.
     peaks = known.groupby("device_type", observed=True)["allocated_bytes"].max()
     return {str(kind): int(peak) for kind, peak in peaks.items()}
-
-
-def _step_lengths(events: pd.DataFrame) -> Ints:
-    names = events["name"].array
-    is_step = np.append([name.startswith(STEP_PREFIX) for name in names.categories.tolist()], False).astype(bool)[
-        names.codes
-    ]
-    host = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
-    lengths: Ints = events["dur"].to_numpy()[is_step & host]
-    return lengths

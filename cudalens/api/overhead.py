@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.analysis.compare.bootstrap import difference_interval
-from cudalens.analysis.compare.measure import step_rows
+from cudalens.analysis.compare.measure import numbered_steps
 from cudalens.analysis.time.work import device_work
 from cudalens.api.outcome import Outcome
 from cudalens.api.profile import is_profiling, profile
@@ -70,7 +70,7 @@ def _times(trace: Trace) -> Ints:
     """Times of the profiled runs, where the host's are what they took: not beside a GPU, nor in a model's time."""
     if trace.info.is_simulated or len(device_work(trace).rows):
         return np.empty(0, np.int64)
-    times: Ints = trace.events["dur"].to_numpy()[step_rows(trace)]
+    times: Ints = trace.events["dur"].to_numpy()[numbered_steps(trace)]
     return times
 
 

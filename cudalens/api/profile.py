@@ -167,8 +167,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         how = {"new": "not entered yet", "running": "running", "done": "done"}[self._state]
         what = "off" if not self._enabled else "a range of an outer profile" if self._outer is not None else ""
         num = 0 if what else len(self.traces)
-        told = [how, what or (f"{num} trace{'' if num == 1 else 's'}" if self._state != "new" else "")]
-        return f"<cudalens.profile {self._name or '(no name)'!r}: {', '.join(filter(None, told))}>"
+        parts = [how, what or (f"{num} trace{'' if num == 1 else 's'}" if self._state != "new" else "")]
+        return f"<cudalens.profile {self._name or '(no name)'!r}: {', '.join(filter(None, parts))}>"
 
     @property
     def traces(self) -> list[Trace]:

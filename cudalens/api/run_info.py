@@ -10,6 +10,7 @@ from cudalens.api.outcome import OK, Outcome
 from cudalens.frames import RunInfo
 from cudalens.profiler import metadata
 from cudalens.virtual import active
+from cudalens.virtual.models.constants import label_of
 
 
 def run_info(name: str, outcome: Outcome = OK, **fields: Any) -> RunInfo:
@@ -36,5 +37,5 @@ def source() -> str:
     """The device that ``torch.cuda`` calls reach now: ``virtual:<spec>``, ``cuda`` or ``cpu``."""
     device = active()
     if device is not None:
-        return f"virtual:{device.spec.key}"
+        return f"virtual:{label_of(device.spec)}"
     return "cuda" if torch.cuda.is_available() else "cpu"

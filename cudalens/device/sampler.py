@@ -1,7 +1,7 @@
-"""Reading GPUs again and again on a thread of its own, at a chosen rate, until it is stopped.
+"""Read GPUs at a chosen rate on a background thread, until it is stopped.
 
 The thread is a daemon and is stopped at the end of the process at the latest; in a forked child there is none. A
-reading that fails costs that reading, a GPU that is gone costs that GPU: `problems` tells, the rest goes on.
+reading that fails is left out; a GPU that is gone is not read again. `problems` has the reasons.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading, Sourc
 from cudalens.device.own_threads import own_thread
 from cudalens.errors import MetricsError
 
-#: Beyond it NVML answers with what it said before.
+#: Above it NVML repeats its last answer.
 MIN_HZ: Final = 0.01
 MAX_HZ: Final = 1000.0
 
-#: When that many are held, every second one is let go and the rate is halved.
+#: Above this number, every second sample is dropped and the rate is halved.
 MAX_SAMPLES: Final = 200_000
 
 
@@ -44,8 +44,8 @@ class Sampler:
         open_source: Makes the source; what this machine has by default.
         only: Physical numbers of the GPUs to read, chosen from those that there are; all by default.
         on_samples: Called on the sampling thread with the readings of one moment, which are then not kept.
-        on_change: Called on the sampling thread when a virtual device has come or gone, and with it other GPUs to read;
-            without it nothing is read until the device at hand is the one of the beginning again.
+        on_change: Called on the sampling thread when a virtual device was made or removed, so that the GPUs changed;
+            without it nothing is read until the device is the first one again.
 
     Attributes:
         machine: All GPUs that there are; after `start`.
@@ -89,8 +89,8 @@ class Sampler:
         return self._thread is not None and self._thread.is_alive() and not self._stopping.is_set()
 
     @property
-    def told(self) -> dict[str, str]:
-        """What cannot be read so far and why, by what; with what the source knows of itself."""
+    def unread(self) -> dict[str, str]:
+        """What cannot be read so far, and why: the problems of the sampler and of its source."""
         source = self._source
         return {**self.problems, **(source.problems if source is not None else {})}
 
@@ -98,11 +98,11 @@ class Sampler:
         """Take the first readings, then begin to read on the thread.
 
         Raises:
-            MetricsError: There is no source, or it knows no GPU; no thread is left.
+            MetricsError: There is no source, or it has no GPU; no thread is left.
         """
         self._adopt()
         self.take()
-        # What a front end is told from the thread belongs to the cell that started it.
+        # Messages that the thread sends to a front end belong to the cell that started it.
         run = contextvars.copy_context().run
         self._thread = threading.Thread(target=run, args=(self._run,), name="cudalens-metrics", daemon=True)
         _running.add(self)
@@ -124,10 +124,10 @@ class Sampler:
         source.close()
 
     def _adopt(self) -> None:
-        """Open the source, and choose whom to read.
+        """Open the source, and choose the GPUs to read.
 
         Raises:
-            MetricsError: There is no source, or it knows no GPU.
+            MetricsError: There is no source, or it has no GPU.
         """
         self._virtual = sources.virtual_label()
         source = (self._open or sources.open_source)()
@@ -140,7 +140,7 @@ class Sampler:
         self._source, self.label, self.is_modelled = source, source.label, source.is_modelled
 
     def _change(self) -> None:
-        """A virtual device has come or gone: read the GPUs that are there now, none where there are none."""
+        """A virtual device was made or removed: read the GPUs that there are now, if any."""
         source, self._source = self._source, None
         self.machine, self.gpus, self.problems = (), (), {}
         try:
@@ -162,13 +162,13 @@ class Sampler:
             self.take()
             if not self.gpus and self._on_change is None:
                 self._stopping.set()
-            # A moment that has passed is left out, not caught up with.
+            # A missed moment is left out.
             next_s = max(next_s + self._period_s, time.monotonic())
 
     def take(self, source: Source | None = None) -> None:
         """Read every GPU once, in the calling thread.
 
-        Without `on_change`, nothing is read while the virtual device is another one than at the start.
+        Without `on_change`, nothing is read while the virtual device differs from the one at the start.
         """
         if sources.virtual_label() != self._virtual:
             if self._on_change is None or self._stopping.is_set():
@@ -203,7 +203,7 @@ class Sampler:
         self._period_s *= 2
 
     def _forget(self) -> None:
-        """In a forked child the thread is not there, and the library is the parent's."""
+        """Drop thread and source in a forked child, which has no thread and must not use the parent's library."""
         self._stopping.set()
         self._thread = self._source = None
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, Final, cast
 
 import torch
@@ -15,17 +16,54 @@ from cudalens.errors import GraphError
 _PLAIN: Final = (torch.Tensor, int, float, bool, str, type(None))
 
 
+class Leaves(list[Any]):
+    """The leaves of a call, with the arguments that they are part of: a call without a graph gets these themselves.
+
+    Attributes:
+        given: Positional and keyword arguments; None where the leaves alone are known.
+    """
+
+    def __init__(self, leaves: Iterable[Any], given: tuple[tuple[Any, ...], dict[str, Any]] | None) -> None:
+        super().__init__(leaves)
+        self.given = given
+        self._original = tuple(self)
+
+    def copy(self) -> Leaves:
+        """The same leaves of the same arguments."""
+        made = Leaves(self, self.given)
+        made._original = self._original
+        return made
+
+    def clear(self) -> None:
+        """Forget the leaves and the arguments."""
+        super().clear()
+        self.given, self._original = None, ()
+
+    def are_given(self) -> bool:
+        """Whether no leaf was replaced by another tensor."""
+        return self.given is not None and len(self) == len(self._original) and all(map(is_, self, self._original))
+
+    def changed(self, spec: Any) -> int | None:
+        """Position of the first leaf that a call put into, or took out of, a list or dict; None if there is none."""
+        if self.given is None or spec is None:
+            return None
+        now, spec_now = pytree.tree_flatten(self.given, is_leaf=is_size)
+        differ = (n for n, (a, b) in enumerate(zip(now, self._original, strict=False)) if a is not b)
+        found = next(differ, None)
+        return len(self) - 1 if found is None and (spec_now != spec or len(now) != len(self._original)) else found
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
     """A call's arguments.
 
     Attributes:
         leaves: Tensors and everything else, flat.
-        spec: How they are put together again; None for positional leaves alone.
-        key: Equal for calls that one recording may serve, as far as the arguments tell.
+        spec: Their structure; None for positional leaves alone.
+        key: Equal for calls whose arguments one recording can serve.
     """
 
-    leaves: list[Any]
+    leaves: Leaves
     spec: Any
     key: tuple[Any, ...]
 
@@ -42,13 +80,15 @@ def flatten(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=is_size)
     key = (spec, torch.is_grad_enabled(), torch.is_inference_mode_enabled(), *_autocast(), *map(key_of, leaves))
     hash(key)
-    return Arguments(leaves, spec, key)
+    return Arguments(Leaves(leaves, None if spec is None else (args, kwargs)), spec, key)
 
 
 def unflatten(leaves: list[Any], spec: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Put leaves together to positional and keyword arguments."""
+    """The positional and keyword arguments of some leaves; the call's own lists and dicts where they are known."""
     if spec is None:
         return tuple(leaves), {}
+    if isinstance(leaves, Leaves) and leaves.given is not None and leaves.are_given():
+        return leaves.given
     args, kwargs = pytree.tree_unflatten(leaves, spec)
     return args, kwargs
 
@@ -112,7 +152,7 @@ def describe(key: tuple[Any, ...]) -> str:
 
 
 def labels_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """What a person calls each leaf of a call: ``x``, ``cache[0]``, ``batch['ids']``."""
+    """The name of each leaf of a call: ``x``, ``cache[0]``, ``batch['ids']``."""
     names = _parameter_names(function, len(args))
     found, _ = pytree.tree_flatten_with_path((args, kwargs), is_leaf=is_size)
     labels = []

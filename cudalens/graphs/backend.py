@@ -79,7 +79,7 @@ class CudaBackend:
 
     @contextmanager
     def capture(self, graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> Iterator[None]:
-        """While it is entered, what this thread does on `stream` is captured into `graph`; listeners are told."""
+        """Capture what this thread does on `stream` into `graph`, and notify listeners."""
         is_valid = False
         try:
             with capture_alone(graph, pool, stream):
@@ -92,13 +92,13 @@ class CudaBackend:
             gpu_trace.emit(gpu_trace.CaptureEnded(id(graph), stream.cuda_stream, is_valid))
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Launch what `graph` holds on the current stream, and tell listeners: torch has no callback for it."""
+        """Launch `graph` on the current stream, and notify listeners, because torch has no callback for it."""
         graph.replay()
         if gpu_trace.is_on():
             gpu_trace.emit(gpu_trace.GraphReplayed(id(graph), torch.cuda.current_stream().cuda_stream))
 
     def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Let go of what `graph` holds, and tell listeners."""
+        """Free `graph`, and notify listeners."""
         graph.reset()
         gpu_trace.emit(GraphDestroyed(id(graph)))
 
@@ -113,23 +113,23 @@ class CudaBackend:
             torch._C._cuda_releasePool(device, pool)
 
     def checkpoint(self, pool: PoolId, device: int) -> Any:
-        """Which blocks of `pool` are handed out."""
+        """The state of `pool`: which blocks are allocated."""
         return torch._C._cuda_getCheckpointState(device, pool)
 
     def restore(
         self, pool: PoolId, device: int, state: Any, live: Sequence[torch.UntypedStorage], dead: Iterable[int]
     ) -> None:
-        """Bring the allocator's books to `state`; storages of `live` own their blocks then, `dead` ones are free."""
+        """Set the allocator to `state`; storages of `live` own their blocks then, `dead` ones are free."""
         torch._C._cuda_setCheckpointPoolState(device, state, [], [storage._cdata for storage in live])
         for address in dead:
             torch._C._cuda_cudaCachingAllocator_raw_delete(address)
 
     def live_allocations(self, pool: PoolId, device: int) -> list[Allocation]:
-        """The blocks of `pool` that are handed out."""
+        """The allocated blocks of `pool`."""
         return list(_blocks(_segments(pool, device)))
 
     def has_live(self, pool: PoolId, device: int, addresses: set[int]) -> bool:
-        """Whether exactly the blocks at `addresses` are handed out."""
+        """Whether exactly the blocks at `addresses` are allocated."""
         return bool(torch._C._cuda_checkPoolLiveAllocations(device, pool, addresses))
 
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
@@ -160,7 +160,7 @@ class CudaBackend:
             torch._C._free_And_Remove_DeleterFn(storage._cdata)
 
     def invalidate(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
-        """Whoever touches the data of `storage` from now on gets `message`."""
+        """Using the data of `storage` raises an error with `message` from now on."""
         if tensor is not None:
             torch._C._set_storage_access_error_msg(tensor, message)
         torch._C._set_storage_data_ptr_access_error_msg(storage._cdata, message)
@@ -191,7 +191,7 @@ class CudaBackend:
             put(before)
 
     def release(self, pool: PoolId, device: int) -> None:
-        """The graphs that held `pool` are gone: the allocator's cache is emptied, and its memory with it."""
+        """Empty the allocator's cache after the graphs of `pool` were freed, so that its memory is released."""
         torch.cuda.empty_cache()
 
 

@@ -1,6 +1,6 @@
 """A replay against a call without a graph: the same arguments, the same random numbers, every output compared.
 
-And against itself: what somebody holds of earlier recordings has the same bits after a replay as before.
+Also checks that outputs of earlier recordings that are alive have the same bits after a replay as before.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _others(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Tensor]:
 
 
 def _time(node: GraphNode, leaves: list[Any]) -> int:
-    """Device time of a call; the memory that it needs has been asked for by an earlier one."""
+    """Device time of a call; an earlier call has allocated the memory that it needs."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
     start.record()
@@ -97,7 +97,7 @@ def _written(node: GraphNode, leaves: Sequence[Any]) -> list[tuple[str, torch.Te
 
 @dataclass(slots=True)
 class HeldOutput:
-    """An output of an earlier recording that somebody holds, and that a replay must not overwrite.
+    """An output of an earlier recording that is alive, and that a replay must not overwrite.
 
     Attributes:
         label: Which.

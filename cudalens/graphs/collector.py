@@ -1,4 +1,4 @@
-"""The graph managers of a thread as a collector of somebody else's run: what they do during it is its as well."""
+"""The graph managers of a thread as a collector: their log during a run becomes part of its Trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GraphCollector:
         self._frames: list[pd.DataFrame] = []
 
     def start(self) -> None:
-        """Note how the managers stand."""
+        """Mark the present state of the managers."""
         self._marks = {id(manager): manager.mark() for manager in _managers()}
 
     def stop(self) -> None:

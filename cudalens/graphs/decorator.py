@@ -99,7 +99,7 @@ def cudagraph(
         name: For reports.
         static: Names or positions of arguments that are the same tensors in every call (a cache, say).
         mutations: For arguments that are overwritten and not static: ``skip`` the graph, or ``copy`` them back.
-        check: Compare the first replay of every recording with a call without a graph.
+        check: Compare the first and every 32nd replay of each recording with a call without a graph.
     """
     options = {"name": name, "static": static, "mutations": mutations, "check": check}
     if fn is None:

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 class _Call:
     """One call of a recorded forward, until autograd has taken it over."""
 
-    __slots__ = ("manager", "node", "owners", "positions", "results", "saved", "versions")
+    __slots__ = ("node", "owners", "positions", "results", "saved", "tree", "versions")
 
     def __init__(
         self,
-        manager: GraphTree,
+        tree: GraphTree,
         node: GraphNode,
         positions: list[int],
         outputs: Sequence[Any],
         leaves: Sequence[Any],
     ) -> None:
-        self.manager, self.node, self.positions = manager, node, positions
+        self.tree, self.node, self.positions = tree, node, positions
         self.results = [outputs[n] for n in positions]
         self.saved = list(outputs[node.first_saved :])
         derivative = node.derivative
@@ -41,13 +41,13 @@ class _Call:
 
 
 class _Replayed(torch.autograd.Function):
-    """Hands out what a recording made, as results of its differentiable inputs."""
+    """Returns the outputs of a recording as results of its differentiable inputs."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*call.saved)
-        ctx.manager, ctx.node, ctx.positions = call.manager, call.node, call.positions
+        ctx.tree, ctx.node, ctx.positions = call.tree, call.node, call.positions
         ctx.versions, ctx.owners = call.versions, call.owners
         results = tuple(result.detach() for result in call.results)
         call.results, call.saved = [], []
@@ -63,18 +63,18 @@ class _Replayed(torch.autograd.Function):
     def _run(ctx: Any, grads: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         for tensor, version in zip(ctx.node.derivative.saved.outside.values(), ctx.versions, strict=True):
             check_version(tensor, version)
-        ctx.manager.own_gradients(ctx.owners)
+        ctx.tree.own_gradients(ctx.owners)
         leaves = [*ctx.saved_tensors, *(grad for grad in grads if grad is not None)]
         given = {position for position, grad in zip(ctx.positions, grads, strict=True) if grad is not None}
-        found = ctx.manager.run_backward(ctx.node, given, leaves)
+        found = ctx.tree.run_backward(ctx.node, given, leaves)
         return [grad if is_needed else None for grad, is_needed in zip(found, ctx.needs_input_grad[1:], strict=True)]
 
 
-def attach(manager: GraphTree, node: GraphNode, leaves: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+def attach(tree: GraphTree, node: GraphNode, leaves: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
     """The results of a recorded forward, and their bases, with their place in autograd's graph.
 
     Args:
-        manager: Whose.
+        tree: Whose.
         node: The recording.
         leaves: Arguments of the call.
         outputs: Of the recording or the replay, what was saved for the backward included.
@@ -86,7 +86,7 @@ def attach(manager: GraphTree, node: GraphNode, leaves: Sequence[Any], outputs: 
     inputs = [*(leaves[n] for n in derivative.leaves), *derivative.inputs()]
     with torch.enable_grad():  # the function may have switched it on by itself
         found = _Replayed.apply(  # type: ignore[no-untyped-call]
-            _Call(manager, node, positions, outputs, leaves), *inputs
+            _Call(tree, node, positions, outputs, leaves), *inputs
         )
     for position, result in zip(positions, found, strict=True):
         results[position] = result
@@ -117,7 +117,7 @@ def second_derivative_fails(name: str, gradients: Sequence[torch.Tensor | None])
         gradients: What a recorded backward computed.
     """
     message = (
-        f"{name} was replayed from a CUDA graph, and gradients of its backward (create_graph=True) were asked for. "
+        f"{name} was replayed from a CUDA graph, and gradients of its backward (create_graph=True) were requested. "
         "A graph has no second derivative. Later calls run without a graph, so run this step again; or call the "
         "function itself (.fn) where second derivatives are needed."
     )

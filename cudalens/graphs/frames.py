@@ -25,7 +25,7 @@ def graphs_frame(manager: GraphManager, since: int | None = None) -> pd.DataFram
         manager: Whose.
         since: From its `mark`: functions that were not called since are left out, counts begin there.
     """
-    mark = manager.log.since(since)
+    mark = manager.tree.log.since(since)
     return frame_of_rows("graphs", list(_rows(manager, mark, is_part=since is not None)))
 
 
@@ -50,7 +50,7 @@ def _rows(manager: GraphManager, mark: Mark, *, is_part: bool) -> Iterator[dict[
         state = "current" if node.id == last else "on the path" if node.id in on_path else "idle"
         yield common | _node_row(node, state, node.num_replays - mark.replays.get(node.id, 0))
     yield from (common | row for row in _path_rows(manager, mark))
-    yield from (common | _entry_row(entry) for entry in manager.log.entries(mark))
+    yield from (common | _entry_row(entry) for entry in manager.tree.log.entries(mark))
 
 
 def _counts_since(function: Function, mark: Mark) -> Counts:
@@ -128,7 +128,7 @@ def _node_row(node: GraphNode, state: str, num_replays: int) -> dict[str, Any]:
 
 def _path_rows(manager: GraphManager, mark: Mark) -> Iterator[dict[str, Any]]:
     nodes = {node.id: node for node in manager.nodes()}
-    for path, total in manager.paths_so_far().most_common():
+    for path, total in manager.tree.paths_so_far().most_common():
         count = total - mark.paths.get(path, 0)
         if path and path[-1] in nodes and count > 0:
             yield _named(nodes[path[-1]].variant.function) | {"kind": "path", "path": json.dumps(path), "count": count}

@@ -1,4 +1,4 @@
-"""A function under a manager, its variants, and what is known of each."""
+"""A function under a manager, and its variants."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from cudalens.errors import GraphError
 from cudalens.graphs import arguments
 from cudalens.graphs.guards.captured import Name
 from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.reads import Read
 from cudalens.graphs.programs import Inference, Program
 from cudalens.graphs.reasons import Finding, Reason
 
@@ -23,7 +24,7 @@ Mutations = Literal["skip", "copy"]
 
 @dataclass(slots=True)
 class Counts:
-    """What calls of a function came to."""
+    """How the calls of a function were handled."""
 
     warmups: int = 0
     recordings: int = 0
@@ -47,12 +48,12 @@ class Function:
         place: Where it is defined.
         static: Names or positions of arguments that the user promised to be the same tensors in every call.
         mutations: What happens where it overwrites an argument that is not static.
-        check: Whether the first replay of each recording is compared with a call without a graph.
+        check: Whether the first and every 32nd replay of each recording is compared with a call without a graph.
         variants: By the key of their calls.
-        counts: What its calls came to.
+        counts: How its calls were handled.
         skip: Why it never runs as a graph; None where it does.
         num_rerecords: Recordings beyond the first.
-        is_gone: Whether the callable that users had of it is gone.
+        is_gone: Whether its callable was garbage-collected.
         modules: Modules that it reaches, whose training flags belong to the key; None before the first call.
     """
 
@@ -70,8 +71,8 @@ class Function:
     modules: list[torch.nn.Module] | None = None
     is_gone: bool = False
 
-    def bury(self) -> None:
-        """Nobody can call it any more: keep its name and numbers, and nothing of the user's."""
+    def forget(self) -> None:
+        """Keep only the name and the counts, because it cannot be called any more."""
         self.skip = self.why_skipped()
         self.is_gone, self.call, self.modules = True, _no_longer, None
         self.variants.clear()
@@ -129,11 +130,14 @@ class Variant:
         spec: How leaves become arguments.
         key: Of the calls.
         labels: What a person calls each leaf.
-        static: Positions of leaves that are used where they lie.
+        static: Positions of leaves that are used in place.
         written: Positions of leaves that the function overwrites, with the operator that does it first.
         written_outside: Where it overwrites tensors from outside, by the address of their storage.
         is_warm: Whether it has run in the pool once.
         num_kept: Warmups that left a tensor somewhere.
+        num_effects: Warm-ups whose Python code changed what it reads, or called what a replay does not call again.
+        executed: Functions that ran in the warm-up, by name: guards read their code, too.
+        outside: Environment variables and ContextVars that it read.
         reads: Where the tensors are that it takes from outside: container and key.
         requires_grad: Whether those required gradients in the warmup.
         guards: The Python values that it reads, as they were after its code last ran; None before that.
@@ -159,6 +163,9 @@ class Variant:
     written_outside: dict[int, Place] = field(default_factory=dict)
     is_warm: bool = False
     num_kept: int = 0
+    num_effects: int = 0
+    executed: list[tuple[str, Any]] = field(default_factory=list)
+    outside: list[Read] = field(default_factory=list)
     reads: list[tuple[Any, Any]] = field(default_factory=list)
     requires_grad: list[bool] = field(default_factory=list)
     guards: GuardSet | None = None
@@ -169,12 +176,12 @@ class Variant:
     objects: list[tuple[str, Any]] = field(default_factory=list)
     owners: list[torch.Tensor] = field(default_factory=list)
 
-    def run_eagerly(self, leaves: Sequence[Any]) -> Any:
+    def run_eagerly(self, leaves: list[Any]) -> Any:
         """Call the function without a graph."""
         self.function.counts.eager += 1
         if self.mode == "backward":
             return self.program.run(list(leaves))
-        args, kwargs = arguments.unflatten(list(leaves), self.spec)
+        args, kwargs = arguments.unflatten(leaves, self.spec)
         return self.function.call(*args, **kwargs)
 
     def refuse_second_derivatives(self) -> None:
@@ -192,18 +199,18 @@ class Variant:
         try:
             return [container[key].requires_grad for container, key in self.reads] != self.requires_grad
         except (LookupError, AttributeError, TypeError, ValueError):
-            return True  # a name is gone, or holds no tensor any more
+            return True  # the name does not exist or holds no tensor
 
     def note_reads(self, externals: Mapping[int, torch.Tensor], names: Mapping[int, Sequence[Name]]) -> None:
-        """Take over where the tensors from outside are, by the identity of their storage."""
+        """Store where the tensors from outside are, by the identity of their storage."""
         self.reads = []
         for key, tensor in externals.items():
             known = [(name.container, name.key) for name in names.get(key, ())]
             self.reads += known or [([tensor], 0)]
         self.requires_grad = [container[key].requires_grad for container, key in self.reads]
 
-    def unlearn(self) -> None:
-        """Forget what the warmup showed: the next call is one again."""
+    def forget_warm_up(self) -> None:
+        """Forget the warm-up: the next call is a warm-up again."""
         self.is_warm, self.mode = False, "inference"
         self.program = Inference(self.function.call, self.spec, self.function.name)
 
@@ -218,4 +225,4 @@ inside = _Inside()
 
 
 def _no_longer(*args: Any, **kwargs: Any) -> Any:
-    raise GraphError("this function is gone; wrap it anew (cudalens.cudagraph).")
+    raise GraphError("this function was garbage-collected; wrap it again (cudalens.cudagraph).")

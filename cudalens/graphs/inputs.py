@@ -1,4 +1,4 @@
-"""The arguments of a recording: which are used where they lie, which are copied, and the copies' memory."""
+"""The arguments of a recording: which are used in place, which are copied, and the memory of the copies."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def apart(
 ) -> list[torch.Tensor]:
     """The sources, cloned where copying one would overwrite what another copy still has to read.
 
-    Only a source that lies in the pool can overlap with the copies; its storage's address is then among `addresses`.
+    Only a source in the pool can overlap with the copies; its storage's address is then among `addresses`.
     """
     if not any(source.untyped_storage().data_ptr() in addresses for source in sources):
         return sources
@@ -114,5 +114,5 @@ def move(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def rebuilt(backend: GraphBackend, place: TensorPlace, expanded: Sequence[int]) -> torch.Tensor:
-    """The target of a replay's copy: the copy's memory, owned by nobody."""
+    """The target of a replay's copy: the memory of the copy, without ownership."""
     return stored_part(backend.tensor_at(place), expanded)

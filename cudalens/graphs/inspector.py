@@ -1,7 +1,7 @@
 """torch.compile's own CUDA-graph trees, read and never touched: the same frame as of our managers.
 
 torch keeps a tree manager per device and thread (torch/_inductor/cudagraph_trees.py). It counts little and keeps no
-times; why a compiled function has no graph stands with the compiled code (``disabled_cudagraphs_reason``), which is
+times; why a compiled function has no graph is stored with the compiled code (``disabled_cudagraphs_reason``), which is
 found among the objects that are alive. All of that is private to torch, so each piece is read only where it is there.
 """
 

@@ -1,7 +1,7 @@
-"""Whether somebody still holds an output: by counting references to its storage, and never by holding it.
+"""Whether an output is alive: found by counting references to its storage, without holding one.
 
-The pool's memory may be used again only when what lived in it is dead. A storage's C++ reference count tells, through a
-weak reference that keeps nothing alive; a tensor that the recording itself keeps, to hand it out again, counts apart.
+The memory of the pool may be used again only when the outputs in it are dead. The C++ reference count of a storage
+shows that, through a weak reference. A tensor that the recording keeps for later replays is subtracted from the count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class OutputRef:
     Attributes:
         address: Of the storage, also after its end.
         num_bytes: Size of the storage.
-        kept: The tensor that the node hands out again; None where it makes a new one each time.
+        kept: The tensor that the node returns again; None where it makes a new one each time.
     """
 
     __slots__ = ("_base", "_ref", "_tensor", "_wrapped", "address", "kept", "num_bytes")
@@ -43,7 +43,7 @@ class OutputRef:
         self._wrapped = sys.getrefcount(tensor.untyped_storage())
 
     def point_to(self, tensor: torch.Tensor) -> None:
-        """Another tensor stands for the output from now on."""
+        """Replace the tensor of the output."""
         self.kept = None
         self._ref = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
         self._tensor = _weak(tensor)
@@ -60,18 +60,18 @@ class OutputRef:
         # is given once more.
         if sys.getrefcount(self.kept) + self.kept._use_count() > _LEAST or _use_count(self._ref.cdata) > self._base:  # type: ignore[attr-defined]
             return True
-        # Python's own object of the storage: from torch 2.10 on it counts in C++ whether or not somebody holds it.
+        # Python's own object of the storage: from torch 2.10 on it counts in C++ whether or not it is referenced.
         return sys.getrefcount(self.kept.untyped_storage()) > self._wrapped
 
     def storage(self) -> torch.UntypedStorage | None:
-        """The storage; None where it is gone."""
+        """The storage; None after it was freed."""
         if _use_count(self._ref.cdata) == 0:
             return None
         found: torch.UntypedStorage = torch.UntypedStorage._new_with_weak_ptr(self._ref.cdata)
         return found
 
     def tensor(self) -> torch.Tensor | None:
-        """The tensor that was handed out, where Python still has it."""
+        """The tensor that was returned; None where it does not exist any more."""
         found: torch.Tensor | None = self._tensor()
         return found
 

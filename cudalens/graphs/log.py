@@ -68,7 +68,7 @@ class Log:
     def mark(
         self, functions: Iterable[Function], nodes: Sequence[GraphNode], paths: Mapping[tuple[int, ...], int]
     ) -> int:
-        """Remember how it stands now; returns what `since` takes."""
+        """Mark the present state; returns the argument of `since`."""
         number = next(self._numbers)
         self._marks[number] = Mark(
             {key: entry.count for key, entry in self._entries.items()},
@@ -79,7 +79,7 @@ class Log:
         return number
 
     def since(self, number: int | None) -> Mark:
-        """How it stood at a mark; nothing yet for None."""
+        """The state at a mark; empty for None."""
         return Mark() if number is None else self._marks.get(number, Mark())
 
     def entries(self, since: Mark) -> Iterator[Entry]:

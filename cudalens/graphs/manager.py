@@ -1,4 +1,4 @@
-"""The manager: functions in, what their calls come to out; its tree decides which of them replay."""
+"""The graph manager: wraps functions, and finds or makes the variant of each call; its tree runs it."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from cudalens.graphs.watching import is_watched
 if TYPE_CHECKING:
     import pandas as pd
 
+    from cudalens.device.graph_backend import GraphBackend
+    from cudalens.graphs.node import GraphNode
+    from cudalens.graphs.reasons import State
+    from cudalens.graphs.warmup import WarmupNode
 
-class GraphManager(GraphTree):
-    """Runs functions through CUDA graphs on one device, and knows what it did.
 
-    Use one per device and thread (`cudalens.graphs.manager()` keeps them): what may follow what is a matter of order.
-    Calls from several threads into one manager are taken one after the other.
+class GraphManager:
+    """Runs functions through CUDA graphs on one device, and keeps a log.
+
+    Use one per device and thread (`cudalens.graphs.manager()` keeps them), because recordings depend on the order of
+    calls. Calls from several threads into one manager run one after the other.
 
     Args:
         device: Index, text or torch.device; by default the current CUDA device.
-        check: Compare the first replay of every recording with a call without a graph.
+        check: Compare the first and every 32nd replay of each recording with a call without a graph.
         rerecord_limit: Recordings of one function beyond its first; further calls run without a graph.
-        debug: After each warmup and recording, look for memory in the pool that nobody accounts for.
+        debug: After each warm-up and recording, look for memory in the pool that belongs to no output.
 
     Attributes:
-        device: Index of the device.
-        state: What the latest call did.
-        roots: Recordings that nothing has to come before, by variant.
-        functions: What was wrapped.
-        backend: How the device's graphs and pools are reached.
-        log: Reasons so far.
-        paths: Ways that calls took, as numbers of recordings, counted at their end.
+        tree: The recordings, and which of them may follow which.
+        functions: The wrapped functions.
 
     Raises:
         GraphError: There is no such device.
@@ -62,7 +62,7 @@ class GraphManager(GraphTree):
         rerecord_limit: int = RERECORD_LIMIT,
         debug: bool = False,
     ) -> None:
-        super().__init__(device_index(device), rerecord_limit=rerecord_limit, debug=debug)
+        self.tree = GraphTree(device_index(device), rerecord_limit=rerecord_limit, debug=debug)
         self.functions: list[Function] = []
         self._check = check
         self._ids = itertools.count()
@@ -83,13 +83,13 @@ class GraphManager(GraphTree):
         Args:
             function: A function or an nn.Module, without side effects besides writing tensors in place.
             name: For reports; by default the function's own.
-            static: Names or positions of arguments that are the same tensors in every call: used where they lie.
+            static: Names or positions of arguments that are the same tensors in every call: used in place.
             mutations: Where the function overwrites an argument that is not static: ``skip`` runs it without a graph
-                and says so, ``copy`` copies the argument back after each replay.
+                and reports it, ``copy`` copies the argument back after each replay.
             check: As the manager's; by default that.
 
         Raises:
-            TypeError: `function` cannot be called, or an option has a value that there is not.
+            TypeError: `function` cannot be called, or an option has an invalid value.
         """
         if not callable(function):
             raise TypeError(f"cannot wrap {type(function).__name__}: expected a function or an nn.Module.")
@@ -110,63 +110,97 @@ class GraphManager(GraphTree):
         return graphed
 
     def lose(self, function_id: int) -> None:
-        """The callable of a function is gone: its recordings go as soon as no output of theirs is held within a step.
+        """Free the recordings of a function whose callable is gone, as soon as no output of theirs is held.
 
-        Called by the garbage collector, which may come at any moment, so nothing is done while a call is under way.
+        The garbage collector calls this at any moment, so nothing is done during a call.
         """
         self._lost.append(function_id)
-        if not self._is_busy and self._lock.acquire(blocking=False):
+        if not self._is_busy and self.tree.lock.acquire(blocking=False):
             try:
-                self._bury()
+                self._free_lost()
             finally:
-                self._lock.release()
+                self.tree.lock.release()
 
-    def _bury(self) -> None:
+    def _free_lost(self) -> None:
         """Drop the recordings of lost functions, and what follows them in the tree; the pool with the last one."""
-        if self._current is not None and self._current.is_over():
-            self._leave_path()
-        if self._current is not None or not self._lost:
+        if not self.tree.leave_if_over() or not self._lost:
             return
         lost = {self._lost.popleft() for _ in range(len(self._lost))}
         mine = [node for node in self.nodes() if node.variant.function.id in lost]
         for function in self.functions:
             if function.id in lost:
-                function.bury()
-        self.log.forget_variants(lost)
+                function.forget()
+        self.tree.log.forget_variants(lost)
         if all(function.is_gone for function in self.functions):
-            pool = self.pool
-            self._drop_recordings()
-            if pool is not None and not self._is_capturing():
-                self.backend.release(pool, self.device)
+            self.tree.release()
             return
         for node in mine:
-            self._cut(node)
+            self.tree.cut(node)
 
-    @staticmethod
-    def _is_capturing() -> bool:
-        return bool(torch.cuda.is_current_stream_capturing())
+    @property
+    def device(self) -> int:
+        """Index of the device."""
+        return self.tree.device
+
+    @property
+    def backend(self) -> GraphBackend:
+        """How the device's graphs and pools are reached."""
+        return self.tree.backend
+
+    @property
+    def state(self) -> State:
+        """What the latest call did."""
+        return self.tree.state
+
+    @property
+    def current(self) -> GraphNode | WarmupNode | None:
+        """What the latest call ran, as long as an output of its path is held within the step."""
+        return self.tree.current
+
+    @property
+    def pool(self) -> tuple[int, int] | None:
+        """The memory pool; None before the first warm-up."""
+        return self.tree.pool
+
+    @property
+    def generation(self) -> int:
+        """Number of the step that is under way."""
+        return self.tree.steps.generation
+
+    def nodes(self) -> list[GraphNode]:
+        """All recordings, oldest first."""
+        return self.tree.nodes()
+
+    def pool_bytes(self) -> tuple[int, int]:
+        """Bytes that the pool has reserved and that are allocated in it; zeros before the first warm-up."""
+        return self.tree.pool_bytes()
+
+    def check_memory_pool(self) -> None:
+        """Look for memory in the pool that is allocated and that belongs to no output.
+
+        Raises:
+            GraphError: There is some; the message names where it was allocated, as far as memory history shows.
+        """
+        self.tree.check_memory_pool()
 
     def mark_step_begin(self) -> None:
-        """A new step begins: outputs of the last one may be overwritten from now on."""
-        self._steps.mark()
+        """Begin a new step: outputs of the last one may be overwritten from now on."""
+        self.tree.steps.mark()
 
     def reset(self) -> None:
-        """Free all recordings and the pool; functions stay wrapped and begin with a warmup again."""
-        with self._lock:
-            self._end_path()
-            pool = self.pool
-            self._drop_recordings()
-            if pool is not None:
-                self.backend.release(pool, self.device)
+        """Free all recordings and the pool; functions remain wrapped and begin with a warm-up again."""
+        with self.tree.lock:
+            self.tree.end_path()
+            self.tree.release()
             for function in self.functions:
                 function.variants.clear()
                 function.skip, function.modules, function.num_rerecords = None, None, 0
-            self.log.clear()
-            self.paths.clear()
+            self.tree.log.clear()
+            self.tree.paths.clear()
 
     def shutdown(self) -> None:
-        """As `reset`, and for good: calling a function of this manager is an error afterwards."""
-        with self._lock:
+        """As `reset`; calling a function of this manager is an error afterwards."""
+        with self.tree.lock:
             self.reset()
             self._is_closed = True
 
@@ -182,17 +216,17 @@ class GraphManager(GraphTree):
 
     def mark(self) -> int:
         """A point in the log, for `frame`."""
-        return self.log.mark(self.functions, self.nodes(), self.paths_so_far())
+        return self.tree.log.mark(self.functions, self.nodes(), self.tree.paths_so_far())
 
     def frame(self, since: int | None = None) -> pd.DataFrame:
-        """What it did, as the ``graphs`` frame of a Trace.
+        """The log as the ``graphs`` frame of a Trace.
 
         Args:
-            since: From `mark`: leave out what was done before, and count from there.
+            since: From `mark`: leave out what was done before.
         """
         from cudalens.graphs.frames import graphs_frame
 
-        with self._lock:
+        with self.tree.lock:
             return graphs_frame(self, since)
 
     def __repr__(self) -> str:
@@ -202,7 +236,7 @@ class GraphManager(GraphTree):
         """Run a function of this manager.
 
         Raises:
-            GraphError: The manager is freed, or somebody else's capture is under way.
+            GraphError: The manager is shut down, or another CUDA graph is being captured.
         """
         if inside.is_on or is_watched():  # part of the function that is being warmed up or recorded
             return function.call(*args, **kwargs)
@@ -224,7 +258,7 @@ class GraphManager(GraphTree):
             return self._run_plain(function, args, kwargs, function.skip)
         if (finding := transform_around()) is not None:
             return self._run_plain(function, args, kwargs, replace(finding, place=function.place))
-        with self._lock, self._working():
+        with self.tree.lock, self._working():
             variant, leaves = self._variant(function, args, kwargs)
             finding = variant if isinstance(variant, Finding) else variant.skip
             if not isinstance(variant, Finding) and finding is None:
@@ -234,9 +268,9 @@ class GraphManager(GraphTree):
 
     @contextmanager
     def _working(self) -> Iterator[None]:
-        """A call is under way: functions that are lost meanwhile are buried before it, or after it."""
+        """During a call, recordings of lost functions are not freed."""
         if self._lost and not self._is_busy:
-            self._bury()
+            self._free_lost()
         before, self._is_busy = self._is_busy, True
         try:
             yield
@@ -245,12 +279,12 @@ class GraphManager(GraphTree):
 
     def _run_plain(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], finding: Finding) -> Any:
         function.counts.eager += 1
-        self.log.note(function, finding)
+        self.tree.log.note(function, finding)
         return function.call(*args, **kwargs)
 
     def _run_variant(self, variant: Variant, leaves: list[Any]) -> Any:
-        is_new = self._steps.begins(variant.function, self._current, self.log)
-        results, node = self.run(variant, leaves, begins_step=is_new)
+        is_new = self.tree.steps.begins(variant.function, self.tree.current, self.tree.log)
+        results, node = self.tree.run(variant, leaves, begins_step=is_new)
         return results if node is None else together(results, node.result_spec)
 
     def _variant(
@@ -286,26 +320,26 @@ class GraphManager(GraphTree):
         *,
         before: Variant | None = None,
     ) -> Variant:
-        """A variant for a call that no known one is for.
+        """A variant for a call that no known variant matches.
 
         Args:
-            function: That is called.
-            key: Of the call.
+            function: The function.
+            key: Key of the call.
             given: Its arguments.
-            args: The same as they were given.
-            kwargs: The same.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
             before: The variant for equal arguments and other Python values.
         """
         labels = arguments.labels_of(function.call, args, kwargs)
-        variant = new_variant(next(self._variant_ids), function, key, given, labels, args, self.device)
+        variant = new_variant(next(self.tree.variant_ids), function, key, given, labels, args, self.device)
         if function.variants and variant.skip is None:
             finding = why_new(function, key, labels) if before is None else other_values(before)
-            if function.num_rerecords >= self._limit:
-                what = f"{self._limit} times; now {finding}"
+            if function.num_rerecords >= self.tree.rerecord_limit:
+                what = f"{self.tree.rerecord_limit} times; now {finding}"
                 variant.skip = Finding(Reason.TOO_MANY_RECORDINGS, what, function.place)
                 return variant  # not remembered: the next such call is counted again
             function.num_rerecords += 1
-            self.log.note(function, finding, variant)
+            self.tree.log.note(function, finding, variant)
         variant.alternatives = [] if before is None else before.alternatives
         variant.alternatives.append(variant)
         function.variants[key] = variant

@@ -59,7 +59,7 @@ class Check:
 
 @dataclass(slots=True)
 class Fixed:
-    """A leaf that the recording uses where it lies.
+    """A leaf that the recording uses in place.
 
     Attributes:
         leaf: Its position.
@@ -89,8 +89,8 @@ class GraphNode:
         derivative: Its autograd graph, where gradients are wanted.
         backwards: Variants of its backward, by which results have a gradient.
         state: Of the pool, after the recording.
-        pool_bytes: Handed out in the pool then.
-        dead_before: Outputs of the path that were dead at the recording: it may lie in their memory.
+        pool_bytes: Bytes allocated in the pool then.
+        dead_before: Outputs of the path that were dead at the recording, which may use their memory.
         live_after: Outputs of the path that were alive after it.
         returned_leaves: Arguments that it returns, or views of them.
         record_ns: What the recording took, on the host.
@@ -175,13 +175,13 @@ class GraphNode:
         self._requires_grad = [container[key].requires_grad for container, key in self._looked_up]
         self._addresses = [f.address for f in self.fixed] + [guard.address for guard in looked_up]
         self.storages += [StorageWeakRef(g.tensor.untyped_storage()) for g in self.guards if g.tensor is not None]  # type: ignore[no-untyped-call]
-        if self._backend.name == "cuda":  # there an address is all that a graph knows of memory
+        if self._backend.name == "cuda":  # there a graph refers to memory by address alone
             self.storages.clear()
         self.returned_leaves = sorted({o.leaf for o in self.outputs if isinstance(o, AliasOfLeaf)})
         self._targets = [copied.buffer for copied in self.copied]
 
     def live_refs(self) -> Iterator[OutputRef]:
-        """Outputs on the path from the root to here that somebody holds."""
+        """Outputs on the path from the root to here that are alive."""
         for depth, index in self.live_after:
             ref = self.path[depth].refs[index]
             if ref is not None and ref.is_alive():
@@ -196,7 +196,7 @@ class GraphNode:
                 yield ref, node.variant.function, node.places[index] or node.variant.function.place
 
     def is_over(self) -> bool:
-        """Whether nobody holds an output of the path any more."""
+        """Whether no output of the path is alive."""
         return next(self.live_refs(), None) is None
 
     def died_since(self) -> list[int]:
@@ -221,7 +221,7 @@ class GraphNode:
                 return False
             return self._backend.same_addresses([leaves[n] for n in self._fixed_leaves] + named, self._addresses)
         except (LookupError, AttributeError, TypeError, ValueError, RuntimeError):
-            return False  # a name is gone, or no tensor any more (torch's own comparison has a RuntimeError for that)
+            return False  # a name does not exist or holds no tensor
 
     def mismatch(self, leaves: Sequence[Any]) -> Finding:
         """Why `fits` says no."""
@@ -406,7 +406,7 @@ class _Timed:
 
 
 def _is_untouched(tensor: torch.Tensor, place: TensorPlace) -> bool:
-    """Whether a tensor that was handed out before still is as it was made, whatever its users did to it."""
+    """Whether a tensor that was returned before is unchanged, apart from its elements."""
     return (
         tensor.shape == place.size
         and tensor.stride() == place.stride

@@ -1,4 +1,4 @@
-"""What a recorded function returns, said so that a replay can hand out the same: by place, or as alias of what."""
+"""Descriptions of what a recorded function returns, from which a replay makes the same: places and aliases."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Fresh:
 
     Attributes:
         place: Where.
-        is_shared: Whether an output of a later recording lies in the same memory.
+        is_shared: Whether an output of a later recording uses the same memory.
         link: Whether it is a new leaf.
     """
 

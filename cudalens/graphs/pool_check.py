@@ -1,4 +1,4 @@
-"""Memory of a pool that nobody accounts for: the next recording might not know that it is in use."""
+"""Finds memory of a pool that belongs to no output: the next recording could overwrite it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_pool(backend: GraphBackend, pool: PoolId, device: int, live: Sequence[OutputRef]) -> None:
-    """Compare what the allocator has handed out of a pool with the outputs that are alive.
+    """Compare the allocated blocks of a pool with the outputs that are alive.
 
     Raises:
         GraphError: They differ; the message says which memory, and where it was allocated.
@@ -31,12 +31,13 @@ def check_pool(backend: GraphBackend, pool: PoolId, device: int, live: Sequence[
         raise GraphError(f"outputs at {_listed(missing)} are in use, and the pool {pool} has them free.")
     if extra := [found[address] for address in sorted(found.keys() - addresses)]:
         raise GraphError(
-            f"{len(extra)} blocks of the graph pool {pool} are in use and no output of a recording: somebody keeps a "
-            f"tensor that a graphed function made. Return it, or make it outside.\n" + "\n".join(map(_told, extra))
+            f"{len(extra)} blocks of the graph pool {pool} are in use and no output of a recording: the program keeps "
+            f"a tensor that a graphed function made. Return it, or make it outside.\n"
+            + "\n".join(map(_described, extra))
         )
 
 
-def _told(allocation: Allocation) -> str:
+def _described(allocation: Allocation) -> str:
     lines = [f"  {allocation.num_bytes} bytes at {allocation.address:#x}, allocated at"]
     lines += [f"    {file}:{line} in {function}" for file, line, function in allocation.stack]
     hint = "    (unknown: switch on torch.cuda.memory._record_memory_history() before)"

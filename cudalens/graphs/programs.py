@@ -30,7 +30,7 @@ class Program(Protocol):
         first_saved: From which position on outputs are kept for a backward; between are bases of results.
         given: The leaves that the function got in the latest recording.
         opaque: Type of a result that a replay cannot make again, seen in a warmup; None if there is none.
-        result_spec: How results are put together.
+        result_spec: The structure of the results.
     """
 
     function: Callable[..., Any]
@@ -99,10 +99,10 @@ def opaque_type(outputs: Sequence[Any]) -> str | None:
 
 
 def check_version(tensor: torch.Tensor, version: int) -> None:
-    """As autograd does: nobody may have written what a forward saved.
+    """As autograd does: check that a tensor was not overwritten after a forward saved it.
 
     Raises:
-        RuntimeError: Somebody has; in torch's own words.
+        RuntimeError: It was overwritten; with torch's message.
     """
     if tensor._version != version:
         raise RuntimeError(
@@ -116,7 +116,7 @@ class SavedTensors:
     """What autograd saves while a forward is recorded, kept as outputs of the recording instead.
 
     Attributes:
-        tensors: What was saved and lies in the pool, or came as an argument; emptied when the recording has them.
+        tensors: Saved tensors in the pool, and saved arguments; emptied when the recording has them.
         given: The same for one backward, while that runs.
         outside: What was saved of tensors from outside, which autograd keeps as they are.
     """
@@ -128,6 +128,7 @@ class SavedTensors:
         self._watch: Watch | None = watch
         self._leaves = {tensor.untyped_storage()._cdata for tensor in leaves}
         self._known: dict[tuple[Any, ...], int] = {}
+        self._versions: list[int] = []
 
     def pack(self, tensor: torch.Tensor) -> Any:
         """What autograd keeps in place of a tensor: a number, or the tensor where it comes from outside."""
@@ -138,11 +139,12 @@ class SavedTensors:
         if identity not in watch.made and identity not in self._leaves:
             self.outside.setdefault(id(tensor), tensor)
             return tensor
-        key = (identity, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype)
+        key = (identity, tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor._version)
         number = self._known.get(key)
         if number is None:
             number = self._known[key] = len(self.tensors)
             self.tensors.append(tensor.detach())
+            self._versions.append(tensor._version)
         return number
 
     def unpack(self, kept: Any) -> torch.Tensor:
@@ -153,8 +155,17 @@ class SavedTensors:
         """How often each tensor from outside was written, to notice that it was between forward and backward."""
         return [tensor._version for tensor in self.outside.values()]
 
-    def take(self) -> list[torch.Tensor]:
-        """The saved tensors, which nothing here keeps from now on; the recording is over."""
+    def take(self, name: str) -> list[torch.Tensor]:
+        """The saved tensors, which nothing here keeps from now on; the recording is over.
+
+        Args:
+            name: Of the function, for the message.
+
+        Raises:
+            GraphError: The function overwrote one of them, so that autograd refuses its backward.
+        """
+        if [tensor._version for tensor in self.tensors] != self._versions:
+            raise GraphError(f"{name} overwrites a tensor that autograd needs for the backward.")
         taken, self.tensors, self._watch = self.tensors, [], None
         self._known.clear()
         return taken
@@ -225,7 +236,7 @@ class Training(Inference):
         roots = [None if _is_new_leaf(output) else _edge(output) for output in outputs]
         externals = [e.tensor for e in watch.externals.values() if e.tensor.requires_grad]
         self.derivative = Derivative(saved, roots, [*edges, *map(_edge, externals)], positions, externals)
-        return outputs + saved.take()
+        return outputs + saved.take(self._name)
 
     def _start(self, leaves: list[Any]) -> tuple[list[int], list[Any]]:
         positions, edges = [], []
@@ -256,7 +267,7 @@ def _edge(output: Any) -> Any:
 
 @contextmanager
 def _without_hooks(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
-    """While it is entered, gradients that come to `tensors` call no hook: they come once more, outside."""
+    """Disable the gradient hooks of `tensors`: autograd calls them once more, outside of the recording."""
     held = [hooks for tensor in tensors if (hooks := tensor._backward_hooks)]
     before = [dict(hooks) for hooks in held]
     for hooks in held:

@@ -10,10 +10,10 @@ from cudalens.device.stacks import Place
 
 
 class State(Enum):
-    """Where a manager stands: what its latest call did. The allocator knows of a warmup and of a recording by itself.
+    """What the latest call of a manager did. The allocator sees warm-ups and recordings, but no replays.
 
     NONE: no memory of the pool is in use. WARMUP: a function ran without a graph in the pool. RECORDING: a graph was
-    captured. EXECUTION: a graph was replayed, so that the allocator's books are behind.
+    captured. EXECUTION: a graph was replayed, so that the allocator's state is out of date.
     """
 
     NONE = auto()
@@ -98,6 +98,21 @@ class Reason(Enum):
         "returns what a replay cannot make again: {}",
         "return the tensors that it holds: tensors, numbers, text or None, or tuples, lists and dicts of them.",
     )
+    SIDE_EFFECT = _Words(
+        "skip",
+        "changes a Python value in every call: {}; a replay would not",
+        "change it outside of the function, or keep the state in a tensor that the function writes in place.",
+    )
+    OUTSIDE_CALL = _Words(
+        "skip",
+        "calls what a replay does not call again: {}",
+        "call it outside of the function, and pass its value as an argument.",
+    )
+    UNGUARDED = _Words(
+        "skip",
+        "can read a value that cannot be compared before a replay: {}",
+        "pass it as an argument, or as a number, text, list or dict.",
+    )
     UNNAMED_INPUT = _Words(
         "skip",
         "takes a tensor from a place that was not found: {}; another one there would not be noticed",
@@ -161,7 +176,7 @@ class Reason(Enum):
 
     @property
     def kind(self) -> Literal["skip", "rerecord", "warning"]:
-        """Whether the function skips graphs, gets one more, or is only told of."""
+        """Whether the function skips graphs, gets one more, or is only reported."""
         return self.value.kind
 
     @property

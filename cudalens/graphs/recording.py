@@ -65,7 +65,7 @@ class Recorder:
                 pass
 
     def close(self) -> None:
-        """Let go of the pool."""
+        """Free the pool."""
         if self._holder is not None:
             self.backend.destroy(self._holder)
             self._holder = None
@@ -100,7 +100,7 @@ class Recorder:
         """Run a variant in the pool without a graph, watched."""
         torch.cuda.synchronize()
         with self._clean_workspaces(), self.in_pool(), _inside(), _no_cached_casts(), watch:
-            return variant.program.run(leaves)
+            return variant.program.run(leaves.copy())
 
     def record(self, node: GraphNode, leaves: Sequence[Any]) -> list[Any]:
         """Capture a variant into `node`, and replay it once.
@@ -167,7 +167,7 @@ class Recorder:
                 graph.register_generator_state(generator)
             except Exception as error:
                 raise NotRecordedError(Finding(Reason.UNREGISTERED_RNG, str(error).partition("\n")[0])) from None
-        handled = sys.exc_info()[1]  # the caller's, where it stands in an ``except``: no part of this failure
+        handled = sys.exc_info()[1]  # the exception that the caller handles: no part of this failure
         try:
             with (
                 _silent(),
@@ -186,21 +186,21 @@ class Recorder:
         except BaseException:
             torch.cuda.set_stream(stream)
             self._abandon(node)
-            self._spoil(node, watch.left_behind(()))
+            self._invalidate(node, watch.left_behind(()))
             raise
 
     def _failure(
         self, node: GraphNode, watch: Watch, error: Exception, handled: BaseException | None
     ) -> NotRecordedError:
-        """What a failed capture comes to; nothing of it is left."""
+        """The reason for a failed capture, after its memory was freed."""
         finding = _why(watch, error, handled)
         clear_tracebacks(error, handled)
         self._abandon(node)
-        self._spoil(node, watch.left_behind(()))
+        self._invalidate(node, watch.left_behind(()))
         return NotRecordedError(finding)
 
-    def _spoil(self, node: GraphNode, left: Sequence[Made]) -> None:
-        """What a capture leaves somewhere was never computed: whoever reads it has to know."""
+    def _invalidate(self, node: GraphNode, left: Sequence[Made]) -> None:
+        """Tensors that a failed capture left were never computed: reading them raises an error."""
         for made in left:
             storage = made.ref.storage()
             if storage is not None:
@@ -215,7 +215,7 @@ class Recorder:
     def _compute(self, node: GraphNode, watch: Watch, left: Sequence[Made]) -> None:
         """Let what a recording leaves somewhere have its values, where that can be done without other consequences."""
         if watch.written or any(external.is_written for external in watch.externals.values()):
-            self._spoil(node, left)
+            self._invalidate(node, left)
             return
         with _same_draws(self.device):
             node.launch()
@@ -346,7 +346,7 @@ def _dead_since_parent(node: GraphNode) -> list[tuple[int, int]]:
 
 
 def _fix_leaves(node: GraphNode, leaves: Sequence[Any]) -> None:
-    """Which leaves are used where they lie: static ones, and outputs of the path."""
+    """Find the leaves that are used in place: static ones, and outputs of the path."""
     for position, leaf in enumerate(leaves):
         if isinstance(leaf, torch.Tensor):
             is_managed = leaf.is_cuda and _find_on_path(node, leaf.untyped_storage().data_ptr()) is not None
@@ -395,7 +395,7 @@ def _generators(node: GraphNode, leaves: Sequence[Any]) -> list[torch.Generator]
 def _inside() -> Iterator[None]:
     """This thread runs a function of a manager.
 
-    autocast's cache of converted weights is off meanwhile: it would keep memory of the pool alive beyond the function,
+    autocast's cache of converted weights is off: it would keep memory of the pool alive beyond the function,
     and what was put into it before would become part of the graph.
     """
     before, inside.is_on = inside.is_on, True
@@ -410,7 +410,7 @@ def _inside() -> Iterator[None]:
 
 @contextmanager
 def _no_cached_casts() -> Iterator[None]:
-    """Autocast casts weights anew: what it keeps for the rest of its context would lie in the pool, or be outdated."""
+    """Autocast casts weights anew: what it keeps for the rest of its context would be in the pool, or out of date."""
     before = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:

@@ -1,4 +1,4 @@
-"""Steps: when one begins, and what becomes of the outputs of the last."""
+"""Steps: when one begins, and what happens to the outputs of the last."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Steps:
         self._blocked: Counter[int] = Counter()
 
     def mark(self) -> None:
-        """The user says that a step begins."""
+        """Begin a step at the user's request."""
         self._own_marks += 1
 
     def begins(self, function: Function, current: GraphNode | WarmupNode | None, log: Log) -> bool:
@@ -73,9 +73,9 @@ class Steps:
             return False
         if not self.is_pending:
             return self._begin()
-        if current.is_over():  # whoever could call the backward has gone
+        if current.is_over():  # nothing is left that could call the backward
             return self._begin()
-        self._tell_pending(function, log)
+        self._report_pending(function, log)
         return False
 
     def ran(self, function: Function, mode: Mode) -> None:
@@ -87,7 +87,7 @@ class Steps:
             self.is_pending = self.is_pending or mode == "forward"
 
     def backward_ran(self) -> None:
-        """A backward came that no graph is for."""
+        """A backward ran without a graph."""
         self.is_pending = False
 
     def _begin(self) -> bool:
@@ -97,7 +97,7 @@ class Steps:
         self._blocked.clear()
         return True
 
-    def _tell_pending(self, function: Function, log: Log) -> None:
+    def _report_pending(self, function: Function, log: Log) -> None:
         self._blocked[function.id] += 1
         finding = Finding(Reason.PENDING_BACKWARD, f"of {function.name}", function.place)
         log.note(function, finding)
@@ -105,7 +105,7 @@ class Steps:
             warnings.warn(f"cudalens: {function.name} {finding}. {finding.reason.advice}", RuntimeWarning, stacklevel=6)
 
 
-#: A function may well be called twice in one step; from then on it looks like a backward that nobody calls.
+#: A function may be called twice in one step; from then on the backward is probably never called.
 _PATIENCE: Final = 2
 
 
@@ -114,8 +114,8 @@ class Stale:
     """An output of an earlier step that is still held.
 
     Attributes:
-        ref: It.
-        function: Whose.
+        ref: The output.
+        function: The function that made it.
         place: The line that made it.
         owns: Whether it owns its memory, as after a warmup or a recording.
     """
@@ -126,7 +126,7 @@ class Stale:
     owns: bool
 
     def drop(self, backend: GraphBackend) -> bool:
-        """Take its memory; false where nobody holds it any more."""
+        """Free its memory; False if it is not alive."""
         if not self.ref.is_alive():
             return False
         tensor, storage = self.ref.tensor(), self.ref.storage()
@@ -148,7 +148,7 @@ class Stale:
 
 
 def rescue_gradients(current: GraphNode | WarmupNode, owners: Iterable[torch.Tensor | None]) -> None:
-    """Tensors whose ``.grad`` lies in the pool get a copy of it: gradients may be summed up over steps.
+    """Copy each ``.grad`` out of the pool, because gradients may be accumulated over steps.
 
     Args:
         current: Where the path ends.

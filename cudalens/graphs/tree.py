@@ -1,9 +1,9 @@
-"""The tree: recordings of one device, what may follow what, and which of warmup, recording and replay a call comes to.
+"""The tree of recordings of one device: decides whether a call is warmed up, recorded, replayed or runs eager.
 
 The rules are those of PyTorch's CUDA-graph trees (torch/_inductor/cudagraph_trees.py). Recordings share one memory
-pool. A recording is replayed only behind the recording that it followed, with the same outputs dead and the same
-addresses; otherwise one more is made beside it. Replays leave the allocator's books behind, so before anything else is
-recorded or warmed up after a replay, the books are brought to the state that the replayed recording left (`restore`).
+pool. A recording is replayed only after the recording that it followed, with the same outputs dead and the same
+addresses; otherwise another one is made. A replay does not update the allocator, so before the next warm-up or
+recording the allocator is set to the state at the end of the replayed recording (`restore`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from cudalens.graphs.backend import backend_for
 from cudalens.graphs.differentiable import attach, backward_variant
 from cudalens.graphs.functions import Variant, inside
 from cudalens.graphs.guards.captured import find_names
-from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.effects import Effects
 from cudalens.graphs.guards.kept import Kept, kept_tensors
 from cudalens.graphs.inputs import move
 from cudalens.graphs.log import Log
 from cudalens.graphs.node import GraphNode
 from cudalens.graphs.pool_check import check_pool
 from cudalens.graphs.programs import together
+from cudalens.graphs.python_code import check_recording, note_effects, python_roots
 from cudalens.graphs.reasons import Finding, Reason, State
 from cudalens.graphs.recording import NotRecordedError, Recorder, roots_of
 from cudalens.graphs.steps import Stale, Steps, StreamOrder, rescue_gradients
@@ -38,13 +39,13 @@ from cudalens.graphs.variants import learn, overwritten
 from cudalens.graphs.warmup import WarmupNode, on_backward, warm_up
 from cudalens.graphs.watching import Watch, is_watched
 
-#: Recordings of one function, beyond its first, that addresses, liveness, sizes and values may bring about.
+#: Recordings of one function beyond its first, whatever makes them necessary.
 RERECORD_LIMIT: Final = 64
 
 #: With ``check=True``, the first and then every so many replays of a recording are compared with a call without it.
 CHECK_EVERY: Final = 32
 
-#: Warmups and captures are states of the whole process, so one happens at a time, whatever the manager.
+#: Warm-ups and captures change the state of the process, so one happens at a time in all managers.
 _capture_lock: Final = threading.RLock()
 
 
@@ -54,15 +55,18 @@ class GraphTree:
     Args:
         device: Index of the device.
         rerecord_limit: Recordings of one function beyond its first; further calls run without a graph.
-        debug: After each warmup and recording, look for memory in the pool that nobody accounts for.
+        debug: After each warm-up and recording, look for memory in the pool that belongs to no output.
 
     Attributes:
         device: Index of the device.
         state: What the latest call did.
-        roots: Recordings that nothing has to come before, by variant.
-        backend: How the device's graphs and pools are reached.
-        log: Reasons so far.
-        paths: Ways that calls took, as numbers of recordings, counted at their end.
+        roots: Recordings that follow no other, by variant.
+        backend: Access to the device's graphs and pools.
+        log: The reasons so far.
+        paths: Sequences of recordings from root to end, by number, with counts.
+        steps: When steps begin.
+        lock: Held while the tree changes.
+        rerecord_limit: Recordings of one function beyond its first.
     """
 
     def __init__(self, device: int, *, rerecord_limit: int, debug: bool) -> None:
@@ -72,15 +76,15 @@ class GraphTree:
         self.log = Log()
         self.paths: Counter[tuple[int, ...]] = Counter()
         self.backend = backend_for(device)
-        self._limit, self._debug = rerecord_limit, debug
-        self._lock = threading.RLock()
+        self.rerecord_limit, self._debug = rerecord_limit, debug
+        self.lock = threading.RLock()
         self._recorder: Recorder | None = None
         self._current: GraphNode | WarmupNode | None = None
         self._stale: list[Stale] = []
         self._owners: list[weakref.ref[torch.Tensor]] = []
         self._addresses: set[int] = set()
-        self._steps = Steps()
-        self._variant_ids, self._node_ids = itertools.count(), itertools.count()
+        self.steps = Steps()
+        self.variant_ids, self._node_ids = itertools.count(), itertools.count()
         self._stream_order = StreamOrder()
 
     @property
@@ -93,45 +97,40 @@ class GraphTree:
         """The memory pool; None before the first warmup."""
         return self._recorder.pool if self._recorder is not None else None
 
-    @property
-    def generation(self) -> int:
-        """Number of the step that is under way."""
-        return self._steps.generation
-
     def nodes(self) -> list[GraphNode]:
         """All recordings, oldest first."""
-        with self._lock:
+        with self.lock:
             found = [node for roots in self.roots.values() for root in roots for node in root.descendants()]
         return sorted(found, key=lambda node: node.id)
 
     def pool_bytes(self) -> tuple[int, int]:
-        """Bytes that the pool has reserved and that are handed out of it; zeros before the first warmup."""
+        """Bytes that the pool has reserved and that are allocated in it; zeros before the first warm-up."""
         if self._recorder is None:
             return 0, 0
         size = self.backend.pool_size(self._recorder.pool, self.device)
         return size.reserved_bytes, size.allocated_bytes
 
     def check_memory_pool(self) -> None:
-        """Look for memory in the pool that is handed out and that no output accounts for.
+        """Look for memory in the pool that is allocated and that belongs to no output.
 
         Raises:
-            GraphError: There is some; the message says where it was allocated, as far as memory history knows.
+            GraphError: There is some; the message names where it was allocated, as far as memory history shows.
         """
-        with self._lock:
+        with self.lock:
             if self._recorder is None or self.state is State.EXECUTION:
                 return
             live = list(self._current.live_refs()) if self._current is not None else []
             check_pool(self.backend, self._recorder.pool, self.device, live)
 
     def paths_so_far(self) -> Counter[tuple[int, ...]]:
-        """Ways that calls took, as numbers of recordings; the one that is under way included."""
+        """Sequences of recordings with counts; the current one included."""
         found = Counter(self.paths)
         if isinstance(self._current, GraphNode):
             found[tuple(node.id for node in self._current.path)] += 1
         return found
 
     def run_backward(self, node: GraphNode, given: set[int], leaves: list[Any]) -> list[Any]:
-        """Run the backward of a recorded forward, as autograd asks for it.
+        """Run the backward of a recorded forward.
 
         Args:
             node: The forward's recording.
@@ -141,30 +140,30 @@ class GraphTree:
         Returns:
             The gradients of its differentiable inputs; None for one that has none.
         """
-        # Autograd runs this on a thread of its own. Whoever holds the lock may be the one that waits for this backward.
-        is_mine = self._lock.acquire(blocking=False)
+        # Autograd runs this on a thread of its own. The thread that holds the lock may wait for this backward.
+        is_mine = self.lock.acquire(blocking=False)
         try:
             key = (frozenset(given), *map(arguments.key_of, leaves))
             variant = node.backwards.get(key)
             if variant is None:
-                variant = node.backwards[key] = backward_variant(next(self._variant_ids), node, given, leaves)
+                variant = node.backwards[key] = backward_variant(next(self.variant_ids), node, given, leaves)
             is_part = inside.is_on or is_watched() or torch.cuda.is_current_stream_capturing()
-            if is_part or not is_mine or variant.skip is not None:
-                self._steps.backward_ran()
+            if is_part or not is_mine or variant.skip is not None or not variant.is_current():
+                self.steps.backward_ran()
                 return list(variant.run_eagerly(leaves))
             outputs, _ = self.run(variant, leaves)
             return list(outputs)
         finally:
             if is_mine:
-                self._lock.release()
+                self.lock.release()
 
     def run(self, variant: Variant, leaves: list[Any], *, begins_step: bool = False) -> tuple[Any, GraphNode | None]:
-        """Warm up, record, replay or skip, as the state of the tree has it.
+        """Warm up, record, replay or run eagerly, depending on the state of the tree.
 
         Args:
             variant: What is called.
             leaves: Its arguments.
-            begins_step: The outputs of the calls before may be overwritten.
+            begins_step: Whether outputs of earlier calls may be overwritten.
 
         Returns:
             The outputs of a recording and that recording; or the function's own result and None.
@@ -187,25 +186,22 @@ class GraphTree:
             self._try_end_execution()
         self._prepare(leaves)
         if variant.has_new_gradients():
-            variant.unlearn()
+            variant.forget_warm_up()
             return self._warm_up(variant, leaves), None
         return self._record(variant, leaves)
 
     def _find(self, variant: Variant, leaves: Sequence[Any]) -> tuple[GraphNode | None, Finding | None]:
-        """The recording that fits here and now; or why the last of them does not."""
+        """The recording that can be replayed now; otherwise why the last candidate cannot."""
         assert not isinstance(self._current, WarmupNode)
         children = self.roots if self._current is None else self._current.children
-        finding = None
-        for node in children.get(variant.id, ()):
-            if node.fits(leaves):
-                return node, None
-            finding = node.mismatch(leaves)
-        return None, finding
+        nodes = children.get(variant.id, ())
+        fitting = next((node for node in nodes if node.fits(leaves)), None)
+        return fitting, nodes[-1].mismatch(leaves) if nodes and fitting is None else None
 
     def _may_rerecord(self, variant: Variant, finding: Finding) -> bool:
         function = variant.function
-        if function.num_rerecords >= self._limit:
-            limit = Finding(Reason.TOO_MANY_RECORDINGS, f"{self._limit} times; now {finding}", function.place)
+        if function.num_rerecords >= self.rerecord_limit:
+            limit = Finding(Reason.TOO_MANY_RECORDINGS, f"{self.rerecord_limit} times; now {finding}", function.place)
             self.log.note(function, limit, variant)
             return False
         function.num_rerecords += 1
@@ -213,22 +209,20 @@ class GraphTree:
         return True
 
     def _try_end_path(self, *, begins_step: bool) -> None:
-        """End the path of the last calls where a new step begins, or where nobody holds anything of it."""
+        """End the current path if a new step begins, or if no output of it is held."""
         current = self._current
         if current is None:
             return
         if begins_step:
-            self._end_path()
+            self.end_path()
         elif self.state is not State.EXECUTION and current.is_over():
             self._leave_path()
 
     def _try_end_execution(self) -> bool:
-        if self.state is State.EXECUTION and self._current is not None and self._current.is_over():
-            self._leave_path()
-        return self._current is None
+        return self._current is None if self.state is not State.EXECUTION else self.leave_if_over()
 
-    def _end_path(self) -> None:
-        """A new step: what is still held of the last one loses its memory, once this call's arguments are read."""
+    def end_path(self) -> None:
+        """End a step: outputs of it that are still held lose their memory when the next call has read its arguments."""
         current = self._current
         if current is not None:
             owns = self.state is not State.EXECUTION
@@ -247,7 +241,7 @@ class GraphTree:
         self._current, self.state = None, State.NONE
 
     def _drop_stale(self) -> None:
-        """Take the memory of what an earlier step left; whoever touches it gets an error from now on."""
+        """Free the memory of outputs of earlier steps; using them raises an error from now on."""
         if not self._stale:
             return
         stale, self._stale = self._stale, []
@@ -255,7 +249,7 @@ class GraphTree:
             item.drop(self.backend)
 
     def _move_stale(self, leaves: list[Any], positions: Iterable[int]) -> None:
-        """Arguments that are about to lose their memory, and are needed beyond that, get memory of their own."""
+        """Copy arguments whose memory is about to be freed, where they are needed afterwards."""
         addresses = {item.ref.address for item in self._stale}
         for position in positions:
             leaf = leaves[position]
@@ -263,14 +257,14 @@ class GraphTree:
                 leaves[position] = move(leaf)
 
     def _prepare(self, leaves: list[Any]) -> None:
-        """Before a warmup or a recording: the allocator's books are true, and no argument lies in freed memory."""
+        """Before a warm-up or a recording: bring the allocator up to date, and move arguments out of freed memory."""
         self._stream_order.follow(self.device)
         if self._stale:
             self._move_stale(leaves, range(len(leaves)))
             self._drop_stale()
         if self.state is State.EXECUTION and isinstance(self._current, GraphNode):
             self._restore(self._current)
-            self.state = State.RECORDING  # the books are true again
+            self.state = State.RECORDING  # the allocator is up to date
 
     def _restore(self, current: GraphNode) -> None:
         assert self._recorder is not None
@@ -288,35 +282,30 @@ class GraphTree:
     def _warm_up(self, variant: Variant, leaves: list[Any]) -> Any:
         recorder = self._made_recorder()
         watch = Watch([leaf for leaf in leaves if isinstance(leaf, torch.Tensor)], self.device)
+        effects = Effects(python_roots(variant), leaves, variant.spec, variant.labels)
         with _capture_lock, torch.cuda.device(self.device), self._tidied():
-            outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch)
+            outputs, node, left = warm_up(recorder, variant, self._current, leaves, watch, effects)
         spec, is_backward = variant.program.result_spec, variant.mode == "backward"
         learn(variant, leaves, outputs, watch, self.backend)
         names = find_names(roots_of(variant), set(watch.externals))
         variant.note_reads({key: external.tensor for key, external in watch.externals.items()}, names)
         variant.function.counts.warmups += 1
-        self._steps.ran(variant.function, variant.mode)
+        self.steps.ran(variant.function, variant.mode)
         if variant.mode == "forward":
             on_backward(outputs, functools.partial(self._eager_backward_ran, variant))
         kept = kept_tensors(variant, watch, left)
-        self._guard(variant)
         if kept:
             self._note_kept(variant, kept)
             self._renew_pool()
-        else:
+        note_effects(variant, effects)
+        if not kept:
             self._current, self.state = node, State.WARMUP
             if self._debug:
                 self.check_memory_pool()
         return outputs if is_backward else together(outputs, spec)
 
-    @staticmethod
-    def _guard(variant: Variant) -> None:
-        """Take over the Python values that are read, after its code ran: what it changes itself is no change."""
-        if variant.mode != "backward":
-            variant.guards = GuardSet(roots_of(variant))
-
     def _note_kept(self, variant: Variant, kept: Sequence[Kept]) -> None:
-        """A warmup left tensors somewhere: the next call is one again, and if that does so too, there is no graph."""
+        """A warm-up kept tensors: the next call is a warm-up again; if that keeps some too, there is no graph."""
         variant.num_kept += 1
         first = kept[0]
         self.log.note(variant.function, Finding(Reason.POOL_RENEWED, first.text, first.place), variant)
@@ -328,7 +317,7 @@ class GraphTree:
 
     def _eager_backward_ran(self, variant: Variant) -> None:
         """Autograd itself differentiates a call of `variant`, in the caller's grad mode."""
-        self._steps.backward_ran()
+        self.steps.backward_ran()
         if torch.is_grad_enabled():
             variant.refuse_second_derivatives()
 
@@ -355,20 +344,20 @@ class GraphTree:
         self._current, self.state = node, State.RECORDING
         self._addresses |= {ref.address for ref in node.refs if ref is not None}
         variant.function.counts.recordings += 1
-        self._guard(variant)
-        self._steps.ran(variant.function, variant.mode)
+        check_recording(variant)
+        self.steps.ran(variant.function, variant.mode)
         if self._debug:
             self.check_memory_pool()
         return self._results(node, leaves, outputs), node
 
     def _results(self, node: GraphNode, leaves: list[Any], outputs: list[Any]) -> list[Any]:
-        """What the caller gets of the outputs of a recording or a replay."""
+        """The results of a recording or a replay for the caller."""
         made = outputs if node.derivative is None else attach(self, node, leaves, outputs)
         return node.derive(made, leaves)
 
     @contextmanager
     def _tidied(self) -> Iterator[None]:
-        """Where what is entered raises, and somebody keeps the exception with the tensors of its frames: a new pool."""
+        """Start a new pool if the body raises, because the exception may keep tensors of its stack frames alive."""
         try:
             yield
         except NotRecordedError:
@@ -408,7 +397,7 @@ class GraphTree:
             node.launch()
         node.copy_back(leaves)
         self._current, self.state = node, State.EXECUTION
-        self._steps.ran(node.variant.function, node.mode)
+        self.steps.ran(node.variant.function, node.mode)
         node.variant.function.counts.replays += 1
         results = self._results(node, leaves, node.hand_out(leaves))
         if expected is not None:
@@ -422,7 +411,7 @@ class GraphTree:
         return self._recorder
 
     def _renew_pool(self) -> None:
-        """Go on in another pool: something lives in this one that the manager does not know the end of."""
+        """Continue in another pool, because this one holds memory that the manager does not control."""
         self._leave_path()
         self._drop_recordings()
 
@@ -436,7 +425,22 @@ class GraphTree:
             self._recorder.close()
             self._recorder = None
 
-    def _cut(self, node: GraphNode) -> None:
+    def release(self) -> None:
+        """Free all recordings and the pool."""
+        pool = self.pool
+        self._drop_recordings()
+        is_capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+        if pool is not None and not is_capturing:
+            self.backend.release(pool, self.device)
+
+    def leave_if_over(self) -> bool:
+        """End a path of which no output is held; whether no path is under way."""
+        if self._current is not None and self._current.is_over():
+            self._leave_path()
+        return self._current is None
+
+    def cut(self, node: GraphNode) -> None:
+        """Free a recording and those that follow it."""
         parent = node.parent
         siblings = (self.roots if parent is None else parent.children).get(node.variant.id, [])
         siblings[:] = [other for other in siblings if other is not node]

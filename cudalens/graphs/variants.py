@@ -99,7 +99,7 @@ def other_values(variant: Variant) -> Finding:
 
 
 def learn(variant: Variant, leaves: Sequence[Any], outputs: Sequence[Any], watch: Watch, backend: GraphBackend) -> None:
-    """Take over from a warmup what a recording has to know, and whether there can be one."""
+    """Store what a recording needs from the warm-up, and whether there can be one."""
     variant.written = {_leaf_of(leaves, n): found for n, found in watch.written.items()}
     variant.generators = list(watch.generators)
     note_outside(variant, watch)
@@ -131,7 +131,7 @@ def _is_differentiable(output: torch.Tensor) -> bool:
 
 
 def note_outside(variant: Variant, watch: Watch) -> None:
-    """Remember which tensors from outside it overwrites, where they lie now."""
+    """Store the addresses of the tensors from outside that it overwrites."""
     variant.written_outside.update(
         (external.tensor.untyped_storage().data_ptr(), external.place)
         for external in watch.externals.values()
@@ -145,7 +145,7 @@ def overwritten(variant: Variant, leaves: Sequence[Any], on_path: set[int]) -> F
     Args:
         variant: Of the function.
         leaves: The arguments.
-        on_path: Addresses of the storages that live on the path: those are used where they lie.
+        on_path: Addresses of the live storages on the path, which are used in place.
     """
     fixed = {
         n

@@ -1,4 +1,4 @@
-"""A call that runs without a graph, in the pool: what it leaves there belongs to the path like a recording's output."""
+"""Warm-up: a call without a graph in the pool. Its outputs belong to the path like those of a recording."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from cudalens.graphs.programs import check_version
 from cudalens.graphs.watching import Made, Watch
 
 if TYPE_CHECKING:
+    from cudalens.graphs.guards.effects import Effects
     from cudalens.graphs.recording import Recorder
 
 
@@ -34,7 +35,7 @@ class WarmupNode:
         self.owners: list[torch.Tensor] = [*(parent.owners if parent is not None else ()), *variant.owners]
 
     def add(self, tensor: torch.Tensor, place: Place | None) -> None:
-        """An output that lies in the pool."""
+        """Add an output whose memory belongs to the pool."""
         self._append(OutputRef(tensor), place)
 
     def add_saved(self, refs: Sequence[OutputRef]) -> None:
@@ -47,31 +48,36 @@ class WarmupNode:
             self._held.append((ref, self.variant.function, place))
 
     def held(self) -> Iterator[tuple[OutputRef, Function, Place | None]]:
-        """Outputs on the path up to here that somebody holds: with the function that made it, and the line."""
+        """Outputs on the path up to here that are alive: with the function that made it, and the line."""
         return (entry for entry in self._held if entry[0].is_alive())
 
     def live_refs(self) -> Iterator[OutputRef]:
-        """Outputs on the path up to here that somebody holds."""
+        """Outputs on the path up to here that are alive."""
         return (entry[0] for entry in self.held())
 
     def is_over(self) -> bool:
-        """Whether nobody holds an output of the path any more."""
+        """Whether no output of the path is alive."""
         return next(self.held(), None) is None
 
 
 def warm_up(
-    recorder: Recorder, variant: Variant, parent: GraphNode | WarmupNode | None, leaves: Sequence[Any], watch: Watch
+    recorder: Recorder,
+    variant: Variant,
+    parent: GraphNode | WarmupNode | None,
+    leaves: list[Any],
+    watch: Watch,
+    effects: Effects,
 ) -> tuple[list[Any], WarmupNode, list[Made]]:
-    """Run a variant in the pool.
+    """Run a variant in the pool, and observe its operators (`watch`) and its Python code (`effects`).
 
     Returns:
-        Its outputs, the node that stands for it, and what it left behind besides.
+        Its outputs, its node, and the other tensors that it made and that are alive.
     """
     node = WarmupNode(variant, parent)
     saved: list[OutputRef] = []
     hooks = _saving(saved) if variant.mode != "backward" else nullcontext()
-    with hooks:
-        outputs = recorder.warm_up(variant, list(leaves), watch)
+    with hooks, effects:
+        outputs = recorder.warm_up(variant, leaves, watch)
     in_pool = {made.ref.address for made in watch.made.values()}
     saved = [ref for ref in saved if ref.address in in_pool and ref.is_alive()]
     kept = {ref.address for ref in saved}

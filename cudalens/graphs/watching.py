@@ -126,6 +126,8 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._note_arguments(func, name, args, kwargs, here)
         out = func(*args, **kwargs)
         self._note_results(name, args, out, kwargs, here)
+        if torch.Tag.nondeterministic_seeded in func.tags and not any(one.is_cuda for one in _tensors(out)):
+            self._find(Reason.OUTSIDE_CALL, f"{name} on the CPU", here)
         return out
 
     def note_outputs(self, outputs: Sequence[Any]) -> None:
@@ -156,7 +158,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             elif tensor.device.type == "cpu":
                 on_host.append(tensor)
         self._check_operator(name, args, here, is_on_device=is_on_device)
-        if is_on_device and on_host and name not in _COPIES:
+        if on_host and name not in _COPIES and name != "lift_fresh":  # what torch.tensor() has just made
             self._check_host_operands(name, on_host, here)
         if torch.Tag.nondeterministic_seeded in func.tags and is_checkpointed():
             self._find(Reason.RECOMPUTED, f"{name} inside torch.utils.checkpoint", here)
@@ -177,7 +179,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.externals[key] = External(known.tensor, known.place, True)
 
     def _note_write(self, key: int, tensor: torch.Tensor, found: tuple[str, Place]) -> None:
-        """Of the arguments that share a storage, those are written that lie where the operator wrote."""
+        """Of arguments that share a storage, mark those whose memory overlaps with what the operator wrote."""
         start, end = span(tensor)
         for position, (first, last) in self._inputs[key]:
             if start < last and first < end:

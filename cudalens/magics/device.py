@@ -137,11 +137,13 @@ CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; t
     def _specs(self, options: NoOptions) -> None:
         """List the devices that can be modelled."""
         from cudalens.virtual import SPECS
+        from cudalens.virtual.models.constants import is_calibrated
 
         for spec in sorted(SPECS.values(), key=lambda spec: spec.key):
+            note = "" if is_calibrated(spec) else " (times uncalibrated)"
             print(  # noqa: T201
                 f"{spec.key:<12} {spec.total_memory_bytes / 2**30:6.1f} GiB  {spec.num_sms:4} SMs  "
-                f"{spec.memory_bandwidth_gbps:6,.0f} GB/s  {spec.name}"
+                f"{spec.memory_bandwidth_gbps:6,.0f} GB/s  {spec.name}{note}"
             )
 
     def _disable(self, on: device) -> None:

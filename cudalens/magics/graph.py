@@ -30,7 +30,7 @@ class GraphOptions(CellOptions):
 
     name: str | None = place("NAME", "Name of the cell in the tree; or of the function that the cell defines.")
     repeat: int | None = number("--repeat", "Run the cell N times: the 1st warms up, the 2nd records.")
-    check: bool = flag("--check", help="Compare the first replay of each recording with an eager run.")
+    check: bool = flag("--check", help="Compare the first and every 32nd replay of each recording with an eager run.")
     mutations: str = option(
         "--mutations",
         metavar="WHAT",

@@ -1,4 +1,4 @@
-"""What rows of Python functions tell the rows beneath them: the call stack, and the nn.Modules that were running."""
+"""Compute call stacks and nn.Module paths of events from the rows of Python functions around them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Chains:
             parent: Row of the parent or -1, shape (n,).
             depth: Number of ancestors, shape (n,).
             marked: Rows that count as members, shape (n,).
-            labels: What a member is known by, shape (n,).
+            labels: Number of the label of each row, shape (n,).
         """
         self.of_row: Ints = np.full(len(parent), -1, np.int64)
         self.above: list[int] = []
@@ -75,9 +75,9 @@ def python_columns(
     """Fill in the ``stack`` and ``module`` columns of `events` from its rows of Python functions.
 
     A backward function and all beneath it get the modules of their forward operator, and the stack of the first
-    operator with its sequence number on the thread that it names: that is what torch.profiler gives it, and now and
-    then an operator before the forward one, without a gradient, has that number as well. Device work gets those of the
-    call that launched it.
+    operator with its sequence number on the thread that it names. torch.profiler does the same. Sometimes an operator
+    before the forward one, without a gradient, has that number too. Device work gets those of the call that launched
+    it.
 
     Args:
         events: The complete events frame; its two columns are replaced.
@@ -85,7 +85,7 @@ def python_columns(
         thread_numbers: torch's number of each thread by tid.
 
     Returns:
-        The ``stacks`` frame, where stacks were asked for, else nothing.
+        The ``stacks`` frame if stacks were requested, else nothing.
     """
     if not options.traces_python or not len(events):
         return {}
@@ -124,9 +124,9 @@ def _backward_rows(events: pd.DataFrame, parent: Ints, depth: NDArray[np.int32])
 
 
 def _source_rows(events: pd.DataFrame, backward: Bools, of_backward: Ints) -> Ints:
-    """The row whose ancestors speak for each row: itself, `of_backward` for backward ones, the launch of device work.
+    """The row whose ancestors apply to each row: itself, `of_backward` for backward ones, the launch of device work.
 
-    -1 where there should be another row and none was recorded.
+    -1 if there should be another row and none was recorded.
     """
     source: Ints = np.arange(len(events), dtype=np.int64)
     source[backward] = of_backward

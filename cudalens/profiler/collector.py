@@ -27,14 +27,14 @@ from cudalens.profiler.own_rows import without_own_threads
 
 
 class Overlay(Protocol):
-    """Who tells what torch's profiler cannot know: of a device that it does not see, on a clock of its own."""
+    """Adds the rows of a device that torch's profiler does not see, on a clock of its own."""
 
     @property
     def hides_cuda(self) -> bool:
         """Whether what torch calls CUDA now is not a GPU that Kineto could watch."""
 
     def lay_over(self, host: RawRows) -> RawRows:
-        """The rows of the run, from those that torch's profiler recorded; `host` itself where there is nothing."""
+        """The rows of the run, from those that torch's profiler recorded; `host` itself if there is nothing to add."""
 
 
 class ProfilerCollector:
@@ -42,7 +42,7 @@ class ProfilerCollector:
 
     Args:
         options: What is recorded.
-        overlay: Who completes what torch's profiler records, if there is somebody.
+        overlay: Adds rows that torch's profiler does not record; None for nothing to add.
 
     Attributes:
         options: What is recorded.
@@ -81,7 +81,7 @@ class ProfilerCollector:
         self._prepared = session
 
     def drop(self) -> None:
-        """Undo `prepare`; does nothing where nothing is prepared."""
+        """Undo `prepare`; does nothing if nothing is prepared."""
         session, self._prepared = self._prepared, None
         if session is not None and session.is_prepared:
             session.start()
@@ -123,7 +123,7 @@ class ProfilerCollector:
         return frames
 
     def facts(self) -> dict[str, Any]:
-        """What the run info shall say: fields of `RunInfo`."""
+        """Fields of `RunInfo`: the source and the devices."""
         return {"source": self.device or "cpu", "devices": metadata.devices(uses_cuda=self.device == "cuda")}
 
 
@@ -137,7 +137,7 @@ def build_frames(
         options: What the run recorded.
         problems: Where values that cannot be used are counted; all others are kept.
         uses_cuda: Whether GPU work was recorded.
-        overlay: Who completes the rows, if there is somebody.
+        overlay: Adds rows that torch's profiler does not record; None for nothing to add.
     """
     with no_garbage_collection():
         found = columns.read(raw, options, problems, uses_cuda=uses_cuda)
@@ -158,7 +158,7 @@ def build_frames(
 
 
 def _labelled(rows: RawRows) -> RawRows:
-    """`rows` with the label of its thread on each row that names the thread alone: what an overlay adds does."""
+    """`rows` with the label of its thread on rows that have only the number of the thread, as those of an overlay."""
     if "tid" not in rows.events or "thread" not in rows.events:  # nothing was recorded
         return rows
     tid = rows.events["tid"].to_numpy(dtype=np.int64, na_value=-1)

@@ -43,7 +43,7 @@ class _Kind:
     """How a getter of repeated values is read.
 
     Attributes:
-        unknown: What stands for a value that cannot be used.
+        unknown: Replaces a value that cannot be used.
         is_usable: Whether a value can be used.
         key: Makes a value hashable; None if it is.
     """
@@ -148,7 +148,7 @@ class EventReader:
         return ints, {name: self._usable(name, of_events, list(known)) for name, (of_events, known) in codes.items()}
 
     def _numbers(self, name: str, events: Sequence[Any]) -> Ints:
-        """The values of one getter; all ones, the number of a thread that torch does not know, become -1."""
+        """The values of one getter; all ones, the number of a thread that torch did not record, become -1."""
         getter, dtype = getattr(self._class, name), np.uint64 if name in _UNSIGNED else np.int64
         try:
             return np.fromiter(map(getter, events), dtype, len(events)).view(np.int64)

@@ -1,4 +1,4 @@
-"""The edge to torch's profiler: the only module of this room that touches underscored torch names, each one probed.
+"""Start and stop torch's Kineto profiler: the only module of the profiler that uses private torch names, each probed.
 
 Known to work with torch 2.9 to 2.13. A Kineto session belongs to the whole process, so at most one can be open.
 """
@@ -25,7 +25,7 @@ _gate: Final = threading.Lock()
 
 
 def is_busy() -> bool:
-    """Whether a torch profiler is running: on this thread by C++'s account, or on any by Python's."""
+    """Whether a torch profiler is running: on this thread according to C++, or on any according to Python."""
     enabled: Callable[[], bool] | None = getattr(torch.autograd, "_profiler_enabled", None)
     return bool(enabled is not None and enabled()) or bool(getattr(torch_profiler, "_is_profiler_enabled", False))
 
@@ -69,7 +69,7 @@ class KinetoSession:
 
     @property
     def uses_cuda(self) -> bool:
-        """Whether a device's work is recorded: CUDA's, or another's that Kineto tells of in the same way."""
+        """Whether a device's work is recorded: CUDA's, or another's that Kineto records in the same way."""
         return self.device is not None
 
     def prepare(self) -> None:
@@ -115,7 +115,7 @@ class KinetoSession:
         """Turn the profiler off and return torch's raw results (a `_ProfilerResult`).
 
         Raises:
-            ProfilerError: The profiler was already off: somebody else ended it.
+            ProfilerError: The profiler was already off: other code ended it.
         """
         if not getattr(torch.autograd, "_profiler_enabled", lambda: True)():
             switch_off()
@@ -143,7 +143,7 @@ class KinetoSession:
 
 
 def known_devices() -> tuple[str, ...]:
-    """Kinds of devices that a profile can be asked for by name."""
+    """Kinds of devices that a profile accepts by name."""
     return ("cpu", "cuda", *_OTHER_DEVICES, *((backend,) if (backend := _private_backend()) else ()))
 
 
@@ -157,7 +157,7 @@ def _private_backend() -> str | None:
 
 
 def _device_of(options: ProfilerOptions, watches_cuda: bool) -> str | None:
-    """The device to record, as torch's profiler names it; None for the host alone (a virtual one tells itself)."""
+    """The device to record, as torch's profiler names it; None for the host alone (a virtual one records itself)."""
     if options.cpu_only or options.use_device == "cpu":
         return None
     if options.use_device in (None, "cuda"):
@@ -234,8 +234,7 @@ def _quiet_kineto() -> Iterator[None]:
     """Keep Kineto from printing a line into the user's output at every start and stop of a profiler.
 
     Kineto reads its log level from the environment once, at the first start in a process; the variable is there for no
-    longer than that. A level that the user has set is left alone. What Kineto's errors would have told (no CUPTI), the
-    run info tells.
+    longer than that. A level that the user has set is left alone. Errors of Kineto (no CUPTI) appear in the run info.
     """
     if _LOG_LEVEL in os.environ:
         yield

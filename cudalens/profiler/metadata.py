@@ -1,4 +1,4 @@
-"""What ran it: versions, devices and host, as they stand in the run info."""
+"""Versions, devices, host, rank and threads of this process, for the run info."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class ProfilerOptions:
         cpu_only: Leave the GPU alone, also where there is one.
         use_device: The kind of device to record ("cuda", "xpu", a PrivateUse1 backend's name), which has to be there;
             None for a CUDA device where there is one.
-        experimental: torch's `_ExperimentalConfig`, handed on to Kineto as it is; None for its defaults.
+        experimental: torch's `_ExperimentalConfig`, passed to Kineto unchanged; None for its defaults.
     """
 
     memory: bool = False
@@ -40,11 +40,11 @@ class ProfilerOptions:
         return self.stacks or self.modules
 
     def to_dict(self) -> dict[str, str | int | float | bool | None]:
-        """The options as they stand in `RunInfo.options`."""
-        told = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _SPARSE}
+        """The options as `RunInfo.options` has them."""
+        recorded = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _SPARSE}
         if self.use_device is not None:
-            told["use_device"] = self.use_device
-        return told
+            recorded["use_device"] = self.use_device
+        return recorded
 
 
 class TorchNames(TypedDict, total=False):

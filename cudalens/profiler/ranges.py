@@ -60,7 +60,7 @@ class StepRanges:
 
 
 def count_step() -> None:
-    """One more step of the program by our profiler's word."""
+    """Count one more step of the program for cudalens' profiler."""
     steps.increment(REQUESTER)
 
 

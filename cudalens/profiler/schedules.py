@@ -1,10 +1,10 @@
-"""Which steps of a long run are recorded: schedules, defined as torch.profiler defines its own, and the way through."""
+"""Which steps of a long run are recorded: schedules as in torch.profiler, and recording by them."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
 
 from cudalens.errors import ProfilerError
@@ -78,17 +78,16 @@ class schedule:  # noqa: N801 - reads as a verb, like torch's
         return Action.RECORD if at < length - 1 else Action.RECORD_AND_SAVE
 
     def __str__(self) -> str:
-        """The numbers that are not the usual ones, as the run info tells them."""
-        usual = type(self)(active=1)
-        told = [f"{n}={getattr(self, n)}" for n in self.__dataclass_fields__ if getattr(self, n) != getattr(usual, n)]
-        return ", ".join(told) or "active=1"
+        """The numbers that differ from the defaults, for the run info."""
+        changed = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return ", ".join(f"{name}={value}" for name, value in changed.items()) or "active=1"
 
 
 _NUMBERS: Final = ("wait", "warmup", "active", "repeat", "skip_first", "skip_first_wait")
 
 
 def check_schedule(plan: object) -> None:
-    """See that `plan` can be asked.
+    """Check that `plan` can be called.
 
     Raises:
         TypeError: It cannot be called.
@@ -102,9 +101,9 @@ def check_schedule(plan: object) -> None:
 
 
 def text_of(plan: Schedule) -> str:
-    """What the run info says of a schedule; the same for each one that does the same, as far as can be told.
+    """A schedule as text for the run info; equal schedules have equal texts, as far as can be found out.
 
-    torch.profiler's schedules are functions that hold their numbers; others are told by their name.
+    torch.profiler's schedules are functions that hold their numbers; others are shown by their name.
     """
     if isinstance(plan, schedule):
         return str(plan)
@@ -118,16 +117,16 @@ def text_of(plan: Schedule) -> str:
 
 
 def action_of(plan: Schedule, step: int) -> Action:
-    """What `plan` says of step number `step`.
+    """The action of `plan` for step number `step`.
 
     Raises:
-        ProfilerError: That is no action.
+        ProfilerError: `plan` returns something else.
     """
-    said = plan(step)
-    name = str(getattr(said, "name", None))
+    action = plan(step)
+    name = str(getattr(action, "name", None))
     if name not in Action.__members__:
         raise ProfilerError(
-            f"the schedule said {said!r} of step {step}; expected one of {', '.join(Action.__members__)} "
+            f"the schedule returned {action!r} for step {step}; expected one of {', '.join(Action.__members__)} "
             "(cudalens.profiler.Action, or torch.profiler.ProfilerAction)."
         )
     return Action[name]
@@ -187,7 +186,7 @@ class Cycles:
         """End the step that is running, and begin the next.
 
         Raises:
-            ProfilerError: The schedule said something that is no action; nothing has changed.
+            ProfilerError: The schedule returned something that is no action; nothing has changed.
         """
         coming = action_of(self._plan, self.step + 1)
         before, self.action = self.action, coming
@@ -206,7 +205,7 @@ class Cycles:
             self._end(*exc)
 
     def abandon(self) -> None:
-        """Python ends: let go of what runs, in the middle of a cycle; no Trace is made."""
+        """Drop the running recording because Python ends; no Trace is made."""
         running, self._running = self._running, None
         if running is not None:
             running.drop()

@@ -1,4 +1,4 @@
-"""Which step the program is at, when several tell: a profiler's ``step()`` and any number of optimizers.
+"""Count the global step of several requesters: a profiler's ``step()`` and any number of optimizers.
 
 Each requester counts its own steps, and the global step is the largest count: a loop in which the profiler and two
 optimizers step once each has made one step, not three. The definitions are those of torch's `KinetoStepTracker`
@@ -18,14 +18,14 @@ from torch.autograd import profiler as torch_profiler
 
 
 class Counts(Protocol):
-    """Where a tracker keeps what it knows: the names are those of torch's own tracker."""
+    """The state of a tracker, with the names of torch's own tracker."""
 
     _step_dict: MutableMapping[str, int]
     _current_step: int
 
 
 class OwnCounts:
-    """Counts of a tracker that shares with nobody."""
+    """Counts of a tracker that shares them with no other."""
 
     def __init__(self) -> None:
         self._step_dict: MutableMapping[str, int] = defaultdict(int)
@@ -71,7 +71,7 @@ class StepTracker:
             The global step.
 
         Warns:
-            UserWarning: The largest count has run ahead of the global step by more than one: somebody set a count.
+            UserWarning: The largest count is ahead of the global step by more than one: a count was set directly.
         """
         counts = self._counts
         if requester not in counts._step_dict:
@@ -91,14 +91,14 @@ class StepTracker:
 
 
 def _move_torchs() -> None:
-    """Tell Kineto of a step, where this build of torch can: its daemon may wait for one to begin a trace on demand."""
+    """Report a step to Kineto, if this build of torch can: its daemon may wait for one to begin a trace on demand."""
     kineto_step: Callable[[], None] | None = getattr(torch.autograd, "_kineto_step", None)
     if kineto_step is not None:
         kineto_step()
 
 
 def _shared_counts() -> Counts | None:
-    """The tracker of torch, where it keeps its counts as we know it to."""
+    """The tracker of torch, if it keeps its counts in the expected attributes."""
     tracker: Any = getattr(torch_profiler, "KinetoStepTracker", None)
     is_known = isinstance(getattr(tracker, "_step_dict", None), dict) and isinstance(
         getattr(tracker, "_current_step", None), int

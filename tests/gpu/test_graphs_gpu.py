@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from graph_scenarios import (  # noqa: E402
     aliasing,
     backward,
+    backward_calls,
     faults,
     higher_order,
     inputs,
@@ -20,8 +21,10 @@ from graph_scenarios import (  # noqa: E402
     python_values,
     relations,
     scenarios_of,
+    side_effects,
     state,
     surroundings,
+    training,
     trees,
     undisturbed,
 )
@@ -34,6 +37,7 @@ pytestmark = [
 SCENARIOS = scenarios_of(
     aliasing,
     backward,
+    backward_calls,
     faults,
     higher_order,
     inputs,
@@ -41,8 +45,10 @@ SCENARIOS = scenarios_of(
     places,
     python_values,
     relations,
+    side_effects,
     state,
     surroundings,
+    training,
     trees,
 )
 

@@ -145,6 +145,13 @@ def test_an_optimizer_that_is_out_of_sight_steps_once(cuda, cell):
     assert "an object of Trainer, which may keep state" in first_line
 
 
+def test_a_bound_method_is_assigned_without_a_graph(cuda):
+    cuda.run(TRAINING)
+    assert cuda.run("%%cudagraph -v t\nfit = trainer.fit").success
+    assert cuda["fit"]() == 20
+    assert "an object of type method" in cuda["t"].summary().verdict
+
+
 def test_repeat_runs_the_cell_so_often(cuda):
     cuda.run("start = x")
     cuda.run("%%cudagraph -v t --repeat 5\nx = x + 1")

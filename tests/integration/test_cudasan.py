@@ -203,3 +203,20 @@ def test_switching_it_on_and_off_leaves_nothing(cuda):
         cuda.run("%cudasan off")
     assert {name: len(found) for name, found in cuda.shell.events.callbacks.items()} == callbacks
     assert running() == []
+
+
+def test_running_all_cells_again_shows_no_race_with_the_device_before(cuda):
+    """Each run replaces the virtual device, and tensors of the one before are still in variables."""
+    cells = [
+        "%cudadevice virtual h100",
+        'model = torch.nn.Linear(1024, 1024).cuda()\nmodel(torch.ones(2, 1024, device="cuda")).sum().backward()',
+        'side = torch.cuda.Stream()\nwith torch.cuda.stream(side):\n    late = torch.ones(1024, 1024, device="cuda")',
+    ]
+    cuda.run("%cudasan on")
+    for cell in [cells[0], cells[2], *cells, *cells]:
+        assert cuda.run(cell).success
+    (san,) = running()
+    assert san.races == []
+    (left, *_) = cuda.capsys.readouterr().out.rpartition(" are CPU tensors from now on: ")[2].splitlines()
+    assert "late" in left
+    assert "model" in left

@@ -187,13 +187,13 @@ def test_a_callback_that_raises_leaves_nothing_running():
         pass
 
 
-def test_words_that_are_no_action_change_nothing():
-    with pytest.raises(ProfilerError, match="said 'now' of step 0; expected one of NONE, WARMUP, RECORD"):
+def test_values_that_are_no_action_change_nothing():
+    with pytest.raises(ProfilerError, match="returned 'now' for step 0; expected one of NONE, WARMUP, RECORD"):
         profile(schedule=lambda step: "now")
     p = profile(cpu_only=True, schedule=lambda step: Action.RECORD if step < 2 else None)
     with p:
         p.step()
-        with pytest.raises(ProfilerError, match="said None of step 2"):
+        with pytest.raises(ProfilerError, match="returned None for step 2"):
             p.step()
         torch.ones(3)
     assert "aten::ones" in set(p.trace.events["name"])

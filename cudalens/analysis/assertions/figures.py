@@ -10,11 +10,10 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.assertions.grammar import BYTES, COUNT, PERCENT, TIME
-from cudalens.analysis.compare.measure import step_rows
 from cudalens.analysis.event_arrays import EventArrays
 from cudalens.analysis.findings import RULES, findings
 from cudalens.analysis.memory.totals import is_memory_snapshot
-from cudalens.analysis.summary import summarize, wall_ns
+from cudalens.analysis.summary import step_rows, summarize, wall_ns
 from cudalens.analysis.time.device_time import device_time
 from cudalens.analysis.time.sync_groups import summarize_syncs, syncs
 from cudalens.frames import GPU_ACTIVITIES, RUNTIME_CATEGORIES, Trace, is_category

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cudalens.analysis.ancestors import nearest
 from cudalens.analysis.event_arrays import EventArrays, Floats, Ints
 from cudalens.analysis.memory.totals import is_memory_snapshot
-from cudalens.analysis.summary import wall_ns
+from cudalens.analysis.summary import step_rows, wall_ns
 from cudalens.analysis.time.work import KINDS
 from cudalens.errors import TraceError
 from cudalens.frames import RUNTIME_CATEGORIES, Ranks, Trace
@@ -56,7 +56,7 @@ class Side:
     @property
     def has_steps(self) -> bool:
         """Whether every Trace of it has profiler steps."""
-        return all(len(step_rows(trace)) > 0 for trace in self.traces)
+        return all(len(numbered_steps(trace)) > 0 for trace in self.traces)
 
     @property
     def is_simulated(self) -> bool:
@@ -115,11 +115,9 @@ def side_of(value: object, name: str) -> Side:
     return side
 
 
-def step_rows(trace: Trace) -> Ints:
-    """Rows of the events that are profiler steps of the host."""
-    events = trace.events
-    host = events["device"].isna().to_numpy() & ~events["is_instant"].to_numpy()
-    return np.flatnonzero(EventArrays(trace).is_named(_STEP) & host & events["step"].notna().to_numpy())
+def numbered_steps(trace: Trace) -> Ints:
+    """Rows of the events that are profiler steps of the host with a number."""
+    return np.intersect1d(step_rows(trace), np.flatnonzero(trace.events["step"].notna()), assume_unique=True)
 
 
 def stride_of_steps(count: int) -> int:
@@ -166,7 +164,7 @@ def _whole(trace: Trace) -> _Repeats:
 
 def _steps(trace: Trace) -> _Repeats:
     arrays = EventArrays(trace)
-    rows = step_rows(trace)
+    rows = numbered_steps(trace)
     numbers, first = np.unique(arrays.ints("step", rows), return_index=True)
     stride = stride_of_steps(len(numbers))
     kept = numbers % stride == 0

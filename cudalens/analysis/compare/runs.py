@@ -22,8 +22,8 @@ from cudalens.analysis.compare.measure import (
     Measured,
     Side,
     measure,
+    numbered_steps,
     side_of,
-    step_rows,
     stride_of_steps,
 )
 from cudalens.analysis.event_arrays import Floats
@@ -269,7 +269,7 @@ def _notes(sides: tuple[Side, Side], *, by_step: bool) -> list[str]:
     if not by_step and any(side.has_steps for side in sides):
         notes.append("only one side has profiler steps, so whole runs are compared")
     for side in sides if by_step else ():
-        count = max(len(step_rows(trace)) for trace in side.traces)
+        count = max(len(numbered_steps(trace)) for trace in side.traces)
         if (stride := stride_of_steps(count)) > 1:
             notes.append(f"'{side.name}' has {count:,} profiler steps: 1 of {stride} is compared")
     without, with_work = sorted(sides, key=_has_device_work)

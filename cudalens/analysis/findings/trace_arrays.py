@@ -39,6 +39,7 @@ class TraceArrays(EventArrays):
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self.wall_ns = wall_ns(trace)
+        self._matches: dict[tuple[str, tuple[str, ...]], Ints] = {}
 
     @cached_property
     def thread(self) -> Ints:
@@ -74,8 +75,10 @@ class TraceArrays(EventArrays):
 
     def matching(self, pattern: str, *cats: str) -> Ints:
         """Rows in whose name `pattern` (a regular expression) is found, of categories `cats` if any; no instants."""
-        hits = self.is_named(pattern) & ~self.events["is_instant"].to_numpy()
-        return np.flatnonzero(hits & self.is_in(*cats) if cats else hits)
+        if (pattern, cats) not in self._matches:
+            hits = self.is_named(pattern) & ~self.events["is_instant"].to_numpy()
+            self._matches[pattern, cats] = np.flatnonzero(hits & self.is_in(*cats) if cats else hits)
+        return self._matches[pattern, cats]
 
     def host(self, pattern: str) -> Ints:
         """Rows of host threads in whose name `pattern` is found."""

@@ -1,4 +1,4 @@
-"""Which module, line, range, operator or step each host row belongs to."""
+"""The module, line, range or operator of each host row."""
 
 from __future__ import annotations
 
@@ -7,21 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.ancestors import nearest
-from cudalens.frames import is_category
 from cudalens.frames.build import STEP_PREFIX
+from cudalens.frames.columns import Ints, integers, is_category, map_texts
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-#: Files that are a library's, not the user's.
 MODULE_PREFIX: Final = "nn.Module: "
 _PYTHON: Final = re.compile(r"^(?P<file>.+)\((?P<line>\d{1,9})\): ", re.DOTALL)
+#: Files of libraries.
 _LIBRARY: Final = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[^/\\]*)[/\\]|^(?:torch|<frozen)\b"
 )
@@ -29,7 +25,7 @@ _CELL: Final = re.compile(r"(?:ipykernel_\d+[/\\]\d+\.py|<ipython-input-(?P<numb
 
 
 def own_keys(trace: Trace, by: str) -> tuple[Ints, list[str]]:
-    """The key that each row brings itself: its number among the texts, -1 for none; shape (n,)."""
+    """The own key of each row: its number among the texts, -1 for none; shape (n,)."""
     events = trace.events
     names = events["name"].array
     if by == "op":
@@ -45,7 +41,7 @@ def own_keys(trace: Trace, by: str) -> tuple[Ints, list[str]]:
 def _named(
     events: pd.DataFrame, categories: tuple[str, ...], texts: list[str | None] | list[str]
 ) -> tuple[Ints, list[str]]:
-    """Names of rows of some categories as keys; a name whose text is None is none."""
+    """Names of rows of some categories as keys; none if the name's text is None."""
     known = [text for text in dict.fromkeys(texts) if text is not None]
     place = {text: number for number, text in enumerate(known)}
     of_name = np.array([*(place.get(text, -1) if text is not None else -1 for text in texts), -1], np.int64)
@@ -54,7 +50,7 @@ def _named(
 
 
 def _module_keys(events: pd.DataFrame) -> tuple[Ints, list[str]]:
-    """The ``module`` column; the chain of calls around it for ``nn.Module`` calls without one, as files have them."""
+    """The ``module`` column; for ``nn.Module`` calls without one, as in files, the chain of calls around them."""
     column = events["module"].array
     codes, texts = column.codes.astype(np.int64), [str(text) for text in column.categories.tolist()]
     rows = unnamed_modules(events)
@@ -68,17 +64,15 @@ def _module_keys(events: pd.DataFrame) -> tuple[Ints, list[str]]:
 
 
 def unnamed_modules(events: pd.DataFrame) -> Ints:
-    """Rows of calls of nn.Modules without a ``module`` of their own: files have it of operators alone, or of none."""
-    is_module = np.array([name.startswith(MODULE_PREFIX) for name in events["name"].cat.categories] + [False], bool)
-    if not is_module.any():
-        return np.empty(0, np.int64)
-    calls = is_module[events["name"].array.codes] & is_category(events["cat"].array, ("python_function",))
+    """Rows of calls of nn.Modules without a ``module``: files have it for operators only, or not at all."""
+    is_module = map_texts(events["name"].array, lambda name: name.startswith(MODULE_PREFIX), False)
+    calls = is_module & is_category(events["cat"].array, ("python_function",))
     return np.flatnonzero(calls & (events["module"].array.codes < 0))
 
 
 def _module_chains(events: pd.DataFrame) -> tuple[Ints, list[str]]:
-    """For each call of an nn.Module the modules around it and itself, between dots; -1 for other rows."""
-    parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+    """For each call of an nn.Module its path, the modules around it and itself with dots; -1 for other rows."""
+    parent = integers(events["parent"])
     texts = [
         name.removeprefix(MODULE_PREFIX) if name.startswith(MODULE_PREFIX) else None
         for name in events["name"].cat.categories.tolist()
@@ -87,7 +81,7 @@ def _module_chains(events: pd.DataFrame) -> tuple[Ints, list[str]]:
     rows = np.flatnonzero(marked >= 0)
     key, paths = np.full(len(events), -1, np.int64), dict[str, int]()
     closest, paths_of = nearest(marked >= 0, parent), np.full(len(events), "", object)
-    for row in rows.tolist():  # calls of modules are few beside the events that they hold
+    for row in rows.tolist():  # calls of modules are few compared with other events
         outer = paths_of[closest[parent[row]]] if parent[row] >= 0 and closest[parent[row]] >= 0 else ""
         paths_of[row] = f"{outer}.{labels[marked[row]]}" if outer else labels[marked[row]]
         key[row] = paths.setdefault(paths_of[row], len(paths))
@@ -95,7 +89,7 @@ def _module_chains(events: pd.DataFrame) -> tuple[Ints, list[str]]:
 
 
 def _line_keys(trace: Trace) -> tuple[Ints, list[str]]:
-    """The user's innermost line in each row's call stack, or of a Python function's row."""
+    """The innermost line of the user's code in each row's call stack, or of a Python function's row."""
     events = trace.events
     texts: dict[str, int] = {}
     names = events["name"].array
@@ -118,7 +112,7 @@ def _line_keys(trace: Trace) -> tuple[Ints, list[str]]:
 
 
 def _user_line(file: str, line: int) -> str | None:
-    """``In[n]:line`` of a notebook's cell, ``file:line`` of the user's files, None for a library's."""
+    """``In[n]:line`` for a notebook's cell, ``file:line`` for the user's files, None for libraries."""
     if (file.startswith("<") and not _CELL.search(file)) or _LIBRARY.search(file):
         return None
     if (cell := _CELL.search(file)) and cell["number"]:
@@ -127,9 +121,9 @@ def _user_line(file: str, line: int) -> str | None:
 
 
 def inherited(key: Ints, parent: Ints, forward: Ints) -> Ints:
-    """Each row's key: its own, or its forward operator's, or that of the row above it, and so on; shape (n,).
+    """Each row's key: its own, or its forward operator's, or that of its parent, and so on; shape (n,).
 
-    A backward row takes its forward operator's key where that has one, whatever stands above it.
+    A backward row takes its forward operator's key if there is one, whatever its parent's key is.
     """
     with_forward = _resolved(key, np.where(forward >= 0, forward, np.where(key >= 0, -1, parent)))
     own = np.where(with_forward >= 0, with_forward, key)

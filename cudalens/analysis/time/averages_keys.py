@@ -1,4 +1,4 @@
-"""What costs can be grouped by: each key gives every row a code, and each code its value."""
+"""The keys by which costs can be grouped: a code for every row, and a value for every code."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import msgspec
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.time.attribution_keys import inherited, own_keys, unnamed_modules
 from cudalens.analysis.time.averages_stacks import Stacks
 from cudalens.frames.build import STEP_PREFIX
-from cudalens.frames.columns import categorical
+from cudalens.frames.columns import Ints, categorical, integers, text_column
 
 if TYPE_CHECKING:
     from cudalens.frames import Trace
 
-Ints = NDArray[np.int64]
-
 #: The one name under which all steps are averaged, as torch does.
 STEP_NAME: Final = "ProfilerStep*"
 
-#: Entries of a stack that can be told apart.
+#: Largest number of entries of a stack key.
 MAX_STACK: Final = 64
 
 _STACK: Final = re.compile(r"stack:([1-9]\d{0,5})")
@@ -66,11 +63,11 @@ def with_torch_groups(by: Sequence[str] | str, groups: TorchGroups) -> tuple[str
 
 
 def check_keys(by: Sequence[str] | str) -> tuple[str, ...]:
-    """The keys of `by`, once each of them is one.
+    """Check and return the keys of `by`.
 
     Raises:
-        TypeError: `by` holds no texts.
-        ValueError: There is no such key, a key is there twice, or there is none at all.
+        TypeError: `by` has other values than texts.
+        ValueError: A key is unknown or repeated, or there is none.
     """
     keys = (by,) if isinstance(by, str) else tuple(by)
     choices = ", ".join((*COLUMNS, "stack:<entries>"))
@@ -78,7 +75,7 @@ def check_keys(by: Sequence[str] | str) -> tuple[str, ...]:
         raise ValueError(f"by is empty; give at least one of: {choices}")
     for key in keys:
         if not isinstance(key, str):
-            raise TypeError(f"by holds {key!r}, expected texts out of: {choices}")
+            raise TypeError(f"by has {key!r}, expected texts out of: {choices}")
         match = _STACK.fullmatch(key)
         if key not in COLUMNS and (match is None or int(match[1]) > MAX_STACK):
             hint = f" (stack:1 to stack:{MAX_STACK})" if key.startswith("stack") else ""
@@ -114,9 +111,13 @@ def codes_of(trace: Trace, key: str, stacks: Callable[[], Stacks]) -> tuple[Ints
 
 def step_names(names: pd.Categorical) -> tuple[Ints, list[str]]:
     """Codes and texts of the names with every step under one name."""
-    texts = [STEP_NAME if text.startswith(STEP_PREFIX) else text for text in names.categories.tolist()]
-    codes, distinct = pd.factorize(np.array(texts, object))
-    return np.append(codes, -1)[names.codes].astype(np.int64), list(distinct)
+    return _recoded(names, lambda text: STEP_NAME if text.startswith(STEP_PREFIX) else text)
+
+
+def _recoded(column: pd.Categorical, function: Callable[[str], str]) -> tuple[Ints, list[str]]:
+    """Codes and texts of a column after `function` of each text."""
+    texts = text_column(map(function, column.categories.tolist()))
+    return np.append(texts.codes, -1).astype(np.int64)[column.codes], texts.categories.tolist()
 
 
 def _texts(codes: Ints, texts: list[str]) -> tuple[Ints, Values]:
@@ -124,17 +125,12 @@ def _texts(codes: Ints, texts: list[str]) -> tuple[Ints, Values]:
 
 
 def _modules_around(trace: Trace) -> tuple[Ints, list[str]]:
-    """The module of each row, of device work that of its launch, where calls of modules tell more than the column."""
+    """The module of each row, for device work that of its launch, from the calls of modules."""
     events = trace.events
-    parent, forward, launch = (_plain(events[link].array) for link in ("parent", "forward", "launch"))
+    parent, forward, launch = (integers(events[link]) for link in ("parent", "forward", "launch"))
     key, texts = own_keys(trace, "module")
     key = inherited(key, parent, forward)
     return np.where(launch >= 0, key[launch], key), texts
-
-
-def _plain(values: Any) -> Ints:
-    plain: Ints = values.to_numpy(dtype=np.int64, na_value=-1)
-    return plain
 
 
 def _by_name(events: pd.DataFrame) -> tuple[Ints, Values]:
@@ -142,11 +138,8 @@ def _by_name(events: pd.DataFrame) -> tuple[Ints, Values]:
 
 
 def _by_shapes(events: pd.DataFrame) -> tuple[Ints, Values]:
-    """Shapes as torch.profiler groups them: a list of tensors is ``[]``, whatever they are."""
-    shapes = events["shapes"].array
-    texts = [_flat(text) for text in shapes.categories.tolist()]
-    codes, distinct = pd.factorize(np.array(texts, object))
-    return _texts(np.append(codes, -1)[shapes.codes].astype(np.int64), list(distinct))
+    """Shapes as torch.profiler groups them: a list of tensors is ``[]``, whatever their shapes are."""
+    return _texts(*_recoded(events["shapes"].array, _flat))
 
 
 def _flat(text: str) -> str:
@@ -154,9 +147,8 @@ def _flat(text: str) -> str:
         shapes = msgspec.json.decode(text, type=list[Any])
     except msgspec.MsgspecError:
         return text
-    flat = [
-        [] if isinstance(shape, list) and any(isinstance(size, list) for size in shape) else shape for shape in shapes
-    ]
+    is_nested = [isinstance(shape, list) and any(isinstance(size, list) for size in shape) for shape in shapes]
+    flat = [[] if nested else shape for nested, shape in zip(is_nested, shapes, strict=True)]
     return msgspec.json.encode(flat).decode()
 
 
@@ -174,10 +166,10 @@ def _by_number(column: str, events: pd.DataFrame) -> tuple[Ints, Values]:
 
 
 def _from_stacks(events: pd.DataFrame) -> tuple[Ints, Values]:
-    raise AssertionError("looked up in the stacks")
+    raise AssertionError("codes_of reads these from the stacks")
 
 
-#: Keys by name; besides, ``stack:N``.
+#: Keys by name, without ``stack:N``.
 COLUMNS: Final[dict[str, Callable[[pd.DataFrame], tuple[Ints, Values]]]] = {
     "name": _by_name,
     "input_shapes": _by_shapes,

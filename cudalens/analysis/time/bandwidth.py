@@ -1,4 +1,4 @@
-"""Copies: how fast each direction went."""
+"""Rates of copies, by direction."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.groups import Ints, in_step, integers, known, measured, numbered, quantiles, share, sums
+from cudalens.analysis.time.groups import in_step, measured, numbered, quantiles, share, sums
 from cudalens.analysis.time.work import MEMORY, device_work
-from cudalens.frames import Trace, categorical
+from cudalens.frames import Trace
+from cudalens.frames.columns import Ints, categorical, integers, map_texts, masked
 
 #: Host to device, device to host, within a device, from device to device, on the host, a memset, anything else.
 DIRECTIONS: Final = ("HtoD", "DtoH", "DtoD", "PtoP", "HtoH", "set", "other")
@@ -23,21 +24,21 @@ _WAY: Final = re.compile(r"\b(?:Memcpy\s+)?([HDPA]to[HDPA])\b", re.IGNORECASE)
 
 @ranked
 def memcpy_bandwidth(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
-    """How fast copies and sets were, by device and direction.
+    """Rates of copies and sets, by device and direction.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
         step: Only what this profiler step launched.
 
     Returns:
-        A row per ``device`` (Int64), ``direction`` (category: HtoD, DtoH, DtoD, PtoP, HtoH, set, other, as Kineto's
-        names tell) and ``host_memory`` (category: pinned, pageable; ``<NA>`` where no host memory takes part or the
-        name does not tell), by ``total_ns`` descending. ``count``; ``total_ns``, sum of durations (int64);
-        ``num_bytes``, sum of the sizes that are recorded (Int64, ``<NA>`` where none is); ``num_sized``, copies whose
-        size is recorded and whose duration is not 0 (int64); ``bytes_per_s``, the bytes of these over their time;
-        ``p5_bytes_per_s``, ``median_bytes_per_s``, ``p95_bytes_per_s``, quantiles over these, each by itself (Float64,
-        ``<NA>`` where there is none); ``median_bytes``, the size of one (Float64); ``share_pct``, of the time of all
-        rows (Float64). A copy within a device reads and writes each byte: it counts once here.
+        A row per ``device`` (Int64), ``direction`` (category: HtoD, DtoH, DtoD, PtoP, HtoH, set, other, by Kineto's
+        names) and ``host_memory`` (category: pinned, pageable; ``<NA>`` without host memory, or if unknown), by
+        ``total_ns`` descending. ``count``; ``total_ns``, sum of durations (int64); ``num_bytes``, sum of the sizes that
+        are recorded (Int64, ``<NA>`` if none is); ``num_sized``, copies whose size is recorded and whose duration is
+        not 0 (int64); ``bytes_per_s``, the bytes of these over their time; ``p5_bytes_per_s``, ``median_bytes_per_s``,
+        ``p95_bytes_per_s``, quantiles of their rates (Float64, ``<NA>`` for none); ``median_bytes``, the size of one
+        (Float64); ``share_pct``, of the time of all rows (Float64). A copy within a device reads and writes each byte:
+        it counts once here.
     """
     work = in_step(trace, device_work(trace), step)
     at = np.flatnonzero(work.kind == MEMORY)
@@ -53,12 +54,12 @@ def memcpy_bandwidth(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
     has_size = np.bincount(group[size >= 0], minlength=n) > 0
     frame = pd.DataFrame(
         {
-            "device": known(keys["device"].to_numpy()),
+            "device": masked(keys["device"].to_numpy()),
             "direction": categorical(keys["direction"].to_numpy(), list(DIRECTIONS)),
             "host_memory": categorical(keys["host_memory"].to_numpy(), list(HOST_MEMORY)),
             "count": np.bincount(group, minlength=n),
             "total_ns": sums(dur, group, n),
-            "num_bytes": known(np.where(has_size, sums(np.maximum(size, 0), group, n), -1)),
+            "num_bytes": masked(np.where(has_size, sums(np.maximum(size, 0), group, n), -1)),
             "num_sized": np.bincount(group[sized], minlength=n),
             "bytes_per_s": measured(np.divide(moved * 1e9, spent, out=np.full(n, np.nan), where=spent > 0)),
             "p5_bytes_per_s": measured(slow),
@@ -73,9 +74,7 @@ def memcpy_bandwidth(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
 
 def _kinds(names: pd.Categorical) -> tuple[Ints, Ints]:
     """Numbers of each name's direction and host memory, -1 for none of the latter."""
-    direction = np.array([*map(_direction, names.categories.tolist()), len(DIRECTIONS) - 1], np.int64)
-    memory = np.array([*map(_host_memory, names.categories.tolist()), -1], np.int64)
-    return direction[names.codes], memory[names.codes]
+    return map_texts(names, _direction, len(DIRECTIONS) - 1), map_texts(names, _host_memory, -1)
 
 
 def _direction(name: str) -> int:

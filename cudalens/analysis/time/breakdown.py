@@ -8,30 +8,20 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.ancestors import nearest
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.groups import (
-    Bools,
-    Ints,
-    in_step,
-    integers,
-    known,
-    measured,
-    numbered,
-    quantiles,
-    share,
-    steps_of,
-    sums,
-)
+from cudalens.analysis.time.groups import in_step, measured, numbered, quantiles, share, steps_of, sums
 from cudalens.analysis.time.work import KINDS, Work, device_work
 from cudalens.frames import Trace, categorical, is_category
+from cudalens.frames.columns import Bools, Ints, integers, masked
 
-#: What device work can be grouped by.
+#: Keys for groups of device work.
 KEYS: Final = ("name", "kind", "device", "stream", "step", "grid", "block_dim")
 
 
 @ranked
 def kernel_breakdown(trace: Trace, by: Sequence[str] = ("name", "kind"), *, step: int | None = None) -> pd.DataFrame:
-    """Device work (kernels, copies and sets) by name, dearest first.
+    """Device work (kernels, copies and sets) by name, most expensive first.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
@@ -40,13 +30,13 @@ def kernel_breakdown(trace: Trace, by: Sequence[str] = ("name", "kind"), *, step
         step: Only the work that this profiler step launched.
 
     Returns:
-        A row per group, by ``total_ns`` descending: the keys; ``count``; ``total_ns``, the *sum* of the durations, side
-        by side or not (int64); ``mean_ns``, ``median_ns``, ``p95_ns`` (Float64; quantiles linear between neighbours);
-        ``min_ns``, ``max_ns`` (int64); ``share_pct``, of the sum of all rows (Float64, ``<NA>`` where that is 0);
-        ``longest``, the row of the longest (Int64). Empty where there is no device work.
+        A row per group, by ``total_ns`` descending: the keys; ``count``; ``total_ns``, the *sum* of the durations,
+        concurrent or not (int64); ``mean_ns``, ``median_ns``, ``p95_ns`` (Float64; quantiles linear between
+        neighbours); ``min_ns``, ``max_ns`` (int64); ``share_pct``, of the sum of all rows (Float64, ``<NA>`` if that is
+        0); ``longest``, the row of the longest (Int64). Empty without device work.
 
     Raises:
-        ValueError: `by` is empty or names something else.
+        ValueError: `by` is empty or has an unknown key.
     """
     if isinstance(by, str) or not by or set(by) - set(KEYS):
         raise ValueError(f"invalid value for by: {by!r}; expected a list of one or more of {', '.join(KEYS)}")
@@ -55,8 +45,8 @@ def kernel_breakdown(trace: Trace, by: Sequence[str] = ("name", "kind"), *, step
     costs = _costs(work.end - work.start, group, len(keys))
     longest = _longest(work, group, len(keys))
     for key in {"device", "stream", "step"}.intersection(by):
-        keys[key] = known(keys[key].to_numpy())
-    frame = pd.DataFrame({**keys, **costs, "longest": known(longest)})
+        keys[key] = masked(keys[key].to_numpy())
+    frame = pd.DataFrame({**keys, **costs, "longest": masked(longest)})
     return frame.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -71,7 +61,7 @@ def _key(trace: Trace, work: Work, key: str) -> Any:
 
 
 def _longest(work: Work, group: Ints, num_groups: int) -> Ints:
-    order = np.lexsort((-work.rows, work.end - work.start))  # the last to write: longest, then first
+    order = np.lexsort((-work.rows, work.end - work.start))  # the last one written is the longest, then the first
     rows = np.full(num_groups, -1, np.int64)
     rows[group[order]] = work.rows[order]
     return rows
@@ -96,8 +86,7 @@ def _costs(durations: Ints, group: Ints, n: int) -> dict[str, Any]:
 def op_breakdown(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
     """Operators by name, with the device work that they launched; most device time first.
 
-    Device work belongs to the call that launched it, and through the call tree to the operators (``cpu_op``) around
-    that call.
+    Device work belongs to the operators (``cpu_op``) around the call that launched it.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
@@ -105,14 +94,14 @@ def op_breakdown(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
 
     Returns:
         A row per operator name (category). Columns: ``count``; host time, ns: ``host_ns``, sum of durations of those
-        that stand in no operator of the same name (recursion counts once), ``host_self_ns``, sum of self times (int64);
+        outside operators of the same name (recursion counts once), ``host_self_ns``, sum of self times (int64);
         ``mean_ns``, ``median_ns``, ``p95_ns`` of the durations of all (Float64). Device time, ns (int64, sums of
-        durations): ``gpu_ns``, of all work launched beneath an operator of that name, each piece once; ``gpu_self_ns``,
-        of the work for which it is the innermost operator; these add up. ``gpu_self_pct``: share of all device time
-        (Float64). ``num_work``: pieces of work for which it is the innermost. ``flops``: sum over those in no operator
-        of the same name (Int64, ``<NA>`` where none is known). The row whose name is missing holds the device time that
-        no operator launched, where there is any (its ``count`` is 0). By ``gpu_self_ns``, then ``host_self_ns``,
-        descending.
+        durations): ``gpu_ns``, of all work launched within an operator of that name, each piece once; ``gpu_self_ns``,
+        of the work for which it is the innermost operator; these add up to all device time of operators.
+        ``gpu_self_pct``: share of all device time (Float64). ``num_work``: pieces of work for which it is the
+        innermost. ``flops``: sum over those outside operators of the same name (Int64, ``<NA>`` if unknown). The row
+        with a missing name has the device time that no operator launched, if there is any (its ``count`` is 0). By
+        ``gpu_self_ns``, then ``host_self_ns``, descending.
     """
     events = trace.events
     tree = _Operators(trace, step)
@@ -142,7 +131,7 @@ def op_breakdown(trace: Trace, *, step: int | None = None) -> pd.DataFrame:
             "gpu_self_ns": gpu_self,
             "gpu_self_pct": share(gpu_self, gpu_self.sum()),
             "num_work": num_work,
-            "flops": known(np.where(some, total, -1)),
+            "flops": masked(np.where(some, total, -1)),
         }
     )
     frame = frame[(frame["count"] > 0) | (frame["num_work"] > 0)]
@@ -166,10 +155,10 @@ class _Operators:
 
     def of_launches(self, launch: Ints) -> Ints:
         """Number of the innermost operator around each launch, -1 for none."""
-        return np.where(launch >= 0, self._around[launch] if len(self._around) else -1, -1)
+        return np.append(self._around, -1)[launch]
 
     def is_outermost(self, code: Ints) -> Bools:
-        """Whether no operator of the same name stands around each."""
+        """Whether each operator is outside operators of the same name."""
         outermost, above = np.ones(len(code), bool), self.above.copy()
         going = np.flatnonzero(above >= 0)
         while len(going):
@@ -181,11 +170,11 @@ class _Operators:
         return outermost
 
     def device_time(self, work: Work, code: Ints, n: int) -> tuple[Ints, Ints, Ints]:
-        """Device time beneath each name, of each name alone, and pieces of each name alone; shape (n,) each.
+        """Device time within each name, device time of the name itself, and its pieces; shape (n,) each.
 
         Args:
             work: Device work.
-            code: The name of each operator, and at the end that of none, 0 to `n` - 1.
+            code: The name of each operator, and at the end that for no operator, 0 to `n` - 1.
             n: Number of names.
         """
         own = self.of_launches(work.launch)
@@ -195,7 +184,7 @@ class _Operators:
         return self._beneath(per_op, code, n), sums(duration, code[own], n), number
 
     def _beneath(self, per_op: Ints, code: Ints, n: int) -> Ints:
-        """Climbs from all operators that launched work at once, and notes each name once for each of them."""
+        """Goes up from all operators that launched work at once, and counts each name once for each of them."""
         source = np.flatnonzero(per_op)
         at, pairs = np.where(source < len(self.rows), source, -1), []
         while len(source):
@@ -208,15 +197,5 @@ class _Operators:
 
 
 def enclosing(parent: Ints, flags: Bools) -> Ints:
-    """The nearest flagged row around each row, itself excluded; -1 for none. Shape (n,).
-
-    Pointers jump: each round, a row whose candidate is not flagged takes over the candidate's own.
-    """
-    found = parent.copy()
-    going = np.flatnonzero(found >= 0)
-    going = going[~flags[found[going]]]
-    while len(going):
-        found[going] = found[found[going]]
-        going = going[found[going] >= 0]
-        going = going[~flags[found[going]]]
-    return found
+    """The nearest flagged row around each row, itself excluded; -1 for none. Shape (n,)."""
+    return np.append(nearest(flags, parent), -1)[parent]

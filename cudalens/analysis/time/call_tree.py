@@ -1,35 +1,35 @@
-"""The call tree by paths: how often each chain of names was called, and what it cost on host and GPU."""
+"""The call tree by paths: the number of calls of each chain of names, and its host and GPU time."""
 
 from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.critical_path.host import host_rows
 from cudalens.analysis.ranked import ranked
+from cudalens.analysis.time.averages import sums_beneath
+from cudalens.analysis.time.groups import sums
 from cudalens.analysis.time.work import device_work
 from cudalens.frames import Trace
-
-Ints = NDArray[np.int64]
+from cudalens.frames.columns import Ints, integers, masked
 
 
 @ranked
 def call_tree(trace: Trace, per_thread: bool = False) -> pd.DataFrame:
     """Host events by their path, the names from the root of the call tree down, with the device work launched.
 
-    Device work stands beneath the path of the call that launched it; without a recorded launch it is a root.
+    Device work is a child of the path of the call that launched it; without a recorded launch it is a root.
 
     Args:
         trace: Any Trace, or Ranks.
-        per_thread: Each host thread has paths of its own; else they are merged.
+        per_thread: Whether each host thread has separate paths; else they are merged.
 
     Returns:
-        A row per distinct path; a path stands after its parent. ``name``, ``is_device``, ``depth`` (0 for a root),
-        ``parent`` (row of this frame, <NA> for a root), ``tid`` (<NA> where merged, and for roots of device work),
+        A row per distinct path, after its parent. ``name``, ``is_device``, ``depth`` (0 for a root),
+        ``parent`` (row of this frame, <NA> for a root), ``tid`` (<NA> if merged, and for roots of device work),
         ``count`` (events), ``host_self_ns`` and ``host_total_ns`` (sums of ``self_dur`` and ``dur``),
-        ``device_self_ns`` (sum of durations of device work that is this path), ``device_total_ns`` (that, and of
-        all beneath).
+        ``device_self_ns`` (sum of durations of device work of this path), ``device_total_ns`` (the same with all
+        descendants).
     """
     events, work = trace.events, device_work(trace)
     rows = np.flatnonzero(host_rows(events))
@@ -43,7 +43,7 @@ class _Builder:
     def __init__(self, events: pd.DataFrame, rows: Ints, per_thread: bool) -> None:
         self._events, self._rows = events, rows
         self._names = events["name"].array
-        tid = events["tid"].to_numpy(dtype=np.int64, na_value=-1)
+        tid = integers(events["tid"])
         self._lane: Ints = np.zeros(len(tid), np.int64)
         self._tids: Ints = np.array([-1], np.int64)
         if per_thread:
@@ -58,14 +58,11 @@ class _Builder:
         codes, distinct = pd.factorize(((parent + 1) * num_labels + label) * num_lanes + lane)
         rest, of_lane = np.divmod(distinct, num_lanes)
         above, labels = np.divmod(rest, num_labels)
-        first = np.full(len(distinct), len(codes), np.int64)
-        np.minimum.at(first, codes, np.arange(len(codes)))
-        for column, values in zip(
-            (self._parent, self._label, self._of_lane, self._depth),
-            (above - 1, labels, of_lane, depth[first]),
-            strict=True,
-        ):
-            column.append(values)
+        first = np.unique(codes, return_index=True)[1]
+        self._parent.append(above - 1)
+        self._label.append(labels)
+        self._of_lane.append(of_lane)
+        self._depth.append(depth[first])
         numbers: Ints = codes + self._num
         self._num += len(distinct)
         return numbers
@@ -74,7 +71,7 @@ class _Builder:
         """Path of each host row, one generation at a time; -1 for others, shape (n,)."""
         events, rows = self._events, self._rows
         path = np.full(len(events), -1, np.int64)
-        parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
+        parent = integers(events["parent"])
         depth = events["depth"].to_numpy()
         rows = rows[np.argsort(depth[rows], kind="stable")]
         for level in np.split(rows, np.flatnonzero(np.diff(depth[rows])) + 1):
@@ -101,26 +98,20 @@ class _Builder:
         )
         num_names = len(self._names.categories) + 1
         is_device = label >= num_names
-        host_self, host_total, device_self = (np.zeros(n, np.int64) for _ in range(3))
-        np.add.at(host_self, host, events["self_dur"].to_numpy()[self._rows])
-        np.add.at(host_total, host, events["dur"].to_numpy()[self._rows])
-        np.add.at(device_self, device, length)
-        device_total = device_self.copy()
-        for level in range(int(depth.max(initial=0)), 0, -1):
-            at = np.flatnonzero(depth == level)
-            np.add.at(device_total, parent[at], device_total[at])
+        host_self, host_total = (sums(events[name].to_numpy()[self._rows], host, n) for name in ("self_dur", "dur"))
+        device_self = sums(length, device, n)
         tid = self._tids[lane] if n else lane
         return pd.DataFrame(
             {
                 "name": pd.Categorical.from_codes(label % num_names - 1, categories=self._names.categories),
                 "is_device": is_device,
                 "depth": depth,
-                "parent": pd.arrays.IntegerArray(np.maximum(parent, 0), parent < 0),
-                "tid": pd.arrays.IntegerArray(np.maximum(tid, 0).astype(np.int64), tid < 0),
+                "parent": masked(parent),
+                "tid": masked(tid),
                 "count": np.bincount(np.concatenate([host, device]), minlength=n),
                 "host_self_ns": host_self,
                 "host_total_ns": host_total,
                 "device_self_ns": device_self,
-                "device_total_ns": device_total,
+                "device_total_ns": sums_beneath(device_self, parent, depth),
             }
         )

@@ -1,18 +1,17 @@
-"""How a device spent its time: computing, communicating, copying, or idle."""
+"""The time of the devices: computing, communicating, copying, or idle."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from cudalens.analysis.time.intervals import Intervals, intersect, length, subtract, union, unite
-from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
+from cudalens.frames import GPU_ACTIVITIES, Trace
+from cudalens.frames.columns import Bools, is_category, map_texts
 
-#: Collectives' kernels by name, of NCCL and of RCCL, which keeps NCCL's names.
+#: Names of collectives' kernels of NCCL and RCCL.
 _COMM: Final = re.compile(r"^nccl.*Kernel", re.DOTALL)
 
 FIELDS: Final = (
@@ -30,23 +29,22 @@ FIELDS: Final = (
 
 
 def device_time(trace: Trace) -> pd.Series:
-    """How the devices of `trace` spent their time, exact in integer nanoseconds.
+    """The time of the devices of `trace` by kind of work, exact in integer nanoseconds.
 
     Device work is every kernel, copy (``gpu_memcpy``) and set (``gpu_memset``); annotations, synchronisations and
     overhead are not work. Of the kernels, *comm* are those named ``^nccl.*Kernel`` (NCCL's and RCCL's), *comp* all
     others; *mem* is copies and sets. The time of a set of work is the length of the union of its intervals, over all
-    streams and devices of the trace together, so that work side by side counts once:
+    streams and devices of the trace together, so that concurrent work counts once:
 
     - ``span_ns``: from the first start to the last end of device work.
     - ``busy_ns``: time of all work. ``idle_ns``: ``span_ns`` less ``busy_ns``.
     - ``comp_ns``, ``comm_ns``, ``mem_ns``: time of comp, comm, mem.
     - ``exposed_comm_ns``: time of comm outside of comp. ``exposed_mem_ns``: time of mem outside of comp and comm.
     - ``overlap_ns``: time of comm within comp.
-    - ``sum_ns``: sum of the durations of all work, side by side or not.
+    - ``sum_ns``: sum of the durations of all work, concurrent or not.
 
     Returns:
-        A Series of dtype Int64 with these entries in this order. A trace without device work has nothing to measure:
-        every entry is ``<NA>``.
+        A Series of dtype Int64 with these entries in this order, all ``<NA>`` without device work.
     """
     events = trace.events
     kernel = is_category(events["cat"].array, ("kernel",))
@@ -71,8 +69,6 @@ def _by_kind(comp: Intervals, comm: Intervals, mem: Intervals) -> tuple[int, ...
     return tuple(length(part) for part in parts)
 
 
-def is_communication(names: pd.Categorical) -> NDArray[np.bool_]:
+def is_communication(names: pd.Categorical) -> Bools:
     """True for each name that is a collective's kernel (NCCL's and RCCL's), shape (n,)."""
-    hits = np.array([_COMM.match(name) is not None for name in names.categories.tolist()] + [False])
-    found: NDArray[np.bool_] = hits[names.codes]
-    return found
+    return map_texts(names, lambda name: _COMM.match(name) is not None, False)

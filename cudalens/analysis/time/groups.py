@@ -1,9 +1,9 @@
-"""Work by groups (device, stream, step, name): unions, sums and quantiles of all groups in one sweep."""
+"""Groups of work (by device, stream, step, name): unions, sums and quantiles of all groups at once."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,23 +11,19 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.time.intervals import Intervals, union
 from cudalens.analysis.time.work import Work
-from cudalens.frames import Trace, nullable
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-_UNKNOWN: Final = -1
+from cudalens.frames import Trace
+from cudalens.frames.columns import Ints, integers, nullable
 
 
 class Lanes:
-    """One line of time per group, laid end to end: one sweep over intervals then serves all groups.
+    """Intervals of several groups on one axis, one group after the other, so that one sweep serves all groups.
 
-    Coordinates are numbers of distinct times, not nanoseconds: so no sum of spans can leave 64 bits, whatever a file
-    says.
+    Coordinates are numbers of distinct times, not nanoseconds, so that no sum can exceed 64 bits, whatever is in a
+    file.
     """
 
     def __init__(self, start: Ints, end: Ints, group: Ints, num_groups: int) -> None:
-        """Lay out intervals.
+        """Place the intervals on the axis.
 
         Args:
             start: Starts, ns, shape (n,).
@@ -61,7 +57,7 @@ class Lanes:
 
 
 def sums(values: Ints, group: Ints, num_groups: int) -> Ints:
-    """Exact sum of `values` in each group, shape (num_groups,); ``bincount`` would round them to doubles."""
+    """Exact sum of `values` in each group, shape (num_groups,); ``bincount`` would round to doubles."""
     total = np.zeros(num_groups, np.int64)
     np.add.at(total, group, values)
     return total
@@ -108,12 +104,6 @@ def numbered(keys: Mapping[str, Any]) -> tuple[Ints, pd.DataFrame]:
     return group, frame.iloc[first].reset_index(drop=True)
 
 
-def known(values: Ints) -> pd.arrays.IntegerArray:
-    """Non-negative numbers as Int64, where -1 is missing."""
-    missing = values < 0
-    return nullable(np.where(missing, 0, values), missing)
-
-
 def measured(values: NDArray[np.float64]) -> pd.arrays.FloatingArray:
     """Numbers as Float64, where NaN is missing."""
     missing = np.isnan(values)
@@ -126,19 +116,13 @@ def share(part: Any, whole: Any) -> pd.arrays.FloatingArray:
     return measured(np.divide(100 * part, whole, out=np.full(part.shape, np.nan), where=whole != 0))
 
 
-def integers(column: Any) -> Ints:
-    """A nullable integer column as int64, -1 for what is missing."""
-    values: Ints = column.array.to_numpy(dtype=np.int64, na_value=_UNKNOWN)
-    return values
-
-
 def steps_of(trace: Trace, work: Work) -> Ints:
-    """Profiler step of each piece of work, -1 outside of any, shape (n,)."""
+    """Profiler step of each piece of work, -1 for none, shape (n,)."""
     return integers(trace.events["step"])[work.rows]
 
 
 def taken(work: Work, rows: Any) -> Work:
-    """The pieces of `work` that `rows` chooses."""
+    """The pieces of `work` at `rows` (numbers or a mask)."""
     return Work(*(array[rows] for array in work))
 
 

@@ -1,4 +1,4 @@
-"""Idle time: each gap in a device's or stream's work, what ended it, and why it was not ended sooner."""
+"""Idle time: the gaps in a device's or stream's work and their causes."""
 
 from __future__ import annotations
 
@@ -9,27 +9,17 @@ import pandas as pd
 
 from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.groups import (
-    Bools,
-    Ints,
-    Lanes,
-    integers,
-    known,
-    measured,
-    numbered,
-    quantiles,
-    share,
-    sums,
-)
+from cudalens.analysis.time.groups import Lanes, measured, numbered, quantiles, share, sums
 from cudalens.analysis.time.idle_host import Host, Waits, texts, waits_of
 from cudalens.analysis.time.idle_waits import is_made_to_wait
 from cudalens.analysis.time.intervals import Intervals, subtract, union
 from cudalens.analysis.time.work import Work, device_work
 from cudalens.frames import Trace, categorical
+from cudalens.frames.columns import Bools, Ints, integers, masked
 
 By = Literal["device", "stream"]
 
-#: Why a device is idle; of parts that are equally long the first is called the cause.
+#: Causes of idle time; of equally long parts the first is the cause.
 CAUSES: Final = ("host", "sync", "launch", "dependency", "unknown")
 
 
@@ -47,54 +37,53 @@ class _Gaps(NamedTuple):
 def idle_time(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int | None = None) -> pd.DataFrame:
     """Every gap in the work of each device or stream, with its cause and the evidence for it.
 
-    A gap is a longest stretch between the first start and the last end of a group's work (kernels, copies, sets) in
-    which none of it ran. The gaps of a device add up to the ``idle_ns`` of `temporal_breakdown` of that device. Work
-    that takes no time ends no gap.
+    A gap is a maximal interval between the first start and the last end of a group's work (kernels, copies, sets) in
+    which none of it ran. The gaps of a device add up to the ``idle_ns`` of `temporal_breakdown` of that device. Work of
+    zero duration does not end a gap.
 
-    What ended a gap is the *next work*, the first to start at its end. Its launch call tells why it did not start
-    sooner. The gap is cut into parts, which add up to it exactly:
+    The *next work* is the first to start at the end of a gap. The gap is divided into parts by its launch call. They
+    add up to the gap exactly:
 
-    - up to the start of that call the host had not asked for it. ``sync_ns``: as much of that as the host had lost by
-      waiting, that is, the whole length of the waits (``trace.syncs``, and calls named ``…Synchronize``, of any thread
-      of the calling process) that ran when the gap began or began before the call, but no more than there was: had it
-      not waited, it would have called so much earlier. ``host_ns``: the rest; the host was busy with other things.
-    - from then on, if the call had not returned when the gap began: ``launch_ns``, the latency of the launch. But where
-      the stream had been told since its last launch to wait for an event (``…StreamWaitEvent`` on the same thread; for
-      this stream, where a ``Stream Wait Event`` row tells), the part until the last end of work elsewhere in the gap is
-      ``dependency_ns``.
-    - if the call had returned before the gap began, the whole gap is ``dependency_ns``: the work stood in its queue and
-      waited for what is in front of it, on its own stream or, through events, on others.
-    - if no launch is recorded, or it begins only after the work (clocks disagree), the whole gap is ``unknown_ns``.
+    - until the start of that call the host had not launched it. ``sync_ns``: the part of it that the host lost by
+      waiting: the whole length of the waits (``trace.syncs``, and calls named ``…Synchronize``, of any thread of the
+      calling process) that ran at the start of the gap or started before the call, limited to this part. Without
+      waiting, the call would have come earlier by that time. ``host_ns``: the rest, in which the host was busy.
+    - after that, if the call had not returned at the start of the gap: ``launch_ns``, the latency of the launch. If the
+      stream had to wait for an event since its last launch (``…StreamWaitEvent`` on the same thread; for this stream,
+      if a ``Stream Wait Event`` row has it), the part until the last end of other work in the gap is ``dependency_ns``.
+    - if the call had returned before the gap, the whole gap is ``dependency_ns``: the work was in its queue and waited
+      for other work, on its own stream or, through events, on others.
+    - if no launch is recorded, or it starts after the work (clocks differ), the whole gap is ``unknown_ns``.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
-        by: ``"device"``: gaps in the work of all streams of a device together; ``"stream"``: in that of each stream.
+        by: ``"device"``: gaps in the work of all streams of a device together; ``"stream"``: of each stream.
         min_ns: Leave out shorter gaps.
         step: Only gaps whose next work this profiler step launched.
 
     Returns:
-        A row per gap, in order of ``device``, ``stream`` and time; empty where there is no device work. Columns:
+        A row per gap, in order of ``device``, ``stream`` and time; empty without device work. Columns:
 
-        - ``device``, ``stream``: whose gap it is (Int64; ``stream`` is ``<NA>`` for ``by="device"``). ``ts``,
+        - ``device``, ``stream`` of the gap (Int64; ``stream`` is ``<NA>`` for ``by="device"``). ``ts``,
           ``gap_ns``: its start and length (int64 ns). ``step``: of the next work (Int64).
-        - ``cause`` (category): the longest of its parts: host, sync, launch, dependency, unknown; of equals the first.
+        - ``cause`` (category): the longest part: host, sync, launch, dependency, unknown; the first of equal ones.
         - ``host_ns``, ``sync_ns``, ``launch_ns``, ``dependency_ns``, ``unknown_ns``: the parts (int64).
-        - rows of ``trace.events`` (Int64): ``previous``, work that ended where the gap begins; ``next``, the next work;
-          ``launch``, its call, ``<NA>`` where not recorded; ``sync``, the call in which a thread of that process waited
-          when the gap began (so that nothing could be queued), else the last wait before ``launch`` in the gap;
-          ``host``, the innermost event of the launching thread in the middle of the time from the last such wait to
-          that call, where ``host_ns`` is not 0; ``waited_for``, of a gap with ``dependency_ns``: the work that ended
-          last before the next began, on any stream.
+        - rows of ``trace.events`` (Int64): ``previous``, work that ended at the start of the gap; ``next``, the next
+          work; ``launch``, its call, ``<NA>`` if not recorded; ``sync``, the call in which a thread of that process
+          waited at the start of the gap (so that nothing could be queued), else the last wait before ``launch`` in the
+          gap; ``host``, if ``host_ns`` is not 0, the innermost event of the launching thread in the middle of the time
+          from the last such wait to that call; ``waited_for``, of a gap with ``dependency_ns``: the work that ended
+          last before the next work started, on any stream.
         - ``host_op``: the operator at or around ``host``; ``host_module``, its nn.Module; ``host_line``: the nearest
-          recorded Python function there that is not torch's or a library's; ``next_op``: the operator that launched the
-          next work. (category; ``<NA>`` where none is recorded: outside of operators, or without stacks or modules)
+          recorded Python function there outside torch and libraries; ``next_op``: the operator that launched the next
+          work. (category; ``<NA>`` if none is recorded: outside operators, or without stacks or modules)
 
-    HolisticTraceAnalysis asks per stream whether the next kernel's call began after the kernel before it ended (host
-    wait: here ``host_ns + sync_ns > 0``), else whether the gap is shorter than 30 ns (kernel wait), and calls the rest
-    other. It sets a gap between every two kernels in order of start, also where a third still ran.
+    HolisticTraceAnalysis has three causes per stream: host wait, if the next kernel's call started after the previous
+    kernel ended (here ``host_ns + sync_ns > 0``); kernel wait, if the gap is shorter than 30 ns; and other. It has a
+    gap between every two consecutive kernels, even if a third one was running.
 
     Raises:
-        ValueError: `by` has another value.
+        ValueError: `by` is unknown.
     """
     return _explained(trace, Host(trace), by, min_ns, step)
 
@@ -110,8 +99,8 @@ def _explained(trace: Trace, host: Host, by: By, min_ns: int, step: int | None) 
     keep &= True if step is None else steps == step
     gaps = _Gaps(*(array[keep] for array in gaps))
     explained = _Explained(trace, host, work, gaps)
-    ids = {name: known(keys[name].to_numpy()[gaps.group]) for name in keys}
-    ids.setdefault("stream", known(np.full(len(gaps.group), -1)))
+    ids = {name: masked(keys[name].to_numpy()[gaps.group]) for name in keys}
+    ids.setdefault("stream", masked(np.full(len(gaps.group), -1)))
     return pd.DataFrame({**ids, "ts": gaps.start, "gap_ns": gaps.end - gaps.start, **explained.columns(steps[keep])})
 
 
@@ -134,7 +123,7 @@ def _spans(lanes: Lanes, group: Ints) -> Intervals:
 
 
 class _Explained:
-    """The parts of gaps and what speaks for them."""
+    """The parts of gaps and their evidence."""
 
     def __init__(self, trace: Trace, host: Host, work: Work, gaps: _Gaps) -> None:
         self._work, self._gaps, self._host = work, gaps, host
@@ -153,17 +142,17 @@ class _Explained:
         return by_end[np.searchsorted(self._work.end[by_end], self._gaps.end, side="right") - 1]
 
     def _free_from(self, trace: Trace, is_queued: Bools) -> Ints:
-        """When each gap's next work no longer waited for other work; between the call's begin and the gap's end."""
+        """Time from which each gap's next work no longer waits for other work; within the call's start and the gap."""
         ended = np.clip(self._work.end[self._last], self._begun, self._gaps.end)
         waits = is_made_to_wait(trace, self._work, self._host, self._gaps.next)
         return np.where(is_queued, self._gaps.end, np.where(waits, ended, self._begun))
 
     def columns(self, steps: Ints) -> dict[str, Any]:
-        """All columns but whose gap it is and when."""
+        """All columns except device, stream and time."""
         parts = self._parts()
         longest = np.argmax(np.stack([parts[f"{cause}_ns"] for cause in CAUSES]), axis=0)
         return {
-            "step": known(steps),
+            "step": masked(steps),
             "cause": categorical(longest.astype(np.int8), list(CAUSES)),
             **parts,
             **self._evidence(parts),
@@ -182,7 +171,7 @@ class _Explained:
         return parts | {"unknown_ns": np.where(is_known, 0, gaps.end - gaps.start)}
 
     def _waited(self) -> Ints:
-        """By how much the calling process came later for waiting for a device: whole waits, but not past the gap."""
+        """The delay of the calling process by waiting for a device: whole waits, limited to the gap."""
         waited = np.zeros(len(self._call), np.int64)
         for pid, mine in self._by_process():
             waits = union(self._waits.start[self._waits.pid == pid], self._waits.end[self._waits.pid == pid])
@@ -211,7 +200,7 @@ class _Explained:
             "host": at,
             "waited_for": waited_for,
         }
-        return {name: known(values) for name, values in rows.items()} | {
+        return {name: masked(values) for name, values in rows.items()} | {
             "host_op": texts(host.name, op),
             "host_module": texts(host.module, module),
             "host_line": texts(host.name, line),
@@ -219,7 +208,7 @@ class _Explained:
         }
 
     def _syncs(self) -> tuple[Ints, Ints]:
-        """The call in which the process waited in each gap, -1 for none; and when its last wait was over."""
+        """The call in which the process waited in each gap, -1 for none; and the end of its last wait."""
         sync, free_from = np.full(len(self._call), -1, np.int64), self._gaps.start.copy()
         for pid, mine in self._by_process():
             waits = Waits(*(array[self._waits.pid == pid] for array in self._waits))
@@ -242,7 +231,7 @@ class _Explained:
 
 
 def _covered(intervals: Intervals, at: Ints) -> Ints:
-    """How much of a canonical set lies before each time, ns."""
+    """Length of a canonical set before each time, ns."""
     if not len(intervals.start):
         return np.zeros(len(at), np.int64)
     before = np.concatenate([[0], np.cumsum(intervals.end - intervals.start)])
@@ -252,7 +241,7 @@ def _covered(intervals: Intervals, at: Ints) -> Ints:
 
 
 def _begin_of(intervals: Intervals, at: Ints) -> Ints:
-    """The start of the interval of a canonical set that holds each time, or the time itself where none does."""
+    """The start of the interval of a canonical set around each time, or the time itself if there is none."""
     if not len(intervals.start):
         return at
     place = np.searchsorted(intervals.start, at, side="right") - 1
@@ -265,19 +254,18 @@ def idle_causes(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int |
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
-        by: As `idle_time` takes it.
+        by: As for `idle_time`.
         min_ns: Leave out shorter gaps.
         step: Only gaps whose next work this profiler step launched.
 
     Returns:
         A row per ``device``, ``stream`` (Int64, ``<NA>`` for ``by="device"``) and ``cause`` (category), the largest
-        part first within each; causes that took no time are left out. ``part_ns``: sum of this part over all gaps; the
-        parts of a device add up to its gaps. ``part_pct``: of all parts of it (Float64). ``num_gaps``, ``gap_ns``: the
-        gaps whose cause it is, and their whole length. (int64) ``median_gap_ns`` (Float64), ``max_gap_ns`` (Int64): of
-        these gaps; ``<NA>`` where it is the cause of none. ``top``: what most of ``gap_ns`` has in common, and
-        ``top_ns``, how much: the host's line, else its operator (for sync: those of the wait); for other causes the
-        operator that launched the next work (category, Int64;
-        ``<NA>`` where nothing is known).
+        part first within each; causes without time are left out. ``part_ns``: sum of this part over all gaps; the parts
+        of a device add up to its gaps. ``part_pct``: of all its parts (Float64). ``num_gaps``, ``gap_ns``: the gaps
+        with this cause, and their whole length (int64). ``median_gap_ns`` (Float64), ``max_gap_ns`` (Int64): of these
+        gaps; ``<NA>`` for no gaps. ``top``: the source of most of ``gap_ns``, and ``top_ns``, its share: the host's
+        line, else its operator (for sync: those of the wait); for other causes the operator that launched the next work
+        (category, Int64; ``<NA>`` if unknown).
     """
     host = Host(trace)
     gaps = _explained(trace, host, by, min_ns, step)
@@ -291,14 +279,14 @@ def idle_causes(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int |
     top, top_ns = _tops(host, gaps, cell, n)
     frame = pd.DataFrame(
         {
-            **{name: known(np.repeat(keys[name].to_numpy(), len(CAUSES))) for name in keys},
+            **{name: masked(np.repeat(keys[name].to_numpy(), len(CAUSES))) for name in keys},
             "cause": categorical(np.tile(np.arange(len(CAUSES), dtype=np.int8), len(keys)), list(CAUSES)),
             "part_ns": parts.reshape(-1),
             "part_pct": share(parts, parts.sum(axis=1, keepdims=True)).reshape(-1),
             "num_gaps": np.bincount(cell, minlength=n),
             "gap_ns": sums(length, cell, n),
             "median_gap_ns": measured(quantiles(length, cell, n, (0.5,))[0]),
-            "max_gap_ns": known(longest),
+            "max_gap_ns": masked(longest),
             "top": top,
             "top_ns": top_ns,
         }
@@ -309,7 +297,7 @@ def idle_causes(trace: Trace, by: By = "device", *, min_ns: int = 0, step: int |
 
 
 def _tops(host: Host, gaps: pd.DataFrame, cell: Ints, n: int) -> tuple[pd.Categorical, Any]:
-    """What most of the time of the gaps of each cell has in common, and how much time that is."""
+    """The label with most of the time of the gaps of each cell, and that time."""
     label = _labels(host, gaps)
     codes, names = label.codes.astype(np.int64), label.categories
     labelled = np.flatnonzero(codes >= 0)
@@ -317,14 +305,14 @@ def _tops(host: Host, gaps: pd.DataFrame, cell: Ints, n: int) -> tuple[pd.Catego
     pairs, pair = np.unique(key, return_inverse=True)
     total = sums(gaps["gap_ns"].to_numpy()[labelled], pair, len(pairs))
     best, most = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-    order = np.argsort(total, kind="stable")  # the last to write has most
+    order = np.argsort(total, kind="stable")  # the last one written has most
     best[pairs[order] // max(len(names), 1)] = pairs[order] % max(len(names), 1)
     most[pairs[order] // max(len(names), 1)] = total[order]
-    return categorical(best, [str(name) for name in names]), known(most)
+    return categorical(best, [str(name) for name in names]), masked(most)
 
 
 def _labels(host: Host, gaps: pd.DataFrame) -> pd.Categorical:
-    """What to blame for each gap: for sync and host where the host was, else who launched the next work."""
+    """The label of each gap: for sync and host the host's line or operator, else the operator of the next work."""
     is_sync, is_host = ((gaps["cause"] == cause).to_numpy() for cause in ("sync", "host"))
     at = np.where(is_sync, integers(gaps["sync"]), np.where(is_host, integers(gaps["host"]), -1))
     line, op = host.around(at, host.is_users_line), host.around(at, host.is_op)

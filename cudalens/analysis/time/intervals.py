@@ -1,7 +1,7 @@
 """Sets of half-open intervals [start, end) on the integer nanosecond line, vectorised and exact.
 
 A set is a pair of int64 arrays ``(start, end)``. `union` makes it canonical: sorted, not touching, none empty. The
-other functions take canonical sets and give canonical sets.
+other functions take and return canonical sets.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Intervals(NamedTuple):
 
 
 def union(start: Ints, end: Ints) -> Intervals:
-    """The canonical set of points that lie in any of the intervals; empty and negative ones hold none."""
+    """The canonical set of points in any of the intervals; empty and negative ones have none."""
     some = end > start
     start, end = np.asarray(start)[some], np.asarray(end)[some]
     order = np.argsort(start, kind="stable")
@@ -54,7 +54,7 @@ def subtract(a: Intervals, b: Intervals) -> Intervals:
 
 
 def _covered(a: Intervals, b: Intervals, in_a: int, in_b: int) -> Intervals:
-    """Points that lie `in_a` times in `a` and `in_b` times in `b` (each 0 or 1), by sweeping over all ends."""
+    """Points that are `in_a` times in `a` and `in_b` times in `b` (each 0 or 1), by a sweep over all ends."""
     at = np.concatenate([a.start, a.end, b.start, b.end])
     n, m = len(a.start), len(b.start)
     step_a = np.repeat(np.array([1, -1, 0, 0], np.int64), [n, n, m, m])

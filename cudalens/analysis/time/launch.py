@@ -1,4 +1,4 @@
-"""Launches: how long each call took, how long its work waited, and what was in front of it."""
+"""Launches: the duration of each call, the delay of its work, and the queue in front of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.groups import Bools, Ints, integers, known, measured, numbered, quantiles, share, sums
+from cudalens.analysis.time.groups import measured, numbered, quantiles, share, sums
 from cudalens.analysis.time.launch_queue import Queues, lengths_at, queues
 from cudalens.analysis.time.work import KINDS, Work, device_work
 from cudalens.frames import Trace, categorical, nullable
+from cudalens.frames.columns import Bools, Ints, integers, map_texts, masked
 
 #: A call longer than this is an outlier; HolisticTraceAnalysis' ``runtime_cutoff``, 50 µs.
 CALL_CUTOFF_NS: Final = 50_000
@@ -19,8 +20,8 @@ CALL_CUTOFF_NS: Final = 50_000
 #: A delay longer than this is an outlier; HolisticTraceAnalysis' ``launch_delay_cutoff``, 100 µs.
 DELAY_CUTOFF_NS: Final = 100_000
 
-#: From this length on a queue counts as full. CUDA holds 1,024 pending launches, which the programming guide does not
-#: promise; clocks of host and device differ, so that a few entries may seem to be gone already.
+#: From this length on a queue counts as full. CUDA holds 1,024 pending launches (not documented in the programming
+#: guide); clocks of host and device differ, so a few entries may seem to have ended already.
 FULL_QUEUE: Final = 1_000
 
 
@@ -29,7 +30,7 @@ class _Launches(NamedTuple):
 
     Attributes:
         calls: Its row of events.
-        first: Position in the device work of the piece that starts first.
+        first: Position in the device work of the first piece.
         group: The launch of each piece of launched work, shape (number of pieces,).
         pieces: Positions of these pieces in the device work, shape (number of pieces,).
     """
@@ -55,11 +56,11 @@ def launch_statistics(
         trace: Any Trace, or Ranks (then with a first column ``rank``).
         step: Only launches of this profiler step. (Queues are those of the whole trace.)
         call_cutoff_ns: A longer call is an outlier.
-        delay_cutoff_ns: Work that starts later than this, although its stream was free, is an outlier.
+        delay_cutoff_ns: Work that starts later than this on a free stream is an outlier.
         full_queue: From this queue length on a queue counts as full.
 
     Returns:
-        A row per launching call, in order of its start; empty where none is recorded. Columns:
+        A row per launching call, in order of its start; empty if none is recorded. Columns:
 
         - ``launch``: row of the call in ``trace.events``. ``work``: row of the first work that it started. (Int64)
         - ``call``, ``work_name``: their names. ``kind``: compute, communication or memory. (category)
@@ -67,29 +68,28 @@ def launch_statistics(
         - ``ts``: start of the call, ns. ``call_ns``: its length. (int64)
         - ``num_work``: pieces of work that it launched; more than 1 for a graph. ``work_ns``: sum of their durations.
         - ``is_graph``: it launched a graph, by its name.
-        - ``delay_ns``: start of the first work less the *end* of the call; negative where the device began before the
-          call returned. ``start_ns``: start of the first work less the *start* of the call; negative only where clocks
-          disagree. (int64)
-        - ``queue_length``: pieces of work that had been issued to the same stream before this call and had not ended
-          when it began (what runs counts; all the work of a graph does). (int64)
-        - ``latency_ns``: ``start_ns`` where that queue was empty, so that nothing on its stream was in front of it;
-          else ``<NA>``. (A wait for an event of another stream is in it.)
+        - ``delay_ns``: start of the first work minus the *end* of the call; negative if the device started before the
+          call returned. ``start_ns``: start of the first work minus the *start* of the call; negative only if clocks
+          differ. (int64)
+        - ``queue_length``: pieces of work issued to the same stream before this call that had not ended when it
+          started (including running work, and all the work of a graph). (int64)
+        - ``latency_ns``: ``start_ns`` if that queue was empty; else ``<NA>``. (It includes waits for events of other
+          streams.)
         - ``is_short``: ``work_ns < call_ns``: launching it took the host longer than the work took the device.
         - ``is_slow_call``: ``call_ns > call_cutoff_ns``. ``is_late``: ``latency_ns > delay_cutoff_ns``.
           ``is_outlier``: either.
-        - ``is_blocked``: the host waited for room in the queue: ``queue_length >= full_queue``, and work of that stream
-          ended while the call ran. (A graph's work takes one place in the queue: with graphs, launches are counted.)
+        - ``is_blocked``: the host waited for space in the queue: ``queue_length >= full_queue``, and work of that
+          stream ended during the call. (A graph takes one entry of the queue: with graphs, launches are counted.)
 
     HolisticTraceAnalysis' launch delay is ``delay_ns`` with negative values set to 0. Its delay outliers also count
-    work that merely waited its turn behind other work, as it does in every healthy program; ours do not.
+    work that waited for earlier work of its stream, as in every efficient program; these do not.
     """
     work, events = device_work(trace), trace.events
     launches = _found(work)
     queue = queues(trace, work)
     if step is not None:
         launches = _of_step(launches, integers(events["step"])[launches.calls] == step)
-    measured_ = _Measured(trace, work, launches, queue)
-    return measured_.frame(call_cutoff_ns, delay_cutoff_ns, full_queue)
+    return _Measured(trace, work, launches, queue).frame(call_cutoff_ns, delay_cutoff_ns, full_queue)
 
 
 def _found(work: Work) -> _Launches:
@@ -143,26 +143,23 @@ class _Measured:
         events, work, launches = self._events, self._work, self._launches
         rows, calls = work.rows[launches.first], launches.calls
         names = events["name"].array
-        host = {name: known(integers(events[name])[calls]) for name in ("pid", "tid", "step")}
+        host = {name: masked(integers(events[name])[calls]) for name in ("pid", "tid", "step")}
         return {
-            "launch": known(calls),
-            "work": known(rows),
+            "launch": masked(calls),
+            "work": masked(rows),
             "call": names.take(calls).remove_unused_categories(),
             "work_name": names.take(rows).remove_unused_categories(),
             "kind": categorical(work.kind[launches.first], list(KINDS)),
-            "device": known(work.device[launches.first]),
-            "stream": known(work.stream[launches.first]),
+            "device": masked(work.device[launches.first]),
+            "stream": masked(work.stream[launches.first]),
             **host,
         }
 
     def _is_graph(self) -> Bools:
-        names = self._events["name"].array
-        by_name = np.array(["GraphLaunch" in name for name in names.categories.tolist()] + [False])
-        found: Bools = by_name[names.codes[self._launches.calls]]
-        return found
+        return map_texts(self._events["name"].array[self._launches.calls], lambda name: "GraphLaunch" in name, False)
 
     def _is_blocked(self, full_queue: int) -> Bools:
-        """Looks at the few launches that met a full queue: whether work of their stream ended while they ran."""
+        """True for launches with a full queue during which work of their stream ended."""
         blocked = self._entries() >= full_queue
         for at in np.unique(self._lane[blocked]):
             ends = np.sort(self._work.end[self._queue.lane == at])
@@ -172,7 +169,7 @@ class _Measured:
         return blocked
 
     def _entries(self) -> Ints:
-        """Launches in front of each launch, where a graph is one."""
+        """Launches in front of each launch; a graph is one launch."""
         if len(self._launches.pieces) == len(self._launches.first):
             return self._pending
         last = self._launches.calls + 1
@@ -195,17 +192,17 @@ def launch_summary(
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
         step: Only launches of this profiler step.
-        call_cutoff_ns: As `launch_statistics` takes it.
-        delay_cutoff_ns: As `launch_statistics` takes it.
-        full_queue: As `launch_statistics` takes it.
+        call_cutoff_ns: As for `launch_statistics`.
+        delay_cutoff_ns: As for `launch_statistics`.
+        full_queue: As for `launch_statistics`.
 
     Returns:
-        A row per ``device`` and ``stream`` (Int64), in their order; empty where no launch is recorded. int64:
+        A row per ``device`` and ``stream`` (Int64), in their order; empty if no launch is recorded. int64:
         ``num_launches``, ``num_work``, ``num_graph_launches``; ``call_ns``, sum of the calls' lengths; ``work_ns``, sum
         of their work's durations; ``num_short``, ``num_outliers``, ``num_blocked``; ``blocked_ns``, sum of the blocked
         calls' lengths; ``max_queue_length``. Float64: ``mean_call_ns``; ``median_delay_ns``, ``p95_delay_ns``; of the
-        launches to a free stream ``median_latency_ns``, ``p95_latency_ns`` (``<NA>`` where there is none);
-        ``mean_queue_length``, as launches found it; ``free_pct``, launches that found their stream free; ``short_pct``.
+        launches to a free stream ``median_latency_ns``, ``p95_latency_ns`` (``<NA>`` for none);
+        ``mean_queue_length`` at launches; ``free_pct``, launches to a free stream; ``short_pct``.
     """
     cutoffs = {"call_cutoff_ns": call_cutoff_ns, "delay_cutoff_ns": delay_cutoff_ns, "full_queue": full_queue}
     found = launch_statistics(trace, step=step, **cutoffs)
@@ -220,7 +217,7 @@ def launch_summary(
     latency = quantiles(found["start_ns"].to_numpy()[free], lane[free], n, (0.5, 0.95))
     return pd.DataFrame(
         {
-            **{name: known(keys[name].to_numpy()) for name in keys},
+            **{name: masked(keys[name].to_numpy()) for name in keys},
             "num_launches": count,
             "num_work": total["num_work"],
             "num_graph_launches": total["is_graph"],
@@ -243,13 +240,4 @@ def launch_summary(
     )
 
 
-_SUMMED: Final = (
-    "num_work",
-    "is_graph",
-    "call_ns",
-    "work_ns",
-    "is_short",
-    "is_outlier",
-    "is_blocked",
-    "queue_length",
-)
+_SUMMED: Final = ("num_work", "is_graph", "call_ns", "work_ns", "is_short", "is_outlier", "is_blocked", "queue_length")

@@ -1,4 +1,4 @@
-"""How much work waits on each stream: issued by the host, not yet done."""
+"""The queue of each stream: work that is issued and has not ended."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.groups import Ints, known, numbered
+from cudalens.analysis.time.groups import numbered
 from cudalens.analysis.time.work import Work, device_work
 from cudalens.frames import Trace
+from cudalens.frames.columns import Ints, masked, run_ends, run_starts
 
 
 class Queues(NamedTuple):
@@ -18,10 +19,10 @@ class Queues(NamedTuple):
 
     Attributes:
         lane: Number of the stream (of one device), dense.
-        issued: The events row at which it entered: its launch; itself where no launch is recorded (or one after it).
-        ended: The first events row at which it is gone: the first that starts no earlier than it ends.
+        issued: The events row at which it enters the queue: its launch; its own if no earlier launch is recorded.
+        ended: The first events row that starts no earlier than its end.
         ts: Starts of all events, ns, shape (number of events,).
-        keys: A row per lane with its ``device`` and ``stream``, -1 where unknown.
+        keys: A row per lane with its ``device`` and ``stream``, -1 if unknown.
     """
 
     lane: Ints
@@ -34,12 +35,12 @@ class Queues(NamedTuple):
 def queues(trace: Trace, work: Work) -> Queues:
     """The queues of the streams of `work`, which is all the device work of `trace`.
 
-    Rows of events stand by start, so that their numbers order what the host and the devices did.
+    Rows of events are in order of start, so their numbers order the events of host and devices.
     """
     ts = trace.events["ts"].to_numpy()
     lane, keys = numbered({"device": work.device, "stream": work.stream})
     issued = np.where(work.launch >= 0, np.minimum(work.launch, work.rows), work.rows)
-    # What takes no time ends where it starts: it is gone after the row that issued it, not at it.
+    # Work of zero duration ends after the row that issued it.
     ended = np.maximum(np.searchsorted(ts, work.end), issued + 1)
     return Queues(lane, issued, ended, ts, keys)
 
@@ -49,8 +50,8 @@ def lengths_at(queue: Queues, lane: Ints, rows: Ints) -> Ints:
 
     Args:
         queue: The queues.
-        lane: Lanes to look at, shape (m,).
-        rows: Rows of events at which to look, shape (m,).
+        lane: Lanes, shape (m,).
+        rows: Rows of events, shape (m,).
 
     Returns:
         Pieces of work, shape (m,).
@@ -68,14 +69,14 @@ def queue_lengths(trace: Trace) -> pd.DataFrame:
     """The number of pieces of work in each stream's queue, at each time at which it changes.
 
     A piece of work (kernel, copy or set) is in the queue of its stream from the start of the call that launched it
-    (where none is recorded: from its own start) to its own end. A graph's launch puts all its work there at once.
+    (if none is recorded: from its own start) to its own end. A graph's launch adds all its work at once.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
 
     Returns:
         A row per stream and time, in order of ``device``, ``stream`` (Int64), ``ts`` (int64 ns): ``queue_length``
-        (int64) from then on. Empty where there is no device work.
+        (int64) from then on. Empty without device work.
     """
     work = device_work(trace)
     queue = queues(trace, work)
@@ -84,9 +85,8 @@ def queue_lengths(trace: Trace) -> pd.DataFrame:
     change = np.repeat(np.array([1, -1], np.int64), len(work.rows))
     order = np.lexsort((ts, lane))
     lane, ts, length = lane[order], ts[order], np.cumsum(change[order])  # each lane ends at 0
-    is_last = np.append((lane[1:] != lane[:-1]) | (ts[1:] != ts[:-1]), True)[: len(lane)]
+    is_last = run_ends(lane, ts)
     lane, ts, length = lane[is_last], ts[is_last], length[is_last]
-    changed = np.ones(len(lane), bool)
-    changed[1:] = (length[1:] != length[:-1]) | (lane[1:] != lane[:-1])
-    ids = {name: known(queue.keys[name].to_numpy()[lane[changed]]) for name in ("device", "stream")}
+    changed = run_starts(length, lane)
+    ids = {name: masked(queue.keys[name].to_numpy()[lane[changed]]) for name in ("device", "stream")}
     return pd.DataFrame({**ids, "ts": ts[changed], "queue_length": length[changed]})

@@ -1,4 +1,4 @@
-"""Roofline: how much of what the device can do the operators got out of it."""
+"""Roofline: the FLOP/s and bytes/s of operators, relative to the peak rates of the device."""
 
 from __future__ import annotations
 
@@ -12,23 +12,13 @@ from numpy.typing import NDArray
 
 from cudalens.analysis.ranked import ranked
 from cudalens.analysis.time.breakdown import enclosing
-from cudalens.analysis.time.groups import (
-    Bools,
-    Ints,
-    in_step,
-    integers,
-    known,
-    measured,
-    numbered,
-    share,
-    sums,
-    taken,
-)
+from cudalens.analysis.time.groups import in_step, measured, numbered, share, sums, taken
 from cudalens.analysis.time.roofline_ceilings import by_device, ceilings_of, peak_bytes_per_s, peak_flops_per_s
-from cudalens.analysis.time.roofline_shapes import Facts, facts, spread
+from cudalens.analysis.time.roofline_shapes import Facts, facts, numbers_of
 from cudalens.analysis.time.work import COMPUTE, Work, device_work
 from cudalens.frames import Trace, categorical, is_category
 from cudalens.frames.ceilings import Ceilings
+from cudalens.frames.columns import Bools, Ints, integers, map_texts, masked, text_column
 
 #: Kernels of float32 matrix products on tensor cores, by cuBLAS', cuDNN's and CUTLASS' names.
 _TF32: Final = re.compile(r"tf32|s1688|s161616gemm_f32", re.IGNORECASE)
@@ -40,37 +30,36 @@ BOUNDS: Final = ("compute", "memory")
 def roofline(
     trace: Trace, ceilings: Ceilings | Mapping[int, Ceilings] | None = None, *, step: int | None = None
 ) -> pd.DataFrame:
-    """FLOP/s and bytes/s of operators, against the ceilings of their devices where these are known.
+    """FLOP/s and bytes/s of operators, relative to the ceilings of their devices, if known.
 
-    Each computing kernel belongs to the innermost operator around its launch of which floating-point operations are
-    known, else to the innermost operator. Calls are grouped by device, name, dtypes and shapes.
+    Each computing kernel belongs to the innermost operator around its launch with known floating-point operations, else
+    to the innermost operator. Calls are grouped by device, name, dtypes and shapes.
 
-    Operations are those that torch recorded (``with_flops``); where it did not, those of ``aten::mm``, ``addmm``,
-    ``bmm`` and ``baddbmm`` are 2·m·n·k by their shapes, which is torch's own formula. Bytes are the least that can have
-    been moved: every input tensor once, and of these matrix products the result, by shapes and dtypes
+    Operations are those that torch recorded (``with_flops``); else those of ``aten::mm``, ``addmm``,
+    ``bmm`` and ``baddbmm`` are 2·m·n·k by their shapes, which is torch's own formula. Bytes are a lower limit: every
+    input tensor once, and of these matrix products the result, by shapes and dtypes
     (``record_shapes``); so bytes/s are a lower and the intensity an upper bound. The model: Williams, Waterman and
     Patterson, "Roofline", CACM 52(4), 2009.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
-        ceilings: Of all devices, or by device index. None: what ``trace.info.extra["ceilings"]`` tells, if anything.
+        ceilings: For all devices, or by device index. Default: those of ``trace.info.extra["ceilings"]``, if any.
         step: Only kernels that this profiler step launched.
 
     Returns:
         A row per group, by ``gpu_ns`` descending. ``device`` (Int64), ``name``, ``shapes`` (category); ``dtype``, of
-        the first floating-point input; ``tf32`` where that is float32 and a kernel's name tells of tensor cores
-        (category). ``count``: calls that launched kernels. ``gpu_ns``: sum of the kernels' durations (int64).
-        ``flops``, ``num_bytes``: sums over the calls (Int64; ``<NA>`` where those of one are unknown). ``flops_per_s``,
+        the first floating-point input; ``tf32`` if that is float32 and a kernel's name has tensor cores (category).
+        ``count``: calls that launched kernels. ``gpu_ns``: sum of the kernels' durations (int64). ``flops``,
+        ``num_bytes``: sums over the calls (Int64; ``<NA>`` if those of one call are unknown). ``flops_per_s``,
         ``bytes_per_s``: these over ``gpu_ns``; ``intensity``: FLOPs per byte. ``peak_flops_per_s``,
-        ``peak_bytes_per_s``: the device's ceilings, for that dtype; of those of memory (copied, read, written) the
-        largest. ``attainable_flops_per_s``: the smaller of the peak
-        and of intensity times ``peak_bytes_per_s``. ``flops_pct``: of the attainable; ``bytes_pct``: of the peak;
-        ``roof_pct``: of the roof that bounds it, ``flops_pct`` where operations are known, else ``bytes_pct``.
-        ``share_pct``: of the time of all rows. (Float64; ``<NA>`` where unknown) ``bound``: what the intensity says
-        that it could be bound by, compute or memory (category; ``<NA>`` where a ceiling is unknown).
+        ``peak_bytes_per_s``: the device's ceilings, for that dtype; of memory the largest (copied, read or written).
+        ``attainable_flops_per_s``: the smaller of the peak and of intensity times ``peak_bytes_per_s``. ``flops_pct``:
+        of the attainable; ``bytes_pct``: of the peak; ``roof_pct``: of the roof that bounds it, ``flops_pct`` if
+        operations are known, else ``bytes_pct``. ``share_pct``: of the time of all rows. (Float64; ``<NA>`` if unknown)
+        ``bound``: compute or memory, by the intensity (category; ``<NA>`` if a ceiling is unknown).
 
     Raises:
-        ValueError: The Trace carries ceilings that cannot be read.
+        ValueError: The ceilings of the Trace are not valid.
     """
     ceilings = ceilings_of(trace.info) if ceilings is None else ceilings
     work = in_step(trace, device_work(trace), step)
@@ -81,26 +70,26 @@ def roofline(
 
 
 class _Calls:
-    """Operators that launched computing kernels, with what is known of each."""
+    """Operators that launched computing kernels, with their known facts."""
 
     def __init__(self, trace: Trace, work: Work) -> None:
         self._events = events = trace.events
         self._work = work
         is_op = is_category(events["cat"].array, ("cpu_op",)) & ~events["is_instant"].to_numpy()
-        self._told = self._facts(np.flatnonzero(is_op))
-        self._flops = np.where(integers(events["flops"]) > 0, integers(events["flops"]), self._told["flops"])
+        self._known = self._facts(np.flatnonzero(is_op))
+        self._flops = np.where(integers(events["flops"]) > 0, integers(events["flops"]), self._known["flops"])
         owner = self._owners(is_op)
         self._owned = np.flatnonzero(owner >= 0)
         self._ops, self._op = np.unique(owner[self._owned], return_inverse=True)
 
     def _facts(self, ops: Ints) -> dict[str, Any]:
-        """Per row of the events, what shapes tell; worked out once for each combination of name, shapes and dtypes."""
+        """The facts of each row of the events, computed once for each combination of name, shapes and dtypes."""
         columns = [self._events[name].array for name in ("name", "shapes", "dtypes")]
         codes = pd.DataFrame({i: column.codes[ops] for i, column in enumerate(columns)})
         group, keys = numbered(dict(codes.items()))
-        told = [facts(*(self._text(c, code) for c, code in zip(columns, row, strict=True))) for row in keys.to_numpy()]
-        return {"dtype": self._dtypes(told, ops, group)} | {
-            name: self._per_row(np.fromiter(spread(told, name), np.int64, len(told)), ops, group)
+        found = [facts(*(self._text(c, code) for c, code in zip(columns, row, strict=True))) for row in keys.to_numpy()]
+        return {"dtype": self._dtypes(found, ops, group)} | {
+            name: self._per_row(np.fromiter(numbers_of(found, name), np.int64, len(found)), ops, group)
             for name in ("num_bytes", "flops")
         }
 
@@ -113,9 +102,9 @@ class _Calls:
         found[ops] = values[group]
         return found
 
-    def _dtypes(self, told: list[Facts], ops: Ints, group: Ints) -> tuple[Ints, list[str]]:
-        codes, texts = pd.factorize(np.array([one.dtype for one in told], object))
-        return self._per_row(codes.astype(np.int64), ops, group), [str(text) for text in texts]
+    def _dtypes(self, found: list[Facts], ops: Ints, group: Ints) -> tuple[Ints, list[str]]:
+        dtypes = text_column(one.dtype for one in found)
+        return self._per_row(dtypes.codes.astype(np.int64), ops, group), dtypes.categories.tolist()
 
     def _owners(self, is_op: Bools) -> Ints:
         """The operator that each kernel belongs to, -1 for none."""
@@ -127,7 +116,7 @@ class _Calls:
     def frame(self) -> pd.DataFrame:
         """A row per group, without ceilings."""
         events, ops = self._events, self._ops
-        dtype, dtypes = self._told["dtype"]
+        dtype, dtypes = self._known["dtype"]
         duration = (self._work.end - self._work.start)[self._owned]
         device = np.zeros(len(ops), np.int64)
         device[self._op] = self._work.device[self._owned]
@@ -144,23 +133,22 @@ class _Calls:
         texts = {name: _categories(events[name].array, keys[name].to_numpy()) for name in ("name", "shapes")}
         return pd.DataFrame(
             {
-                "device": known(keys["device"].to_numpy()),
+                "device": masked(keys["device"].to_numpy()),
                 **texts,
                 "dtype": categorical(keys["dtype"].to_numpy(), [*dtypes, *_extra(dtypes)]),
                 "count": np.bincount(group, minlength=n),
                 "gpu_ns": gpu_ns,
                 "share_pct": share(gpu_ns, gpu_ns.sum()),
-                "flops": known(_whole(self._flops[ops], group, n)),
-                "num_bytes": known(_whole(self._told["num_bytes"][ops], group, n)),
+                "flops": masked(_whole(self._flops[ops], group, n)),
+                "num_bytes": masked(_whole(self._known["num_bytes"][ops], group, n)),
             }
         )
 
     def _with_tf32(self, dtype: Ints, dtypes: list[str]) -> Ints:
-        """Numbers of dtypes, where float32 on tensor cores is one of its own, by the kernels' names."""
-        names = self._events["name"].array
-        by_name = np.array([_TF32.search(name) is not None for name in names.categories.tolist()] + [False])
+        """Numbers of dtypes, with a separate one for float32 on tensor cores, by the kernels' names."""
+        names = self._events["name"].array[self._work.rows[self._owned]]
         is_tf32 = np.zeros(len(self._ops), bool)
-        is_tf32[self._op[by_name[names.codes[self._work.rows[self._owned]]]]] = True
+        is_tf32[self._op[map_texts(names, lambda name: _TF32.search(name) is not None, False)]] = True
         float32 = dtypes.index("float32") if "float32" in dtypes else -2
         return np.where(is_tf32 & (dtype == float32), len(dtypes), dtype)
 
@@ -174,7 +162,7 @@ def _categories(values: pd.Categorical, codes: Ints) -> pd.Categorical:
 
 
 def _whole(values: Ints, group: Ints, n: int) -> Ints:
-    """Sums of each group, -1 where one of its values is unknown."""
+    """Sums of each group, -1 if one of its values is unknown."""
     total = sums(np.maximum(values, 0), group, n)
     some_unknown = np.bincount(group[values < 0], minlength=n) > 0
     return np.where(some_unknown, -1, total)

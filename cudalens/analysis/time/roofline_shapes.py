@@ -1,4 +1,4 @@
-"""What an operator computes and touches at least, by its recorded shapes and dtypes."""
+"""The operations and least bytes of an operator, by its recorded shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-#: Our name of each C++ type that torch writes into ``Input type``, and its bytes.
+#: dtype and size in bytes of each C++ type in ``Input type``.
 _DTYPES: Final = {
     "float": ("float32", 4),
     "double": ("float64", 8),
@@ -29,12 +29,12 @@ _FLOATS: Final = frozenset({"float64", "float32", "float16", "bfloat16", "float8
 
 
 class Facts(NamedTuple):
-    """What shapes tell of one call; None where they do not.
+    """Facts from the shapes of one call; None if unknown.
 
     Attributes:
-        dtype: Of its first floating-point input.
-        num_bytes: Its inputs, and for a matrix product its output, each once.
-        flops: Of a matrix product.
+        dtype: dtype of its first floating-point input.
+        num_bytes: Size of its inputs, and of the output of a matrix product, each once.
+        flops: Operations of a matrix product.
     """
 
     dtype: str | None
@@ -43,7 +43,7 @@ class Facts(NamedTuple):
 
 
 def facts(name: str, shapes: str | None, dtypes: str | None) -> Facts:
-    """What can be told of an operator from its name and the JSON of its inputs' shapes and dtypes."""
+    """The facts of an operator from its name and the JSON of its inputs' shapes and dtypes."""
     dims, types = _lists(shapes), _lists(dtypes)
     if dims is None or types is None or len(dims) != len(types):
         return Facts(None, None, None)
@@ -91,10 +91,10 @@ def _product(name: str, shapes: list[Any]) -> tuple[int, int] | None:
     return result, 2 * result * matrices[0][-1]
 
 
-#: Matrix products, and the dimensions of their factors, which come last.
+#: Matrix products, and the number of dimensions of their factors, which are the last inputs.
 _PRODUCTS: Final = {"aten::mm": 2, "aten::addmm": 2, "aten::bmm": 3, "aten::baddbmm": 3}
 
 
-def spread(values: list[Facts], field: str) -> Iterator[int]:
-    """One number of each, -1 where unknown."""
+def numbers_of(values: list[Facts], field: str) -> Iterator[int]:
+    """The field of each, -1 if unknown."""
     return (-1 if (value := getattr(one, field)) is None or value >= 1 << 62 else value for one in values)

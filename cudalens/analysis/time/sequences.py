@@ -1,4 +1,4 @@
-"""Frequent sequences of kernels on a stream: what a fused kernel or a CUDA graph would take together."""
+"""Frequent sequences of kernels on a stream: candidates for a fused kernel or a CUDA graph."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import numpy as np
 import pandas as pd
 
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.groups import Bools, Ints, in_step, known, numbered, share, sums, taken
+from cudalens.analysis.time.groups import in_step, numbered, share, sums, taken
 from cudalens.analysis.time.work import MEMORY, Work, device_work
 from cudalens.frames import Trace
+from cudalens.frames.columns import Bools, Ints, masked, run_starts
 
-#: Lengths that are looked at unless told.
+#: Default lengths of sequences.
 SHORTEST: Final = 2
 LONGEST: Final = 16
 
-#: How many times as many rows as asked for are looked at to find distinct ones.
+#: Number of candidates per returned row, to find distinct ones.
 _MAX_TRIED: Final = 20
 
-#: A longer gap interrupts a sequence unless told; 1 ms: what stands further apart is no candidate for one launch.
+#: Default limit of gaps within a sequence: kernels further apart are not a candidate for one launch.
 LONGEST_GAP_NS: Final = 1_000_000
 
 
@@ -30,7 +31,7 @@ class _Row(NamedTuple):
     Attributes:
         rows: Rows of events.
         lane: Number of the stream.
-        run: Number of the stretch of it without a gap that is too long.
+        run: Number of the part of the stream without a longer gap.
         name: Number of the name.
         start: Start, ns.
         end: End, ns.
@@ -54,36 +55,35 @@ def kernel_sequences(
     top: int = 50,
     step: int | None = None,
 ) -> pd.DataFrame:
-    """Sequences of kernels that follow each other on one stream again and again, costliest first.
+    """Sequences of consecutive kernels on one stream that occur repeatedly, most expensive first.
 
-    Kernels of a stream stand in order of start; copies and sets are left out and interrupt nothing. Occurrences are
-    counted from the left so that none overlaps another of the same sequence. A sequence is left out where a longer one
-    (within `length`) holds every place at which it stands, overlapping ones included: it is not maximal. And it is left
-    out where more than half of the kernels of its occurrences stand in those of costlier rows: a loop's body would else
-    come once for each kernel that it may begin with.
+    Kernels of a stream are in order of start; copies and sets are ignored. Occurrences are counted from the left
+    without overlaps. A sequence is left out if it is not maximal: a longer one (within `length`) contains all its
+    occurrences, overlapping ones included. It is also left out if more than half of the kernels of its occurrences are
+    in more expensive rows: else the body of a loop would occur once for each kernel that it can start with.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
-        length: Number of kernels, or the least and the largest.
-        min_count: Leave out sequences that occur less often.
-        max_gap_ns: A longer gap between two kernels interrupts every sequence.
-        top: How many to give at most, of each trace.
+        length: Number of kernels, or the smallest and the largest.
+        min_count: Leave out sequences with fewer occurrences.
+        max_gap_ns: A longer gap between two kernels ends a sequence.
+        top: Largest number of rows of each trace.
         step: Only kernels that this profiler step launched.
 
     Returns:
         A row per sequence and stream, by ``total_ns`` descending: ``device``, ``stream`` (Int64); ``sequence``, the
         names as a tuple; ``length``; ``count``, occurrences; ``kernel_ns``, sum of the kernels' durations in these;
-        ``gap_ns``, sum of the idle time of the stream between neighbours within these (0 where they overlap);
-        ``total_ns``, both: what one kernel in its place could take at most (int64); ``gap_pct``, gaps of the total;
+        ``gap_ns``, sum of the idle time of the stream between neighbours within these (0 if they overlap);
+        ``total_ns``, both together (int64); ``gap_pct``, gaps of the total;
         ``share_pct``, of the durations of all kernels (Float64); ``first``, row of the first kernel of the first
         occurrence (Int64).
 
     Raises:
-        ValueError: A length is less than 2, or the least is larger than the largest.
+        ValueError: A length is less than 2, or the smallest is larger than the largest.
     """
     low, high = (length, length) if isinstance(length, int) else length
     if not SHORTEST <= low <= high:
-        raise ValueError(f"length={length!r} must be a number of kernels from 2, or the least and the largest of them")
+        raise ValueError(f"invalid value for length: {length!r}; expected a number from 2, or (smallest, largest)")
     work = in_step(trace, device_work(trace), step)
     row, keys = _in_rows(trace, taken(work, work.kind != MEMORY), max_gap_ns)
     grams = list(_grams(row, low, high, max(min_count, 1)))
@@ -99,17 +99,17 @@ def _in_rows(trace: Trace, work: Work, max_gap_ns: int) -> tuple[_Row, pd.DataFr
     order = np.argsort(lane, kind="stable")
     name = trace.events["name"].array.codes[work.rows].astype(np.int64)
     lane, start, end = lane[order], work.start[order], work.end[order]
-    breaks = np.ones(len(lane), bool)
-    breaks[1:] = (lane[1:] != lane[:-1]) | (start[1:] - end[:-1] > max_gap_ns)
+    breaks = run_starts(lane)
+    breaks[1:] |= start[1:] - end[:-1] > max_gap_ns
     return _Row(work.rows[order], lane, np.cumsum(breaks), name[order], start, end), keys
 
 
 class _Grams(NamedTuple):
-    """The common sequences of one length: a number at each place, -1 where none begins, and what is around it.
+    """The frequent sequences of one length.
 
     Attributes:
-        ids: Number of the sequence that begins at each place, shape (n,).
-        is_maximal: Whether no longer sequence holds each place of that number, shape (number of sequences,).
+        ids: Number of the sequence that starts at each place, -1 for none, shape (n,).
+        is_maximal: Whether no longer sequence contains all its places, shape (number of sequences,).
     """
 
     ids: Ints
@@ -117,7 +117,7 @@ class _Grams(NamedTuple):
 
 
 def _grams(row: _Row, low: int, high: int, min_count: int) -> Iterator[tuple[int, _Grams]]:
-    """Sequences of each length from `low` to `high`: two are equal where their heads and their last names are."""
+    """Sequences of each length from `low` to `high`: two are equal if their prefixes and their last names are."""
     names = pd.factorize(row.lane * (int(row.name.max(initial=0)) + 1) + row.name)[0].astype(np.int64)
     ids = _longer(names, names, row.run, SHORTEST, min_count)
     for width in range(SHORTEST, high + 1):
@@ -130,7 +130,7 @@ def _grams(row: _Row, low: int, high: int, min_count: int) -> Iterator[tuple[int
 def _longer(ids: Ints, names: Ints, run: Ints, width: int, min_count: int) -> Ints:
     """Numbers of the sequences of `width`, from those that are one shorter.
 
-    A rare sequence is left out, and with it all longer ones that hold it: they are no less rare.
+    A rare sequence is left out, and with it all longer ones that contain it: they are at least as rare.
     """
     longer = np.full(len(ids), -1, np.int64)
     inside = len(ids) - width + 1
@@ -143,24 +143,24 @@ def _longer(ids: Ints, names: Ints, run: Ints, width: int, min_count: int) -> In
 
 
 def _is_maximal(ids: Ints, more: Ints) -> Bools:
-    """A sequence is not, where all its places begin, or all end, the same longer sequence."""
+    """False for a sequence if all its places start, or all end, the same longer sequence."""
     n = int(ids.max(initial=-1)) + 1
     count = np.bincount(ids[ids >= 0], minlength=n)
     maximal = np.ones(n, bool)
     place = np.flatnonzero(more >= 0)
     longer = np.bincount(more[place]) if len(place) else np.zeros(0, np.int64)
-    for held in (ids[place], ids[place + 1]):
-        maximal[held[longer[more[place]] == count[held]]] = False
+    for part in (ids[place], ids[place + 1]):
+        maximal[part[longer[more[place]] == count[part]]] = False
     return maximal
 
 
 class _Occurrences(NamedTuple):
-    """The occurrences that count, of the sequences of one length, in order of (number, place); shapes (k,).
+    """The counted occurrences of the sequences of one length, in order of (number, place); shapes (k,).
 
     Attributes:
         ids: Number of the sequence.
-        place: Where it begins.
-        num: How many sequences there are.
+        place: Position of its first kernel.
+        num: Number of sequences.
     """
 
     ids: Ints
@@ -169,7 +169,7 @@ class _Occurrences(NamedTuple):
 
     @classmethod
     def of(cls, grams: _Grams, width: int, min_count: int) -> _Occurrences:
-        """Those of maximal sequences that occur often enough, none overlapping another of its sequence."""
+        """The occurrences of frequent maximal sequences, without overlaps within a sequence."""
         ids, n = grams.ids, len(grams.is_maximal)
         wanted = grams.is_maximal & (np.bincount(ids[ids >= 0], minlength=n) >= max(min_count, 1))
         place = np.flatnonzero(ids >= 0)
@@ -180,7 +180,7 @@ class _Occurrences(NamedTuple):
 
 
 def _costs(row: _Row, found: _Occurrences, width: int, min_count: int) -> pd.DataFrame:
-    """A row per sequence that occurs often enough."""
+    """A row per frequent sequence."""
     count = np.bincount(found.ids, minlength=found.num)
     busy = np.concatenate([[0], np.cumsum(row.end - row.start)])
     begin = np.searchsorted(found.ids, np.arange(found.num))
@@ -199,7 +199,7 @@ def _costs(row: _Row, found: _Occurrences, width: int, min_count: int) -> pd.Dat
 
 
 def _distinct(found: pd.DataFrame, occurrences: Mapping[int, _Occurrences], n: int) -> pd.DataFrame:
-    """Without rows most of whose kernels belong to rows before them."""
+    """The rows, except those with most of their kernels in earlier rows."""
     is_taken, kept = np.zeros(n, bool), []
     for number, width in zip(found["id"].tolist(), found["length"].tolist(), strict=True):
         of = occurrences[width]
@@ -222,10 +222,9 @@ def _gaps_within(row: _Row, place: Ints, width: int) -> Ints:
 
 
 def _apart(place: Ints, ids: Ints, width: int) -> Bools:
-    """Which occurrences count, so that those of one sequence do not overlap: the first, and each next that is clear.
+    """The occurrences to count, without overlaps within a sequence: the first, and each next one without overlap.
 
-    From each occurrence a pointer leads to the next one clear of it. What the first ones reach in any number of steps
-    is found by steps of 2^k: each number is a sum of those.
+    A pointer of each occurrence leads to the next one without overlap. Steps of 2^k find all that the first ones reach.
     """
     order = np.lexsort((place, ids))
     at, of = place[order], ids[order]
@@ -234,7 +233,7 @@ def _apart(place: Ints, ids: Ints, width: int) -> Bools:
     following = np.searchsorted(key, key + width)
     following = np.where(np.append(of, -1)[following] == of, following, n)
     counts = np.zeros(n + 1, bool)
-    counts[:n] = np.append(True, of[1:] != of[:-1])[:n]
+    counts[:n] = run_starts(of)
     jump = np.append(following, n)
     while (jump[:n] < n).any():
         counts[jump[counts]] = True
@@ -255,11 +254,11 @@ def _shown(trace: Trace, row: _Row, keys: pd.DataFrame, found: pd.DataFrame) -> 
     numbers = {name: found[name].to_numpy(np.int64) for name in ("length", "count", "kernel_ns", "gap_ns", "total_ns")}
     return pd.DataFrame(
         {
-            **{name: known(keys[name].to_numpy()[lane]) for name in keys},
+            **{name: masked(keys[name].to_numpy()[lane]) for name in keys},
             "sequence": pd.Series(names, dtype=object),
             **numbers,
             "gap_pct": share(numbers["gap_ns"], numbers["total_ns"]),
             "share_pct": share(numbers["kernel_ns"], (row.end - row.start).sum()),
-            "first": known(row.rows[place]),
+            "first": masked(row.rows[place]),
         }
     )

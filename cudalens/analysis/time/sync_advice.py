@@ -1,4 +1,4 @@
-"""What to write instead of what made the host wait, in the words of the user's own expression where they are known."""
+"""Advice on how to avoid waits of the host, with the names of the user's own expression, if known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_NAME: Final = 40
 
 
 class SyncAdvice(Enum):
-    """A sentence for each remedy; ``{it}`` is the expression, ``{x}`` the tensor in it, ``{mask}`` what selects."""
+    """A sentence for each remedy; ``{it}`` is the expression, ``{x}`` the tensor in it, ``{mask}`` the index."""
 
     READ_LATER = "keep {x} on the device (total += {x}.detach()) and read it every N steps"
     WHERE = "compute both ways and choose on the device, torch.where({x}, a, b), or test every N steps"
@@ -86,12 +86,12 @@ _STATEMENT: Final = re.compile(r"(?:if|while|assert)\b\s*")
 
 
 def remedy(kind: SyncKind, op: str | None = None, expression: str | None = None) -> SyncAdvice:
-    """Which advice helps.
+    """The advice for a wait.
 
     Args:
-        kind: What the host waited in.
-        op: The operator, where it is known.
-        expression: The user's expression, where it is known.
+        kind: Kind of the wait.
+        op: The operator, if known.
+        expression: The user's expression, if known.
     """
     if kind is SyncKind.BOOLEAN_INDEX and op is not None and "index_put" in op:
         return SyncAdvice.MASKED_WRITE
@@ -103,13 +103,13 @@ def remedy(kind: SyncKind, op: str | None = None, expression: str | None = None)
 
 
 def advice(kind: SyncKind, op: str | None = None, expression: str | None = None) -> str:
-    """The sentence, with the user's own names in it where it has room for them."""
+    """The sentence, with the user's own names in it, if they are short."""
     tensor, mask = _names(expression)
     return remedy(kind, op, expression).value.format(it=expression or "this", x=tensor or "x", mask=mask or "mask")
 
 
 def _names(expression: str | None) -> tuple[str, str]:
-    """The tensor that an expression is about, and what it is selected by."""
+    """The tensor of an expression, and its index."""
     node = _parsed(expression)
     if isinstance(node, ast.Subscript):
         return _text(node.value), _text(node.slice)
@@ -132,13 +132,13 @@ def _parsed(expression: str | None) -> ast.expr | None:
 def _called(node: ast.expr | None) -> str:
     if not isinstance(node, ast.Call):
         return ""
-    # A tensor that is made and moved in one breath: torch.tensor(…).cuda().
+    # A tensor that is created and moved in one expression: torch.tensor(…).cuda().
     inner = _called(node.func.value) if isinstance(node.func, ast.Attribute) else ""
     return inner or (node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", ""))
 
 
 def _text(node: ast.expr) -> str:
-    """An expression as it is written, where it is short enough for a sentence."""
+    """The source of an expression, if it is short enough for a sentence."""
     try:
         text = ast.unparse(node)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Waits of the host for the GPU, put together by the line and the expression that made it wait."""
+"""Waits of the host for the GPU, grouped by the line and the expression that waits."""
 
 from __future__ import annotations
 
@@ -31,25 +31,21 @@ _DTYPES: Final = {
 
 
 def syncs(trace: Trace) -> pd.DataFrame:
-    """The waits of `trace` by place and kind, the costliest first.
+    """The waits of `trace` by place and kind, most expensive first.
 
     Returns:
-        A row per ``place`` (with its ``source`` and ``expression``), ``kind`` and ``op``; what is unknown of these is
-        None. ``is_hidden``: the program did not ask for it by name. ``count``: waits. ``total_ns``, ``mean_ns``,
-        ``max_ns``: how long, missing where nobody saw an end. ``gpu_ns``: of the total, while the GPU was at work.
-        ``share_pct``: of all waiting. ``event``: row of ``trace.events`` of the longest. ``advice``: what to write
-        instead.
+        A row per ``place`` (with its ``source`` and ``expression``), ``kind`` and ``op``, None if unknown.
+        ``is_hidden``: it is not an explicit synchronisation. ``count``: waits. ``total_ns``, ``mean_ns``, ``max_ns``:
+        durations, missing if no end is known. ``gpu_ns``: of the total, while the GPU was at work. ``share_pct``: of
+        all waiting. ``event``: row of ``trace.events`` of the longest. ``advice``: how to avoid it.
     """
     return wait_groups(trace).copy()
 
 
 @once_per_trace
 def wait_groups(trace: Trace) -> pd.DataFrame:
-    """The frame of `syncs`, shared by all who call this."""
-    return _grouped(trace.syncs)
-
-
-def _grouped(waits: pd.DataFrame) -> pd.DataFrame:
+    """The frame of `syncs`, cached; callers must not change it."""
+    waits = trace.syncs
     if not len(waits):
         return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in _DTYPES.items()})
     plain = waits.astype(dict.fromkeys(_KEY, object))
@@ -89,15 +85,15 @@ def _share(value: Any, total: int) -> Any:
 
 @dataclass(frozen=True)
 class SyncSummary:
-    """What a verdict needs to know of the waits.
+    """Totals of the waits, for a verdict.
 
     Attributes:
-        num_hidden: Waits that the program did not ask for by name.
-        hidden_ns: How long they took together.
-        num_places: Places (without any: operators) that they happened at.
-        num_explicit: Waits that it asked for.
-        explicit_ns: How long those took.
-        worst: The costliest group: of the hidden ones, where there are any; a row of `syncs` by column.
+        num_hidden: Number of waits that are not explicit synchronisations.
+        hidden_ns: Their total duration.
+        num_places: Number of their places (or operators, if the place is unknown).
+        num_explicit: Number of explicit synchronisations.
+        explicit_ns: Their total duration.
+        worst: The most expensive group, of the hidden ones if there are any; a row of `syncs` by column.
     """
 
     num_hidden: int
@@ -109,12 +105,10 @@ class SyncSummary:
 
 
 def summarize_syncs(groups: pd.DataFrame) -> SyncSummary:
-    """The numbers of `syncs` in a few."""
+    """The totals of the frame of `syncs`."""
     hidden, explicit = groups[groups["is_hidden"]], groups[~groups["is_hidden"]]
     first = hidden if len(hidden) else explicit
-    named = (
-        hidden["place"].where(hidden["place"].notna(), hidden["op"]).where(lambda name: name.notna(), hidden["kind"])
-    )
+    named = hidden["place"].combine_first(hidden["op"]).combine_first(hidden["kind"])
     return SyncSummary(
         num_hidden=int(hidden["count"].sum()),
         hidden_ns=int(hidden["total_ns"].sum()),

@@ -1,4 +1,4 @@
-"""Temporal breakdown: how each device, stream or step divides into computing, communicating, copying and idling."""
+"""Temporal breakdown: the time of each device, stream or step: computing, communicating, copying and idle."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pandas as pd
 
 from cudalens.analysis.choices import invalid_choice
 from cudalens.analysis.ranked import ranked
-from cudalens.analysis.time.groups import Ints, Lanes, in_step, known, numbered, share, steps_of, sums
+from cudalens.analysis.time.groups import Lanes, in_step, numbered, share, steps_of, sums
 from cudalens.analysis.time.intervals import intersect, subtract, unite
 from cudalens.analysis.time.work import COMMUNICATION, COMPUTE, MEMORY, Work, device_work
 from cudalens.frames import Trace
+from cudalens.frames.columns import Ints, masked
 
 By = Literal["device", "stream", "step"]
 _PARTS: Final = ("comp", "exposed_comm", "exposed_mem", "idle")
@@ -20,23 +21,23 @@ _PARTS: Final = ("comp", "exposed_comm", "exposed_mem", "idle")
 
 @ranked
 def temporal_breakdown(trace: Trace, by: By | None = None, *, step: int | None = None) -> pd.DataFrame:
-    """How the time of the devices divides, exact in integer nanoseconds.
+    """The time of the devices by kind of work, exact in integer nanoseconds.
 
-    The definitions are those of `cudalens.analysis.device_time`, applied to each group of device work by itself: the
-    time of a set of work is the length of the union of its intervals, so that work side by side counts once. In every
+    The definitions are those of `cudalens.analysis.device_time`, applied to each group of device work separately: the
+    time of a set of work is the length of the union of its intervals, so that concurrent work counts once. In every
     row ``busy_ns + idle_ns == span_ns`` and ``comp_ns + exposed_comm_ns + exposed_mem_ns == busy_ns``.
 
     Args:
         trace: Any Trace, or Ranks (then with a first column ``rank``).
         by: None for one row over all devices and streams, whose numbers are those of `device_time`; ``"device"`` for a
             row per device, ``"stream"`` per device and stream, ``"step"`` per profiler step (work belongs to the step
-            that launched it; ``<NA>`` is work of none).
+            that launched it; ``<NA>`` is work outside steps).
         step: Only the work that this profiler step launched.
 
     Returns:
-        A row per group, in order of its keys; empty where there is no device work. Columns: the keys (``device``,
-        ``stream``, ``step``; Int64, ``<NA>`` where the trace does not tell); ``start_ns``, start of its first work, on
-        the events' clock; ``num_work``, its pieces of work; then, int64 ns:
+        A row per group, in order of its keys; empty without device work. Columns: the keys (``device``, ``stream``,
+        ``step``; Int64, ``<NA>`` if unknown); ``start_ns``, start of its first work, on the events' clock;
+        ``num_work``, its pieces of work; then, int64 ns:
 
         - ``span_ns``: from its first start to its last end. ``busy_ns``: union of all its work. ``idle_ns``: the rest.
         - ``comp_ns``, ``comm_ns``, ``mem_ns``: union of its computing kernels, of its collectives' kernels
@@ -45,10 +46,10 @@ def temporal_breakdown(trace: Trace, by: By | None = None, *, step: int | None =
           ``overlap_ns``: comm within comp. ``sum_ns``: plain sum of durations.
 
         and ``comp_pct``, ``exposed_comm_pct``, ``exposed_mem_pct``, ``idle_pct``: Float64, of the span; together 100;
-        ``<NA>`` where the span is 0.
+        ``<NA>`` if the span is 0.
 
     Raises:
-        ValueError: `by` has another value.
+        ValueError: `by` is unknown.
     """
     if by not in (None, *get_args(By)):
         raise invalid_choice("by", by, (None, *get_args(By)))
@@ -56,7 +57,7 @@ def temporal_breakdown(trace: Trace, by: By | None = None, *, step: int | None =
     group, keys = numbered(_keys(trace, work, by)) if by else _one_group(work)
     times = _times(work, group, len(keys))
     shares = {f"{part}_pct": share(times[f"{part}_ns"], times["span_ns"]) for part in _PARTS}
-    ids = {name: known(keys[name].to_numpy()) for name in keys}
+    ids = {name: masked(keys[name].to_numpy()) for name in keys}
     return pd.DataFrame({**ids, **times, **shares})
 
 

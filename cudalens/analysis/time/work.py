@@ -1,17 +1,16 @@
-"""What the devices did, as arrays: the one selection of device work that every analysis starts from."""
+"""The device work of a trace as arrays, for all analyses."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.device_time import is_communication
-from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
-
-Ints = NDArray[np.int64]
+from cudalens.frames import GPU_ACTIVITIES, Trace
+from cudalens.frames.columns import Ints, integers, is_category
 
 #: Names of the kinds by their number.
 COMPUTE: Final = 0
@@ -27,10 +26,10 @@ class Work(NamedTuple):
         rows: Rows of the events frame, ascending.
         start: Start, ns.
         end: End, ns.
-        device: Device index; -1 where the trace does not tell.
-        stream: Stream; -1 where the trace does not tell.
+        device: Device index; -1 if unknown.
+        stream: Stream; -1 if unknown.
         kind: COMPUTE, COMMUNICATION or MEMORY, by the definitions of `cudalens.analysis.device_time`; dtype int8.
-        launch: Row of the runtime call that launched it, -1 where not recorded.
+        launch: Row of the runtime call that launched it, -1 if not recorded.
     """
 
     rows: Ints
@@ -42,17 +41,9 @@ class Work(NamedTuple):
     launch: Ints
 
 
-_known: WeakKeyDictionary[Trace, Work] = WeakKeyDictionary()
-
-
+@once_per_trace
 def device_work(trace: Trace) -> Work:
-    """The device work of `trace`; looked up once for each Trace, which does not change."""
-    if (work := _known.get(trace)) is None:
-        work = _known[trace] = _look_up(trace)
-    return work
-
-
-def _look_up(trace: Trace) -> Work:
+    """The device work of `trace`."""
     events = trace.events
     is_work = is_category(events["cat"].array, GPU_ACTIVITIES) & ~events["is_instant"].to_numpy()
     rows = np.flatnonzero(is_work)
@@ -60,13 +51,8 @@ def _look_up(trace: Trace) -> Work:
     is_kernel = is_category(events["cat"].array, ("kernel",))[rows]
     is_comm = is_communication(events["name"].array[rows])
     kind = np.where(is_kernel, np.where(is_comm, COMMUNICATION, COMPUTE), MEMORY).astype(np.int8)
-    known = [_filled(events[name].array[rows]) for name in ("device", "stream", "launch")]
-    work = Work(rows, start, start + events["dur"].to_numpy()[rows], known[0], known[1], kind, known[2])
+    device, stream, launch = (integers(events[name].array[rows]) for name in ("device", "stream", "launch"))
+    work = Work(rows, start, start + events["dur"].to_numpy()[rows], device, stream, kind, launch)
     for array in work:
         array.flags.writeable = False
     return work
-
-
-def _filled(values: object) -> Ints:
-    filled: Ints = values.to_numpy(dtype=np.int64, na_value=-1)  # type: ignore[attr-defined]
-    return filled

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from operator import getitem, is_
+from itertools import starmap
+from operator import eq, getitem, is_
 from typing import Any, Final
 
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from cudalens.graphs.guards.reads import Reads, find_reads
+from cudalens.graphs.guards.reads import Read, Reads
 
 #: Compared by value; everything else is compared by identity.
 _PLAIN: Final = (
@@ -21,17 +22,25 @@ _PLAIN: Final = (
 class GuardSet:
     """The values that a function reads, as they were at one time.
 
+    Args:
+        reads: What the function can read.
+        more: Values besides.
+
     Attributes:
-        is_complete: Whether all of them were found.
+        unguarded: The first value that cannot be compared, in words; None if there is none.
     """
 
-    def __init__(self, roots: Iterable[tuple[str, Any]]) -> None:
-        reads: Reads = find_reads(roots)
-        self.is_complete = reads.is_complete
-        self._holders = [read.container for read in reads.values]
-        self._keys = [read.key for read in reads.values]
-        self._labels = [read.label for read in reads.values]
-        self._values = [read.value for read in reads.values]
+    def __init__(self, reads: Reads, more: Iterable[Read] = ()) -> None:
+        incomplete = [] if reads.is_complete else ["more values than can be compared"]
+        self.unguarded: str | None = next(iter([*reads.unguarded, *incomplete]), None)
+        values = [*reads.values, *more]
+        self._holders = [read.container for read in values]
+        self._keys = [read.key for read in values]
+        self._labels = [read.label for read in values]
+        self._values = [read.value for read in values]
+        self._children = [children for children, _ in reads.children]
+        self._children_before = [dict(children) for children, _ in reads.children]
+        self._child_labels = [label for _, label in reads.children]
         self._containers = [container for container, _ in reads.sizes]
         self._size_labels = [label for _, label in reads.sizes]
         self._sizes = list(map(len, self._containers))
@@ -42,7 +51,7 @@ class GuardSet:
         self._last_hook = RemovableHandle.next_id
 
     def __len__(self) -> int:
-        return len(self._holders) + len(self._containers)
+        return len(self._values) + len(self._containers) + sum(map(len, self._children))
 
     def hold(self) -> bool:
         """Whether every value is as it was."""
@@ -51,6 +60,8 @@ class GuardSet:
         except (LookupError, AttributeError, ValueError, TypeError):
             return False
         if list(map(len, self._containers)) != self._sizes or not self._has_same_hooks():
+            return False
+        if not all(map(eq, self._children, self._children_before)):  # modules are equal to themselves alone
             return False
         if all(map(is_, found, self._values)):
             return True
@@ -72,13 +83,11 @@ class GuardSet:
     def difference(self) -> str | None:
         """The first value that is not as it was, in words; None if there is none."""
         reads = zip(self._holders, self._keys, self._labels, self._values, strict=True)
-        for container, key, label, before in reads:
-            try:
-                now = container[key]
-            except (LookupError, AttributeError, ValueError, TypeError):
-                return f"{label} is gone"
-            if now is not before and not _is_equal(now, before):
-                return f"{label}: {_short(before)} → {_short(now)}"
+        if (found := first_change(starmap(Read, reads))) is not None:
+            return found
+        children = zip(self._children, self._children_before, self._child_labels, strict=True)
+        if (other := next((label for now, before, label in children if now != before), None)) is not None:
+            return other
         sizes = zip(
             [*self._containers, *self._hooks],
             [*self._size_labels, *self._hook_labels],
@@ -86,6 +95,28 @@ class GuardSet:
             strict=True,
         )
         return next((f"{label}: {size} → {len(held)}" for held, label, size in sizes if len(held) != size), None)
+
+
+_MISSING: Final = object()
+
+
+def _lookup(read: Read) -> Any:
+    """The value now; `_MISSING` where there is none."""
+    try:
+        return read.container[read.key]
+    except (LookupError, AttributeError, ValueError, TypeError):
+        return _MISSING
+
+
+def first_change(reads: Iterable[Read]) -> str | None:
+    """The first value that is not as it was, in words; None if there is none."""
+    for read in reads:
+        now = _lookup(read)
+        if now is _MISSING:
+            return f"{read.label} does not exist any more"
+        if now is not read.value and not _is_equal(now, read.value):
+            return f"{read.label}: {_short(read.value)} → {_short(now)}"
+    return None
 
 
 def _is_equal(a: Any, b: Any) -> bool:

@@ -7,18 +7,30 @@ values. A value is looked into only where the reached code has a name for it, or
 from __future__ import annotations
 
 import functools
+import io
 import sys
 import sysconfig
+import weakref
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any, Final, TypeAlias
 
 import torch
 
 from cudalens.graphs.guards.code_names import names_of
-from cudalens.graphs.guards.lookups import AttributeItems, CellItems, Elements
+from cudalens.graphs.guards.lookups import (
+    AttributeItems,
+    CacheMisses,
+    CellItems,
+    Contents,
+    Elements,
+    NumpyState,
+    Referent,
+    Written,
+)
 
 #: How many values are looked at before a function counts as one that cannot be guarded.
 _MOST_VALUES: Final = 20_000
@@ -26,22 +38,41 @@ _MOST_VALUES: Final = 20_000
 #: Items of a container beyond which only its length is looked at.
 _MOST_ITEMS: Final = 1_000
 
+#: Bytes of a buffer beyond which it is not compared.
+_MOST_BYTES: Final = 4_096
+
 #: Container, key, value, label.
 Item: TypeAlias = tuple[Any, Any, Any, str]
 
 _MOST_PASSES: Final = 8
 
-#: Libraries whose modules hold no values of the user's.
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _MODULE_TABLES: Final = ("_parameters", "_buffers")
-_OUTSIDE: Final = tuple(
-    {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), __file__.rpartition("graphs")[0]} - {None}
-)
+_OWN: Final = __file__.rpartition("graphs")[0]
+_OUTSIDE: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}, "<frozen ")
+
+#: Modules of the standard library whose objects hold what a program puts into them.
+_HOLDERS: Final = ("collections", "queue", "argparse", "types", "functools")
+
+#: Libraries whose modules hold no values of the user's.
 _LIBRARIES: Final = ("numpy", "pandas", "scipy", "matplotlib", "IPython", "_pytest", "hypothesis", "triton")
+
+#: Classes of NumPy whose objects are buffers.
+_ARRAYS: Final = ("ndarray", "memmap", "recarray", "matrix", "MaskedArray")
+
+#: Libraries whose objects hold data that no attribute leads to.
+_OPAQUE: Final = ("pandas", "scipy", "polars", "pyarrow", "xarray", "h5py")
 
 #: Parts of torch whose code is read for names: it reads numbers from modules and optimizers.
 _TORCH: Final = torch.__file__.rpartition("__init__")[0]
 _OPTIMIZED: Final = ("optim", "nn/modules")
+
+
+#: What calls something else.
+_WRAPPERS: Final = (
+    MethodType, BuiltinMethodType, functools.partial, functools._lru_cache_wrapper, property, staticmethod, classmethod,
+    weakref.ref,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +99,19 @@ class Reads:
     Attributes:
         values: The values.
         tensors: The tensors: found again by their addresses.
+        children: Tables of the sub-modules of modules, with a label: compared as a whole.
         sizes: Containers whose length belongs to what is read, with a label.
         hooks: The same for hooks of modules: those change only where torch counts another hook, or one is removed.
-        is_complete: Whether the search came to its end.
+        unguarded: Values that cannot be compared before a replay, in words.
+        is_complete: Whether the search reached its end.
     """
 
     values: list[Read] = field(default_factory=list)
     tensors: list[Read] = field(default_factory=list)
+    children: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     sizes: list[tuple[Any, str]] = field(default_factory=list)
     hooks: list[tuple[Any, str]] = field(default_factory=list)
+    unguarded: list[str] = field(default_factory=list)
     is_complete: bool = True
 
 
@@ -87,22 +122,23 @@ def find_reads(roots: Iterable[tuple[str, Any]]) -> Reads:
         roots: Functions, modules and objects, by label.
     """
     known = list(roots)
-    names: set[str] = {"forward", "__call__"}
+    names, is_dynamic = {"forward", "__call__"}, False
     for _ in range(_MOST_PASSES):
-        search = _Search(names)
+        search = _Search(names, is_dynamic=is_dynamic)
         found = search.run(known)
-        if search.names == names or not found.is_complete:
+        if (search.names, search.is_dynamic) == (names, is_dynamic) or not found.is_complete:
             return found
-        names = search.names
+        names, is_dynamic = search.names, search.is_dynamic
     return found
 
 
 class _Search:
-    """One walk with the attribute names that are known so far."""
+    """One walk with the attribute names that are known so far; with `is_dynamic`, every name is one."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], *, is_dynamic: bool) -> None:
         self._known = frozenset(names)
-        self.names = set(names)
+        self._takes_all = is_dynamic
+        self.names, self.is_dynamic = set(names), is_dynamic
         self._found = Reads()
         self._waiting: deque[tuple[Any, str]] = deque()
         self._seen: set[int] = set()
@@ -129,7 +165,20 @@ class _Search:
                     self._waiting.append((item, item_label))
         return self._found
 
+    def _named(self, held: Mapping[str, Any]) -> list[str]:
+        """The attributes in a namespace that the code can read."""
+        return sorted(map(str, held)) if self._takes_all else sorted(self._known & held.keys())
+
     def _items(self, value: Any, label: str) -> Iterator[Item]:
+        library = (type(value).__module__ or "").partition(".")[0]
+        if library == "numpy":
+            yield from self._of_numpy(value, label)
+            return
+        if library in _OPAQUE or (
+            isinstance(value, Iterator) and (library == "torch" or not hasattr(value, "__dict__"))
+        ):
+            yield from self._of_opaque(value, label)
+            return
         for kinds, items in self._by_kind():
             if isinstance(value, kinds):
                 yield from items(value, label)
@@ -140,23 +189,56 @@ class _Search:
         return (
             ((torch.Tensor, torch.Generator, str, bytes, int, float, complex, type(None)), lambda value, label: ()),
             (FunctionType, self._of_function),
-            ((MethodType, functools.partial, property, staticmethod, classmethod), self._of_wrapper),
+            (_WRAPPERS, self._of_wrapper),
             (torch.nn.Module, self._of_module),
             (torch.optim.Optimizer, self._of_optimizer),
-            ((dict, list, tuple, deque, set, frozenset), self._of_container),
+            ((dict, list, tuple, deque, set, frozenset, MappingProxyType), self._of_container),
+            ((bytearray, memoryview, array), self._of_buffer),
+            ((io.StringIO, io.BytesIO), self._of_text),
             (ModuleType, self._of_namespace),
             (type, self._of_class),
         )
 
     def _of_wrapper(self, value: Any, label: str) -> Iterable[Item]:
         """What a callable is made of: looked into, and itself found again by identity."""
-        if isinstance(value, MethodType):
-            self._waiting.append((value.__self__, "self"))
-        if isinstance(value, functools.partial):
+        if isinstance(value, BuiltinMethodType):
+            if not isinstance(value.__self__, ModuleType | type):
+                self._waiting.append((value.__self__, f"{label}.__self__"))
+        elif isinstance(value, functools._lru_cache_wrapper):
+            return [(CacheMisses(value), "", value.cache_info().misses, f"calls of {label}")]
+        elif isinstance(value, weakref.ref):
+            return [(Referent(value), "", value(), label)]
+        elif isinstance(value, functools.partial):
             self._waiting += [(value.func, label), (value.args, label), (value.keywords, label)]
         else:
+            if isinstance(value, MethodType):
+                self._waiting.append((value.__self__, "self"))
             self._waiting.append((value.fget if isinstance(value, property) else value.__func__, label))
         return ()
+
+    def _of_buffer(self, value: Any, label: str) -> Iterable[Item]:
+        """A buffer is compared by its bytes, if these are few."""
+        try:
+            view = memoryview(value)
+            if view.nbytes <= _MOST_BYTES and view.format != "O":
+                return [(Contents(value), "", view.tobytes(), label)]
+        except (BufferError, ValueError):  # dates, say
+            pass
+        return self._of_opaque(value, label)
+
+    @staticmethod
+    def _of_text(value: Any, label: str) -> Iterable[Item]:
+        return [(Written(value), "", value.getvalue(), label)]
+
+    def _of_opaque(self, value: Any, label: str) -> Iterable[Item]:
+        self._found.unguarded.append(f"{label} ({type(value).__name__})")
+        return ()
+
+    def _of_numpy(self, value: Any, label: str) -> Iterable[Item]:
+        if type(value).__name__ in _ARRAYS:
+            return self._of_buffer(value, label)
+        bits = getattr(value, "bit_generator", None) or getattr(value, "_bit_generator", None)
+        return [] if bits is None else [(NumpyState(bits), "", repr(bits.state), label)]
 
     @staticmethod
     def _of_optimizer(optimizer: torch.optim.Optimizer, label: str) -> Iterable[Item]:
@@ -166,10 +248,11 @@ class _Search:
         if (wrapped := getattr(function, "__wrapped__", None)) is not None:
             self._waiting.append((wrapped, label))
         code = function.__code__
-        if not _is_read(code.co_filename):
+        if not is_read(code.co_filename):
             return
         names = names_of(code)
-        self.names |= names.attributes
+        self.names |= names.attributes | {code.co_name}  # an operator of a class is read by no other name
+        self.is_dynamic = self.is_dynamic or (names.is_dynamic and not code.co_filename.startswith(_TORCH))
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             try:
                 yield CellItems(cell), name, cell.cell_contents, name
@@ -184,38 +267,42 @@ class _Search:
 
     def _of_module(self, module: torch.nn.Module, label: str) -> Iterator[Item]:
         held = module.__dict__
-        for name, child in module._modules.items():
-            yield module._modules, name, child, _dotted(label, name)
+        self._waiting += [(child, _dotted(label, name)) for name, child in module._modules.items()]
         for table in _MODULE_TABLES:
             for name, tensor in held[table].items():
-                if tensor is None:
-                    yield held[table], name, None, _dotted(label, name)
+                yield held[table], name, tensor, _dotted(label, name)
         if module._modules:
-            self._found.sizes.append((module._modules, f"{label or 'the module'}'s children"))
+            self._found.children.append((module._modules, f"children of {label or 'the module'}"))
         self._found.hooks += [(held[hooks], f"hooks of {label or 'the module'}") for hooks in _HOOKS if hooks in held]
         self._found.sizes.append((held, f"attributes of {label or 'the module'}"))
         skipped = {"training", "_modules", *_MODULE_TABLES, *_HOOKS}
-        for name in sorted((self._known & held.keys()) - skipped):
-            yield held, name, held[name], _dotted(label, name)
+        for name in self._named(held):
+            if name not in skipped:
+                yield held, name, held[name], _dotted(label, name)
         self._waiting.append((type(module), type(module).__name__))
 
     def _of_container(self, held: Any, label: str) -> Iterator[Item]:
         if not isinstance(held, tuple | frozenset):
             self._found.sizes.append((held, f"the length of {label or 'a container'}"))
         if len(held) > _MOST_ITEMS:
-            return
-        if isinstance(held, set | frozenset):
+            self._found.unguarded.append(f"{label} ({len(held)} items)")
+        elif isinstance(held, set | frozenset):
             yield Elements(held), "", frozenset(held), label
-            return
-        items = list(held.items()) if isinstance(held, dict) else list(enumerate(held))
-        for key, value in items:
-            yield held, key, value, f"{label}[{key!r}]"
+        else:
+            items = list(enumerate(held)) if isinstance(held, list | tuple | deque) else list(held.items())
+            for key, value in items:
+                if isinstance(held, tuple) and not isinstance(value, torch.Tensor):
+                    self._waiting.append((value, f"{label}[{key!r}]"))  # another item is another tuple
+                else:
+                    yield held, key, value, f"{label}[{key!r}]"
+        if hasattr(held, "__dict__"):  # of a subclass
+            yield from self._of_object(held, label)
 
     def _of_namespace(self, module: ModuleType, label: str) -> Iterator[Item]:
         held = vars(module)
         name = str(held.get("__name__"))
         is_library = name.partition(".")[0] in ("torch", *_LIBRARIES)
-        if is_library or not _is_read(str(held.get("__file__") or "")):
+        if is_library or not is_read(str(held.get("__file__") or "")):
             return
         for name in sorted(self._known & held.keys()):
             yield held, name, held[name], _dotted(label, name)
@@ -226,7 +313,7 @@ class _Search:
                 continue
             if base is torch.nn.Module:
                 break
-            for name in sorted(self._known & base.__dict__.keys()):
+            for name in self._named(base.__dict__):
                 yield base.__dict__, name, base.__dict__[name], _dotted(label, name)
 
     def _of_object(self, owner: Any, label: str) -> Iterator[Item]:
@@ -235,11 +322,11 @@ class _Search:
         held = getattr(owner, "__dict__", None)
         if isinstance(held, dict):
             self._found.sizes.append((held, f"attributes of {label or 'an object'}"))
-            for name in sorted(self._known & held.keys()):
+            for name in sorted(held) if _is_holder(owner) else self._named(held):
                 yield held, name, held[name], _dotted(label, name)
         for base in type(owner).__mro__:
             slots = base.__dict__.get("__slots__", ())
-            for name in sorted(self._known & set((slots,) if isinstance(slots, str) else slots)):
+            for name in self._named(dict.fromkeys((slots,) if isinstance(slots, str) else slots)):
                 if hasattr(owner, name):
                     yield AttributeItems(owner), name, getattr(owner, name), _dotted(label, name)
         self._waiting.append((type(owner), type(owner).__name__))
@@ -249,13 +336,20 @@ def _dotted(label: str, name: str) -> str:
     return f"{label}.{name}" if label else name
 
 
-def _is_read(file: str) -> bool:
+def is_read(file: str) -> bool:
     """Whether the code of a file is read for names: the user's, other libraries', torch's modules and optimizers."""
     if file.startswith(_TORCH):
         return file[len(_TORCH) :].startswith(_OPTIMIZED)
+    if file.startswith(_OWN):
+        return False
     if "site-packages" in file:
         return True
     return not file.startswith(_OUTSIDE)
+
+
+def _is_holder(owner: Any) -> bool:
+    """Whether the names of an object's attributes are not in the code that is read: that of the standard library."""
+    return type(owner).__module__ in _HOLDERS
 
 
 def _is_users(kind: type) -> bool:
@@ -263,4 +357,4 @@ def _is_users(kind: type) -> bool:
     module = sys.modules.get(kind.__module__ or "")
     if module is None or kind.__module__ in ("builtins", "__main__"):
         return kind.__module__ != "builtins"
-    return _is_read(getattr(module, "__file__", None) or "") and not (kind.__module__ or "").startswith("torch")
+    return is_read(getattr(module, "__file__", None) or "") and not (kind.__module__ or "").startswith("torch")

@@ -78,10 +78,15 @@ class Run:
         self.records: Final = list(records)
         self.occurrences: Final = judge(self.records)
 
+    @property
+    def devices(self) -> set[int]:
+        """Indices of the devices with work."""
+        return {record.stream.device for record in self.records if isinstance(record, Launch)}
+
     def is_fixed_by(self, key: Key, insertions: Sequence[Insertion]) -> Set[Key] | None:
-        """The races that these insertions remove; None unless `key` is one of them and no new race appears."""
+        """The races that these insertions remove; None unless `key` is one and no race occurs that did not before."""
         left = judge(inserted(self.records, insertions))
-        if key in left or not left.keys() <= self.occurrences.keys():
+        if key in left or any(len(seen) > len(self.occurrences.get(other, ())) for other, seen in left.items()):
             return None
         return self.occurrences.keys() - left.keys()
 

@@ -8,23 +8,20 @@ other records between them count as one: the check then has fewer waits than the
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from cudalens.sanitizer.engine import (
     HOST,
-    Captured,
     EventRecord,
     EventSync,
     EventWait,
-    HostAccess,
     Launch,
     Race,
     RaceKind,
     StreamId,
     StreamSync,
-    Touch,
 )
 from cudalens.sanitizer.fixes import source_edits as edits
 from cudalens.sanitizer.fixes import source_names as names
@@ -37,24 +34,11 @@ from cudalens.sanitizer.fixes.candidates import (
     wait,
 )
 from cudalens.sanitizer.fixes.collectives import runs_aside, work_name
+from cudalens.sanitizer.fixes.executions import Executions
 from cudalens.sanitizer.fixes.recorded import Insertion, Occurrence, Run, accesses_of
 from cudalens.sanitizer.fixes.source import Edit, Located, Sources
 
 _EVENT_NAME: Final = "done"
-
-
-class Segment(NamedTuple):
-    """One execution of a statement or block.
-
-    Attributes:
-        start: Position of its first record.
-        end: Position of its last record.
-        stream: Stream of its first launch; HOST if it launched nothing.
-    """
-
-    start: int
-    end: int
-    stream: StreamId
 
 
 def written_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources) -> Iterator[Fix]:
@@ -75,12 +59,9 @@ def written_candidates(run: Run, occurrences: Sequence[Occurrence], race: Race, 
     yield from writer.stream_waits()
 
 
-class _Writer:
+class _Writer(Executions):
     def __init__(self, run: Run, occurrences: Sequence[Occurrence], race: Race, sources: Sources) -> None:
-        self._run, self._occurrences, self._sources = run, occurrences, sources
-        self._race = race
-        self._first = self._locate([seen.first for seen in occurrences])
-        self._second = self._locate([seen.second for seen in occurrences])
+        super().__init__(run, occurrences, race, sources)
         self._whom = _only(seen.race.first.stream for seen in occurrences)
         self._who = _only(seen.race.second.stream for seen in occurrences)
 
@@ -95,7 +76,7 @@ class _Writer:
         tensor, torch = edits.tensor_expression(first, touch.op, touch.argument, arguments), self._torch(first)
         if tensor is None or torch is None:
             return
-        code = f"{tensor}.record_stream({torch}.cuda.current_stream())"
+        code = f"{tensor}.record_stream({self._current(torch, self._race.first.stream)})"
         yield from self._candidate(
             FixKind.RECORD_STREAM,
             first,
@@ -149,7 +130,7 @@ class _Writer:
         whom, torch = self._stream_expression(self._first, self._whom, second), self._torch(second)
         if whom is None or torch is None or whom == second.stream:
             return
-        code = f"{torch}.cuda.current_stream().wait_stream({whom})"
+        code = f"{self._current(torch, self._race.second.stream)}.wait_stream({whom})"
         found = [(s.start, self._whom, s.stream) for s in self._segments(second.statement) if s.stream != HOST]
         yield from self._wait(second, "before", code, found)
 
@@ -158,7 +139,7 @@ class _Writer:
         block, torch = self._block_in_reach(second, self._first), self._torch(second)
         if block is None or torch is None or self._who is None:
             return
-        code = f"{second.stream}.wait_stream({torch}.cuda.current_stream())"
+        code = f"{second.stream}.wait_stream({self._current(torch, self._race.first.stream)})"
         found = [(s.start, self._whom, self._who) for s in self._segments(block)]
         yield from self._wait(second, "before", code, found, block)
 
@@ -167,7 +148,7 @@ class _Writer:
         block, torch = self._block_in_reach(first, self._second), self._torch(first)
         if block is None or torch is None or self._who is None:
             return
-        code = f"{torch}.cuda.current_stream().wait_stream({first.stream})"
+        code = f"{self._current(torch, self._who)}.wait_stream({first.stream})"
         found = [(s.end + 1, self._whom, self._who) for s in self._segments(block)]
         yield from self._wait(first, "after", code, found, block)
 
@@ -178,7 +159,7 @@ class _Writer:
         who = self._stream_expression(self._second, self._who, first)
         if who is None or who == first.stream:
             return
-        code = f"{who}.wait_stream({torch}.cuda.current_stream())"
+        code = f"{who}.wait_stream({self._current(torch, self._race.first.stream)})"
         # The current stream is that of the execution, not always that of the race.
         found = [(s.end + 1, s.stream, self._who) for s in self._segments(first.statement) if s.stream != HOST]
         yield from self._wait(first, "after", code, found)
@@ -243,8 +224,9 @@ class _Writer:
     def _event_between(self, first: Located, second: Located, torch: str, is_host: bool) -> Iterator[Fix]:
         assert self._whom is not None
         name = self._fresh_name(first)
-        record = f"{name} = {torch}.cuda.current_stream().record_event()"
-        waiting = f"{name}.synchronize()" if is_host else f"{torch}.cuda.current_stream().wait_event({name})"
+        record = f"{name} = {self._current(torch, self._whom)}.record_event()"
+        waits = f"{self._current(torch, self._race.second.stream)}.wait_event({name})"
+        waiting = f"{name}.synchronize()" if is_host else waits
         ends, starts = self._segments(first.statement), self._segments(second.statement)
         if not ends or not starts:
             return
@@ -276,13 +258,20 @@ class _Writer:
         choices = (_EVENT_NAME if n == 1 else f"{_EVENT_NAME}_{n}" for n in count(1))
         return next(name for name in choices if name not in taken)
 
+    def _index(self, stream: StreamId) -> str:
+        """The index of a stream's device as an argument; empty if the program uses no other device."""
+        return "" if self._is_one_device else str(stream.device)
+
+    def _current(self, torch: str, stream: StreamId) -> str:
+        """An expression for the current stream of a stream's device."""
+        return f"{torch}.cuda.current_stream({self._index(stream)})"
+
     def _stream_expression(self, of: Located | None, stream: StreamId, at: Located) -> str | None:
         """An expression, at one access, for the stream of the other one."""
         torch = self._torch(at)
         if stream.stream == 0:
-            one_device = {self._race.first.stream.device, self._race.second.stream.device} <= {stream.device, -1}
-            return f"{torch}.cuda.default_stream({'' if one_device else stream.device})" if torch else None
-        if of is None or of.stream is None or self._streams_in(of) != {stream}:
+            return f"{torch}.cuda.default_stream({self._index(stream)})" if torch else None
+        if of is None or of.stream is None or not self._is_stream_of(of, stream):
             return None
         return of.stream if self._means_the_same(of.stream, of, at) else None
 
@@ -304,7 +293,7 @@ class _Writer:
             return None
         if first.stream_block is not second.stream_block:
             return None
-        return f"{torch}.cuda.current_stream()"
+        return self._current(torch, self._race.first.stream)
 
     def _block_in_reach(self, inner: Located, outer: Located | None) -> ast.stmt | None:
         """The ``with`` block of one access, if the other is outside of it, on the stream that is current there."""
@@ -314,61 +303,10 @@ class _Writer:
         if inner.scope is not inner.source.tree and len(self._segments(block)) > 1:
             return None  # a function that ran several times, perhaps on several streams
         stream = self._who if inner is self._second else self._whom
-        if outer.stream_block is not inner.outer_block or stream is None or self._streams_in(inner) != {stream}:
+        if outer.stream_block is not inner.outer_block or stream is None or not self._is_stream_of(inner, stream):
             return None
         scope = names.binder(inner.source, inner.stream, block)
         return block if scope is not None and names.is_bound_before(inner.source, inner.stream, scope, block) else None
-
-    # Records of the run
-
-    def _streams_in(self, located: Located) -> set[StreamId]:
-        """Streams of the launches directly in the block of an access."""
-        return {
-            record.stream
-            for record in self._run.records
-            if isinstance(record, Launch)
-            and (other := self._sources.locate(record.call)) is not None
-            and other.stream_block is located.stream_block
-        }
-
-    def _locate(self, positions: Iterable[int]) -> Located | None:
-        """The statement that made the accesses of some records; None if there are several, or if it is unknown."""
-        records: list[Any] = [self._run.records[position] for position in positions]
-        calls = {record.call for record in records}
-        return self._sources.locate(calls.pop()) if len(calls) == 1 else None
-
-    def _segments(self, node: ast.stmt) -> list[Segment]:
-        """Executions of a statement, or of a block, in the run; none if a part of it was captured into a CUDA graph."""
-        found: list[Segment] = []
-        is_inside = False
-        for position, record in enumerate(self._run.records):
-            if not isinstance(record, (Launch, HostAccess, Captured)):
-                continue
-            located = self._sources.locate(record.call)
-            belongs = located is not None and _is_within(located, node)
-            if isinstance(record, Captured):
-                if belongs:
-                    return []  # what is inserted there would be captured too, which CUDA may not allow
-                continue
-            stream = record.stream if isinstance(record, Launch) else HOST
-            last = found[-1] if found else None
-            if belongs and is_inside and last and (stream in (last.stream, HOST) or _is_block(node)):
-                found[-1] = last._replace(end=position)
-            elif belongs:
-                found.append(Segment(position, position, stream))
-            is_inside = belongs
-        return found
-
-    def _is_apart(self, located: Located, other: Touch) -> bool:
-        """Whether the statement of this access cannot have called the other access."""
-        place = self._first if other is self._race.first else self._second
-        if place is not None and place.scope is located.scope:
-            return True
-        if place is not self._sources.locate(other.place):
-            return False  # a graph's operation, whose call stack is that of the capture
-        lines = range(located.statement.lineno, (located.statement.end_lineno or 0) + 1)
-        entries = _stack(other)
-        return bool(entries) and all(f != located.spot.filename or line not in lines for f, line in entries)
 
     # Construction
 
@@ -408,24 +346,8 @@ class _Writer:
             yield Fix(kind, words, tuple(insertions), num_waited, diff, len(written))
 
 
-def _only(streams: Iterator[StreamId]) -> StreamId | None:
-    """The stream, if there is only one."""
-    found = set(streams)
-    return found.pop() if len(found) == 1 else None
-
-
 def _place(located: Located) -> str:
     return f"{located.spot.label}:{located.spot.line}"
-
-
-def _is_block(node: ast.stmt) -> bool:
-    return isinstance(node, (ast.With, ast.AsyncWith))
-
-
-def _is_within(located: Located, node: ast.stmt) -> bool:
-    if located.statement is node:
-        return True
-    return _is_block(node) and any(block is node for block, _ in located.withs)
 
 
 def _non_blocking_call(located: Located) -> ast.Call | None:
@@ -441,11 +363,7 @@ def _is_non_blocking(call: ast.Call) -> bool:
     )
 
 
-def _stack(touch: Touch) -> list[tuple[str, int]]:
-    """File and line of every stack frame of an access; empty if no stack was recorded."""
-    if touch.stack is None:
-        return []
-    from cudalens.device.stacks import frames_of  # needs torch, as the recording of a stack does
-
-    take: Callable[..., Any] = frames_of
-    return [(entry.filename, entry.line) for entry in take(touch.stack)]
+def _only(streams: Iterator[StreamId]) -> StreamId | None:
+    """The stream, if there is only one."""
+    found = set(streams)
+    return found.pop() if len(found) == 1 else None

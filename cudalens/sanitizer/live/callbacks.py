@@ -67,7 +67,7 @@ class Callbacks:
         detector.position += 1
         for recording in self.open_captures:
             if recording.holds(line):
-                self._log.append(("captured", op[0].place))
+                self._log.captured.add(op[0].place)
                 return recording.launch(line, visits_in(op), detector.position)
         self._log.append(op)
         return detector.launch_op(op)
@@ -167,7 +167,7 @@ class Callbacks:
         if recording is None:  # captured before the sanitizer was on: its accesses are unknown
             return ()
         visits = recording.visits(self._detector.shadow, self._clocks.host.vector)
-        line = self._line(record.stream)
+        line = self.streams.of_pointer(record.stream, recording.device)
         for _, _, fields in visits:
             Info(*fields).allocation.is_shared |= Info(*fields).allocation.owner is not line
         return self._replay(line, visits)

@@ -27,11 +27,12 @@ class Recording:
 
     Attributes:
         graph: As `cudalens.device.gpu_trace_records.CaptureBegan` numbers it.
+        device: Index of the GPU, on whose current stream torch replays the graph.
         is_open: Whether the capture is active.
     """
 
     def __init__(self, graph: int, origin: Line, findings: Findings) -> None:
-        self.graph = graph
+        self.graph, self.device = graph, origin.id.device
         self.is_open = True
         self._inner = Detector(findings)
         self._lines = {origin}

@@ -23,18 +23,23 @@ class Log:
     later work, so earlier records are needed only if they raced. An allocation from before the first record is added
     before the first record that accesses it.
 
+    Attributes:
+        append: Add an entry.
+        captured: Places of operations that were captured into CUDA graphs.
+
     An entry is an `Op`, ``(line, visits, place)`` of a graph's replay, or ``(kind, …)`` with one of the names below.
     """
 
     def __init__(self) -> None:
         self._entries: deque[Sequence[Any]] = deque(maxlen=MAX_RECORDS)
         self.append: Final[Callable[[Sequence[Any]], None]] = self._entries.append
+        self.captured: Final[set[r.Place]] = set()
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def clear(self) -> None:
-        """Drop all records."""
+        """Drop all records; `captured` remains."""
         self._entries.clear()
 
     def records(self) -> list[r.Record]:
@@ -42,7 +47,7 @@ class Log:
 
         Allocations are named ``t0``, ``t1`` …; accesses have the names of arguments, launches have places.
         """
-        return list(_Naming().records(list(self._entries)))
+        return [*map(r.Captured, self.captured), *_Naming().records(list(self._entries))]
 
 
 class _Naming:
@@ -121,5 +126,4 @@ _SYNCS: Final[dict[str, Callable[..., r.Record]]] = {
     "event_delete": r.EventDelete,
     "stream_sync": r.StreamSync,
     "device_sync": r.DeviceSync,
-    "captured": r.Captured,
 }

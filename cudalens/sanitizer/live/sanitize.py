@@ -165,9 +165,7 @@ class Sanitizer(RaceValues):
         if watch is None:
             return
         self._last = self._status_of(watch)
-        if not self._findings.races:
-            watch.log.clear()
-        if len(watch.log) or not len(self._ended_log):
+        if self._findings.races and len(watch.log):
             self._ended_log = watch.log
         if self in _running:
             _running.remove(self)

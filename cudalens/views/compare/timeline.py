@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cudalens.analysis import units
-from cudalens.analysis.compare.measure import Side, step_rows
+from cudalens.analysis.compare.measure import Side, numbered_steps
 from cudalens.analysis.compare.runs import Differences
 from cudalens.frames import Trace
 from cudalens.views.compare.verdict import names
@@ -82,7 +82,7 @@ def _repeats(trace: Trace, by_step: bool) -> list[_Shown]:
     ts = events["ts"].to_numpy()
     end = ts + events["dur"].to_numpy()
     if by_step:
-        rows = step_rows(trace)
+        rows = numbered_steps(trace)
         return [_Shown(trace, int(ts[row]), int(end[row])) for row in rows.tolist()]
     inside = (events["cat"] != "Trace").to_numpy() & ~events["is_instant"].to_numpy()
     if not inside.any():

@@ -123,7 +123,7 @@ class GaugeFeed:
     @property
     def problems(self) -> list[str]:
         """What cannot be read, a line each."""
-        return [f"{what}: {why}" for what, why in self._sampler.told.items()]
+        return [f"{what}: {why}" for what, why in self._sampler.unread.items()]
 
     def start(self) -> None:
         """Begin to read.

@@ -152,15 +152,15 @@ class Casts:
         self._copies.clear()
 
     def _lower(self, func: Any) -> Callable[..., Any]:
-        def kernel(*args: Any, **kwargs: Any) -> Any:
-            dtype = torch.get_autocast_dtype("cuda")
-            return _without_autocast(func, self._cast(args, dtype), self._cast(kwargs, dtype))
-
-        return kernel
+        return self._to(func, lambda: torch.get_autocast_dtype("cuda"))
 
     def _float32(self, func: Any) -> Callable[..., Any]:
+        return self._to(func, lambda: torch.float32)
+
+    def _to(self, func: Any, dtype_of: Callable[[], torch.dtype]) -> Callable[..., Any]:
         def kernel(*args: Any, **kwargs: Any) -> Any:
-            return _without_autocast(func, self._cast(args, torch.float32), self._cast(kwargs, torch.float32))
+            dtype = dtype_of()
+            return _without_autocast(func, self._cast(args, dtype), self._cast(kwargs, dtype))
 
         return kernel
 

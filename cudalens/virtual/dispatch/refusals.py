@@ -199,29 +199,24 @@ def _refuse_memory(patches: Patches) -> None:
         patches.set(torch._C, name, refusal(_STORAGE))
     interface: Any = vars(torch.Tensor).get("__cuda_array_interface__")
     if interface is not None:
-        patches.set(torch.Tensor, "__cuda_array_interface__", property(_checked_interface(interface)))
-    to_dlpack: Any = torch._C._to_dlpack
-    for owner, name in ((torch._C, "_to_dlpack"), (torch, "to_dlpack"), (torch.utils.dlpack, "to_dlpack")):
-        if name in vars(owner):
-            patches.set(owner, name, _checked_dlpack(to_dlpack))
+        checked = property(_on_host(interface.__get__, "__cuda_array_interface__"))
+        patches.set(torch.Tensor, "__cuda_array_interface__", checked)
+    to_dlpack = _on_host(torch._C._to_dlpack, "DLPack")
+    for owner in (torch._C, torch, torch.utils.dlpack):
+        patches.set(owner, "to_dlpack" if owner is not torch._C else "_to_dlpack", to_dlpack)
+    patches.set(torch.Tensor, "__dlpack__", _on_host(torch.Tensor.__dlpack__, "DLPack"))
 
 
-def _checked_interface(original: Any) -> Callable[[torch.Tensor], Any]:
-    def interface(self: torch.Tensor) -> Any:
-        if residence_of(self) is not None:
-            raise VirtualDeviceError(_POINTER.format(how="__cuda_array_interface__"))
-        return original.__get__(self)
+def _on_host(original: Callable[..., Any], how: str) -> Callable[..., Any]:
+    """A function of a tensor that refuses tensors of the device."""
 
-    return interface
-
-
-def _checked_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:
-    def to_dlpack(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    @functools.wraps(original)
+    def on_host(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if residence_of(tensor) is not None:
-            raise VirtualDeviceError(_POINTER.format(how="DLPack"))
+            raise VirtualDeviceError(_POINTER.format(how=how))
         return original(tensor, *args, **kwargs)
 
-    return to_dlpack
+    return on_host
 
 
 def _refuse_green_contexts(patches: Patches, module: ModuleType) -> None:

@@ -10,6 +10,7 @@ from cudalens.device import clock
 from cudalens.frames import DeviceInfo, Problem, RawRows
 from cudalens.frames.ceilings import CEILINGS_KEY
 from cudalens.virtual import context
+from cudalens.virtual.models.constants import label_of
 from cudalens.virtual.profile.metrics import MetricsRecord
 from cudalens.virtual.profile.recorder import Recorder
 from cudalens.virtual.specs.ceilings import spec_ceilings
@@ -73,7 +74,7 @@ class VirtualCollector:
         if self._memory:
             recorder.listen_to_memory()
         infos = tuple(_info(index, device.spec) for index in range(len(gpus.devices)))
-        self._records.append((recorder, device.spec.key, infos))
+        self._records.append((recorder, label_of(device.spec), infos))
         self._spec = device.spec
         if self._metrics_hz is not None:
             period_ns = round(1e9 / self._metrics_hz) if self._metrics_hz else None

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -65,7 +65,7 @@ class DeviceSpec:
 
     memory_bandwidth_gbps: float
     #: Dense peak by `PEAK_KEYS`; if the hardware has no such unit, the rate of the unit that PyTorch uses instead.
-    peak_tflops: Mapping[str, float] = field(hash=False)
+    peak_tflops: Mapping[str, float]
 
     pinned_h2d_gbps: float
     pinned_d2h_gbps: float
@@ -119,6 +119,9 @@ class DeviceSpec:
     def __post_init__(self) -> None:
         _check(self)
         object.__setattr__(self, "peak_tflops", MappingProxyType(dict(self.peak_tflops)))
+
+    def __hash__(self) -> int:
+        return hash(self.key)  # of one field: predicted times are cached by specification
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}

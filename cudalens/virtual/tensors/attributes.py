@@ -159,18 +159,6 @@ def _new(gpus: Gpus, original: Any) -> Any:
     return new
 
 
-def _dlpack(gpus: Gpus, original: Any) -> Any:
-    def __dlpack__(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: N807 - it is the protocol's
-        if residence_of(self) is not None:
-            raise VirtualDeviceError(
-                "a tensor of a virtual CUDA device cannot be passed to another library as GPU memory (DLPack): there "
-                "is no GPU memory. Pass tensor.cpu()."
-            )
-        return original(self, *args, **kwargs)
-
-    return __dlpack__
-
-
 _METHODS: Final = {
     "get_device": _get_device,
     "data_ptr": _data_ptr,
@@ -179,7 +167,6 @@ _METHODS: Final = {
     "new": _new,
     "tolist": _read_by_host,
     "__repr__": _read_by_host,
-    "__dlpack__": _dlpack,
 }
 
 

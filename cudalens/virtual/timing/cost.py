@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import torch
 from torch import Tensor
 
+from cudalens.virtual.timing import kernel_sizes
+from cudalens.virtual.timing.collective_sizes import collective_ns
 from cudalens.virtual.timing.durations import (
     BLOCK_THREADS,
     TILE,
@@ -91,7 +93,7 @@ def kernel_work(
     return Work(
         "kernel",
         known.names.get(moved.dtype) or known.add_name(moved.dtype),
-        kernel_ns(spec, flops, moved.num_bytes, dtype_key, family),
+        _duration_ns(spec, func, args, kwargs, out, moved, flops, dtype_key, family),
         filled,
         moved.num_bytes,
         flops,
@@ -99,6 +101,28 @@ def kernel_work(
         block=block,
         op=known.op,
     )
+
+
+def _duration_ns(
+    spec: DeviceSpec,
+    func: torch._ops.OpOverload,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    out: Any,
+    moved: Traffic,
+    flops: int,
+    dtype_key: str,
+    family: Family,
+) -> int:
+    """Duration of a call's kernel: by the sizes of a product or of rows where known, else by operations and bytes."""
+    duration_ns = None
+    if family in ("matrix", "attention"):
+        duration_ns = kernel_sizes.product_ns(spec, dtype_key, func, args, kwargs, out)
+    elif family == "other":
+        duration_ns = kernel_sizes.row_ns(spec, func, args, moved.num_bytes) or collective_ns(spec, func, args, out)
+    if duration_ns is None:
+        return kernel_ns(spec, flops, moved.num_bytes, dtype_key, family)
+    return duration_ns
 
 
 class _Known:

@@ -1,7 +1,8 @@
-"""Durations of kernels, copies and memsets on a modelled GPU (roofline model), in integer nanoseconds. No torch.
+"""Durations of pointwise and other kernels, copies and memsets (roofline model), in integer nanoseconds. No torch.
 
 The duration of a kernel is the longer of its arithmetic and its memory traffic, at the fractions of the peaks that real
-kernels reach, plus a fixed cost. Not modelled: caches, waves of blocks, clocks that drop under load.
+kernels reach, plus a fixed cost. `cudalens.virtual.models` models products, attention, rows and collectives by their
+sizes; this module is the fallback for those whose sizes are unknown.
 
 The fractions below are medians over the kernels of recorded traces whose operator and shapes are known: a ResNet-50
 training step (V100, float32; pytorch/kineto's sample) and two transformers' inference (H100, bfloat16;
@@ -12,6 +13,8 @@ of a few microseconds, gathers and scans are often slower than predicted.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
+
+from cudalens.virtual.models.predict import pointwise_share
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec
@@ -76,13 +79,15 @@ def kernel_ns(
         ``max(flops / peak, num_bytes / bandwidth)`` with both at their fractions, plus the fixed cost, in ns.
     """
     compute_share, memory_share, fixed_ns = _SHARES[family]
+    if family == "dense":
+        memory_share = pointwise_share(spec)
     compute_ns = flops / (spec.peak_tflops[dtype_key] * 1e3 * compute_share)
     memory_ns = num_bytes / (spec.memory_bandwidth_gbps * memory_share)
     return int(max(compute_ns, memory_ns)) + spec.kernel_fixed_ns + fixed_ns
 
 
 _SHARES: Final[dict[Family, tuple[float, float, int]]] = {
-    "dense": (1.0, MEMORY_SHARE, 0),
+    "dense": (1.0, MEMORY_SHARE, 0),  # the bandwidth by GPU: pointwise_share
     "strided": (1.0, STRIDED_MEMORY_SHARE, 0),
     "other": (1.0, OTHER_MEMORY_SHARE, OTHER_FIXED_NS),
     "matrix": (MATRIX_SHARE, MEMORY_SHARE, MATRIX_FIXED_NS),

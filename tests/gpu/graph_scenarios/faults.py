@@ -6,19 +6,19 @@ import torch
 
 from cudalens.errors import GraphError
 from cudalens.graphs import GraphManager
-from graph_scenarios.stage import counts, fails, reasons, same, scenario, values
+from graph_scenarios.stage import counts, fails, hidden_count, reasons, same, scenario, values
 
 
 class Flaky:
     """A function that raises at its n-th run."""
 
     def __init__(self, at: int, kind: type[BaseException]):
-        self.at, self.kind, self.runs = at, kind, 0
+        self.at, self.kind, self.runs = at, kind, hidden_count()
 
     def __call__(self, x):
-        self.runs += 1
+        self.runs.value += 1
         y = x * 2 + torch.rand_like(x) * 0
-        if self.runs == self.at:
+        if self.runs.value == self.at:
             raise self.kind("mine")
         return y + 1
 
@@ -126,11 +126,11 @@ def an_exception_that_somebody_keeps_keeps_its_memory(m: GraphManager) -> None:
 @scenario
 def a_cache_that_is_filled_while_recording_is_right(m: GraphManager) -> None:
     """What a capture makes was not computed yet: an eager call must not find it."""
-    cache, runs = {}, []
+    cache, runs = {}, hidden_count()
 
     def function(x):
-        runs.append(1)
-        if len(runs) == 2:
+        runs.value += 1
+        if runs.value == 2:
             cache["table"] = torch.arange(6.0, device="cuda") * 7
         return x + cache.get("table", 0)
 
@@ -142,12 +142,12 @@ def a_cache_that_is_filled_while_recording_is_right(m: GraphManager) -> None:
 
 @scenario
 def a_cache_that_cannot_be_right_is_an_error(m: GraphManager) -> None:
-    cache, runs, total = {}, [], torch.zeros(6, device="cuda")
+    cache, runs, total = {}, hidden_count(), torch.zeros(6, device="cuda")
 
     def function(x):
-        runs.append(1)
+        runs.value += 1
         total.add_(1)
-        if len(runs) == 2:
+        if runs.value == 2:
             cache["table"] = x * 7
         return x + cache.get("table", 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 from collections import Counter
@@ -77,6 +78,11 @@ def settle() -> None:
 def memory() -> list[tuple[int, int]]:
     """Bytes that are allocated and reserved, by device."""
     return [(torch.cuda.memory_allocated(n), torch.cuda.memory_reserved(n)) for n in range(torch.cuda.device_count())]
+
+
+def hidden_count() -> Any:
+    """A number, ``.value``, in memory of C: guards do not see that a function changes it."""
+    return ctypes.c_long()
 
 
 def values(*numbers: float, **options: Any) -> torch.Tensor:

@@ -10,7 +10,7 @@ from torch import nn
 import cudalens
 from cudalens.errors import GraphError
 from cudalens.graphs import GraphManager
-from graph_scenarios.stage import counts, fails, reasons, recordings, same, scenario, values
+from graph_scenarios.stage import counts, fails, hidden_count, reasons, recordings, same, scenario, values
 
 
 @scenario
@@ -120,11 +120,11 @@ def a_check_compares_with_eager(m: GraphManager) -> None:
 
 @scenario(check=True)
 def a_check_finds_what_python_counts(m: GraphManager) -> None:
-    count = [0]
+    count = hidden_count()
 
     def function(x):
-        count[0] += 1
-        return x * 0, x + count[0]
+        count.value += 1
+        return x * 0, x + count.value
 
     step = m.wrap(function)
     for _ in range(4):

@@ -87,7 +87,9 @@ def test_ceilings_come_with_the_trace():
     by_device = trace_of(rows, extra={"ceilings": f'{{"0": {CEILINGS.to_json()}}}'})
     assert roofline(by_device)["peak_bytes_per_s"].tolist() == [1e12]
     assert roofline(trace, {1: CEILINGS})["peak_bytes_per_s"].isna().all()
-    with pytest.raises(ValueError, match=r"extra\['ceilings'\] of 't' holds no ceilings .*; expected what Ceilings"):
+    with pytest.raises(
+        ValueError, match=r"extra\['ceilings'\] of 't' holds no ceilings .*; expected the text of Ceilings"
+    ):
         roofline(trace_of(rows, extra={"ceilings": '{"0": 7}'}))
 
 

@@ -27,7 +27,7 @@ def test_waits_of_one_expression_are_one_row():
     assert (row["event"], row["share_pct"], row["is_hidden"]) == (5, 100.0, True)
 
 
-def test_the_costliest_comes_first_and_unknown_times_last():
+def test_the_most_expensive_comes_first_and_unknown_times_last():
     found = syncs(trace(wait(None, "In[1]:1"), wait(10, "In[1]:2"), wait(90, "In[1]:3")))
     assert found["place"].tolist() == ["In[1]:3", "In[1]:2", "In[1]:1"]
     assert found["share_pct"].tolist() == [90.0, 10.0, pd.NA]

@@ -10,6 +10,11 @@ from torch import nn
 
 from cudalens.graphs.guards.code_names import names_of
 from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.reads import find_reads
+
+
+def guards_of(roots: list[tuple[str, Any]]) -> GuardSet:
+    return GuardSet(find_reads(roots))
 
 
 def test_names_of_nested_functions_are_names_of_the_outer_one() -> None:
@@ -38,7 +43,7 @@ def test_names_of_nested_functions_are_names_of_the_outer_one() -> None:
 )
 def test_plain_values_are_compared_with_their_types(before: Any, after: Any, holds: bool) -> None:
     held = {"value": before}
-    guards = GuardSet([("", lambda: held["value"])])
+    guards = guards_of([("", lambda: held["value"])])
     held["value"] = after
     assert guards.hold() is holds
     assert (guards.difference() is None) is holds
@@ -46,7 +51,7 @@ def test_plain_values_are_compared_with_their_types(before: Any, after: Any, hol
 
 def test_objects_are_compared_by_identity() -> None:
     held = [object()]
-    guards = GuardSet([("", lambda: held[0])])
+    guards = guards_of([("", lambda: held[0])])
     assert guards.hold()
     held[0] = object()
     assert not guards.hold()
@@ -55,10 +60,10 @@ def test_objects_are_compared_by_identity() -> None:
 
 def test_a_name_that_is_gone_does_not_hold() -> None:
     held = {"a": 1}
-    guards = GuardSet([("", lambda: held["a"])])
+    guards = guards_of([("", lambda: held["a"])])
     del held["a"]
     assert not guards.hold()
-    assert guards.difference() == "held['a'] is gone"
+    assert guards.difference() == "held['a'] does not exist any more"
 
 
 def test_what_no_code_names_is_not_looked_at() -> None:
@@ -67,7 +72,7 @@ def test_what_no_code_names_is_not_looked_at() -> None:
             self.read, self.unread = 1, 1
 
     box = Box()
-    guards = GuardSet([("", lambda: box.read)])
+    guards = guards_of([("", lambda: box.read)])
     box.unread = 2
     assert guards.hold()
     box.read = 2
@@ -76,7 +81,7 @@ def test_what_no_code_names_is_not_looked_at() -> None:
 
 def test_a_hook_elsewhere_changes_nothing() -> None:
     module, other = nn.Linear(2, 2), nn.Linear(2, 2)
-    guards = GuardSet([("", module)])
+    guards = guards_of([("", module)])
     other.register_forward_hook(lambda *args: None)
     assert guards.hold()
     handle = module.register_forward_pre_hook(lambda *args: None)
@@ -94,4 +99,4 @@ def test_endless_structures_are_incomplete() -> None:
     for _ in range(30_000):
         end.append([])
         end = end[0]
-    assert not GuardSet([("", lambda: chain)]).is_complete
+    assert guards_of([("", lambda: chain)]).unguarded

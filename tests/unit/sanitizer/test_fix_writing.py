@@ -16,11 +16,11 @@ from cudalens.sanitizer.fixes.source_edits import after, before, tensor_expressi
 from cudalens.sanitizer.fixes.source_names import binder, is_bound_before
 
 
-def findings_in(text, path):
-    """Run a program from a file, and tell of its races with their fixes."""
+def findings_in(text, path, *, spec="h100"):
+    """Run a program from a file; its races with their fixes."""
     path.write_text(text)
     linecache.checkcache(str(path))
-    with cudalens.virtual.device("h100"), cudalens.sanitize() as san:
+    with cudalens.virtual.device(spec), cudalens.sanitize() as san:
         exec(compile(text, str(path), "exec"), {"__name__": "__main__"})
     return san.findings()
 
@@ -48,17 +48,19 @@ def told(findings):
     return {(f.race.kind, f.race.first.place.source, f.race.second.place.source) for f in findings}
 
 
-def repaired(text, path, *, limit=6):
+def repaired(text, path, *, limit=6, spec="h100"):
     """The program with one diff after the other applied until no race is left."""
     for _ in range(limit):
-        findings = findings_in(text, path)
+        findings = findings_in(text, path, spec=spec)
         before = told(findings)
         if not findings:
             return text
         assert findings[0].fix is not None
         assert findings[0].fix.diff, findings[0].fix.words
         text = applied(text, findings[0].fix.diff)
-        assert told(findings_in(text, path)) < before, "the diff leaves the race that it is for, or makes another"
+        assert told(findings_in(text, path, spec=spec)) < before, (
+            "the diff leaves the race that it is for, or makes another"
+        )
     raise AssertionError(f"still racing after {limit} diffs:\n{text}")
 
 
@@ -704,3 +706,70 @@ def test_no_fix_is_written_into_code_that_was_also_captured(tmp_path):
     (finding,) = findings_in(WARMED_UP_ON_A_SIDE_STREAM, tmp_path / "program.py")
     assert finding.fix.diff == ""
     assert finding.fix.kind is FixKind.WAIT_STREAM
+
+
+# Several devices: the current stream is that of the current device, which need not be the tensor's
+
+ON_A_DEVICE_THAT_IS_NOT_CURRENT = """
+import torch
+
+side, elsewhere = torch.cuda.Stream(0), torch.cuda.Stream(1)
+a, other = torch.ones(64, device="cuda:0"), torch.ones(64, device="cuda:1")
+torch.cuda.synchronize(0)
+torch.cuda.synchronize(1)
+a.add_(1)
+with torch.cuda.stream(side):
+    with torch.cuda.stream(elsewhere):
+        a.mul_(2)
+"""
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_with_several_devices_a_fix_names_the_device(device, tmp_path):
+    text = ON_A_DEVICE_THAT_IS_NOT_CURRENT.replace("a.add_(1)", f"a.add_(1)\ntorch.cuda.set_device({device})")
+    fixed = repaired(text, tmp_path / "program.py", spec="h100x2")
+    line = "        torch.cuda.current_stream(0).wait_stream(torch.cuda.default_stream(0))"
+    assert [each for each in fixed.splitlines() if each not in text.splitlines()] == [line]
+
+
+RUNS_ON_TWO_DEVICES = """
+import torch
+
+def double(x):
+    x.mul_(2)
+
+streams = [torch.cuda.Stream(0)]
+a, other = torch.ones(64, device="cuda:0"), torch.ones(64, device="cuda:1")
+torch.cuda.synchronize(0)
+torch.cuda.synchronize(1)
+double(other)
+a.add_(1)
+with torch.cuda.stream(streams[0]):
+    double(a)
+"""
+
+
+def test_no_fix_is_written_at_a_statement_that_runs_on_several_devices(tmp_path):
+    (finding,) = findings_in(RUNS_ON_TWO_DEVICES, tmp_path / "program.py", spec="h100x2")
+    assert finding.fix.kind is FixKind.WAIT_STREAM
+    assert finding.fix.diff == ""
+
+
+IN_THE_BLOCK_OF_ANOTHER_DEVICE = """
+import torch
+
+streams, two, elsewhere = [torch.cuda.Stream(0)], torch.cuda.Stream(0), torch.cuda.Stream(1)
+a, other = torch.ones(64, device="cuda:0"), torch.ones(64, device="cuda:1")
+torch.cuda.synchronize(0)
+torch.cuda.synchronize(1)
+with torch.cuda.stream(streams[0]):
+    a.add_(1)
+with torch.cuda.stream(two):
+    with torch.cuda.stream(elsewhere):
+        a.mul_(2)
+"""
+
+
+def test_a_block_that_switches_the_stream_of_another_device_names_no_stream_of_this_one(tmp_path):
+    fixed = repaired(IN_THE_BLOCK_OF_ANOTHER_DEVICE, tmp_path / "program.py", spec="h100x2")
+    assert "elsewhere.wait_stream" not in fixed

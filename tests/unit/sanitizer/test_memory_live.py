@@ -152,6 +152,20 @@ def test_a_copy_between_devices_orders_side_streams_that_are_current(gpu):
     assert kinds(san) == []
 
 
+@pytest.mark.parametrize("current", [0, 1])
+def test_a_replay_runs_on_the_current_stream_of_the_graphs_device(gpu, current):
+    a = torch.ones(N, device="cuda:0")
+    with cudalens.sanitize() as san:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            a.add_(1)
+        with torch.cuda.device(current):
+            a.mul_(2)
+            graph.replay()
+            a.mul_(2)
+    assert kinds(san) == []
+
+
 def test_data_parallel_has_no_race(gpu):
     net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 2)).cuda()
     parallel = torch.nn.DataParallel(net, device_ids=[0, 1])

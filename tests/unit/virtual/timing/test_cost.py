@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
+from cudalens.virtual.models.predict import pointwise_share
 from cudalens.virtual.specs.registry import SPECS
 from cudalens.virtual.timing import durations
 from cudalens.virtual.timing import flops as flops_module
@@ -385,7 +386,8 @@ def test_convolutions_have_a_setting_of_their_own(precision, monkeypatch, older)
 def test_a_kernel_lasts_as_long_as_the_slower_of_arithmetic_and_memory():
     second = 10**9
     assert kernel_ns(H100, 0, 0) == H100.kernel_fixed_ns
-    assert kernel_ns(H100, 0, int(H100.memory_bandwidth_gbps * 1e9 * MEMORY_SHARE)) == pytest.approx(second, rel=1e-5)
+    num_bytes = int(H100.memory_bandwidth_gbps * 1e9 * pointwise_share(H100))
+    assert kernel_ns(H100, 0, num_bytes) == pytest.approx(second, rel=1e-5)
     flops = int(H100.peak_tflops["bfloat16"] * 1e12 * MATRIX_SHARE)
     assert kernel_ns(H100, flops, 0, "bfloat16", "matrix") == pytest.approx(second, rel=1e-5)
     assert kernel_ns(H100, flops, 1000, "bfloat16", "matrix") == kernel_ns(H100, flops, 0, "bfloat16", "matrix")
@@ -420,7 +422,7 @@ def test_reading_out_of_order_takes_longer():
     assert crossed.num_bytes == straight.num_bytes
     fixed = H100.kernel_fixed_ns
     ratio = (crossed.duration_ns - fixed) / (straight.duration_ns - fixed)
-    assert ratio == pytest.approx(MEMORY_SHARE / STRIDED_MEMORY_SHARE, rel=1e-3)
+    assert ratio == pytest.approx(pointwise_share(H100) / STRIDED_MEMORY_SHARE, rel=1e-3)
 
 
 def test_filling_is_pointwise_work():

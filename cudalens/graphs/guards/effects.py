@@ -1,0 +1,150 @@
+"""Effects of a function's Python code, seen in a warm-up: a replay runs no Python, so it would leave them out.
+
+The values that the function can reach are compared before and after the call, so that an effect that stores the same
+value again counts as none. Calls of clocks, random numbers, files and output are observed (`CallWatch`).
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from types import CodeType
+from typing import Any, Final
+
+import torch
+
+from cudalens.device.stacks import Place
+from cudalens.graphs.arguments import Leaves
+from cudalens.graphs.guards.guard_set import first_change
+from cudalens.graphs.guards.lookups import NumpyState
+from cudalens.graphs.guards.outside import CallWatch
+from cudalens.graphs.guards.reads import Read, Reads, find_reads
+from cudalens.graphs.reasons import Finding, Reason
+
+
+class Effects:
+    """What a call changes besides its results; enter it around the call.
+
+    Args:
+        roots: What the function can reach, by label.
+        leaves: The arguments, flat.
+        spec: Their structure.
+        labels: Their names.
+
+    Attributes:
+        calls: The observed calls.
+    """
+
+    def __init__(self, roots: Iterable[tuple[str, Any]], leaves: list[Any], spec: Any, labels: Sequence[str]) -> None:
+        reads = find_reads(roots)
+        self._leaves, self._spec, self._labels = leaves, spec, labels
+        self._values = [*reads.values, *_numpy_state()]
+        self._children = [(children, dict(children), label) for children, label in reads.children]
+        self._sizes = [(held, label, len(held)) for held, label in (*reads.sizes, *reads.hooks)]
+        self._tensors = reads.tensors
+        arguments = zip(labels, leaves, strict=True)
+        tensors = [(f"'{label}'", leaf) for label, leaf in arguments if isinstance(leaf, torch.Tensor)]
+        tensors += [(read.label, read.value) for read in reads.tensors]
+        self._shapes = [(label, tensor, _shape_of(tensor)) for label, tensor in tensors]
+        self.calls = CallWatch()
+
+    def __enter__(self) -> Effects:
+        self.calls.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.calls.__exit__(*error)
+
+    def finding(self, after: Reads, default: Place | None) -> Finding | None:
+        """Why a replay would differ from the call; None if it would not.
+
+        Args:
+            after: What the function can read after the call.
+            default: The place of the function, where no line is known.
+        """
+        what = (
+            first_change([*self._values, *self.calls.values])
+            or self._other_size()
+            or self._other_tensor()
+            or self._other_argument()
+            or self._kept_argument(after)
+        )
+        if what is None:
+            return self.calls.findings[0] if self.calls.findings else None
+        return Finding(Reason.SIDE_EFFECT, what, _line_of(what, self.calls.functions) or default)
+
+    def _other_size(self) -> str | None:
+        for children, before, label in self._children:
+            if children != before:
+                return label
+        found = (f"{label}: {size} → {len(held)}" for held, label, size in self._sizes if len(held) != size)
+        return next(found, None)
+
+    def _other_tensor(self) -> str | None:
+        changed = first_change(self._tensors)
+        if changed is not None:
+            return changed
+        others = (label for label, tensor, shape in self._shapes if _shape_of(tensor) != shape)
+        other = next(others, None)
+        return None if other is None else f"the shape of {other}"
+
+    def _other_argument(self) -> str | None:
+        """A list or dict among the arguments that the call changed."""
+        changed = self._leaves.changed(self._spec) if isinstance(self._leaves, Leaves) else None
+        return None if changed is None else f"the contents of '{self._labels[changed].partition('[')[0]}'"
+
+    def _kept_argument(self, after: Reads) -> str | None:
+        """An argument that the function stores: a recording would store the graph's copy of it."""
+        given = {id(leaf) for leaf in self._leaves if isinstance(leaf, torch.Tensor)}
+        given |= {id(part) for part in _containers(getattr(self._leaves, "given", None))}
+        kept = (read for read in (*after.tensors, *after.values) if id(read.value) in given)
+        found = next((read for read in kept if _is_stored(read.key, self.calls.functions)), None)
+        return None if found is None else f"{found.label}, which keeps an argument"
+
+
+def _numpy_state() -> list[Read]:
+    """The state of NumPy's global generator, where a program uses it."""
+    module = sys.modules.get("numpy.random")
+    if module is None:
+        return []
+    generator = module.mtrand._rand._bit_generator
+    return [Read(NumpyState(generator), "", "the state of numpy.random", NumpyState(generator)[""])]
+
+
+def _shape_of(tensor: torch.Tensor) -> Any:
+    """What a function can change in place besides the elements."""
+    if tensor.layout is not torch.strided:
+        return tensor.layout
+    return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype, tensor.requires_grad
+
+
+def _containers(value: Any) -> Iterator[Any]:
+    """The lists and dicts in some arguments."""
+    if isinstance(value, list | tuple | dict):
+        yield from [] if isinstance(value, tuple) else [value]
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _containers(item)
+
+
+_STORES: Final = ("STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF")
+
+
+def _is_stored(key: Any, functions: Iterable[CodeType]) -> bool:
+    """Whether code assigns to an attribute or variable of that name, or to an item of something."""
+    return any(
+        at.opname == "STORE_SUBSCR" or (at.opname in _STORES and at.argval == key)
+        for code in functions
+        for at in dis.get_instructions(code)
+    )
+
+
+def _line_of(what: str, functions: Iterable[CodeType]) -> Place | None:
+    """The line that changes a value, by the last name in its label; the first that uses the name otherwise."""
+    name = what.partition(":")[0].partition("[")[0].rpartition(" ")[2].rpartition(".")[2]
+    for kinds in (_STORES, ("LOAD_",)):
+        for code in functions:
+            for at in dis.get_instructions(code):
+                if at.argval == name and at.opname.startswith(kinds):
+                    return Place(code, at.offset)
+    return None

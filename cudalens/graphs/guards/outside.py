@@ -1,0 +1,200 @@
+"""Calls whose result or effect a replay does not repeat: clocks, random numbers, files, environment, output.
+
+`CallWatch` observes the calls of a warm-up through ``sys.setprofile``. It also collects the functions that ran, because
+their code can read values that no name in the user's program leads to (operators of classes, dispatch tables).
+"""
+
+from __future__ import annotations
+
+import _random
+import datetime
+import functools
+import io
+import logging
+import os
+import queue
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from types import CellType, CodeType, FrameType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+import torch
+
+from cudalens.device.stacks import Place, is_own, place_of
+from cudalens.graphs.guards.lookups import ContextValue, Environment
+from cudalens.graphs.guards.reads import Read, is_read
+from cudalens.graphs.reasons import Finding, Reason
+
+#: Functions of modules, by the name of the module; None for all of its functions.
+_FUNCTIONS: Final[Mapping[str, frozenset[str] | None]] = {
+    "builtins": frozenset({"print", "input", "eval", "exec", "globals"}),
+    "time": frozenset(
+        name for name in dir(time) if not name.startswith(("_", "asctime", "get_", "mktime", "sleep", "str", "tz"))
+    ),
+    "io": frozenset({"open", "open_code"}),
+    "_posixsubprocess": None,
+    "_socket": None,
+    "posix": None,
+    "nt": None,
+}
+
+#: Functions of `os` that depend on their arguments alone, or on what does not change in a process.
+_HARMLESS: Final = frozenset({"fspath", "getpid", "getppid", "cpu_count", "sched_getaffinity", "register_at_fork"})
+
+#: Python functions with an effect or a result of their own, and what they do.
+_PYTHON: Final[Mapping[CodeType, str]] = {
+    logging.Logger._log.__code__: "writes a log record",
+    queue.Queue.put.__code__: "puts into a queue",
+    queue.Queue.get.__code__: "takes from a queue",
+    type(os.environ).__iter__.__code__: "reads all environment variables",
+}
+_ENVIRONMENT: Final = frozenset(
+    getattr(type(os.environ), name).__code__ for name in ("__getitem__", "__setitem__", "__delitem__")
+)
+_STDLIB: Final = (*{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}, "<frozen ")
+
+#: Modules of cudalens that call the user's code; others call libraries for their own work.
+_CALLERS: Final = tuple(f"{__file__.rpartition('guards')[0]}{name}.py" for name in ("programs", "functions", "manager"))
+
+_TORCH: Final = torch.__file__.rpartition("__init__")[0]
+
+
+class CallWatch:
+    """Observes the calls of the calling thread while it is entered.
+
+    Where another tool has a profile function that is not written in Python (torch.profiler with stacks, cProfile),
+    calls cannot be observed, because that function could not be restored.
+
+    Attributes:
+        can_observe: Whether no other tool prevents it.
+        findings: What a replay would not repeat, in the order of the calls, each kind once.
+        functions: Functions of the user and of libraries whose code ran, without their closures.
+        values: Environment variables and ContextVars that were used, with their values before the first use.
+    """
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.functions: dict[CodeType, FunctionType] = {}
+        self.values: list[Read] = []
+        self._seen: set[CodeType] = set()
+        self._before: Any = sys.getprofile()
+        self.can_observe = isinstance(self._before, FunctionType | MethodType | None)
+
+    def __enter__(self) -> CallWatch:
+        if self.can_observe:
+            sys.setprofile(self._on_event)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if sys.getprofile() == self._on_event:
+            sys.setprofile(self._before)
+
+    def _on_event(self, frame: FrameType, event: str, arg: Any) -> None:
+        if event == "call":
+            if frame.f_code not in self._seen:
+                self._on_python(frame)
+        elif event == "c_call":
+            self._on_builtin(frame, arg)
+        if self._before is not None:
+            self._before(frame, event, arg)
+
+    def _on_python(self, frame: FrameType) -> None:
+        code = frame.f_code
+        if code in _ENVIRONMENT:
+            self._note_environment(frame)
+            return
+        self._seen.add(code)
+        if code in _PYTHON:
+            self._note(_PYTHON[code], frame)
+            self._seen.discard(code)  # another caller may be the user's
+        elif is_read(code.co_filename) and not code.co_filename.startswith(_TORCH):
+            if not _is_users(frame):
+                self._seen.discard(code)
+                return
+            cells = tuple(CellType() for _ in code.co_freevars)
+            self.functions[code] = FunctionType(code, frame.f_globals, code.co_name, None, cells)
+
+    def _on_builtin(self, frame: FrameType, function: Any) -> None:
+        owner = getattr(function, "__self__", None)
+        kind: Any = type(owner)
+        rule = _rule_of(kind)
+        if rule is None:
+            return
+        if isinstance(owner, ContextVar):
+            if _user_frame(frame) is not None:
+                value = ContextValue(owner)
+                self._note_value(Read(value, "", f"ContextVar {owner.name!r}", value[""]))
+        elif (what := rule(owner, function.__name__)) is not None:
+            self._note(what, frame)
+
+    def _note_environment(self, frame: FrameType) -> None:
+        key = str(frame.f_locals.get("key"))
+        if _user_frame(frame) is not None:
+            self._note_value(Read(Environment(), key, f"os.environ[{key!r}]", os.environ.get(key)))
+
+    def _note_value(self, read: Read) -> None:
+        if all(known.label != read.label for known in self.values):
+            self.values.append(read)
+
+    def _note(self, what: str, frame: FrameType) -> None:
+        user = _user_frame(frame)
+        if user is not None and all(finding.what != what for finding in self.findings):
+            self.findings.append(Finding(Reason.OUTSIDE_CALL, what, _place(user)))
+
+
+def _user_frame(frame: FrameType | None) -> FrameType | None:
+    """The caller outside the standard library; None where that is torch, cudalens or another library without names."""
+    while frame is not None and frame.f_code.co_filename.startswith(_STDLIB) and not _is_installed(frame):
+        frame = frame.f_back
+    return frame if frame is not None and is_read(frame.f_code.co_filename) and _is_users(frame) else None
+
+
+def _is_users(frame: FrameType | None) -> bool:
+    """Whether a call belongs to the function that is warmed up, and not to the work of cudalens on an operator."""
+    while frame is not None and not is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame is None or frame.f_code.co_filename in _CALLERS
+
+
+def _place(frame: FrameType) -> Place:
+    return place_of(frame.f_code, frame.f_lasti) or Place(frame.f_code, frame.f_lasti)
+
+
+def _is_installed(frame: FrameType) -> bool:
+    return "site-packages" in frame.f_code.co_filename
+
+
+@functools.cache
+def _rule_of(kind: Any) -> Callable[[Any, str], str | None] | None:
+    """What finds out whether a built-in of this kind of owner is one that a replay does not repeat; None if none is."""
+    return next((rule for owners, rule in _RULES if issubclass(kind, owners)), None)
+
+
+def _of_module(module: ModuleType, name: str) -> str | None:
+    known = _FUNCTIONS.get(module.__name__, frozenset())
+    if (known is not None and name not in known) or name in _HARMLESS:
+        return None
+    return f"{'os' if module.__name__ in ('posix', 'nt') else module.__name__}.{name}()".removeprefix("builtins.")
+
+
+def _of_class(kind: type, name: str) -> str | None:
+    is_clock = issubclass(kind, datetime.date) and name in ("now", "today", "utcnow")
+    return f"{kind.__name__}.{name}()" if is_clock else None
+
+
+def _of_file(file: io.IOBase, name: str) -> str | None:
+    if isinstance(file, io.StringIO | io.BytesIO) or not name.startswith(("read", "write", "seek", "truncate")):
+        return None
+    return f"{name}() of a file"
+
+
+_RULES: Final[Iterable[tuple[Any, Callable[[Any, str], str | None]]]] = (
+    (ModuleType, _of_module),
+    (type, _of_class),
+    (_random.Random, lambda generator, name: f"random.{name}()"),
+    (io.IOBase, _of_file),
+    (ContextVar, lambda variable, name: name),
+)

@@ -1,0 +1,59 @@
+"""What the Python code of a variant reads and changes: its guards, and effects that forbid a graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cudalens.graphs.guards.guard_set import GuardSet
+from cudalens.graphs.guards.reads import Read, Reads, find_reads
+from cudalens.graphs.reasons import Finding, Reason
+from cudalens.graphs.recording import roots_of
+
+if TYPE_CHECKING:
+    from cudalens.graphs.functions import Variant
+    from cudalens.graphs.guards.effects import Effects
+
+
+def python_roots(variant: Variant) -> list[tuple[str, Any]]:
+    """Where the Python values of a variant are looked up: the function, its arguments, what ran in the warm-up."""
+    return [*roots_of(variant), *variant.executed]
+
+
+def note_effects(variant: Variant, effects: Effects) -> None:
+    """Store what a warm-up read and changed.
+
+    The first warm-up with effects besides its results is repeated, because a program may prepare something in its first
+    call. If the second has some as well, there is no graph. A warm-up whose calls were not observed is repeated, too.
+    """
+    calls = effects.calls
+    variant.executed = [(code.co_qualname, function) for code, function in calls.functions.items()]
+    variant.outside = [Read(at.container, at.key, at.label, at.container[at.key]) for at in calls.values]
+    finding = effects.finding(_guard(variant), variant.function.place)
+    is_first = finding is not None and variant.num_effects == 0
+    variant.num_effects += finding is not None
+    if is_first or not calls.can_observe:
+        variant.is_warm = False
+    elif variant.skip is None and variant.is_warm:
+        variant.skip = finding or _unguarded(variant)
+
+
+def check_recording(variant: Variant) -> None:
+    """A recording ran the Python code once more: if that changed what it reads, nothing is replayed."""
+    changed = variant.guards.difference() if variant.guards is not None else None
+    _guard(variant)
+    if variant.skip is None:
+        finding = None if changed is None else Finding(Reason.SIDE_EFFECT, changed, variant.function.place)
+        variant.skip = finding or _unguarded(variant)
+
+
+def _guard(variant: Variant) -> Reads:
+    """Compare the values that are read, as they are after the code ran, before every replay."""
+    reads = find_reads(python_roots(variant))
+    variant.guards = GuardSet(reads, variant.outside)
+    return reads
+
+
+def _unguarded(variant: Variant) -> Finding | None:
+    """A value that cannot be compared before a replay."""
+    what = variant.guards.unguarded if variant.guards is not None else None
+    return None if what is None else Finding(Reason.UNGUARDED, what, variant.function.place)

@@ -1,0 +1,81 @@
+"""The fitted constants of the timing model, by GPU. No torch.
+
+``constants.json`` is written by ``tools/fit_timing.py``. A GPU without measurements uses the constants of the most
+similar measured GPU: they are shares of the specification's peaks, and times of fixed costs. Its times are labelled
+"uncalibrated".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from cudalens.virtual.models.formulas import Constants, Rates
+
+if TYPE_CHECKING:
+    from cudalens.virtual.specs.registry import DeviceSpec
+
+PATH: Final = Path(__file__).with_name("constants.json")
+
+
+class Fit(NamedTuple):
+    """The constants of one family of kernels for a GPU.
+
+    Attributes:
+        constants: The constants of the family's formula.
+        gpu: The key of the GPU that was measured.
+    """
+
+    constants: Constants
+    gpu: str
+
+
+def rates_of(spec: DeviceSpec, dtype_key: str) -> Rates:
+    """The rates of a GPU for one compute unit.
+
+    Args:
+        spec: The GPU.
+        dtype_key: One of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+    """
+    return Rates(spec.num_sms, spec.peak_tflops[dtype_key] * 1e3, spec.memory_bandwidth_gbps, spec.l2_cache_bytes)
+
+
+@cache
+def fit_of(spec: DeviceSpec, family: str) -> Fit:
+    """The constants of a family for a GPU: its own, else those of the most similar measured GPU."""
+    from cudalens.virtual.specs.registry import SPECS
+
+    gpus = _measured()[family]["gpus"]
+    key = spec.key if spec.key in gpus else min(gpus, key=lambda name: _distance(spec, SPECS[name]))
+    return Fit(gpus[key]["constants"], key)
+
+
+def is_calibrated(spec: DeviceSpec) -> bool:
+    """Whether matrix products of this GPU were measured, in half or single precision."""
+    return any(spec.key in _measured()[family]["gpus"] for family in ("matrix_half", "matrix_single"))
+
+
+def label_of(spec: DeviceSpec) -> str:
+    """The key of a GPU, with a note if its times are not calibrated: "h100", "rtx3090, times uncalibrated"."""
+    return spec.key if is_calibrated(spec) else f"{spec.key}, times uncalibrated"
+
+
+def accuracy() -> dict[str, Any]:
+    """The content of the file: by family its source, and by GPU the constants and errors on unfitted shapes."""
+    return dict(_measured())
+
+
+@cache
+def _measured() -> dict[str, Any]:
+    return dict(json.loads(PATH.read_text(encoding="utf-8")))
+
+
+def _distance(spec: DeviceSpec, other: DeviceSpec) -> float:
+    """How different two GPUs are: the compute capability first, then the bandwidth and the number of SMs."""
+    (major, minor), (other_major, other_minor) = spec.compute_capability, other.compute_capability
+    bandwidths = abs(math.log(spec.memory_bandwidth_gbps / other.memory_bandwidth_gbps))
+    sms = abs(math.log(spec.num_sms / other.num_sms))
+    return abs(major - other_major) * 10 + abs(minor - other_minor) * 0.5 + bandwidths + sms

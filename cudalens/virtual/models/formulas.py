@@ -1,0 +1,218 @@
+"""Formulas for the times of matrix products, attention, row-wise kernels and collectives on a GPU. No torch.
+
+Each formula takes fitted constants (`cudalens.virtual.models.constants`), the rates of a GPU, and sizes. The sizes and
+constants are numbers, or tensors of equal shape: ``tools/fit_timing.py`` fits the constants with the functions of this
+module. All results are nanoseconds.
+
+The models follow how such kernels work, in the order of their effects: tiles of the result that run in waves over the
+SMs, the bandwidth of the memory and of the L2 cache, a product along ``k`` that is split for small results, and fixed
+costs. The library's choice of a tile is modelled as the fastest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+#: A number, or a tensor while constants are fitted.
+Num = Any
+Constants = Mapping[str, Num]
+
+#: Rows and columns of the result that one thread block of a matrix product computes.
+TILES: Final = (
+    (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (16, 64), (16, 128)
+)  # fmt: skip
+#: Number of parts into which a library splits the inner dimension of a matrix product.
+SPLITS: Final = (1, 2, 4, 8, 16)
+#: Query rows of a thread block of fused attention, and keys of one iteration.
+QUERY_TILES: Final = (16, 64, 128)
+KEY_TILE: Final = 64
+#: Keys that one thread block of a decoding kernel reads at least.
+DECODE_KEYS: Final = 256
+#: Head dimensions with a fitted rate.
+HEAD_DIMS: Final = (64, 128, 192, 256, 512)
+
+
+class Rates(NamedTuple):
+    """The rates of a GPU that the formulas use.
+
+    Attributes:
+        num_sms: Number of SMs.
+        flops_per_ns: Peak operations per ns of the compute unit.
+        bytes_per_ns: Peak memory bandwidth; equal to GB/s.
+        l2_bytes: Size of the L2 cache.
+    """
+
+    num_sms: int
+    flops_per_ns: float
+    bytes_per_ns: float
+    l2_bytes: int
+
+
+def ceil_div(a: Num, b: Num) -> Num:
+    """``a / b``, rounded up."""
+    return -(-a // b)
+
+
+def longer(a: Num, b: Num, sharpness: Num = 4) -> Num:
+    """A smooth maximum of two times: two costs of similar size overlap only in part."""
+    return (a**sharpness + b**sharpness) ** (1 / sharpness)
+
+
+def smaller(a: Num, b: Num) -> Num:
+    """The minimum of numbers or tensors."""
+    return (a + b - abs(a - b)) / 2
+
+
+def larger(a: Num, b: Num) -> Num:
+    """The maximum of numbers or tensors."""
+    return (a + b + abs(a - b)) / 2
+
+
+def missed(num_bytes: Num, capacity_bytes: Num, steepness: Num) -> Num:
+    """The part of the data that a cache does not hold: 0 far below its capacity, 1 far above."""
+    return 1 / (1 + (num_bytes / capacity_bytes) ** -steepness)
+
+
+def matrix_ns(c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, element_bytes: Num) -> Num:
+    """Time of ``batch`` products of an (m x k) and a (k x n) matrix."""
+    memory_ns = _matrix_memory_ns(c, gpu, batch, m, n, k, element_bytes)
+    rate = gpu.flops_per_ns * c["peak_share"] / gpu.num_sms
+    load_rate = gpu.bytes_per_ns * c["load_share"] / gpu.num_sms
+    best = None
+    for rows, columns in TILES:
+        tiles = batch * ceil_div(m, rows) * ceil_div(n, columns)
+        flops = 2 * rows * columns * (1 + c["small_tile"] * 16384 / (rows * columns))
+        for split in SPLITS:
+            depth = ceil_div(k, split)
+            compute_ns = longer(flops * depth / rate, (rows + columns) * depth * element_bytes / load_rate)
+            block_ns = c["block_ns"] + longer(compute_ns, depth / 64 * c["iteration_ns"])
+            waves = tiles * split / gpu.num_sms
+            waves = (c["partial_wave"] * larger(waves, 1) + ceil_div(waves, 1)) / (1 + c["partial_wave"])
+            time_ns = longer(waves * block_ns, memory_ns)
+            if split > 1:
+                partial_bytes = 4 * batch * m * n * split
+                time_ns = time_ns + c["split_ns"] + partial_bytes / (gpu.bytes_per_ns * c["split_share"])
+            best = time_ns if best is None else smaller(best, time_ns)
+    return c["fixed_ns"] + best * (1 + c["throttle"] * missed(best, 1e6, 1))
+
+
+def _matrix_memory_ns(c: Constants, gpu: Rates, batch: Num, m: Num, n: Num, k: Num, element_bytes: Num) -> Num:
+    """Time of the memory traffic; the second operand is cold more often, as weights in a program are."""
+    weight_bytes = element_bytes * batch * k * n
+    other_bytes = element_bytes * batch * m * (k + n)
+    total_bytes = weight_bytes + other_bytes
+    others_missed = missed(total_bytes, c["cache"] * gpu.l2_bytes, c["cache_steepness"])
+    weights_missed = missed(weight_bytes, c["weight_cache"] * gpu.l2_bytes, c["cache_steepness"])
+    cold_bytes = weight_bytes * larger(weights_missed, others_missed) + other_bytes * others_missed
+    return cold_bytes / (gpu.bytes_per_ns * c["memory_share"]) + total_bytes / (gpu.bytes_per_ns * c["l2_share"])
+
+
+def head_share(c: Constants, head_dim: Num) -> Num:
+    """The fitted rate of the nearest head dimension that is not smaller; of the largest for larger ones."""
+    share: Num = 0
+    below = 0
+    for dim in HEAD_DIMS:
+        above = dim if dim != HEAD_DIMS[-1] else 1 << 30
+        share = share + c[f"head_{dim}"] * ((head_dim > below) * (head_dim <= above))
+        below = dim
+    return share
+
+
+def attention_ns(
+    c: Constants,
+    gpu: Rates,
+    batch: Num,
+    queries: Num,
+    keys: Num,
+    heads: Num,
+    kv_heads: Num,
+    head_dim: Num,
+    is_causal: bool,
+    element_bytes: Num = 2,
+) -> Num:
+    """Time of fused attention over many queries; query heads may share heads of keys and values."""
+    rate = gpu.flops_per_ns / gpu.num_sms * head_share(c, head_dim)
+    whole_keys = ceil_div(keys, KEY_TILE) * KEY_TILE
+    steps_ns = c["iteration_ns"] * ceil_div(keys, KEY_TILE)
+    best = None
+    for rows in QUERY_TILES:
+        tile_rate = rate * rows / (rows + c["half_rows"])
+        # A block takes the rows of one query head, or of all query heads that share a head of keys.
+        for group, group_cost in ((1, 1), (heads / kv_heads, c["grouped"])):
+            num_rows = queries * group
+            blocks = batch * (heads / group) * ceil_div(num_rows, rows)
+            is_long = (num_rows > rows) * 1
+            visible = is_long * (keys / 2 + KEY_TILE / 2) + (1 - is_long) * whole_keys if is_causal else whole_keys
+            flops = 4 * head_dim * rows
+            shared_ns = blocks * flops * visible / (smaller(blocks, gpu.num_sms) * tile_rate)
+            compute_ns = longer(shared_ns, flops * whole_keys / tile_rate * c["longest"])
+            block_ns = c["block_ns"] * blocks / gpu.num_sms * group_cost * (c["small_tile"] if rows == 16 else 1)
+            time_ns = longer(compute_ns, steps_ns) + block_ns
+            best = time_ns if best is None else smaller(best, time_ns)
+    num_bytes = element_bytes * batch * head_dim * 2 * (queries * heads + keys * kv_heads)
+    return c["fixed_ns"] + longer(best, cached_ns(c, gpu, num_bytes), 1 + c["overlap"])
+
+
+def cached_ns(c: Constants, gpu: Rates, num_bytes: Num) -> Num:
+    """Time to move data that is partly in the L2 cache."""
+    cold_bytes = num_bytes * missed(num_bytes, gpu.l2_bytes, 3)
+    return num_bytes / (gpu.bytes_per_ns * c["l2_share"]) + cold_bytes / (gpu.bytes_per_ns * c["memory_share"])
+
+
+def decode_ns(
+    c: Constants,
+    gpu: Rates,
+    batch: Num,
+    keys: Num,
+    heads: Num,
+    kv_heads: Num,
+    head_dim: Num,
+    element_bytes: Num = 2,
+) -> Num:
+    """Time of attention of one query per sequence to cached keys and values: mostly the time to read these."""
+    num_bytes = 2 * element_bytes * batch * head_dim * (keys * kv_heads + heads)
+    share = head_share(c, head_dim)
+    blocks = batch * kv_heads * ceil_div(keys, DECODE_KEYS)
+    few_blocks_ns = num_bytes / (smaller(blocks, gpu.num_sms) * gpu.bytes_per_ns / gpu.num_sms * c["block_share"])
+    group = heads / kv_heads
+    flops = 4 * batch * kv_heads * larger(group, 16) * keys * head_dim
+    compute_ns = flops / (gpu.flops_per_ns * c["peak_share"] * share)
+    block_ns = c["block_ns"] * batch * kv_heads / gpu.num_sms * (1 + c["group"] * group)
+    steps_ns = c["iteration_ns"] * smaller(ceil_div(keys, KEY_TILE), c["max_iterations"])
+    memory_ns = longer(cached_ns(c, gpu, num_bytes) / share, few_blocks_ns)
+    return c["fixed_ns"] + longer(memory_ns + block_ns, longer(compute_ns, steps_ns))
+
+
+def rows_ns(c: Constants, gpu: Rates, rows: Num, length: Num, num_bytes: Num, element_bytes: Num = 4) -> Num:
+    """Time of a kernel that reduces each row and writes it (softmax, layer norm), one thread block per row.
+
+    Rows of more than 1,024 elements are read again unless the L2 cache holds them.
+    """
+    is_long = (length > 1024) * 1
+    is_unaligned = (length * element_bytes % 16 != 0) * 1
+    again = is_long * c["read_again"] * missed(num_bytes / 2, gpu.l2_bytes, 2)
+    unaligned = is_unaligned * (c["unaligned"] + is_long * c["unaligned_long"])
+    memory_ns = num_bytes / (gpu.bytes_per_ns * c["memory_share"]) * (1 + again + unaligned)
+    row_ns = c["row_ns"] + ceil_div(length, 1024) * c["iteration_ns"]
+    return c["fixed_ns"] + longer(memory_ns, rows * row_ns / gpu.num_sms)
+
+
+def pointwise_ns(c: Constants, gpu: Rates, num_bytes: Num) -> Num:
+    """Time of a pointwise kernel on whole tensors."""
+    return c["fixed_ns"] + num_bytes / (gpu.bytes_per_ns * c["memory_share"])
+
+
+def collective_ns(c: Constants, factor: Num, num_gpus: Num, num_bytes: Num) -> Num:
+    """Time of a collective over the GPUs of one node.
+
+    Args:
+        c: The constants of the operation.
+        factor: Bytes that each GPU sends over the bytes of the message: 2 (n - 1) / n for all_reduce, else (n - 1) / n.
+        num_gpus: Number of GPUs, n.
+        num_bytes: The message, as nccl-tests defines it.
+    """
+    power = c["middle_power"] / (1 + c["middle_power"])  # between 0 and 1, so that large messages follow the bandwidth
+    middle_ns = c["middle_ns"] * (num_bytes / 2**20) ** power * num_gpus ** c["middle_gpus"]
+    rate = c["bytes_per_ns"] * num_gpus ** c["rate_gpus"]
+    return c["fixed_ns"] + c["gpu_ns"] * num_gpus + middle_ns + num_bytes * factor / rate

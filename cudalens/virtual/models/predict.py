@@ -1,0 +1,129 @@
+"""Predict the times of matrix products, attention, row-wise and pointwise kernels and collectives on a GPU. No torch.
+
+The formulas of `cudalens.virtual.models.formulas` with the constants of `cudalens.virtual.models.constants`. Results
+for the same sizes are cached: programs repeat their shapes.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.models import formulas
+from cudalens.virtual.models.constants import fit_of, rates_of
+from cudalens.virtual.specs.registry import parse_device
+
+if TYPE_CHECKING:
+    from cudalens.virtual.specs.registry import DeviceSpec
+
+#: Collectives with measured times, and their names in torch.distributed.
+COLLECTIVES: Final = {
+    "all_gather": "all_gather",
+    "all_gather_into_tensor": "all_gather",
+    "all_reduce": "all_reduce",
+    "all_to_all": "alltoall",
+    "all_to_all_single": "alltoall",
+    "alltoall": "alltoall",
+    "reduce_scatter": "reduce_scatter",
+    "reduce_scatter_tensor": "reduce_scatter",
+}
+
+#: Sequences of at most this many queries use a decoding kernel.
+DECODE_QUERIES: Final = 1
+
+#: Time of the backward pass of fused attention over that of the forward pass. It computes five products where the
+#: forward pass computes two; the FlashAttention-2 paper (arXiv 2307.08691, figures 4 and 5) reports rates of about
+#: 0.85 of the forward pass: 2.5 / 0.85.
+ATTENTION_BACKWARD: Final = 2.9
+
+
+@lru_cache(maxsize=65536)
+def matrix_ns(spec: DeviceSpec, dtype_key: str, batch: int, m: int, n: int, k: int, element_bytes: int) -> int:
+    """Time of ``batch`` products of an (m x k) and a (k x n) matrix.
+
+    Args:
+        spec: The GPU.
+        dtype_key: The compute unit, one of `cudalens.virtual.specs.registry.PEAK_KEYS`.
+        batch: Number of products.
+        m: Rows of the result.
+        n: Columns of the result.
+        k: Inner dimension.
+        element_bytes: Size of an element.
+    """
+    family = "matrix_single" if dtype_key in ("float32", "float64") else "matrix_half"
+    constants, gpu = fit_of(spec, family).constants, rates_of(spec, dtype_key)
+    return int(formulas.matrix_ns(constants, gpu, batch, m, n, max(k, 1), element_bytes))
+
+
+@lru_cache(maxsize=65536)
+def attention_ns(
+    spec: DeviceSpec,
+    dtype_key: str,
+    batch: int,
+    queries: int,
+    keys: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    is_causal: bool,
+    element_bytes: int,
+) -> int:
+    """Time of fused attention; sizes as in `cudalens.virtual.models.formulas.attention_ns`."""
+    gpu = rates_of(spec, dtype_key)
+    sizes = (heads, kv_heads, head_dim)
+    if queries <= DECODE_QUERIES:
+        constants = fit_of(spec, "decode").constants
+        return int(formulas.decode_ns(constants, gpu, batch, keys, *sizes, element_bytes))
+    constants = fit_of(spec, "attention").constants
+    return int(formulas.attention_ns(constants, gpu, batch, queries, keys, *sizes, is_causal, element_bytes))
+
+
+@lru_cache(maxsize=65536)
+def rows_ns(spec: DeviceSpec, kind: str, rows: int, length: int, num_bytes: int, element_bytes: int) -> int:
+    """Time of a kernel that reduces and writes rows.
+
+    Args:
+        spec: The GPU.
+        kind: "softmax" or "layer_norm".
+        rows: Number of rows.
+        length: Elements of a row.
+        num_bytes: Bytes read and written, each once.
+        element_bytes: Size of an element.
+    """
+    constants, gpu = fit_of(spec, kind).constants, rates_of(spec, "float32")
+    return int(formulas.rows_ns(constants, gpu, rows, length, num_bytes, element_bytes))
+
+
+def pointwise_share(spec: DeviceSpec) -> float:
+    """The fraction of the memory bandwidth that a pointwise kernel on whole tensors reaches."""
+    return float(fit_of(spec, "pointwise").constants["memory_share"])
+
+
+def collective_time(device: str | DeviceSpec, op: str, num_gpus: int, message_bytes: int) -> int:
+    """Time of a collective over GPUs of one node, in ns.
+
+    Args:
+        device: The GPU: "h100" or a `DeviceSpec`.
+        op: The name in torch.distributed: "all_reduce", "all_gather", "reduce_scatter", "all_to_all", or one of their
+            single-tensor variants.
+        num_gpus: Number of GPUs, at least 2. Times of 2 to 8 GPUs were measured.
+        message_bytes: The message as nccl-tests defines it: the tensor of all_reduce and all_to_all, the whole output
+            of all_gather, the whole input of reduce_scatter.
+
+    Raises:
+        VirtualDeviceError: The device or the operation is unknown, or a number is out of range.
+    """
+    spec, _ = parse_device(device)
+    if op not in COLLECTIVES:
+        raise VirtualDeviceError(
+            f"No measured times of the collective {op!r}; expected one of {', '.join(COLLECTIVES)}."
+        )
+    if num_gpus < 2 or message_bytes < 0:
+        raise VirtualDeviceError(
+            f"collective_time of {message_bytes} bytes over {num_gpus} GPUs: expected two or more GPUs and a size of "
+            "zero or more."
+        )
+    name = COLLECTIVES[op]
+    factor = (2 if name == "all_reduce" else 1) * (num_gpus - 1) / num_gpus
+    return int(formulas.collective_ns(fit_of(spec, name).constants, factor, num_gpus, message_bytes))

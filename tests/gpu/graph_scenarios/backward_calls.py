@@ -1,0 +1,209 @@
+"""When a backward runs: late, never, twice, and what it adds up."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+
+import torch
+from torch import nn
+
+from cudalens.graphs import GraphManager
+from graph_scenarios.networks import batch, gradients, small
+from graph_scenarios.stage import counts, fails, reason_row, reasons, same, scenario, values
+
+
+@scenario
+def gradients_add_up_over_backwards(m: GraphManager) -> None:
+    module, twin = small(), small()
+    step = m.wrap(module)
+    for n in range(9):
+        if n % 3 == 0:
+            module.zero_grad()
+            twin.zero_grad()
+        x, y = batch(n)
+        nn.functional.cross_entropy(step(x), y).backward()
+        nn.functional.cross_entropy(twin(x), y).backward()
+        same(gradients(module), gradients(twin))
+    assert counts(step)[3] == 0
+
+
+@scenario
+def a_gradient_that_was_kept_is_not_overwritten(m: GraphManager) -> None:
+    """What `.grad` is bound to belongs to the user, whatever the next backward writes."""
+    w = values().requires_grad_()
+    step = m.wrap(lambda x: (x * w).sum())
+    for n in range(8):
+        w.grad = None
+        step(values() + n).backward()
+        same(w.grad, values() + n)
+        kept = w.grad
+        w.grad = None
+        step(values() * 10).backward()
+        same(w.grad, values() * 10)
+        try:
+            same(kept, values() + n)
+        except RuntimeError as error:  # or it says that it is gone
+            assert "overwritten" in str(error)  # noqa: PT017
+
+
+@scenario
+def a_graph_that_is_retained_is_differentiated_again(m: GraphManager) -> None:
+    w = values().requires_grad_()
+    step = m.wrap(lambda x: (x * w).sin().sum())
+    for n in range(6):
+        x = values() + n
+        w.grad = None
+        loss = step(x)
+        loss.backward(retain_graph=True)
+        once = w.grad.clone()
+        loss.backward()
+        same(once, x * (x * w.detach()).cos())
+        same(w.grad, once * 2)
+        fails(loss.backward, RuntimeError, "second time")
+        del loss
+    assert counts(step)[3] == 0
+
+
+@scenario
+def gradients_by_torch_autograd_grad(m: GraphManager) -> None:
+    w = values().requires_grad_()
+    step = m.wrap(lambda x: (x * w).sin())
+    for n in range(6):
+        x = (values() + n).requires_grad_()
+        found = torch.autograd.grad(step(x).sum(), [w, x])
+        expected = torch.autograd.grad((x * w).sin().sum(), [w, x])
+        same(found, expected)
+        (alone,) = torch.autograd.grad(step(x).sum(), [w])
+        same(alone, expected[0])
+
+
+@scenario
+def second_derivatives_are_refused_in_words(m: GraphManager) -> None:
+    w = values().requires_grad_()
+    step = m.wrap(lambda x: (x * w).sin().sum())
+    for _ in range(3):
+        loss = step(values())
+        loss.backward()
+        del loss
+    (grad,) = torch.autograd.grad(step(values()), [w], create_graph=True)
+    fails(grad.sum().backward, RuntimeError, "create_graph=True", ".fn")
+    del grad
+    loss = step(values())
+    w.grad = None
+    loss.backward()
+    same(w.grad, values() * (values() * w.detach()).cos())
+
+
+@scenario
+def a_backward_that_is_never_called_holds_the_step_and_says_so(m: GraphManager) -> None:
+    w = values().requires_grad_()
+    step = m.wrap(lambda x: x * w, name="forgetful")
+    held = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(5):
+            held.append(step(values()))
+    assert [str(w.message) for w in caught if "forgetful" in str(w.message)]
+    text = next(str(w.message) for w in caught if "forgetful" in str(w.message))
+    assert "backward" in text
+    assert "no_grad" in text
+    assert reason_row(m, "PENDING_BACKWARD")["count"] >= 2
+    for out in held:
+        same(out, values() * values() + 0 * w)
+
+
+@scenario
+def dropped_outputs_do_not_hold_the_step(m: GraphManager) -> None:
+    w = values().requires_grad_()
+    step = m.wrap(lambda x: x * w)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n in range(6):
+            same(step(values() + n), (values() + n) * w)
+    assert counts(step) == (1, 1, 4, 0)
+
+
+@scenario
+def marks_begin_steps_in_spite_of_a_pending_backward(m: GraphManager) -> None:
+    w = values().requires_grad_()
+    step = m.wrap(lambda x: x * w)
+    for n in range(5):
+        m.mark_step_begin()
+        out = step(values() + n)
+        same(out, (values() + n) * w)
+    assert counts(step) == (1, 1, 3, 0)
+    assert not reasons(m)
+
+
+@scenario
+def a_late_backward_of_an_overwritten_step_raises(m: GraphManager) -> None:
+    """Never gradients of other numbers than the forward's."""
+    w = values().requires_grad_()
+    step = m.wrap(lambda x: (x * w).sin().sum(), name="forward")
+    for _ in range(3):
+        step(values()).backward()
+    m.mark_step_begin()
+    old = step(values())
+    m.mark_step_begin()
+    new = step(values() * 2)
+    w.grad = None
+    fails(old.backward, RuntimeError, "forward", "overwritten")
+    w.grad = None
+    new.backward()
+    same(w.grad, values() * 2 * (values() * 2 * w.detach()).cos())
+
+
+@scenario
+def a_late_backward_that_saved_only_arguments_is_right_or_raises(m: GraphManager) -> None:
+    w = values().requires_grad_()
+    step = m.wrap(lambda x: x * w)
+    for n in range(6):
+        m.mark_step_begin()
+        old = step(values() + n)
+        m.mark_step_begin()
+        new = step(values() * 100)
+        w.grad = None
+        try:
+            old.sum().backward()
+        except RuntimeError as error:
+            assert "overwritten" in str(error)  # noqa: PT017
+        else:
+            same(w.grad, values() + n)
+        del old, new
+
+
+@scenario
+def a_parameter_that_changes_between_forward_and_backward(m: GraphManager) -> None:
+    w, v = (values().requires_grad_() for _ in range(2))
+    step = m.wrap(lambda x: (x * w).sum())
+    for _ in range(3):
+        step(values()).backward()
+    for weight, function in ((w, step), (v, lambda x: (x * v).sum())):
+        weight.grad = None
+        x = values().requires_grad_()
+        loss = function(x)
+        with torch.no_grad():
+            weight.mul_(2)
+        try:
+            loss.backward()
+        except RuntimeError as error:  # eager says that a saved tensor was modified
+            assert "modified by an inplace operation" in str(error)  # noqa: PT017
+        else:
+            raise AssertionError("gradients of other weights than the forward's")
+        del loss
+
+
+@scenario
+def modules_and_tensors_die_with_their_functions(m: GraphManager) -> None:
+    module = small()
+    step = m.wrap(module)
+    for n in range(3):
+        step(batch(n)[0]).sum().backward()
+    tokens = [weakref.ref(module), *map(weakref.ref, module.parameters())]
+    m.shutdown()
+    m.functions.clear()
+    del module, step
+    gc.collect()
+    assert [token() for token in tokens] == [None] * len(tokens)

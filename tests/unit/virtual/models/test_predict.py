@@ -1,0 +1,248 @@
+"""Modelled times of kernels: against measured times of real GPUs, and laws that hold for any sizes."""
+
+from math import prod
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cudalens
+from cudalens.errors import VirtualDeviceError
+from cudalens.virtual.models import predict
+from cudalens.virtual.models.constants import accuracy, fit_of, is_calibrated
+from cudalens.virtual.specs.registry import SPECS
+from cudalens.virtual.timing.cost import kernel_work, op_cost
+from cudalens.virtual.timing.kernel_sizes import _PRODUCTS, base_name
+
+MEASURED = Path(__file__).parents[5] / "shared" / "kernel_times"
+needs_measurements = pytest.mark.skipif(not MEASURED.exists(), reason="no measured times in ../shared/kernel_times")
+aten = torch.ops.aten
+H100 = SPECS["h100"]
+
+specs = st.sampled_from(sorted(SPECS.values(), key=lambda spec: spec.key))
+sizes = st.integers(1, 20_000)
+
+
+# -- against measurements --------------------------------------------------------------------------------------------
+
+
+def mean_error(rows, predicted):
+    return sum(abs(guess / row.median_ns - 1) for row, guess in zip(rows, predicted, strict=True)) / len(rows)
+
+
+def attention_ns(spec, row, queries, *, is_causal):
+    heads = (row.num_heads, row.kv_heads, row.head_dim)
+    return predict.attention_ns(spec, "bfloat16", row.batch_size, queries, row.kv_len, *heads, is_causal, 2)
+
+
+def sample(name, gpu):
+    table = pd.read_parquet(MEASURED / name)
+    return list(table[table["spec"] == gpu].sample(150, random_state=3).itertuples())
+
+
+@needs_measurements
+@pytest.mark.parametrize("gpu", ["a100-80gb", "h100", "h200", "b200", "l40s"])
+def test_products_attention_and_decoding_are_near_their_measured_times(gpu):
+    spec = SPECS[gpu]
+    rows = sample("gemm_bf16.parquet", gpu)
+    found = [predict.matrix_ns(spec, "bfloat16", 1, row.m, row.n, row.k, 2) for row in rows]
+    assert mean_error(rows, found) <= 0.15
+    rows = [row for row in sample("attention_causal_bf16.parquet", gpu) if row.isl > 1]
+    assert mean_error(rows, [attention_ns(spec, row, row.isl, is_causal=True) for row in rows]) <= 0.25
+    rows = sample("attention_decode_bf16.parquet", gpu)
+    assert mean_error(rows, [attention_ns(spec, row, 1, is_causal=False) for row in rows]) <= 0.35
+
+
+@needs_measurements
+@pytest.mark.parametrize("gpu", ["a100-80gb", "h100", "h200", "b200", "l40s"])
+def test_collectives_are_near_their_measured_times(gpu):
+    table = pd.read_parquet(MEASURED / "nccl_fp16.parquet")
+    rows = list(table[table["spec"] == gpu].itertuples())
+    found = [cudalens.virtual.collective_time(gpu, row.op, row.num_gpus, row.message_bytes) for row in rows]
+    assert mean_error(rows, found) <= 0.2
+
+
+def test_the_errors_on_unfitted_shapes_are_within_the_stated_bounds():
+    bounds = {"matrix_half": 15, "attention": 25, "decode": 30, "matrix_single": 25, "pointwise": 8.5}
+    for name, bound in bounds.items():
+        for gpu, found in accuracy()[name]["gpus"].items():
+            assert found["mean_error_pct"] <= bound, (name, gpu)
+            assert found["num_shapes"] >= 100, (name, gpu)
+
+
+# -- laws ------------------------------------------------------------------------------------------------------------
+
+
+@given(specs, st.integers(1, 64), sizes, sizes, sizes, st.integers(1, 5000), st.sampled_from(["float32", "bfloat16"]))
+def test_a_larger_product_is_never_faster(spec, batch, m, n, k, more, unit):
+    def time(batch=batch, m=m, n=n, k=k):
+        return predict.matrix_ns(spec, unit, batch, m, n, k, 2)
+
+    base = time()
+    assert type(base) is int
+    assert base >= 1000
+    for longer in (time(m=m + more), time(n=n + more), time(k=k + more), time(batch=batch + 1)):
+        assert longer >= base * 0.999
+
+
+@given(specs, sizes, sizes, sizes)
+def test_a_product_never_exceeds_the_peak(spec, m, n, k):
+    flops_per_ns = 2 * m * n * k / predict.matrix_ns(spec, "bfloat16", 1, m, n, k, 2)
+    assert flops_per_ns <= spec.peak_tflops["bfloat16"] * 1e3
+
+
+@given(specs, st.integers(1, 64), st.integers(2, 8192), st.sampled_from([(8, 8), (32, 8), (32, 1)]))
+def test_a_causal_mask_saves_time_and_more_keys_cost_time(spec, batch, length, heads):
+    def time(keys, is_causal):
+        return predict.attention_ns(spec, "bfloat16", batch, length, keys, *heads, 128, is_causal, 2)
+
+    assert time(length, True) <= time(length, False) * 1.001
+    assert time(length, False) <= time(2 * length, False)
+
+
+def test_a_long_causal_attention_takes_about_half():
+    whole, causal = (predict.attention_ns(H100, "bfloat16", 1, 16384, 16384, 32, 32, 128, c, 2) for c in (False, True))
+    assert causal / whole == pytest.approx(0.5, abs=0.1)
+
+
+@given(
+    st.sampled_from(["h100", "a100", "l40s", "v100"]),
+    st.sampled_from(["all_reduce", "all_gather_into_tensor", "all_to_all"]),
+    st.integers(2, 8),
+    st.integers(0, 2**30),
+    st.integers(1, 2**30),
+)
+def test_a_longer_message_never_arrives_earlier(gpu, op, num_gpus, num_bytes, more):
+    first, second = (
+        cudalens.virtual.collective_time(gpu, op, num_gpus, size) for size in (num_bytes, num_bytes + more)
+    )
+    assert type(first) is int
+    assert 1000 < first <= second
+
+
+def test_a_collective_that_was_not_measured_is_refused():
+    with pytest.raises(VirtualDeviceError, match="'broadcast'; expected one of all_gather"):
+        cudalens.virtual.collective_time("h100", "broadcast", 8, 100)
+    with pytest.raises(VirtualDeviceError, match="100 bytes over 1 GPUs: expected two or more"):
+        cudalens.virtual.collective_time("h100", "all_reduce", 1, 100)
+
+
+# -- constants -------------------------------------------------------------------------------------------------------
+
+
+def test_a_gpu_without_measurements_uses_the_most_similar_one():
+    assert fit_of(SPECS["a100"], "matrix_half").gpu == "a100-80gb"
+    assert fit_of(SPECS["h100-pcie"], "matrix_half").gpu == "h100"
+    assert fit_of(SPECS["rtx4090"], "matrix_half").gpu == "l40s"
+    assert fit_of(SPECS["h100"], "matrix_half").gpu == "h100"
+    assert is_calibrated(SPECS["h100"])
+    assert not is_calibrated(SPECS["rtx3090"])
+
+
+def test_every_family_names_its_source_and_licence():
+    for name, family in accuracy().items():
+        assert "Apache-2.0" in family["source"] or "MIT" in family["source"], name
+        for gpu, found in family["gpus"].items():
+            assert gpu in SPECS
+            assert all(value > 0 for value in found["constants"].values()), (name, gpu)
+
+
+# -- sizes from operators --------------------------------------------------------------------------------------------
+
+
+CALLS = [
+    (aten.mm.default, ((3, 5), (5, 7))),
+    (aten.bmm.default, ((2, 3, 5), (2, 5, 7))),
+    (aten.addmm.default, ((7,), (3, 5), (5, 7))),
+    (aten.baddbmm.default, ((2, 3, 7), (2, 3, 5), (2, 5, 7))),
+    (aten.addbmm.default, ((3, 7), (2, 3, 5), (2, 5, 7))),
+    (aten.mv.default, ((3, 5), (5,))),
+    (aten.addmv.default, ((3,), (3, 5), (5,))),
+    (aten.linear.default, ((2, 3, 5), (7, 5))),
+]
+
+
+@pytest.mark.parametrize(("func", "shapes"), CALLS, ids=lambda value: str(value) if callable(value) else "")
+def test_the_sizes_of_a_product_have_its_operations(func, shapes):
+    args = [torch.ones(shape) for shape in shapes]
+    out = func(*args)
+    products = list(_PRODUCTS[base_name(func)](args, out))
+    assert sum(2 * prod(product) for product in products) == op_cost(func, args, {}, out).flops
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_sizes_of_a_convolution_have_its_operations(transposed, groups):
+    x, weight = torch.ones(2, 4, 9, 9), torch.ones(4, 6 // groups if transposed else 4 // groups, 3, 3)
+    options = ([2, 2], [1, 1], [1, 1], transposed, [0, 0], groups)
+    out = aten.convolution.default(x, weight, None, *options)
+    args = (x, weight, None, *options)
+    products = list(_PRODUCTS["convolution"](args, out))
+    forward = sum(2 * prod(product) for product in products)
+    assert forward == op_cost(aten.convolution.default, args, {}, out).flops
+    grad_args = (torch.ones_like(out), x, weight, [0], *options, [True, True, False])
+    grads = aten.convolution_backward.default(*grad_args)
+    products = list(_PRODUCTS["convolution_backward"](grad_args, grads))
+    assert sum(2 * prod(product) for product in products) == 2 * forward  # one such product for each gradient
+
+
+def test_a_softmax_along_another_dimension_counts_bytes_only():
+    x = torch.ones(64, 4096)
+    rows = kernel_work(H100, aten._softmax.default, (x, -1, False), {}, aten._softmax.default(x, -1, False))
+    assert rows.duration_ns == predict.rows_ns(H100, "softmax", 64, 4096, 2 * x.nbytes, 4)
+    columns = kernel_work(H100, aten._softmax.default, (x, 0, False), {}, aten._softmax.default(x, 0, False))
+    assert columns.duration_ns != rows.duration_ns
+
+
+def test_a_causal_mask_shortens_the_kernel_on_the_virtual_device():
+    def duration(is_causal):
+        with cudalens.virtual.device("h100"), cudalens.profile() as run:
+            q = torch.ones(1, 2, 2048, 64, device="cuda", dtype=torch.bfloat16)
+            torch.nn.functional.scaled_dot_product_attention(q, q, q, is_causal=is_causal)
+        events = run.trace.events
+        kernels = events[(events["cat"] == "kernel") & events["name"].str.contains("attention")]
+        assert len(kernels) == 1
+        return int(kernels["dur"].iloc[0])
+
+    assert duration(True) < duration(False)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "source"), [("h100", "virtual:h100"), ("rtx3090", "virtual:rtx3090, times uncalibrated")]
+)
+def test_a_run_names_a_gpu_whose_times_are_not_calibrated(gpu, source):
+    with cudalens.virtual.device(gpu), cudalens.profile() as run:
+        torch.ones(8, device="cuda").sum()
+    assert run.trace.info.source == source
+
+
+@pytest.fixture
+def four_ranks():
+    """A process group of four ranks whose collectives move nothing."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("fake", rank=0, world_size=4, store=FakeStore())
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_collectives_of_a_process_group_last_as_long_as_predicted(four_ranks):
+    with cudalens.virtual.device("h100"), cudalens.profile() as run:
+        part = torch.ones(2**20, device="cuda")
+        whole = torch.empty(2**22, device="cuda")
+        torch.distributed.all_reduce(part)
+        torch.distributed.all_gather_into_tensor(whole, part)
+        torch.distributed.reduce_scatter_tensor(part, whole)
+    events = run.trace.events
+    kernels = events[events["cat"] == "kernel"]
+    found = {name: int(kernels.loc[kernels["name"].str.contains(name), "dur"].iloc[0]) for name in
+             ("allreduce", "allgather", "reduce_scatter")}  # fmt: skip
+    time = cudalens.virtual.collective_time
+    assert found == {
+        "allreduce": time("h100", "all_reduce", 4, 2**22),
+        "allgather": time("h100", "all_gather", 4, 2**24),
+        "reduce_scatter": time("h100", "reduce_scatter", 4, 2**24),
+    }

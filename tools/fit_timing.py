@@ -1,0 +1,278 @@
+"""Fit the constants of the timing model to measured times: ``python tools/fit_timing.py FOLDER``.
+
+Reads the tables of measured kernel times in FOLDER, fits the formulas of `cudalens.virtual.models.formulas` for each
+GPU, and writes ``cudalens/virtual/models/constants.json``. By default, every measurement is used for the constants,
+and the errors in the file are those of a second fit: its constants come from one half of the shapes, chosen by a hash
+of the shape, and its errors from the other half. The measurements themselves are not copied.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+import torch
+
+from cudalens.virtual.models import formulas
+from cudalens.virtual.models.constants import PATH, rates_of
+from cudalens.virtual.specs.registry import SPECS
+
+AICONFIGURATOR: Final = "ai-dynamo/aiconfigurator, Apache-2.0, commit 095f58a5 (2026-08-21)"
+NEUSIGHT: Final = "sitar-lab/NeuSight, MIT, commit 6945927d (2025-06-23)"
+
+#: Package specifications of the GPUs of NeuSight's tables, whose own names are the drivers'.
+NEUSIGHT_SPECS: Final = {
+    "NVIDIA A100 80GB PCIe": "a100-80gb",
+    "NVIDIA A100-PCIE-40GB": "a100",
+    "NVIDIA H100 80GB HBM3": "h100",
+    "NVIDIA L4": "l4",
+    "Tesla T4": "t4",
+    "Tesla V100-PCIE-32GB": "v100",
+}
+#: Fixed cost of kernels in NeuSight's tables, ns. Their times include the distance between two CUDA events, so that a
+#: fitted cost (10 to 40 us) would not be the kernel's. Small kernels were recorded at 2 to 4 us.
+EVENT_TIMED_FIXED_NS: Final = 2_500.0
+
+MATRIX_START: Final = {
+    "peak_share": 0.75, "load_share": 8.0, "small_tile": 0.03, "block_ns": 300.0, "iteration_ns": 75.0,
+    "partial_wave": 0.05, "split_ns": 2000.0, "split_share": 3.0, "cache": 0.9, "weight_cache": 0.17,
+    "cache_steepness": 7.0, "memory_share": 0.9, "l2_share": 3.0, "throttle": 0.02, "fixed_ns": 2500.0,
+}  # fmt: skip
+HEADS_START: Final = {f"head_{dim}": 0.4 for dim in formulas.HEAD_DIMS}
+ATTENTION_START: Final = HEADS_START | {
+    "iteration_ns": 55.0, "longest": 1.0, "half_rows": 7.0, "block_ns": 400.0, "grouped": 1.0, "small_tile": 1.0,
+    "l2_share": 0.9, "memory_share": 1.0, "overlap": 2.7, "fixed_ns": 6600.0,
+}  # fmt: skip
+DECODE_START: Final = {f"head_{dim}": 1.0 for dim in formulas.HEAD_DIMS} | {
+    "l2_share": 1.6, "memory_share": 1.0, "block_share": 1.0, "peak_share": 0.13, "block_ns": 150.0, "group": 0.05,
+    "iteration_ns": 20.0, "max_iterations": 20.0, "fixed_ns": 6600.0,
+}  # fmt: skip
+ROWS_START: Final = {
+    "memory_share": 0.8, "read_again": 0.05, "unaligned": 0.05, "unaligned_long": 0.05, "row_ns": 150.0,
+    "iteration_ns": 55.0, "fixed_ns": 2500.0,
+}  # fmt: skip
+COLLECTIVE_START: Final = {
+    "fixed_ns": 3000.0, "gpu_ns": 400.0, "middle_ns": 3000.0, "middle_power": 1.5, "middle_gpus": 1.0,
+    "bytes_per_ns": 150.0, "rate_gpus": 1.0,
+}  # fmt: skip
+
+
+@dataclass
+class Family:
+    """One kind of kernel: where its measurements are, and which formula predicts them."""
+
+    name: str
+    source: str
+    start: Mapping[str, float]
+    read: Callable[[Path], pd.DataFrame]  # columns spec, time_ns and the sizes
+    predict: Callable[[formulas.Constants, formulas.Rates, Any], Any]
+    peak: str = "float32"
+    frozen: frozenset[str] = frozenset()
+    ridge: float = 0.0  # penalty on the squared logarithms of changes, for families with few measurements
+    rate: float = 0.05
+    steps: int = 300
+
+
+def _half(folder: Path, name: str) -> pd.DataFrame:
+    table = pd.read_parquet(folder / name)
+    return table[table["spec"].isin(list(SPECS))].rename(columns={"median_ns": "time_ns"})
+
+
+def _single(folder: Path, operators: tuple[str, ...]) -> pd.DataFrame:
+    table = pd.read_parquet(folder / "ops_fp32.parquet")
+    table = table[table["op"].isin(operators) & table["gpu"].isin(list(NEUSIGHT_SPECS))]
+    return table.assign(spec=table["gpu"].map(NEUSIGHT_SPECS), time_ns=table["median_ns"])
+
+
+def _products(folder: Path) -> pd.DataFrame:
+    table = _single(folder, ("linear", "bmm"))
+    is_linear = table["op"] == "linear"
+    return pd.DataFrame(
+        {
+            "spec": table["spec"],
+            "time_ns": table["time_ns"],
+            "weight": is_linear.map(1 / is_linear.value_counts()),
+            "batch": table["B"].where(~is_linear, 1),
+            "m": table["M"].where(~is_linear, table["B"] * table["M"]),
+            "n": table["K"],
+            "k": table["N"],
+        }
+    ).assign(n=table["K"].where(~is_linear, table["N"]), k=table["N"].where(~is_linear, table["K"]))
+
+
+def _rows(folder: Path, operator: str) -> pd.DataFrame:
+    return _single(folder, (operator,)).rename(columns={"B": "rows", "H": "length"})
+
+
+def _pointwise(folder: Path) -> pd.DataFrame:
+    binary = ("add", "mul", "div")
+    table = _single(folder, (*binary, "addu", "mulu", "divu", "gelu", "relu", "tanh"))
+    operands = table["op"].isin(binary) + 2
+    return table.assign(num_bytes=4 * table["B"] * table["H"] * operands)
+
+
+def _collective(folder: Path, op: str) -> pd.DataFrame:
+    table = _half(folder, "nccl_fp16.parquet")
+    table = table[table["op"] == op]
+    return table.assign(factor=(2 if op == "all_reduce" else 1) * (1 - 1 / table["num_gpus"]))
+
+
+def _attention(c: formulas.Constants, gpu: formulas.Rates, x: Any) -> Any:
+    sizes = (x.batch_size, x.isl, x.kv_len, x.num_heads, x.kv_heads, x.head_dim)
+    return formulas.attention_ns(c, gpu, *sizes, is_causal=True)
+
+
+FAMILIES: Final = (
+    Family(
+        "matrix_half",
+        AICONFIGURATOR,
+        MATRIX_START,
+        lambda folder: _half(folder, "gemm_bf16.parquet"),
+        lambda c, gpu, x: formulas.matrix_ns(c, gpu, 1, x.m, x.n, x.k, 2),
+        peak="bfloat16",
+        frozen=frozenset({"cache_steepness"}),  # its gradients overflow
+    ),
+    Family(
+        "matrix_single",
+        NEUSIGHT,
+        MATRIX_START | {"weight_cache": 0.05, "cache": 0.05, "fixed_ns": EVENT_TIMED_FIXED_NS},
+        _products,
+        lambda c, gpu, x: formulas.matrix_ns(c, gpu, x.batch, x.m, x.n, x.k, 4),
+        frozen=frozenset({"fixed_ns", "weight_cache", "cache", "cache_steepness"}),
+    ),
+    Family(
+        "attention",
+        AICONFIGURATOR,
+        ATTENTION_START,
+        lambda folder: _half(folder, "attention_causal_bf16.parquet"),
+        _attention,
+        peak="bfloat16",
+    ),
+    Family(
+        "decode",
+        AICONFIGURATOR,
+        DECODE_START,
+        lambda folder: _half(folder, "attention_decode_bf16.parquet"),
+        lambda c, gpu, x: formulas.decode_ns(c, gpu, x.batch_size, x.kv_len, x.num_heads, x.kv_heads, x.head_dim),
+        peak="bfloat16",
+    ),
+    *(
+        Family(
+            name,
+            NEUSIGHT,
+            ROWS_START,
+            partial(_rows, operator=operator),
+            lambda c, gpu, x: formulas.rows_ns(c, gpu, x.rows, x.length, 8 * x.rows * x.length),
+            frozen=frozenset({"fixed_ns"}),
+        )
+        for name, operator in (("softmax", "softmax"), ("layer_norm", "ln"))
+    ),
+    Family(
+        "pointwise",
+        NEUSIGHT,
+        {"memory_share": 0.9, "fixed_ns": EVENT_TIMED_FIXED_NS},
+        _pointwise,
+        # The fitted cost is that of the measurement; `durations.kernel_ns` uses the share only.
+        lambda c, gpu, x: formulas.pointwise_ns(c, gpu, x.num_bytes),
+    ),
+    *(
+        Family(
+            op,
+            AICONFIGURATOR,
+            COLLECTIVE_START,
+            partial(_collective, op=op),
+            lambda c, gpu, x: formulas.collective_ns(c, x.factor, x.num_gpus, x.message_bytes),
+            ridge=0.002,
+            rate=0.03,
+            steps=1200,
+        )
+        for op in ("all_gather", "all_reduce", "alltoall", "reduce_scatter")
+    ),
+)
+
+
+class Sizes:
+    """The columns of a table as tensors."""
+
+    def __init__(self, table: pd.DataFrame) -> None:
+        for name in table.select_dtypes("number"):
+            setattr(self, name, torch.tensor(table[name].to_numpy(float)))
+
+
+def fit(family: Family, gpu: formulas.Rates, table: pd.DataFrame) -> dict[str, float]:
+    """Constants that minimise the relative errors on a table."""
+    logs = {name: torch.tensor(math.log(value), requires_grad=True) for name, value in family.start.items()}
+    sizes = Sizes(table)
+    weights = getattr(sizes, "weight", torch.ones(len(table)))
+    free = [value for name, value in logs.items() if name not in family.frozen]
+    optimizer = torch.optim.Adam(free, lr=family.rate)
+    for _ in range(family.steps):
+        optimizer.zero_grad()
+        ratios = family.predict({name: value.exp() for name, value in logs.items()}, gpu, sizes) / sizes.time_ns
+        # Logarithms alone favour predictions that are too long; ratios alone, predictions that are too short.
+        errors = (ratios - 1 + ratios.log()) / 2
+        losses = torch.nn.functional.huber_loss(errors, torch.zeros_like(errors), delta=0.1, reduction="none")
+        changes = sum((value - math.log(family.start[name])) ** 2 for name, value in logs.items())
+        ((losses * weights).sum() / weights.sum() + family.ridge * changes).backward()
+        optimizer.step()
+    return {name: float(f"{float(value.detach().exp()):.4g}") for name, value in logs.items()}
+
+
+def errors(family: Family, constants: Mapping[str, float], gpu: formulas.Rates, table: pd.DataFrame) -> dict[str, Any]:
+    """The mean absolute error in percent, and the percentage of predictions within a factor of two."""
+    sizes = Sizes(table)
+    ratios = family.predict(constants, gpu, sizes) / sizes.time_ns
+    within = ((ratios < 2) & (ratios > 0.5)).double().mean()
+    return {
+        "mean_error_pct": round(float((ratios - 1).abs().mean()) * 100, 1),
+        "within_2x_pct": round(float(within) * 100, 1),
+        "num_shapes": len(table),
+    }
+
+
+def _is_first_half(table: pd.DataFrame) -> pd.Series:
+    sizes = table.select_dtypes("number").drop(
+        columns=["time_ns", "min_ns", "max_ns", "sources", "weight"], errors="ignore"
+    )
+    return pd.util.hash_pandas_object(sizes.astype(float), index=False) % 2 == 0
+
+
+def fit_family(family: Family, folder: Path, max_rows: int) -> dict[str, dict[str, Any]]:
+    """Constants and errors by specification."""
+    found = {}
+    for spec, table in family.read(folder).groupby("spec"):
+        gpu = rates_of(SPECS[str(spec)], family.peak)
+        first = _is_first_half(table)
+        draw = lambda rows: rows.sample(min(len(rows), max_rows), random_state=0)  # noqa: E731
+        unfitted = errors(family, fit(family, gpu, draw(table[first])), gpu, table[~first])
+        found[str(spec)] = {"constants": fit(family, gpu, draw(table)), **unfitted}
+        print(f"{family.name:15} {spec:12} {unfitted}", flush=True)
+    return found
+
+
+def main() -> None:
+    """Fit all families and write the constants."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="the folder with the tables of measured times")
+    parser.add_argument("--family", action="append", help="fit only this family, and keep the others")
+    parser.add_argument("--max-rows", type=int, default=1500, help="measurements of a GPU that one fit uses")
+    options = parser.parse_args()
+    torch.set_default_dtype(torch.float64)
+    written = json.loads(PATH.read_text()) if options.family and PATH.exists() else {}
+    for family in FAMILIES:
+        if not options.family or family.name in options.family:
+            gpus = fit_family(family, options.folder, options.max_rows)
+            written[family.name] = {"source": family.source, "fitted": date.today().isoformat(), "gpus": gpus}
+            PATH.write_text(json.dumps(written, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

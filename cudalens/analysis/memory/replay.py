@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.time.groups import sums
 from cudalens.frames import BLOCK_STATES, Trace
 from cudalens.frames.columns import Bools, Ints, addresses, integers, masked, nullable, run_ends
@@ -82,8 +83,13 @@ def devices_of(trace: Trace) -> list[int]:
     return sorted(int(device) for device in found.unique())
 
 
-def replays(trace: Trace) -> Iterator[DeviceReplay]:
+@once_per_trace
+def replays(trace: Trace) -> tuple[DeviceReplay, ...]:
     """The replay of each device of `trace`, by its index."""
+    return tuple(_replays(trace))
+
+
+def _replays(trace: Trace) -> Iterator[DeviceReplay]:
     memory, blocks = trace.memory, trace.blocks
     kind = kinds_of(memory["action"].array, memory["addr"].notna().to_numpy())
     addr = addresses(memory["addr"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from cudalens.analysis import units
@@ -19,9 +19,8 @@ _COLUMNS: Final = (Column("graphs", text_width=_NAME), *(Column(title, align="ri
 _MARKS: Final = {"◉": "where the last call is", "●": "on the way there", "○": "other ways"}
 
 
-def tree_text(view: GraphsView) -> str:
-    """The trees with their columns, and what the marks mean."""
-    trees, fold = layout.split_branches(layout.chains(view))
+def tree_text(view: GraphsView, trees: Sequence[Chain], fold: Fold | None) -> str:
+    """The trees with their columns, those in `fold` as one line, and what the marks mean."""
     items: list[Row | str] = []
     for tree in trees:
         items += [*_chain(tree, ""), ""]

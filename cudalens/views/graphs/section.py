@@ -27,7 +27,7 @@ from cudalens.views.sections.write_html import nodes, to_html
 from cudalens.views.sections.write_text import to_text
 
 #: Bytes of HTML of a section, about.
-MAX_HTML: Final = 90_000
+MAX_HTML: Final = 178_000
 
 #: The same for the live view and the report, before compression.
 _MAX_LIVE: Final = 8_000_000
@@ -124,7 +124,10 @@ def _tree(view: GraphsView, max_bytes: int) -> Iterator[Section]:
         trees.append(element("li", folded))
     listed = element("ul", *trees, class_="cg-trees")
     frame = element("div", rows.head(), listed, class_="cg-frame", role="region", aria_label="Graph tree")
-    blocks: list[Block] = [Custom(frame, tree_text(view)), *_more(rows.num_left_out + view.num_hidden, "recording")]
+    blocks: list[Block] = [
+        Custom(frame, tree_text(view, shown, fold)),
+        *_more(rows.num_left_out + view.num_hidden, "recording"),
+    ]
     blocks += _legend(view.recordings.values())
     blocks += [Note(words.UNMEASURED)] if words.is_unmeasured(view) else []
     num_trees = sum(1 for node in view.recordings if node not in view.parents)

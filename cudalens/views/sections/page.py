@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from cudalens.analysis.cached import once_per_trace
 from cudalens.frames import Trace
-from cudalens.views import assets
 from cudalens.views.graphs import section as graphs
 from cudalens.views.graphs.words import has_failed
 from cudalens.views.memory import section as memory
 from cudalens.views.races import section as races
 from cudalens.views.sections import costs, findings, verdict, waits
 from cudalens.views.sections.badges import badges
+from cudalens.views.sections.markup import for_notebooks
 from cudalens.views.sections.model import Picture, Section
 from cudalens.views.sections.write_html import to_html, to_json
 from cudalens.views.timeline import readings
 from cudalens.views.timeline.readings_svg import metrics_svg
 from cudalens.views.timeline.svg import timeline_svg
 
-#: Bytes of HTML of a graph section around what its limit counts.
+#: Bytes by which the size of a graph section may exceed its limit.
 _SPARE: Final = 8_000
 _MEMORY_HINT: Final = (
     "Allocations were not recorded. Profile with %%cudaprofile --memory, or cudalens.profile(memory=True), "
@@ -26,18 +27,14 @@ _MEMORY_HINT: Final = (
 )
 
 
-def sections(trace: Trace, max_graphs: int = graphs.MAX_HTML) -> list[Section]:
-    """All that `trace` shows without a script: verdict, races, graphs, findings, memory, pictures, waits and costs.
-
-    Args:
-        trace: What to show.
-        max_graphs: Bytes of HTML of the graph section, about.
-    """
-    found = [races.section(trace), graphs.section(trace, max_graphs)]
+@once_per_trace
+def sections(trace: Trace) -> tuple[Section, ...]:
+    """All that `trace` shows without a script: verdict, races, graphs, findings, memory, pictures, waits and costs."""
+    found = [races.section, graphs.section]
     if has_failed(trace):
         found.reverse()
-    rest = (findings.section, memory.section, _pictures, waits.section, costs.section)
-    return [head(trace), *(one for one in (*found, *(view(trace) for view in rest)) if one is not None)]
+    views = (head, *found, findings.section, memory.section, _pictures, waits.section, costs.section)
+    return tuple(shown for view in views if (shown := view(trace)) is not None)
 
 
 def head(trace: Trace) -> Section:
@@ -58,12 +55,10 @@ def static_parts(trace: Trace, *, has_style: bool, max_bytes: int | None = None)
         has_style: Whether each section comes with its style sheet, for pages that do not have it.
         max_bytes: The graph tree is shortened to keep the whole below this; None for its usual length.
     """
-    shown = sections(trace, 0 if max_bytes else graphs.MAX_HTML)
-    parts = {one.name: to_html(one, has_style=has_style) for one in shown}
-    if max_bytes and "graphs" in parts:
-        parts["graphs"] = ""
-        used = sum(len(part.encode("utf-8", "replace")) for part in parts.values())
-        room = max(max_bytes - used - len(assets.style("graphs")) - _SPARE, 0)
+    parts = {shown.name: to_html(shown, has_style=has_style) for shown in sections(trace)}
+    size = sum(len(for_notebooks(part).encode("utf-8", "replace")) for part in parts.values())
+    if max_bytes is not None and size > max_bytes and "graphs" in parts:
+        room = max(len(parts["graphs"]) - (size - max_bytes) - _SPARE, 0)
         parts["graphs"] = to_html(graphs.section(trace, room), has_style=has_style)
     return "".join(parts.values())
 

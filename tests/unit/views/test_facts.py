@@ -5,22 +5,29 @@ import gc
 import weakref
 from collections import Counter
 
+from sample_graphs import failed_rows, graphs_trace
 from sample_traces import gpu_trace
 
 from cudalens.analysis.cached import once_per_trace
 from cudalens.analysis.facts import averages, found_in, summarize, wait_groups, wait_summary
+from cudalens.frames import RunInfo, Trace
 from cudalens.frames.schema import frame_of_rows
+from cudalens.frames.snapshots.build import snapshot_frames
 
 
-def calls_in(function):
-    """How often each function of cudalens.analysis was called, by module and name."""
+def calls_in(function, package="analysis"):
+    """How often each function of a package of cudalens was called, by module and name."""
     profile = cProfile.Profile()
     profile.runcall(function)
     calls = Counter()
     for entry in profile.getstats():
-        file = getattr(entry.code, "co_filename", "").replace("\\", "/")
-        if "/cudalens/analysis/" in file:
-            calls[file.rpartition("/analysis/")[2], entry.code.co_name] += entry.callcount
+        _, is_ours, module = (
+            getattr(entry.code, "co_filename", "")
+            .replace("\\", "/")
+            .rpartition(f"/cudalens/{package}/".replace("//", "/"))
+        )
+        if is_ours:
+            calls[module, entry.code.co_name] += entry.callcount
     return calls
 
 
@@ -37,6 +44,52 @@ def test_one_display_computes_each_fact_once():
     ):
         assert calls[fact] == 1, fact
     assert calls["time/sync_groups.py", "syncs"] == 0
+
+
+def test_races_and_graphs_are_read_and_drawn_once_for_text_and_html():
+    calls = calls_in(graphs_trace(failed_rows(), events=True, races=True)._repr_mimebundle_, "")
+    for fact in (
+        ("views/races/model.py", "race_views"),
+        ("views/races/words.py", "verdict"),
+        ("views/races/svg.py", "happens_before_svg"),
+        ("views/graphs/model.py", "graphs_view"),
+        ("views/graphs/words.py", "verdict"),
+        ("views/graphs/layout.py", "_chain"),
+        ("analysis/graphs.py", "summarize_graphs"),
+        ("views/timeline/svg.py", "timeline_svg"),
+    ):
+        assert calls[fact] == (4 if fact[1] == "_chain" else 1), fact  # four recordings in one tree
+
+
+def test_memory_is_replayed_and_counted_once():
+    calls = calls_in(memory_trace()._repr_mimebundle_, "")
+    for fact in (
+        ("frames/snapshots/history.py", "replay"),  # of one device
+        ("analysis/memory/replay.py", "memory_peak"),
+        ("analysis/memory/replay.py", "block_lifetimes"),
+        ("analysis/memory/totals.py", "fragmentation"),
+        ("views/memory/words.py", "verdict"),
+        ("views/memory/map_svg.py", "curve_svg"),
+        ("views/memory/map_svg.py", "map_svg"),
+    ):
+        assert calls[fact] == 1, fact
+
+
+def memory_trace():
+    """One block that is held and one that was freed, with their history."""
+    actions = [("alloc", 0), ("alloc", 512), ("free_requested", 512), ("free_completed", 512)]
+    history = [
+        {"action": action, "addr": addr, "size": 512, "stream": 0, "time_us": time, "frames": []}
+        for time, (action, addr) in enumerate(actions)
+    ]
+    blocks = [
+        {"address": addr, "size": 512, "requested_size": 512, "state": state}
+        for addr, state in ((0, "active_allocated"), (512, "inactive"))
+    ]
+    segment = {"device": 0, "address": 0, "total_size": 1024, "stream": 0, "segment_type": "large", "blocks": blocks}
+    found = snapshot_frames({"segments": [segment | {"segment_pool_id": (0, 0)}], "device_traces": [history]})
+    info = RunInfo(name="memory", source="file:torch_snapshot", options=found.options, extra=found.extra)
+    return Trace(info, **found.frames)
 
 
 def test_a_second_display_computes_none_again():

@@ -11,7 +11,14 @@ import torch
 from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from programs import asynchronous, mlp_training, nested_same_name, recorded, threaded_autograd, transformer_step
+from profiled_programs import (
+    asynchronous,
+    mlp_training,
+    nested_same_name,
+    recorded,
+    threaded_autograd,
+    transformer_step,
+)
 from torch.profiler import record_function
 
 import cudalens

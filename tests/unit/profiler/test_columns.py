@@ -9,7 +9,7 @@ import threading
 
 import pytest
 import torch
-from programs import mlp_training, nested_same_name, recorded, transformer_step
+from profiled_programs import mlp_training, nested_same_name, recorded, transformer_step
 from torch import nn
 
 from cudalens.frames import check_frame

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from programs import PROGRAMS, averages_of_ours, averages_of_torch, mlp_training, recorded, transformer_step
+from profiled_programs import PROGRAMS, averages_of_ours, averages_of_torch, mlp_training, recorded, transformer_step
 
 from cudalens.analysis import key_averages
 from cudalens.frames import RunInfo, Trace

@@ -6,7 +6,7 @@ import json
 
 import pytest
 import torch
-from programs import mlp_training, recorded, threaded_autograd, transformer_step
+from profiled_programs import mlp_training, recorded, threaded_autograd, transformer_step
 from torch.utils.checkpoint import checkpoint
 
 import cudalens

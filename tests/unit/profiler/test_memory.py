@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import torch
-from programs import recorded, threaded_autograd
+from profiled_programs import recorded, threaded_autograd
 
 from cudalens.frames import check_frame
 from cudalens.profiler import ProfilerOptions

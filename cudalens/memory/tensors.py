@@ -31,8 +31,7 @@ class LiveTensors:
     """What is alive on CUDA devices, by the addresses of storages.
 
     Attributes:
-        roles: Role of each, one of `cudalens.frames.column_catalog.BLOCK_CATEGORIES`; absent if
-            unknown.
+        roles: Role of each, one of `cudalens.frames.column_catalog.BLOCK_CATEGORIES`; absent if unknown.
         num_tensors: How many tensors share it: those with a Python object, or 1 if only autograd holds it.
         pools: CUDA graphs that use each private pool, as objects.
         is_complete: Whether all tensors that autograd saved were examined.

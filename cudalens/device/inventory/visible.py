@@ -209,8 +209,8 @@ def _note(
     if text is None and not numbers:
         return " is not set, and no GPU was found"
     if not numbers:
-        return f"{head} lets no GPU through{end}"
+        return f"{head} hides every GPU{end}"
     if text is None:
         return f"{head}: every GPU is visible"
     which = ", ".join(f"cuda:{index} is GPU {number}" for index, number in enumerate(numbers))
-    return f"{head} lets {len(numbers)} of {len(uuids)} through: {which}{end}"
+    return f"{head} makes {len(numbers)} of {len(uuids)} GPUs visible: {which}{end}"

@@ -147,7 +147,7 @@ def _supported(torch: Any, index: int, name: str, capability: tuple[int, int], *
             "is_supported": True,
             "supported_by": f"{answer.code} (JIT)",
             "warning": f"this torch has no compiled code for compute capability {text}: the driver compiles it from "
-            f"{answer.code} at the first use, which takes minutes",
+            f"{answer.code} at the first use, which takes minutes once",
             "remedy": _remedy(torch, capability),
         }
     warning = (

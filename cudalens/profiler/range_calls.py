@@ -1,4 +1,4 @@
-"""Functions whose calls are named ranges: plain ones, coroutine functions, and generators of both kinds."""
+"""Wrap functions so that each call is a named range: plain and coroutine functions, generators and async generators."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, ParamSpec, TypeVar, cast
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Makes the range of one call, or of one stretch of one.
+#: Opens the range of a call, or of a generator's run to its next ``yield``.
 Open = Callable[[], AbstractContextManager[Any]]
 
 
 def named(function: Callable[P, R], open_range: Open) -> Callable[P, R]:
-    """`function`, each call of which is a range."""
+    """Wrap `function` so that each call is a range."""
     for kind, wrap in (
         (inspect.isasyncgenfunction, _async_generator),
         (inspect.iscoroutinefunction, _coroutine),
@@ -46,7 +46,7 @@ def _generator(function: Callable[..., Any], open_range: Open) -> Callable[..., 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         generator = function(*args, **kwargs)
-        act: Callable[[], Any] = lambda: next(generator)  # noqa: E731 - it is replaced below, value by value
+        act: Callable[[], Any] = lambda: next(generator)  # noqa: E731 - replaced below for each value
         while True:
             try:
                 with open_range():
@@ -56,7 +56,7 @@ def _generator(function: Callable[..., Any], open_range: Open) -> Callable[..., 
             try:
                 sent = yield value
             except GeneratorExit:
-                with open_range():  # what it does last is its own, too
+                with open_range():  # cleanup code of the generator belongs to the range, too
                     generator.close()
                 raise
             except BaseException as error:
@@ -79,7 +79,7 @@ def _async_generator(function: Callable[..., Any], open_range: Open) -> Callable
     @wraps(function)
     async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         generator = function(*args, **kwargs)
-        act: Callable[[], Any] = lambda: anext(generator)  # noqa: E731 - it is replaced below, value by value
+        act: Callable[[], Any] = lambda: anext(generator)  # noqa: E731 - replaced below for each value
         while True:
             try:
                 with open_range():

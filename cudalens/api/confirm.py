@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from cudalens.sanitizer import Race, Sanitizer, Touch
 
 _VIRTUAL: Final = (
-    "a virtual device computes values in the program's order, so that the same bits say nothing here; explore tries "
-    "others"
+    "a virtual device computes values in the program's order, so equal values do not exclude a race; explore tries "
+    "other orders"
 )
 
 MAX_RUNS: Final = 10_000
@@ -169,14 +169,14 @@ def checked_device(*, on_virtual: bool = False) -> str:
         return f"virtual:{device.spec.key}"
     if not torch.cuda.is_available():
         raise ExploreError(
-            "steering a program's streams needs a GPU, and torch sees none. On a virtual one, "
+            "confirming a race needs a GPU, and torch sees none. On a virtual one, "
             "cudalens.virtual.device('h100') (in a notebook: %cudadevice virtual h100), san.explore() (%cudasan "
             "explore) tries other orders."
         )
     if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
         raise ExploreError(
-            "with CUDA_LAUNCH_BLOCKING set the host waits for every kernel, so that none can overtake another: no race "
-            "shows. Start Python without it."
+            "with CUDA_LAUNCH_BLOCKING set the host waits for every kernel, so kernels cannot run in another order and "
+            "no race has an effect. Start Python without it."
         )
     return "cuda"
 

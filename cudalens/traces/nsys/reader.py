@@ -21,7 +21,7 @@ from cudalens.traces.nsys.ids import Identities, process_of, split_thread
 from cudalens.traces.nsys.metadata import Session, run_info
 from cudalens.traces.nsys.ranges import add_ranges
 from cudalens.traces.sqlite import cupti
-from cudalens.traces.sqlite.activities import Activities, Texts, is_time
+from cudalens.traces.sqlite.activities import Activities, Texts, is_time, positive
 from cudalens.traces.sqlite.demangle import demangled
 from cudalens.traces.sqlite.file import Database, Rows
 from cudalens.traces.sqlite.unique import refuse_repeats
@@ -141,8 +141,8 @@ class _Reader:
             "device": device,
             "stream": self._ids.streams(process, rows["contextId"], device, rows["streamId"]),
             "correlation_id": self._ids.correlations(process, rows["correlationId"]),
-            "graph_id": _positive(graph),
-            "graph_node_id": _positive(node),
+            "graph_id": positive(graph),
+            "graph_node_id": positive(node),
         }
 
     def _add_calls(self, table: str) -> None:
@@ -212,12 +212,6 @@ def _sum(first: Ints, second: Ints) -> Ints:
     both = np.where(first == MISSING, 0, first) + np.where(second == MISSING, 0, second)
     total: Ints = np.where((first == MISSING) & (second == MISSING), MISSING, both)
     return total
-
-
-def _positive(ids: Ints) -> Ints:
-    """`ids`, with `MISSING` for values that are not positive."""
-    positive: Ints = np.where(ids > 0, ids, MISSING)
-    return positive
 
 
 def _as_list(values: Ints) -> list[int | None]:

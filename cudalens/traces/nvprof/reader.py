@@ -19,7 +19,7 @@ from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.records import MISSING, Ints
 from cudalens.traces.nvprof.markers import add_markers, threads_of
 from cudalens.traces.sqlite import cupti
-from cudalens.traces.sqlite.activities import Activities, Texts
+from cudalens.traces.sqlite.activities import Activities, Texts, positive
 from cudalens.traces.sqlite.demangle import demangled
 from cudalens.traces.sqlite.file import Database, Rows
 from cudalens.traces.sqlite.unique import refuse_repeats
@@ -139,8 +139,8 @@ class _Reader:
             "device": device,
             "stream": np.where((stream < 0) | (stream == cupti.NO_ID), MISSING, stream),
             "correlation_id": rows["correlationId"],
-            "graph_id": _positive(rows["graphId"]),
-            "graph_node_id": _positive(rows["graphNodeId"]),
+            "graph_id": positive(rows["graphId"]),
+            "graph_node_id": positive(rows["graphNodeId"]),
         }
 
     def _add_calls(self, table: str, kind: str) -> None:
@@ -196,12 +196,6 @@ class _Reader:
                     num_sms=facts["numMultiprocessors"] if facts["numMultiprocessors"] >= 0 else None,
                 )
         return tuple(device for _, device in sorted(found.items()))
-
-
-def _positive(ids: Ints) -> Ints:
-    """`ids`, with `MISSING` for values that are not positive."""
-    positive: Ints = np.where(ids > 0, ids, MISSING)
-    return positive
 
 
 def _unsigned(ids: Ints) -> Ints:

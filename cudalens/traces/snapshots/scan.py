@@ -145,7 +145,7 @@ class _Scan:
                 opcode=_NAMES[opcode],
                 byte=at,
                 found=f"{_NAMES[opcode]} of {length:,} bytes where {left:,} are left",
-                expected="lengths that lie in the file",
+                expected="lengths within the file",
                 hint="It is not a snapshot, or it was made to exhaust the reader's memory.",
             )
         if opcode == _FRAME:

@@ -216,6 +216,12 @@ def is_time(values: Ints) -> Mask:
     return usable
 
 
+def positive(ids: Ints) -> Ints:
+    """`ids`, with `MISSING` for values that are not positive."""
+    found: Ints = np.where(ids > 0, ids, MISSING)
+    return found
+
+
 def _flags(mask: Mask | None, n: int) -> Ints:
     return np.zeros(n, np.int64) if mask is None else mask.astype(np.int64)
 

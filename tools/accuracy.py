@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import torch
 
-from cudalens.virtual.models.constants import accuracy, rates_of
+from cudalens.virtual.kernel_times.constants import accuracy, rates_of
 from cudalens.virtual.specs.registry import SPECS
 
 ROOT: Final = Path(__file__).parents[1]

@@ -1,9 +1,9 @@
 """Fit the constants of the timing model to measured times: ``python tools/fit_timing.py FOLDER``.
 
-Reads the tables of measured kernel times in FOLDER, fits the formulas of `cudalens.virtual.models.formulas` for each
-GPU, and writes ``cudalens/virtual/models/constants.json``. By default, every measurement is used for the constants,
-and the errors in the file are those of a second fit: its constants come from one half of the shapes, chosen by a hash
-of the shape, and its errors from the other half. The measurements themselves are not copied.
+Reads the tables of measured kernel times in FOLDER, fits the formulas of `cudalens.virtual.kernel_times.formulas` for
+each GPU, and writes ``cudalens/virtual/kernel_times/constants.json``. Every measurement may be used for the constants.
+The errors in the file are those of a second fit: its constants come from one half of the shapes, chosen by a hash of
+the shape, and its errors from the other half. The measurements themselves are not copied.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any, Final
 import pandas as pd
 import torch
 
-from cudalens.virtual.models import formulas
-from cudalens.virtual.models.constants import PATH, rates_of
+from cudalens.virtual.kernel_times import formulas
+from cudalens.virtual.kernel_times.constants import PATH, rates_of
 from cudalens.virtual.specs.registry import SPECS
 
 AICONFIGURATOR: Final = "ai-dynamo/aiconfigurator, Apache-2.0, commit 095f58a5 (2026-08-21)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cudalens.frames.catalog import FRAMES
+from cudalens.frames.column_catalog import FRAMES
 from cudalens.frames.schema import docs_table
 
 TARGET = Path(__file__).parent.parent / "docs" / "frames.md"
@@ -15,7 +15,7 @@ Every Trace has these pandas frames. A frame that its run did not make is empty.
 
 - Unknown values are missing (`<NA>`). There are no special values. The table says what missing means.
 - `parent` and `launch` are row numbers of `events`. `events.loc[events["launch"]]` has the launch of each kernel.
-- `tools/frame_docs.py` makes this page from `cudalens/frames/catalog.py`.
+- `tools/frame_docs.py` makes this page from `cudalens/frames/column_catalog.py`.
 """
 
 

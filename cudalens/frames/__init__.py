@@ -8,7 +8,7 @@ from cudalens.frames.build import (
     build_events,
     build_memory,
 )
-from cudalens.frames.catalog import (
+from cudalens.frames.column_catalog import (
     BLOCK_CATEGORIES,
     BLOCK_STATES,
     BLOCKS,

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import tree
-from cudalens.frames.catalog import Column, columns_of
+from cudalens.frames.column_catalog import Column, columns_of
 from cudalens.frames.columns import Bools, Ints, combined, integers, is_category, map_texts, masked, positions
 from cudalens.frames.forward import forward_rows
 from cudalens.frames.schema import frame_of, missing_array

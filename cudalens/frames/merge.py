@@ -6,7 +6,7 @@ from collections.abc import Mapping, Set
 
 import pandas as pd
 
-from cudalens.frames.catalog import columns_of
+from cudalens.frames.column_catalog import columns_of
 
 Frames = dict[str, pd.DataFrame]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from cudalens.frames.catalog import columns_of
+from cudalens.frames.column_catalog import columns_of
 from cudalens.frames.schema import column_array, frame_of
 
 

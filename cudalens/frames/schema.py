@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.errors import SchemaError
-from cudalens.frames.catalog import columns_of
+from cudalens.frames.column_catalog import columns_of
 from cudalens.frames.columns import text_column
 
 
@@ -69,7 +69,7 @@ def check_frame(frame: str, df: pd.DataFrame) -> pd.DataFrame:
     """
     expected = {column.name: column.dtype for column in columns_of(frame)}
     if faults := list(_faults(expected, df)):
-        raise SchemaError(f"frame '{frame}': {'; '.join(faults)}. The catalog is cudalens.frames.catalog.")
+        raise SchemaError(f"frame '{frame}': {'; '.join(faults)}. The catalog is cudalens.frames.column_catalog.")
     return df
 
 

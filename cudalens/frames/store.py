@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cudalens.errors import TraceFormatError
-from cudalens.frames.catalog import FRAMES, FRAMES_SINCE, Column, columns_of
+from cudalens.frames.column_catalog import FRAMES, FRAMES_SINCE, Column, columns_of
 from cudalens.frames.columns import categorical, nullable
 from cudalens.frames.files import atomic_write
 from cudalens.frames.info import RunInfo

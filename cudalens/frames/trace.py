@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from cudalens.frames import store
-from cudalens.frames.catalog import FRAMES
+from cudalens.frames.column_catalog import FRAMES
 from cudalens.frames.info import RunInfo
 from cudalens.frames.lazy_methods import call_lazy
 from cudalens.frames.schema import check_frame, empty_frame

@@ -202,6 +202,7 @@ class GraphManager:
         """As `reset`; calling a function of this manager is an error afterwards."""
         with self.tree.lock:
             self.reset()
+            self.tree.steps.end()
             self._is_closed = True
 
     @property

@@ -6,7 +6,8 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
+from weakref import WeakSet
 
 import torch
 
@@ -27,11 +28,13 @@ class _Marks:
 
     Attributes:
         count: Calls.
-        seen: Those that a manager has seen; a manager that is made later begins with the others.
+        unclaimed: Calls while there was no manager; they count for the next one.
+        live: The steps of the managers that are not shut down.
     """
 
     count = 0
-    seen = 0
+    unclaimed = 0
+    live: ClassVar[WeakSet[Steps]] = WeakSet()
 
 
 def mark_step_begin() -> None:
@@ -40,6 +43,8 @@ def mark_step_begin() -> None:
     Without it, a function that is called again begins a new step, unless a backward of the last one is still to come.
     """
     _Marks.count += 1
+    if not _Marks.live:
+        _Marks.unclaimed += 1
 
 
 class Steps:
@@ -53,10 +58,16 @@ class Steps:
     def __init__(self) -> None:
         self.generation = 0
         self.is_pending = False
-        self._own_marks, self._seen = 0, min(_Marks.seen, _Marks.count)
+        self._own_marks, self._seen = 0, _Marks.count - _Marks.unclaimed
         self._is_marked = False
+        _Marks.unclaimed = 0
+        _Marks.live.add(self)
         self._ran: set[int] = set()
         self._blocked: Counter[int] = Counter()
+
+    def end(self) -> None:
+        """The manager is not used any more: later marks are for other managers."""
+        _Marks.live.discard(self)
 
     def mark(self) -> None:
         """Begin a step at the user's request."""
@@ -67,7 +78,6 @@ class Steps:
         marks = _Marks.count + self._own_marks
         if marks != self._seen:
             self._seen, self._is_marked = marks, True
-            _Marks.seen = _Marks.count
             return self._begin()
         if self._is_marked or current is None or function.id not in self._ran:
             return False

@@ -137,7 +137,7 @@ CPU, while streams, memory and time are modelled. ``%cudadevice off`` ends it; t
     def _specs(self, options: NoOptions) -> None:
         """List the devices that can be modelled."""
         from cudalens.virtual import SPECS
-        from cudalens.virtual.models.constants import is_calibrated
+        from cudalens.virtual.kernel_times.constants import is_calibrated
 
         for spec in sorted(SPECS.values(), key=lambda spec: spec.key):
             note = "" if is_calibrated(spec) else " (times uncalibrated)"

@@ -31,8 +31,7 @@ class LiveTensors:
     """What is alive on CUDA devices, by the addresses of storages.
 
     Attributes:
-        roles: What each is there for, in the words of `cudalens.frames.catalog.BLOCK_CATEGORIES`; absent where it
-            cannot be told.
+        roles: Category of each, one of `cudalens.frames.column_catalog.BLOCK_CATEGORIES`; absent if it is unknown.
         num_tensors: How many tensors share it: those that Python has seen, or 1 where autograd alone holds it.
         pools: CUDA graphs that use each private pool, as objects.
         is_complete: What autograd saved could be asked for, all of it.

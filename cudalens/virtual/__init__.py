@@ -12,7 +12,7 @@ output with such times is labelled "simulated".
 from __future__ import annotations
 
 from cudalens.virtual.context import active, device
-from cudalens.virtual.models.predict import collective_time
+from cudalens.virtual.kernel_times.predict import collective_time
 from cudalens.virtual.specs.registry import SPECS, DeviceSpec, register
 
 __all__ = ["SPECS", "DeviceSpec", "active", "collective_time", "device", "register"]

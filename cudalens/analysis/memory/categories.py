@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import Trace
-from cudalens.frames.catalog import BLOCK_CATEGORIES
+from cudalens.frames.column_catalog import BLOCK_CATEGORIES
 from cudalens.frames.columns import integers
 from cudalens.frames.snapshots.categories import stack_marks
 

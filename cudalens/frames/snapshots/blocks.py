@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from cudalens.frames.catalog import BLOCK_STATES
+from cudalens.frames.column_catalog import BLOCK_STATES
 from cudalens.frames.columns import Ints, categorical, map_texts, masked, nullable, text_column
 from cudalens.frames.schema import frame_of
 from cudalens.frames.snapshots.history import AtEnd, at_end

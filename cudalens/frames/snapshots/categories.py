@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from cudalens.frames.catalog import BLOCK_CATEGORIES
+from cudalens.frames.column_catalog import BLOCK_CATEGORIES
 from cudalens.frames.columns import categorical, integers
 
 _WORKSPACE: Final = re.compile(

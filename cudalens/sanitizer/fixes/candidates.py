@@ -1,4 +1,4 @@
-"""Fix fixes of a race: what each would insert into the recorded run, and its cost."""
+"""Possible fixes of a race: what each would insert into the recorded run, and its cost."""
 
 from __future__ import annotations
 

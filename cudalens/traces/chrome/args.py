@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from cudalens.frames.catalog import KINETO_ARGS
+from cudalens.frames.column_catalog import KINETO_ARGS
 from cudalens.frames.lenient_json import SYNTAX_ERRORS, decode_fields, decoder
 from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.categories import Kind

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from cudalens.frames import RunInfo, Trace, atomic_write
-from cudalens.frames.catalog import KINETO_ARGS
+from cudalens.frames.column_catalog import KINETO_ARGS
 from cudalens.traces.chrome.allocations import DEVICE_TYPES
 from cudalens.traces.chrome.frames import KEY, extra_frames
 from cudalens.traces.chrome.metadata import MODELLED_KEY, SIMULATED_KEY, VERSION_KEYS

@@ -10,7 +10,7 @@ from cudalens.device import clock
 from cudalens.frames import DeviceInfo, Problem, RawRows
 from cudalens.frames.ceilings import CEILINGS_KEY
 from cudalens.virtual import context
-from cudalens.virtual.models.constants import label_of
+from cudalens.virtual.kernel_times.constants import label_of
 from cudalens.virtual.profile.metrics import MetricsRecord
 from cudalens.virtual.profile.recorder import Recorder
 from cudalens.virtual.specs.ceilings import spec_ceilings

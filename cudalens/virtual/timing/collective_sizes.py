@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
-from cudalens.virtual.models.predict import collective_time
+from cudalens.virtual.kernel_times.predict import collective_time
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec

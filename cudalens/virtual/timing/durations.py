@@ -1,8 +1,8 @@
 """Durations of pointwise and other kernels, copies and memsets (roofline model), in integer nanoseconds. No torch.
 
 The duration of a kernel is the longer of its arithmetic and its memory traffic, at the fractions of the peaks that real
-kernels reach, plus a fixed cost. `cudalens.virtual.models` models products, attention, rows and collectives by their
-sizes; this module is the fallback for those whose sizes are unknown.
+kernels reach, plus a fixed cost. `cudalens.virtual.kernel_times` models products, attention, rows and collectives by
+their sizes; this module is the fallback for those whose sizes are unknown.
 
 The fractions below are medians over the kernels of recorded traces whose operator and shapes are known: a ResNet-50
 training step (V100, float32; pytorch/kineto's sample) and two transformers' inference (H100, bfloat16;
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from cudalens.virtual.models.predict import pointwise_share
+from cudalens.virtual.kernel_times.predict import pointwise_share
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec

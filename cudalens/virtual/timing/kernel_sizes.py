@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch import Tensor
 
-from cudalens.virtual.models import predict
+from cudalens.virtual.kernel_times import predict
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec

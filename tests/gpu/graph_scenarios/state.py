@@ -250,3 +250,17 @@ def a_mark_before_the_first_call_counts(m: GraphManager) -> None:
         del first, second
         mark_step_begin()
     other.shutdown()
+
+
+@scenario
+def a_mark_for_one_manager_is_not_one_for_a_later_manager(m: GraphManager) -> None:
+    mark_step_begin()
+    m.shutdown()
+    other = GraphManager(m.device)
+    step = other.wrap(lambda x: x + 1)
+    generations = []
+    for n in range(3):
+        same(step(values() + n), values() + n + 1)
+        generations.append(other.generation)
+    assert generations == [generations[0] + n for n in range(3)]
+    other.shutdown()

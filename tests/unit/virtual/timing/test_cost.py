@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
-from cudalens.virtual.models.predict import pointwise_share
+from cudalens.virtual.kernel_times.predict import pointwise_share
 from cudalens.virtual.specs.registry import SPECS
 from cudalens.virtual.timing import durations
 from cudalens.virtual.timing import flops as flops_module

@@ -1,7 +1,7 @@
 """Predict the times of matrix products, attention, row-wise and pointwise kernels and collectives on a GPU. No torch.
 
-The formulas of `cudalens.virtual.models.formulas` with the constants of `cudalens.virtual.models.constants`. Results
-for the same sizes are cached: programs repeat their shapes.
+The formulas of `cudalens.virtual.kernel_times.formulas` with the constants of
+`cudalens.virtual.kernel_times.constants`. Results for the same sizes are cached: programs repeat their shapes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.models import formulas
-from cudalens.virtual.models.constants import fit_of, rates_of
+from cudalens.virtual.kernel_times import formulas
+from cudalens.virtual.kernel_times.constants import fit_of, rates_of
 from cudalens.virtual.specs.registry import parse_device
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def attention_ns(
     is_causal: bool,
     element_bytes: int,
 ) -> int:
-    """Time of fused attention; sizes as in `cudalens.virtual.models.formulas.attention_ns`."""
+    """Time of fused attention; sizes as in `cudalens.virtual.kernel_times.formulas.attention_ns`."""
     gpu = rates_of(spec, dtype_key)
     sizes = (heads, kv_heads, head_dim)
     if queries <= DECODE_QUERIES:

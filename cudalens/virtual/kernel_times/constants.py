@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cudalens.virtual.models.formulas import Constants, Rates
+from cudalens.virtual.kernel_times.formulas import Constants, Rates
 
 if TYPE_CHECKING:
     from cudalens.virtual.specs.registry import DeviceSpec

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import cudalens
 from cudalens.errors import VirtualDeviceError
-from cudalens.virtual.models import predict
-from cudalens.virtual.models.constants import accuracy, fit_of, is_calibrated
+from cudalens.virtual.kernel_times import predict
+from cudalens.virtual.kernel_times.constants import accuracy, fit_of, is_calibrated
 from cudalens.virtual.specs.registry import SPECS
 from cudalens.virtual.timing.cost import kernel_work, op_cost
 from cudalens.virtual.timing.kernel_sizes import _PRODUCTS, base_name

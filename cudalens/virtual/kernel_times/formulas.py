@@ -1,8 +1,8 @@
 """Formulas for the times of matrix products, attention, row-wise kernels and collectives on a GPU. No torch.
 
-Each formula takes fitted constants (`cudalens.virtual.models.constants`), the rates of a GPU, and sizes. The sizes and
-constants are numbers, or tensors of equal shape: ``tools/fit_timing.py`` fits the constants with the functions of this
-module. All results are nanoseconds.
+Each formula takes fitted constants (`cudalens.virtual.kernel_times.constants`), the rates of a GPU, and sizes. The
+sizes and constants are numbers, or tensors of equal shape: ``tools/fit_timing.py`` fits the constants with the
+functions of this module. All results are nanoseconds.
 
 The models follow how such kernels work, in the order of their effects: tiles of the result that run in waves over the
 SMs, the bandwidth of the memory and of the L2 cache, a product along ``k`` that is split for small results, and fixed

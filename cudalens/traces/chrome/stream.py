@@ -184,25 +184,22 @@ class EventStream:
         self._at_events = False
         self._fill(lambda data: len(data) > _MAX_AROUND)
         if self._source.damage:
-            self._problems.add(self._source.damage, f"byte {self._offset}, after the events")
+            self._problems.add(self._source.damage, self._where())
         tail = self._buffer.strip(_SPACE)
         if self.is_list:
-            return self._end_of_list(tail)
+            if tail:
+                self._problems.add("something after the list of events", self._where())
+            return
         try:
             found = msgspec.json.decode(b"{" + _without_nan(tail.removeprefix(b",")))
         except SYNTAX_ERRORS:
             self._problems.add(
                 "the file stops before its end" if not tail.endswith(b"}") else "broken JSON", self._where()
             )
-            return None
+            return
         if "traceEvents" in found:
             self._problems.add("a second list of events, ignored", self._where())
         self.metadata |= found
-        return None
-
-    def _end_of_list(self, tail: bytes) -> None:
-        if tail:
-            self._problems.add("something after the list of events", self._where())
 
     def _where(self) -> str:
         return f"byte {self._offset}, after the events"

@@ -27,7 +27,7 @@ def page(offline_page, tmp_path):
 
 
 def test_a_row_per_gauge_and_a_line_per_gpu(page):
-    assert page.locator(".cl-metrics-plot > g").count() == 4  # nobody told of a clock
+    assert page.locator(".cl-metrics-plot > g").count() == 4  # no clock was recorded
     assert page.locator(LINE).count() == 8
     assert "122 readings of 2 GPUs" not in page.locator(".cl-metrics h3").inner_text()
     assert "61 readings of 2 GPUs" in page.locator(".cl-metrics h3").inner_text()

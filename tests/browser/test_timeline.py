@@ -118,7 +118,7 @@ class Timeline:
         self.page.wait_for_function(condition)
 
     def settle(self):
-        """Wait until two frames have passed and the window has come to rest."""
+        """Wait until two frames have passed and the window no longer moves."""
         self.js("""() => new Promise((done) => {
           let before = null;
           const look = () => {

@@ -48,7 +48,7 @@ def shown(book):
     return next(data["text/plain"] for kind, data in book.shown if kind == "display")
 
 
-def told(book):
+def output(book):
     """What the cell printed, and the text of what it displayed."""
     return printed(book) + "".join(data["text/plain"] for kind, data in book.shown if kind == "display")
 
@@ -204,8 +204,8 @@ def test_unloading_ends_the_watch(cuda):
 def test_a_cell_that_ends_the_device_is_told_why_nothing_is_shown(cuda, magic):
     assert cuda.run(f"%%cudamem\n{magic}\nz = 3").success
     assert cuda["z"] == 3
-    told = cuda.capsys.readouterr()
-    assert "the virtual device ended before its memory could be examined" in told.out + told.err
+    captured = cuda.capsys.readouterr()
+    assert "the virtual device ended before its memory could be examined" in captured.out + captured.err
     cuda.shell.extension_manager.load_extension("cudalens")
     cuda.run("%cudadevice virtual h100")
     assert cuda.run("%%cudamem -v t\ny = torch.zeros(1 << 20, device='cuda')").success
@@ -219,14 +219,14 @@ def test_two_snapshots_differ_by_stack_category_and_holder(cuda):
     cuda.run(f"%%cudamem after -q{LEAK}")
     printed(cuda)
     cuda.run("%cudamem diff before after")
-    text = told(cuda)
+    text = output(cuda)
     assert text.startswith("+")
     assert "from before (" in text
     assert f"In[{number_of(cuda) - 1}]:" in text
     cuda.run("%cudamem diff before after --by category")
-    assert "activation" in told(cuda)
+    assert "activation" in output(cuda)
     cuda.run("%cudamem diff before after --by holder")
-    assert "`history`" in told(cuda)
+    assert "`history`" in output(cuda)
 
 
 def test_diff_takes_runs_variables_and_files(cuda, tmp_path):
@@ -236,7 +236,7 @@ def test_diff_takes_runs_variables_and_files(cuda, tmp_path):
     printed(cuda)
     for first in ("first", "a", f"{tmp_path}/a.cudalens"):
         cuda.run(f"%cudamem diff {first} b")
-        assert "+4.00 MiB" in told(cuda)
+        assert "+4.00 MiB" in output(cuda)
 
 
 def test_diff_of_one_snapshot_is_against_now(cuda):
@@ -244,7 +244,7 @@ def test_diff_of_one_snapshot_is_against_now(cuda):
     cuda.run("x = torch.zeros(3 << 20, device='cuda')")
     printed(cuda)
     cuda.run("%cudamem diff before")
-    assert "+12.0 MiB" in told(cuda)
+    assert "+12.0 MiB" in output(cuda)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A watched cell runs again for real: what is asked before, what is refused, what is as before afterwards.
 
-On a virtual device no value differs by the order; a cell that asks for times tells it all the same.
+On a virtual device no value differs by the order; the times that a cell asks for do differ.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def test_before_anything_runs_it_is_said_what_would(cuda, tmp_path):
     assert file.read_text() == "x"
     cuda.capsys.readouterr()
     cuda.run(CONFIRM)
-    told = cuda.capsys.readouterr().out
-    assert "the code of In[3] would run again, for real, up to 8 times" in told
-    assert "line 14: prints (print)" in told
-    assert "line 14: writes files (open)" in told
-    assert "    x.mul_(2)" in told
-    assert told.rstrip().endswith(f"Nothing has run. To run it:  {CONFIRM} --yes")
+    output = cuda.capsys.readouterr().out
+    assert "the code of In[3] would run again, for real, up to 8 times" in output
+    assert "line 14: prints (print)" in output
+    assert "line 14: writes files (open)" in output
+    assert "    x.mul_(2)" in output
+    assert output.rstrip().endswith(f"Nothing has run. To run it:  {CONFIRM} --yes")
     assert (cuda.shown, cuda["log"].runs, file.read_text()) == ([], 1, "x")
     cuda.run(f"{CONFIRM} --yes")
     assert cuda.text("display")

@@ -103,7 +103,7 @@ def test_the_demo_tells_when_a_cell_fails(tmp_path):
 
 
 class TestCommitted:
-    """What stands in the repository: small, clean, and of no machine in particular."""
+    """The committed notebooks are small, clean and independent of the machine."""
 
     @pytest.fixture(params=sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
     def path(self, request):

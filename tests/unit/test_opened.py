@@ -1,4 +1,4 @@
-"""`cudalens.load`: what it opens has been checked, and put right where that is possible."""
+"""`cudalens.load`: it checks what it opens, and corrects what it can."""
 
 import json
 
@@ -73,8 +73,8 @@ def test_the_shell_tells_by_its_exit_code(file, capsys):
     assert capsys.readouterr().out.startswith("partial: ")
     lost = str(file([e for e in events(0) if e["args"].get("correlation") != 42 or e["cat"] != "kernel"]))
     assert main(["check", "--json", lost]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["verdict"], told["findings"][0]["rule"]) == ("partial", "lost work")
+    result = json.loads(capsys.readouterr().out)
+    assert (result["verdict"], result["findings"][0]["rule"]) == ("partial", "lost work")
 
 
 def test_a_file_that_is_none_is_refused(tmp_path, capsys):

@@ -49,13 +49,13 @@ def expected(trace, start, end, following):
     sync = min(lost, asked - start)
     device = events[events["cat"].isin(["kernel", "gpu_memcpy", "gpu_memset"])]
     free = asked
-    if is_told(events, device, call, following):
+    if has_expected_cause(events, device, call, following):
         ends = device["ts"] + device["dur"]
         free = min(max(ends[ends <= end].max(), asked), end)
     return [asked - start - sync, sync, end - free, free - asked, 0]
 
 
-def is_told(events, device, call, following):
+def has_expected_cause(events, device, call, following):
     tid = events["tid"][call]
     earlier = events.loc[: call - 1] if call else events.iloc[:0]
     waits = earlier[(earlier["name"] == "cudaStreamWaitEvent") & (earlier["tid"] == tid)]

@@ -93,9 +93,9 @@ def test_every_gpu_hidden_from_a_virtual_machine(monkeypatch):
 
 def test_plain_values_for_json():
     with virtual.device("h100"):
-        told = json.loads(json.dumps(cudalens.devices().to_dict()))
-    assert told["devices"][0]["capability"] == "9.0"
-    assert told["simulated"] == "h100"
+        result = json.loads(json.dumps(cudalens.devices().to_dict()))
+    assert result["devices"][0]["capability"] == "9.0"
+    assert result["simulated"] == "h100"
 
 
 # -- without a GPU, and with one that is not as it should be -----------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Readings of GPUs: what NVML and amdsmi tell, what they refuse, and the sampler that asks again and again."""
+"""Readings of GPUs: what NVML and amdsmi report, what they refuse, and the sampler that reads them periodically."""
 
 from __future__ import annotations
 

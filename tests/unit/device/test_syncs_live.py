@@ -65,7 +65,7 @@ EXPECTED = [
     (".cpu()", "x.cpu()"),
     (".tolist()", "x.tolist()"),
     ("pageable copy to device", "torch.ones(3).cuda()"),
-    ("pageable copy to device", None),  # of this one nobody but the runtime call tells
+    ("pageable copy to device", None),  # only the runtime call shows this one
     ("print", "repr(x)"),
     ("device synchronize", "torch.cuda.synchronize()"),
     ("stream synchronize", "torch.cuda.current_stream().synchronize()"),

@@ -181,7 +181,7 @@ def test_a_graph_whose_output_nobody_waits_for(is_seen):
 
     found = watched(program).explore()
     shown = [race.shown for race in found.confirmed] or found.others
-    assert bool(found.confirmed) == is_seen  # the sanitizer knows nothing of a graph that was captured before
+    assert bool(found.confirmed) == is_seen  # the sanitizer has no record of a graph that was captured before it was on
     assert any(difference.name == "y" for one in shown for difference in one.differences)
 
 

@@ -58,8 +58,10 @@ def test_a_block_in_full():
         traces=[[act("segment_alloc", size=2048), act("alloc", time_us=11, user_metadata="prefetch")]],
     )
     first, second = (row for _, row in found.frames["blocks"].iterrows())
-    told = {name: first[name] for name in ("device", "segment_bytes", "segment_type", "stream", "num_bytes", "alloc")}
-    assert told == {
+    columns = {
+        name: first[name] for name in ("device", "segment_bytes", "segment_type", "stream", "num_bytes", "alloc")
+    }
+    assert columns == {
         "device": 0,
         "segment_bytes": 2048,
         "segment_type": "large",
@@ -71,7 +73,7 @@ def test_a_block_in_full():
     assert (first["pool_id_first"], first["pool_id_second"], first["is_expandable"]) == (0, 1, True)
     assert (first["requested_bytes"], first["allocated_ns"], first["user_metadata"]) == (1000, 11_000, "prefetch")
     assert second["state"] == "inactive"
-    assert pd.isna(second["requested_bytes"])  # what stands there is of whoever had it before
+    assert pd.isna(second["requested_bytes"])  # the value belongs to the block's previous owner
     stacks = found.frames["stacks"]
     assert stacks[["file", "line", "function"]].values.tolist() == [
         ["train.py", 42, "step"],
@@ -274,8 +276,8 @@ OPTIMIZER, MODULE = "/x/torch/optim/adamw.py", "/x/torch/nn/modules/module.py"
 def test_what_a_stack_tells_of_a_block(frames, more, category):
     stack = [{"filename": file, "name": name, "line": 1} for name, file in frames]
     found = of(segment(block(ADDR, 512, 1, frames=stack), **{"segment_pool_id": (0, 0), **more}))
-    told = found.frames["blocks"]["category"].iloc[0]
-    assert (None if pd.isna(told) else told) == category
+    columns = found.frames["blocks"]["category"].iloc[0]
+    assert (None if pd.isna(columns) else columns) == category
 
 
 def test_what_a_step_releases_is_temporary_while_it_runs():

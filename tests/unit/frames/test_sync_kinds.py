@@ -1,4 +1,4 @@
-"""What the host waited in, told from the operators, calls and expressions around a wait."""
+"""What the host waited in, derived from the operators, calls and expressions around a wait."""
 
 import pytest
 from hypothesis import given

@@ -36,7 +36,7 @@ def kind(value):
 
 
 def source_of(function, args, constants):
-    """As Triton's launcher tells what it compiles for: integers that are 1 are constants, multiples of 16 are known."""
+    """Specializes as Triton's launcher does: integers that are 1 are constants, multiples of 16 are marked."""
     given = dict(zip(function.arg_names, args, strict=False)) | constants
     signature, fixed, attributes = {}, {}, {}
     for position, name in enumerate(function.arg_names):

@@ -43,27 +43,31 @@ def test_the_picture_is_that_of_a_loop(shape, data, most, at_once):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(differing, "MAX_CELLS", most)
         patch.setattr(differing, "_MAX_AT_ONCE", at_once)
-        told = difference_of("y", expected, found)
+        difference = difference_of("y", expected, found)
     differ, cells = oracle(expected, found, most)
     if not differ:
-        assert told is None
+        assert difference is None
         return
     columns = shape[-1] if shape else 1
     first = [int(i) for i in torch.unravel_index(torch.tensor(differ[0][0] * columns + differ[0][1]), tuple(shape))]
-    assert (told.num_differing, told.num_elements, list(told.first_index)) == (len(differ), count, first)
-    assert (told.expected, told.found) == (expected[tuple(first)].item(), found[tuple(first)].item())
+    assert (difference.num_differing, difference.num_elements, list(difference.first_index)) == (
+        len(differ),
+        count,
+        first,
+    )
+    assert (difference.expected, difference.found) == (expected[tuple(first)].item(), found[tuple(first)].item())
     largest = max(map(max, cells))
-    assert told.max_abs == largest
-    assert len(told.heat) <= most
-    assert [[round(share * largest) for share in row] for row in told.heat] == [
+    assert difference.max_abs == largest
+    assert len(difference.heat) <= most
+    assert [[round(share * largest) for share in row] for row in difference.heat] == [
         [round(gap) for gap in row] for row in cells
     ]
     for row, gaps in zip(range(len(cells)), cells, strict=True):
         for column, gap in enumerate(gaps):
             if gap:
-                assert abs(told.found_map[row][column] - told.expected_map[row][column]) == gap
-    assert all(expected[i].item() == a and found[i].item() == b and a != b for i, a, b in told.samples)
-    assert any(abs(b - a) == largest for _, a, b in told.samples)
+                assert abs(difference.found_map[row][column] - difference.expected_map[row][column]) == gap
+    assert all(expected[i].item() == a and found[i].item() == b and a != b for i, a, b in difference.samples)
+    assert any(abs(b - a) == largest for _, a, b in difference.samples)
 
 
 @pytest.mark.parametrize(
@@ -73,19 +77,19 @@ def test_every_dtype(dtype):
     expected = torch.zeros(3, 5).to(dtype)
     found = expected.clone()
     found[1, 2] = 1
-    told = difference_of("y", expected, found)
-    assert (told.num_differing, told.first_index) == (1, (1, 2))
-    assert [column for row in told.heat for column in row].count(1.0) == 1
-    assert told.max_abs == (None if dtype is torch.bool else 1.0)
+    difference = difference_of("y", expected, found)
+    assert (difference.num_differing, difference.first_index) == (1, (1, 2))
+    assert [column for row in difference.heat for column in row].count(1.0) == 1
+    assert difference.max_abs == (None if dtype is torch.bool else 1.0)
 
 
 def test_bits_that_no_number_tells_apart():
-    told = difference_of("y", torch.tensor([0.0, math.nan, 1.0]), torch.tensor([-0.0, math.nan, math.inf]))
-    assert (told.num_differing, told.first_index, told.max_abs) == (2, (0,), None)
-    assert told.heat[0][0] > 0
-    assert told.heat[0][1:] == (0.0, 1.0)
+    difference = difference_of("y", torch.tensor([0.0, math.nan, 1.0]), torch.tensor([-0.0, math.nan, math.inf]))
+    assert (difference.num_differing, difference.first_index, difference.max_abs) == (2, (0,), None)
+    assert difference.heat[0][0] > 0
+    assert difference.heat[0][1:] == (0.0, 1.0)
 
 
 def test_other_layouts_are_told():
-    told = difference_of("y", torch.zeros(2), torch.zeros(3))
-    assert told.error == "ValueError: it is float32[3] on cpu, in the program's order float32[2] on cpu"
+    difference = difference_of("y", torch.zeros(2), torch.zeros(3))
+    assert difference.error == "ValueError: it is float32[3] on cpu, in the program's order float32[2] on cpu"

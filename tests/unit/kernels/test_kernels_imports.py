@@ -14,8 +14,8 @@ def run(program):
 
 def test_no_other_package_imports_them():
     program = f"import sys, cudalens\nfrom cudalens import {PACKAGES}\n"
-    told = "print([name for name in sys.modules if name == 'triton' or name.startswith('cudalens.kernels')])"
-    assert run(program + told) == "[]"
+    report = "print([name for name in sys.modules if name == 'triton' or name.startswith('cudalens.kernels')])"
+    assert run(program + report) == "[]"
 
 
 def test_they_work_without_triton():

@@ -210,9 +210,9 @@ def test_pools_of_a_manager_are_of_its_functions():
         y = double(x)
     trace = cudalens.memory_snapshot(keep=False, namespace={"x": x, "y": y})
     private = trace.blocks[(trace.blocks["pool_id_second"] != 0).to_numpy()]
-    (told,) = set(private["graph"])
-    assert told.startswith("graphs of ")
-    assert told.endswith("double")
+    (label,) = set(private["graph"])
+    assert label.startswith("graphs of ")
+    assert label.endswith("double")
 
 
 def test_no_device_says_what_to_do(device):

@@ -1,4 +1,4 @@
-"""What cells leave alive, as the tracker tells it."""
+"""What cells leave alive, as the tracker reports it."""
 
 from __future__ import annotations
 

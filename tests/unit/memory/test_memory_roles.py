@@ -1,4 +1,4 @@
-"""What blocks are there for, told from the live objects."""
+"""Roles of blocks, derived from the live objects."""
 
 from __future__ import annotations
 

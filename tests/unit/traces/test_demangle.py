@@ -37,8 +37,8 @@ def test_names_as_cpp_writes_them(mangled, plain):
 @pytest.mark.skipif(shutil.which("c++filt") is None, reason="no c++filt on this machine to compare with")
 def test_the_same_as_cxxfilt():
     asked = "\n".join(NAMES)
-    told = subprocess.run(["c++filt"], input=asked, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert [demangled(name) for name in NAMES] == told
+    expected = subprocess.run(["c++filt"], input=asked, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [demangled(name) for name in NAMES] == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What stands in a file of nvprof comes out as events."""
+"""The contents of an nvprof file become events."""
 
 import pytest
 from chrome import column, problems

@@ -144,7 +144,7 @@ def test_what_asks_for_a_look_is_never_folded():
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "labels"),
     [
         ("abc", ["a", "b", "c"]),
         ("aaab", ["a x3", "b"]),
@@ -153,8 +153,8 @@ def test_what_asks_for_a_look_is_never_folded():
         ("", []),
     ],
 )
-def test_repeats_along_a_path_are_counted(names, told):
-    assert graphs_tree.path_names(list(names)) == told
+def test_repeats_along_a_path_are_counted(names, labels):
+    assert graphs_tree.path_names(list(names)) == labels
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=24))
@@ -200,8 +200,8 @@ class Rows(HTMLParser):
 
 def test_rows_tell_name_replays_times_pool_and_held_outputs():
     rows = Rows(html_of(graphs_trace())).rows
-    for told in ("prefill", "3x", "100 µs", " 4.1x", "8.00 MiB", "1/2"):
-        assert told in rows[0]
+    for labels in ("prefill", "3x", "100 µs", " 4.1x", "8.00 MiB", "1/2"):
+        assert labels in rows[0]
     assert "current" in rows[-1]
     assert rows[-1][0] == "sample"
 

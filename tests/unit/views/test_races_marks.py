@@ -15,7 +15,7 @@ def marked(*changes, trace=None):
 
 
 def kernel_of(trace, mark):
-    """The event that a mark stands on."""
+    """The event that a mark is drawn on."""
     events = trace.events
     _, start, dur, _ = clipped_times(events)
     lane, _ = lane_table(events)

@@ -42,7 +42,7 @@ def test_a_report_of_graphs_alone_shows_them_and_nothing_else(open_report):
         assert not any(found.is_visible() for found in page.locator(f"{APP} {part}").all())
 
 
-def test_a_failed_check_stands_above_everything(open_report):
+def test_a_failed_check_is_above_everything(open_report):
     page = open_report(graphs_trace(failed_rows(), events=True, races=True))
     parts = [".cudalens-graph-checks", ".cg-frame", ".cudalens-race", "canvas"]
     tops = [page.locator(f"{APP} {part}").first.bounding_box()["y"] for part in parts]

@@ -88,7 +88,7 @@ def test_a_listener_that_raises_does_not_reach_torch(records):
     assert records == [MemoryAllocated(x.data_ptr())]
 
 
-def test_all_the_streams_of_a_pool_are_told_with_the_first():
+def test_all_the_streams_of_a_pool_are_reported_with_the_first():
     """In a process of its own, in which no stream exists yet."""
     program = """
         import torch

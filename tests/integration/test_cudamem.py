@@ -66,7 +66,7 @@ def number_of(book):
     return book.shell.execution_count - 1
 
 
-def test_a_cell_tells_its_peak_with_its_line_and_what_it_left(cuda):
+def test_a_cell_reports_its_peak_with_its_line_and_what_it_left(cuda):
     cuda.run(MODEL)
     assert cuda.run(f"%%cudamem -v t\nbig = torch.zeros(16 << 20, device='cuda')\ndel big{LEAK}").success
     line = verdict(cuda)
@@ -158,7 +158,7 @@ def test_leaks_name_outputs_and_never_underscores(cuda):
     assert f"held by `Out[{number_of(cuda)}]`" in printed(cuda)
 
 
-def test_a_quiet_watch_tells_only_when_asked(cuda):
+def test_a_quiet_watch_reports_only_when_asked(cuda):
     cuda.run("%cudamem leaks on -q")
     printed(cuda)
     cuda.run("x = torch.zeros(1 << 20, device='cuda')")
@@ -171,7 +171,7 @@ def test_a_quiet_watch_tells_only_when_asked(cuda):
     assert "No cell left anything" in printed(cuda)
 
 
-def test_without_a_watch_leaks_tells_what_variables_hold(cuda):
+def test_without_a_watch_leaks_lists_what_variables_hold(cuda):
     cuda.run("x = torch.zeros(1 << 20, device='cuda')")
     cuda.run("%cudamem leaks")
     text = printed(cuda)
@@ -201,7 +201,7 @@ def test_unloading_ends_the_watch(cuda):
 
 
 @pytest.mark.parametrize("magic", ["%cudadevice off", "%unload_ext cudalens"])
-def test_a_cell_that_ends_the_device_is_told_why_nothing_is_shown(cuda, magic):
+def test_a_cell_that_ends_the_device_explains_why_nothing_is_shown(cuda, magic):
     assert cuda.run(f"%%cudamem\n{magic}\nz = 3").success
     assert cuda["z"] == 3
     captured = cuda.capsys.readouterr()
@@ -295,6 +295,6 @@ def test_fragmentation_is_seen_and_cured(cuda):
     assert cured["fragmentation_pct"] < 5
 
 
-def test_a_device_that_holds_nothing_is_told_so(cuda):
+def test_a_device_that_holds_nothing_is_reported_as_such(cuda):
     cuda.run("%cudamem snapshot")
     assert "0 B allocated" in verdict(cuda)

@@ -104,7 +104,7 @@ def test_the_last_cell_that_did_something_is_confirmed_with_its_own_races(cuda):
     assert "no race to confirm: In[8], the last checked cell, has none" in cuda.text("error")
 
 
-def test_the_verdict_stands_in_the_report(cuda):
+def test_the_verdict_is_in_the_report(cuda):
     cuda.run("%cudasan on")
     cuda.run(RACY.strip())
     cuda.run(f"{CONFIRM} --yes")
@@ -124,7 +124,7 @@ def test_an_interrupt_leaves_everything_as_it_was(cuda):
     assert "here" in cuda.capsys.readouterr().out
 
 
-def test_a_cell_that_cannot_come_to_its_end_again(cuda):
+def test_a_cell_that_cannot_run_to_its_end_again(cuda):
     cuda.run("left = iter([1])")
     cuda.run(f"%%cudasan -q\n{RACY}next(left)")
     cuda.run(CONFIRM)

@@ -41,7 +41,7 @@ def file(tmp_path):
     return write
 
 
-def test_a_shifted_device_clock_is_put_right(file):
+def test_a_shifted_device_clock_is_corrected(file):
     healthy = traces.load(file(events(0)))
     path = file(events(-3.75))
     trace = cudalens.load(path)
@@ -63,7 +63,7 @@ def test_a_saved_trace_keeps_its_verdict(file, tmp_path):
     assert again.info.trust == trace.info.trust
 
 
-def test_the_shell_tells_by_its_exit_code(file, capsys):
+def test_the_shell_command_reports_by_its_exit_code(file, capsys):
     assert main(["check", str(file(events(0)))]) == 0
     assert capsys.readouterr().out == "clean: no check found anything wrong\n"
     path = str(file(events(-3.75)))

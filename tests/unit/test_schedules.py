@@ -328,7 +328,7 @@ def test_what_cannot_be_called_is_refused_before_the_block():
         profile(on_trace=5)
 
 
-def test_a_schedule_is_told_by_its_numbers_whoever_made_it():
+def test_a_schedule_is_described_by_its_numbers_whoever_made_it():
     """Runs are compared with past ones of the same options: their text must not change from run to run."""
     torchs = torch.profiler.schedule(wait=2, warmup=1, active=3, repeat=1)
     assert text_of(torchs) == text_of(schedule(2, 1, 3, 1)) == "wait=2, warmup=1, active=3, repeat=1"

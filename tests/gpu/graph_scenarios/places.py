@@ -258,7 +258,7 @@ def the_reason_names_the_caller_s_line_in_nested_functions(m: GraphManager) -> N
 
 
 @scenario
-def the_first_row_of_a_skipped_function_tells_why(m: GraphManager) -> None:
+def the_first_row_of_a_skipped_function_gives_the_reason(m: GraphManager) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         runs_eager(m, lambda x: x[x > 1], values)

@@ -181,7 +181,7 @@ def test_bandwidth_as_nccl_tests_defines_it(name, elements, dtype, ranks, num_by
     assert found["bus_bytes_per_s"] == pytest.approx(2e9 * factor)
 
 
-def test_bandwidth_is_missing_where_the_trace_does_not_tell():
+def test_bandwidth_is_missing_where_the_trace_has_no_sizes():
     rows = [
         work(0, 10, NCCL),
         work(20, 0, NCCL, in_elements=4, out_elements=4, message_dtype="Float", collective="send"),

@@ -82,7 +82,7 @@ def test_what_lives_at_any_row(steps, num_before, data):
 
 @settings(max_examples=examples(15))
 @given(steps, st.integers(0, 20))
-def test_a_block_knows_its_allocation(steps, num_before):
+def test_a_block_has_its_allocation(steps, num_before):
     allocator = played(steps, num_before)
     trace = traced(snapshot_of(allocator))
     blocks = trace.blocks[trace.blocks["state"] != "inactive"]

@@ -59,7 +59,7 @@ def test_blocks_go_to_who_holds_most(blocks, expected):
 
 
 @given(st.lists(st.tuples(st.lists(NAME, max_size=4), st.integers(0, 1 << 40)), max_size=30))
-def test_each_block_counts_once_for_somebody_who_holds_it(blocks):
+def test_each_block_counts_once_for_one_of_its_holders(blocks):
     expected = holders([names for names, _ in blocks], [size for _, size in blocks])
     rows = [row for one in expected for row in one.rows]
     assert sorted(rows) == list(range(len(blocks)))

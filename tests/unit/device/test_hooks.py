@@ -93,7 +93,7 @@ def test_who_leaves_in_the_middle_of_a_callback_keeps_others_from_nothing():
     assert not hooks.is_on()
 
 
-def test_listeners_are_told_in_the_order_in_which_they_came_and_no_more_after_close():
+def test_listeners_are_called_in_the_order_of_subscription_and_no_more_after_close():
     records = []
     first = hooks.subscribe(lambda record: records.append("first"))
     second = hooks.subscribe(lambda record: records.append("second"))
@@ -117,7 +117,7 @@ def test_one_listener_may_close_another_in_the_middle_of_a_record():
     assert records == []
 
 
-def test_a_listener_that_raises_is_named_and_unsubscribed_and_nobody_else_notices():
+def test_a_listener_that_raises_is_named_and_unsubscribed_and_others_are_unaffected():
     records = []
 
     def picky(record):
@@ -159,7 +159,7 @@ def test_an_interrupt_reaches_the_program_and_no_record_is_lost():
     assert records == [MemoryAllocated(1), MemoryAllocated(2), MemoryAllocated(3)]
 
 
-def test_what_a_listener_causes_comes_after_what_it_is_being_told():
+def test_records_that_a_listener_causes_come_after_the_current_one():
     orders = [[], []]
 
     class Block:
@@ -205,7 +205,7 @@ def test_threads_keep_their_own_order_and_lose_nothing():
         assert [r.stream for r in records if r.cuda_event == i] == list(range(300))
 
 
-def test_nobody_listens_no_record_is_made(monkeypatch):
+def test_no_record_is_made_without_a_listener(monkeypatch):
     with hooks.subscribe(print):
         pass
     made = []

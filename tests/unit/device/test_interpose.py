@@ -18,7 +18,7 @@ def kind():
     return Kind
 
 
-def test_listeners_are_told_before_and_after(kind):
+def test_listeners_are_called_before_and_after(kind):
     calls, method = [], Interposed(kind, "act")
     method.add(before=lambda self, number: calls.append(("before", number)))
     method.add(after=lambda result, self, number: calls.append(("after", result, number)))

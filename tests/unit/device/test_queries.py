@@ -8,7 +8,7 @@ from cudalens.device.streams import current_device, current_stream, pointer_of
 from cudalens.virtual import device
 
 
-def test_answers_of_true_become_records_while_somebody_watches():
+def test_queries_that_return_true_become_records_while_a_listener_is_subscribed():
     records = []
     with device("h100"), gpu_trace.subscribe(records.append):
         event, stream = torch.cuda.Event(), torch.cuda.Stream()

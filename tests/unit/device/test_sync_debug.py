@@ -32,7 +32,7 @@ def sync():
     return torch.ones(2, device="cuda").sum().item()
 
 
-def test_each_wait_is_heard_and_nobody_is_warned(waits, recwarn):
+def test_each_wait_is_captured_without_a_warning(waits, recwarn):
     for _ in range(3):
         sync()
     assert len(waits) == 3
@@ -91,7 +91,7 @@ def test_a_record_of_warnings_holds_the_programs_alone(waits):
     assert len(waits) == 1
 
 
-def test_filters_that_the_program_sets_meanwhile_stay():
+def test_filters_that_the_program_sets_inside_stay():
     debug, before = SyncDebug(lambda: None), warnings.filters
     debug.start()
     warnings.filterwarnings("ignore", message="a message of the program's")

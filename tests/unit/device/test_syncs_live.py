@@ -132,7 +132,7 @@ def test_without_runtime_calls_the_lines_remain():
     assert waits["seen_by"].tolist() == ["callback, warning"]
 
 
-def test_waits_of_threads_are_told_apart():
+def test_waits_of_threads_are_distinguished():
     def work():
         torch.ones(3, device="cuda").sum().item()
 

@@ -83,13 +83,13 @@ def test_every_dtype(dtype):
     assert difference.max_abs == (None if dtype is torch.bool else 1.0)
 
 
-def test_bits_that_no_number_tells_apart():
+def test_bits_that_compare_equal_as_numbers():
     difference = difference_of("y", torch.tensor([0.0, math.nan, 1.0]), torch.tensor([-0.0, math.nan, math.inf]))
     assert (difference.num_differing, difference.first_index, difference.max_abs) == (2, (0,), None)
     assert difference.heat[0][0] > 0
     assert difference.heat[0][1:] == (0.0, 1.0)
 
 
-def test_other_layouts_are_told():
+def test_other_layouts_are_reported():
     difference = difference_of("y", torch.zeros(2), torch.zeros(3))
     assert difference.error == "ValueError: it is float32[3] on cpu, in the program's order float32[2] on cpu"

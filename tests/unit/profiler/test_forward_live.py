@@ -62,7 +62,7 @@ def _rows_near(places, tid, ts):
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_a_file_tells_what_the_live_run_told_or_nothing(program, tmp_path):
+def test_a_file_gives_what_the_live_run_gave_or_nothing(program, tmp_path):
     frames, _ = recorded(program, ProfilerOptions(cpu_only=True))
     live = Trace(RunInfo(name="run", source="cpu"), **frames)
     read = cudalens.load(live.to_chrome(tmp_path / "live.json")).events["forward"]

@@ -195,7 +195,7 @@ def test_a_mark_goes_when_python_first_calls_it():
     assert marks == [None]
 
 
-def test_nothing_is_marked_while_somebody_traces():
+def test_nothing_is_marked_while_a_trace_function_is_set():
     def met():
         calls.call()
         return sys._getframe().f_trace

@@ -299,7 +299,7 @@ def test_an_annotation_of_host_memory_alone_is_the_hosts(gpu):
     assert [found.kind for found in san.races] == [RaceKind.HOST]
 
 
-def test_annotations_cost_nothing_and_ask_for_nothing_while_nobody_watches():
+def test_annotations_cost_nothing_and_ask_for_nothing_while_the_sanitizer_is_off():
     access(reads=["no tensor"])
 
 
@@ -460,7 +460,7 @@ def test_without_a_device_it_has_nothing_to_say():
     assert (san.races, san.error, san.status().num_launches) == ([], None, 0)
 
 
-def test_threads_that_start_meanwhile_are_seen(gpu):
+def test_threads_that_start_while_it_is_on_are_seen(gpu):
     x = torch.ones(N, device="cuda")
     torch.cuda.synchronize()
     seen = []
@@ -626,7 +626,7 @@ def test_an_operators_own_error_comes_out_as_it_is(gpu):
     assert san.error is None
 
 
-def test_the_status_tells_how_it_is_doing(side):
+def test_the_status_shows_counts_and_state(side):
     san = cudalens.sanitize()
     assert str(san.status()).startswith("stream-race sanitizer: off")
     with san:

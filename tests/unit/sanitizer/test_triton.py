@@ -46,7 +46,7 @@ def test_a_profile_shows_one_kernel():
 
 
 @with_triton
-def test_atomics_write_and_views_are_told_apart():
+def test_atomics_write_and_views_are_distinguished():
     found = run("with_atomics_and_views", interpreted=True)
     assert found["races"] == [["read after write", "count", "found", "aten::sum", "self"]]
     assert found["found"] == [0, 0, 64, 0]
@@ -70,7 +70,7 @@ def test_a_compiled_kernel_writes_what_torch_finds_that_it_does():
 
 
 @with_triton
-def test_a_kernel_that_nobody_can_tell_of_accuses_nobody():
+def test_no_race_is_reported_for_a_kernel_with_unknown_writes():
     found = run("not_known", interpreted=False)
     assert (
         found["races"] == [["host access", "opaque", "a", "later access", "writes[0]"]] * 2
@@ -104,7 +104,7 @@ def launcher(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_a_launch_is_told_with_its_tensors_and_without_them_is_not(launcher):
+def test_a_launch_is_recorded_with_its_tensors_and_without_them_is_not(launcher):
     records = []
     with gpu_trace.subscribe(records.append), cudalens.virtual.device("h100"):
         launches.watch()

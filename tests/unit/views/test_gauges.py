@@ -127,7 +127,7 @@ def test_a_page_that_is_reloaded_is_back_in_time(presence):
     assert not presence.is_over
 
 
-def test_nothing_is_heard_while_a_cell_runs(presence):
+def test_no_message_is_handled_while_a_cell_runs(presence):
     presence.heartbeat("a")
     presence.cell(True)
     presence.clock.now = 10 * HEARTBEAT_S

@@ -175,7 +175,7 @@ def test_explaining_and_listing_alone():
     assert "No function" in graphs.functions_text(gpu_trace())
 
 
-def test_how_to_measure_is_told_where_nothing_was():
+def test_how_to_measure_is_explained_where_nothing_was_measured():
     replayed = recording(0, "f", replays=9, eager_ns=None)
     assert graphs_words.UNMEASURED in report(graphs_trace([replayed]))
     for other in (recording(1, "g", 0), recording(1, "g", 0, replay_ns=None)):

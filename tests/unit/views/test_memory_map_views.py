@@ -76,7 +76,7 @@ def header_of(blob):
     return json.loads(zlib.decompress(blob[12 : 12 + int.from_bytes(blob[8:12], "little")]))
 
 
-def test_what_is_gone_has_a_category_where_its_stack_tells(trace):
+def test_what_is_gone_has_a_category_from_its_stack(trace):
     lives = block_lifetimes(trace)
     block_categories = lifetime_categories(trace, lives).astype(object).where(lambda c: c.notna(), None)
     slots = (lives["addr"].astype("int64") - BASE) // MIB

@@ -96,14 +96,14 @@ def test_nothing_left_is_said():
     assert "nothing of it left" in shown
 
 
-def test_a_refused_allocation_stands_first():
+def test_a_refused_allocation_is_first():
     refused = {"action": "oom", "device_free": 5 * MIB, "size": 90 * MIB, "stream": 0, "time_us": 9, "frames": [FRAME]}
     raw = snapshot((0, 10, "active_allocated"), history=[action("alloc", 0, 10, 1), refused])
     shown = memory_words.verdict(trace_of(raw))
     assert shown.startswith("out of memory at In[4]:12: 90.0 MiB asked for, 5.00 MiB free on the device; ")
 
 
-def test_without_a_history_the_exception_tells_of_it():
+def test_without_a_history_the_exception_gives_the_sizes():
     error = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has …"
     shown = memory_words.verdict(trace_of(snapshot((0, 10, "active_allocated")), status="raised", error=error))
     assert shown.startswith("out of memory: 2.00 GiB asked for; 10.0 MiB allocated")
@@ -114,7 +114,7 @@ def test_a_file_without_names_says_nothing_of_holders():
     assert shown == "10.0 MiB allocated; fragmentation 0.0 %"
 
 
-def test_leaks_are_told_cell_by_cell():
+def test_leaks_are_listed_by_cell():
     raw = snapshot(*((i, 1, "active_allocated") for i in range(4)), (4, 20, "active_allocated"))
     names = [["h[0]"], ["h[1]"], ["model.w"], [], ["model.v"]]
     found = trace_of(raw, names=names, cells=["In[9]", "In[9]", "In[9]", "In[9]", "In[2]"])
@@ -124,7 +124,7 @@ def test_leaks_are_told_cell_by_cell():
     ]
 
 
-def test_variables_of_functions_are_told_as_such():
+def test_variables_of_functions_are_shown_as_such():
     found = trace_of(snapshot((0, 1, "active_allocated")), names=[["<last exception>.train.batch"]])
     assert "held by the traceback of the last exception (`train.batch`)" in memory_words.verdict(found)
 

@@ -159,6 +159,14 @@ def test_an_interrupt_reaches_the_program_and_no_record_is_lost():
     assert records == [MemoryAllocated(1), MemoryAllocated(2), MemoryAllocated(3)]
 
 
+@pytest.fixture
+def no_automatic_collection():
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_automatic_collection")
 def test_records_that_a_listener_causes_come_after_the_current_one():
     orders = [[], []]
 

@@ -1,4 +1,4 @@
-"""`compare`: two runs side by side, each by its name in `cudalens.runs`, as Traces, or as the ranks of a job."""
+"""`compare`: compare two runs, each given by its name in `cudalens.runs`, as a file, a Trace, or the ranks of a job."""
 
 from __future__ import annotations
 
@@ -13,26 +13,25 @@ from cudalens.frames import Ranks, Trace
 if TYPE_CHECKING:
     from cudalens.views.compare.comparison import Comparison
 
-#: A run: its name in `cudalens.runs`, a file of it, or what it left behind.
+#: A run: its name in `cudalens.runs`, a file, or its Trace or Ranks.
 Run = str | os.PathLike[str] | Trace | Ranks
 
 
 def compare(a: Run | Sequence[Run], b: Run | Sequence[Run]) -> Comparison:
-    """What changed from `a` to `b`: the verdict, and what became faster or slower, came or went.
+    """Compare run `b` with run `a`: the verdict, and what became faster or slower, was added or removed.
 
     Args:
-        a: The run before: its name in `cudalens.runs`, a Trace, a file that `cudalens.load` reads, Ranks or a
-            folder of ranks; or a list
-            of these, which are repeats of one thing.
-        b: The run after, likewise.
+        a: The run before: its name in `cudalens.runs`, a Trace, a file that `cudalens.load` reads, Ranks or a folder of
+            ranks; or a list of these, which are repeats of the same run.
+        b: The run after, in the same forms.
 
     Returns:
-        An object that prints and shows the answer; it has ``verdict``, the frames ``ops``, ``kernels``, ``modules`` and
-        ``memory``, ``figure()`` and ``to_html(path)``. Profiler steps (``%%cudaprofile --repeat 20``, say) and several
-        runs are repeats: they tell what is noise.
+        An object that prints and displays the result. It has ``verdict``, the frames ``ops``, ``kernels``, ``modules``
+        and ``memory``, ``figure()`` and ``to_html(path)``. Profiler steps (such as ``%%cudaprofile --repeat 20``) and
+        several runs are repeats, from which the noise is estimated.
 
     Raises:
-        TraceError: A name is no run, or nothing was recorded in a run.
+        TraceError: There is no run of that name, or nothing was recorded in a run.
         TraceFormatError: A file cannot be read.
     """
     from cudalens.views.compare.comparison import compare as side_by_side
@@ -67,7 +66,7 @@ def _by_name(run: str | os.PathLike[str]) -> Trace | Ranks:
 
 
 def _runs() -> Any:
-    """The runs of this process; none where nothing that makes runs was imported yet."""
+    """The runs of this process; empty if no module that records runs has been imported."""
     import sys
 
     session = sys.modules.get("cudalens.api.profile")

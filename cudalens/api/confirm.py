@@ -1,4 +1,4 @@
-"""Races by value on a real GPU: what the sanitizer found, tried by runs that are steered toward the other order."""
+"""Confirm races on a real GPU: run the program again with delays that force the other order, and compare values."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from cudalens.sanitizer import Race, Sanitizer, Touch
 
 _VIRTUAL: Final = (
-    "a virtual device computes values in the program's order, so that the same bits say nothing here; explore tries "
-    "others"
+    "a virtual device computes values in the program's order, so equal values do not exclude a race; explore tries "
+    "other orders"
 )
 
 MAX_RUNS: Final = 10_000
 MAX_HOLD_NS: Final = 10_000_000_000
 
-#: For each race, by its key, the columns that the frame ``races`` has of its values.
+#: For each race, by its key, its columns about values in the frame ``races``.
 Columns = dict[tuple[object, ...], dict[str, Any]]
 
 
@@ -46,19 +46,19 @@ def confirm(
     races: Sequence[Race] | None = None,
     on_virtual: bool = False,
 ) -> tuple[Exploration, Columns]:
-    """Run a program again and again, and steer it toward the orders that a sanitizer's races allow.
+    """Run a program repeatedly, with delays that force the orders that a sanitizer's races allow.
 
     Args:
-        sanitizer: It has found races in the program.
-        program: What to run: a function that takes nothing, or a `Program`.
-        runs: Steered runs for each race; by default `DEFAULT_RUNS`.
-        hold_ns: How long a stream is held at most, ns; None for some times what the host needs between the accesses.
-        limit_s: After so long no further run is begun, s; by default `DEFAULT_LIMIT_S`.
-        races: Those of the sanitizer's races that are tried; by default all.
-        on_virtual: Also on a virtual device, where the order shows, but not in what operators compute.
+        sanitizer: The sanitizer that found races in the program.
+        program: What to run: a function without arguments, or a `Program`.
+        runs: Delayed runs for each race; by default `DEFAULT_RUNS`.
+        hold_ns: Longest delay of a stream, ns; None for a multiple of the host time between the accesses.
+        limit_s: Time after which no further run begins, s; by default `DEFAULT_LIMIT_S`.
+        races: The races of the sanitizer to try; by default all.
+        on_virtual: Allow a virtual device, on which the order is observed, but has no effect on values.
 
     Raises:
-        ExploreError: There is no GPU, no race, or the program cannot run again.
+        ExploreError: There is no GPU or no race, or the program cannot run again.
     """
     source = checked_device(on_virtual=on_virtual)
     runs = _checked("runs", DEFAULT_RUNS if runs is None else runs, MAX_RUNS)
@@ -71,7 +71,7 @@ def confirm(
             "no race to confirm: the sanitizer has not found any. Run the program under the sanitizer first."
         )
     again = program if isinstance(program, Program) else of_function(program, Exploring.callers_names())
-    with _unwatched(), naming(names_of_streams(again.names)):
+    with _sanitizers_stopped(), naming(names_of_streams(again.names)):
         suspects = [Suspect(describe(race), _spot(race.first), _spot(race.second)) for race in races]
         wishes: dict[str, Any] = {"runs": runs, "hold_ns": hold_ns, "limit_s": limit_s}
         found = Confirmer(again, suspects, **wishes, lane=_lane, source=source).confirm()
@@ -83,14 +83,14 @@ def confirm(
 
 
 def of_function(function: Callable[[], Any], names: Mapping[str, Any]) -> Program:
-    """A function as a program: what it returns is compared, and what it writes of the tensors that variables hold.
+    """A program that calls `function`. Its result and the tensors in variables are compared between runs.
 
     Args:
-        function: It takes nothing.
-        names: Variables.
+        function: A function without arguments.
+        names: Variables by name.
 
     Raises:
-        ExploreError: It is nothing that can be called.
+        ExploreError: `function` is not callable.
     """
     if not callable(function):
         raise ExploreError(
@@ -106,7 +106,7 @@ def of_function(function: Callable[[], Any], names: Mapping[str, Any]) -> Progra
 
 
 def holders_among(names: Mapping[str, Any]) -> list[Any]:
-    """What variables hold that a program may change, and that can be put back: containers, generators of numbers."""
+    """Values of variables that a program may change and that can be restored: containers, random generators."""
     return [value for name, value in list(names.items()) if not name.startswith("_") and _is_holder(value)]
 
 
@@ -116,7 +116,7 @@ def _is_holder(value: Any) -> bool:
 
 
 def numbers_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """A number, or those in a list, a tuple or a dictionary, by the expressions for them."""
+    """A number, or the numbers in a list, a tuple or a dictionary, each with the expression for it."""
     if (number := _number(value)) is not None:
         yield name, number
     elif type(value) in (list, tuple, dict):
@@ -127,7 +127,7 @@ def numbers_in(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _number(value: Any) -> Any:
-    """A number of Python's, or numpy's as one; None for anything else."""
+    """A Python number, or a numpy number converted to one; None for anything else."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     return value if isinstance(value, bool | int | float | complex) else None
@@ -146,11 +146,11 @@ def _checked_limit(value: Any) -> float:
 
 
 def checked_device(*, on_virtual: bool = False) -> str:
-    """Where programs can be steered, as a Trace names it.
+    """The device on which races can be confirmed, as the source of a Trace.
 
     Raises:
-        ExploreError: There is no GPU, or only a virtual one that was not asked for; or other ranks would have to run
-            again, too.
+        ExploreError: There is no GPU, or only a virtual one without `on_virtual`; or other ranks would also have to run
+            again.
     """
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
@@ -169,21 +169,21 @@ def checked_device(*, on_virtual: bool = False) -> str:
         return f"virtual:{device.spec.key}"
     if not torch.cuda.is_available():
         raise ExploreError(
-            "steering a program's streams needs a GPU, and torch sees none. On a virtual one, "
+            "confirming a race needs a GPU, and torch sees none. On a virtual one, "
             "cudalens.virtual.device('h100') (in a notebook: %cudadevice virtual h100), san.explore() (%cudasan "
             "explore) tries other orders."
         )
     if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
         raise ExploreError(
-            "with CUDA_LAUNCH_BLOCKING set the host waits for every kernel, so that none can overtake another: no race "
-            "shows. Start Python without it."
+            "with CUDA_LAUNCH_BLOCKING set the host waits for every kernel, so kernels cannot run in another order and "
+            "no race has an effect. Start Python without it."
         )
     return "cuda"
 
 
 @contextmanager
-def _unwatched() -> Iterator[None]:
-    """No sanitizer judges what runs meanwhile."""
+def _sanitizers_stopped() -> Iterator[None]:
+    """Temporarily stop all sanitizers."""
     with ExitStack() as stack:
         for sanitizer in reversed(running()):
             sanitizer.stop()

@@ -1,4 +1,4 @@
-"""Races by value: what the sanitizer found, tried in other orders by the virtual device's schedule explorer."""
+"""Explore races on the virtual device: run its tasks in the other orders that races allow, and compare values."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from cudalens.virtual.context import device
     from cudalens.virtual.explorer.logged import LoggedOp
 
-#: Orders that are tried beside the program's own, unless the user says otherwise.
+#: Default number of orders to try in addition to the program's own.
 DEFAULT_BUDGET: Final = 50
 
-#: Containers within containers that are looked into for tensors.
+#: Largest depth of nested containers that are searched for tensors.
 _MAX_DEPTH: Final = 3
 
 _MAX_VARIABLES: Final = 4096
 
 
 class Exploring:
-    """What a sanitizer keeps to try other orders: the tasks of the block that is watched, and of the last one.
+    """The tasks that a sanitizer records to try other orders: those of the current block, and of the last one.
 
     Args:
-        max_bytes: Memory that may be kept, and that doing the tasks again may take.
+        max_bytes: Limit of the memory to keep, and of the memory for running the tasks again.
 
     Raises:
         ExploreError: No virtual device is active.
@@ -52,7 +52,7 @@ class Exploring:
         self._last: tuple[OpLog, dict[str, Output], int, int] | None = None
 
     def begin(self, num_races: int) -> None:
-        """A block begins.
+        """Begin a block.
 
         Args:
             num_races: Races that were found before it.
@@ -63,11 +63,11 @@ class Exploring:
         self._log.start()
 
     def end(self, num_races: int, names: Mapping[str, Any] | None = None) -> None:
-        """A block has ended; one that did nothing on a device leaves the one before it to be explored.
+        """End a block. If it did nothing on a device, the block before it remains the one to explore.
 
         Args:
-            num_races: Races that have been found.
-            names: The variables; by default those of the user's code that called.
+            num_races: Races that have been found so far.
+            names: Variables by name; by default those of the calling user code.
         """
         log, self._log = self._log, None
         if log is None:
@@ -79,7 +79,7 @@ class Exploring:
 
     @staticmethod
     def callers_names() -> dict[str, Any]:
-        """The variables of the innermost function that is not ours."""
+        """The variables of the innermost function outside cudalens."""
         stack_frame = sys._getframe(1)
         while stack_frame.f_back is not None and is_own(stack_frame.f_code.co_filename):
             stack_frame = stack_frame.f_back
@@ -91,10 +91,10 @@ class Exploring:
         """Try other orders of the last block.
 
         Returns:
-            What came of it, and for each race, by its key, the columns that the frame ``races`` has of it.
+            The exploration, and for each race, by its key, its columns in the frame ``races``.
 
         Raises:
-            ExploreError: There was none, or it cannot be done again.
+            ExploreError: There was no block, or it cannot run again.
         """
         budget = DEFAULT_BUDGET if budget is None else budget
         if not isinstance(budget, int) or budget < 1:
@@ -111,10 +111,10 @@ class Exploring:
         return found, {race.key: columns_of_race(verdict, found.steps) for race, verdict in verdicts}
 
     def replay(self, seed: str | int) -> Shown:
-        """Do one schedule of the last block again.
+        """Run one schedule of the last block again.
 
         Raises:
-            ExploreError: There was none, or the seed is none of it.
+            ExploreError: There was no block, or the seed does not belong to it.
         """
         with below_modes():
             return self._explorer().replay(seed)
@@ -143,7 +143,7 @@ def _virtual_device() -> device:
 
 
 def tensors_among(names: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors that variables hold, themselves, in containers, and in modules."""
+    """The tensors in variables, also inside containers and modules, each with the expression for it."""
     found = 0
     for name, value in list(names.items()):
         if name.startswith("_"):
@@ -166,7 +166,7 @@ def _tensors(name: str, value: Any, depth: int) -> Iterator[tuple[str, torch.Ten
 
 
 def _items(name: str, value: Any) -> list[tuple[str, Any]]:
-    """What is in a container or a module, by the expression for it."""
+    """The items of a container or a module, each with the expression for it."""
     if isinstance(value, torch.nn.Module):
         return [(f"{name}.{key}", item) for key, item in (*value.named_parameters(), *value.named_buffers())]
     if type(value) in (list, tuple):
@@ -193,10 +193,10 @@ def _text(race: Race) -> str:
 
 
 def _pairs(race: Race, log: OpLog, conflicts: Sequence[Pair]) -> list[Pair]:
-    """The tasks that are a race's two accesses: a race is one finding per pair of places, and may be many of them.
+    """The pairs of tasks that are the two accesses of a race; a race is one finding for possibly many such pairs.
 
-    They are found by their places in the source; a graph's operators, which were called elsewhere than they run, by
-    their names and streams.
+    Tasks are matched by source location. Operators of a graph, which were called elsewhere, are matched by name and
+    stream.
     """
     ops = log.ops
     for is_it in (_is_at, _is_called):

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainRun:
-    """A function that ran without a manager, and why (a cell that prints, for example).
+    """A function that ran without a manager, and the reason (such as a cell that prints).
 
     Attributes:
-        function: Its name.
-        reason: In one word or two.
-        detail: In a sentence, of the function.
+        function: Name of the function.
+        reason: The reason, in one or two words.
+        detail: A sentence about the function.
         advice: What to do.
-        place: The line of that.
-        source: That line of source.
-        count: How often it ran.
+        place: Location of the cause.
+        source: Source line of the cause.
+        count: Number of runs.
     """
 
     function: str
@@ -53,14 +53,14 @@ def graphs_trace(
     outcome: Outcome = OK,
     plain: Sequence[PlainRun] = (),
 ) -> Trace:
-    """A Trace without events of what one or more managers did.
+    """A Trace without events, with the frames of one or more graph managers.
 
     Args:
         manager: A manager, or pairs of a manager and its mark.
         name: Name of the run.
-        since: From the manager's ``mark()``: what was done before is left out. None for all.
-        code: Source of what ran.
-        outcome: How it ended.
+        since: A result of the manager's ``mark()``; earlier records are left out. None for all.
+        code: Source of the code that ran.
+        outcome: How the code ended.
         plain: Functions that ran without a manager.
     """
     begin = time.perf_counter()

@@ -35,20 +35,20 @@ def memory_snapshot(
     keep: bool = True,
     shell: Any = None,
 ) -> Trace:
-    """What the CUDA allocator holds now: ``trace.blocks``, who holds each block, and what for.
+    """A Trace of the current memory of the CUDA allocator: ``trace.blocks``, with the holder and purpose of each block.
 
-    The history that the program has kept, if it does (``torch.cuda.memory._record_memory_history``), is in
-    ``trace.memory``; none is switched on.
+    If the program records a history (``torch.cuda.memory._record_memory_history``), it is in ``trace.memory``. This
+    function does not switch recording on.
 
     Args:
         name: Name of the run; by default ``memory-<number>``.
-        namespace: Variables whose names are looked for in the place of the notebook's, or of those of ``__main__``.
-        error: An exception whose traceback holds variables, which have names then, too; or None.
+        namespace: Variables to name blocks by; by default those of the notebook, or of ``__main__``.
+        error: An exception; the variables in its traceback name blocks as well. Or None.
         keep: Keep the Trace in `cudalens.runs`.
-        shell: IPython's shell, where it is not the one of this process.
+        shell: IPython's shell, if it is not the one of this process.
 
     Raises:
-        MemorySnapshotError: There is not a CUDA device.
+        MemorySnapshotError: There is no CUDA device.
     """
     collector = MemoryCollector(
         namespace=namespace, cells=watched_cells(), graphs=_managed(), with_history=False, shell=shell
@@ -65,22 +65,22 @@ def memory_snapshot(
 
 
 class memory_history:  # noqa: N801 - reads as what it makes
-    """Keeps the allocator's history during a block of code, and takes a snapshot at its end.
+    """Record the allocator's history during a block of code, and take a snapshot at its end.
 
-    An object serves once. When the block raises, the snapshot is still taken (at that moment), and the exception
-    passes on. A history that the program itself keeps is used, and left as it is.
+    An object can be used only once. If the block raises, the snapshot is taken at that moment and the exception
+    propagates. A history that the program itself records is used and stays on.
 
     Args:
         name: Name of the run; by default ``memory-<number>``.
-        max_entries: Actions that are kept at most; older ones are lost.
-        stacks: Whether call stacks are kept.
-        namespace: Variables whose names are looked for in the place of the notebook's, or of those of ``__main__``.
+        max_entries: Largest number of actions to keep; older ones are dropped.
+        stacks: Whether call stacks are recorded.
+        namespace: Variables to name blocks by; by default those of the notebook, or of ``__main__``.
         keep: Keep the Trace in `cudalens.runs`.
         code: Source of the block, for the run info.
-        shell: IPython's shell, where it is not the one of this process.
+        shell: IPython's shell, if it is not the one of this process.
 
     Raises:
-        MemorySnapshotError: On entry: there is not a CUDA device.
+        MemorySnapshotError: On entry: there is no CUDA device.
     """
 
     def __init__(
@@ -109,12 +109,12 @@ class memory_history:  # noqa: N801 - reads as what it makes
         self._trace: Trace | None = None
 
     def will_show(self, number: int, value: Any) -> None:
-        """IPython will show `value` when the block has ended: a tensor in it is called Out[number]."""
+        """Announce that IPython will display `value` after the block: a tensor in it gets the name Out[number]."""
         self._collector.outputs = {number: value}
 
     @property
     def trace(self) -> Trace:
-        """What was recorded.
+        """The recorded Trace.
 
         Raises:
             MemorySnapshotError: The block has not ended yet.
@@ -125,7 +125,7 @@ class memory_history:  # noqa: N801 - reads as what it makes
 
     def __enter__(self) -> memory_history:
         if self._started_ns is not None:
-            raise MemorySnapshotError("a memory_history object serves once; make another.")
+            raise MemorySnapshotError("a memory_history object can be used only once; make another.")
         self._collector.start()
         self._started_ns = time.time_ns()
         return self
@@ -158,7 +158,7 @@ def _trace(
     frames = collector.frames()
     on = active()
     memory = frames["memory"]
-    if on is not None:  # a virtual device has a clock of its own
+    if on is not None:  # a virtual device has its own clock
         window = (int(memory["ts"].iloc[0]), int(memory["ts"].iloc[-1])) if len(memory) else (None, None)
     info = run_info(
         name,
@@ -176,7 +176,7 @@ def _trace(
 
 
 def _managed() -> dict[tuple[int, int], str]:
-    """What to call the graphs of each pool that a graph manager keeps: the functions that they record."""
+    """A name for the graphs in each memory pool of the graph managers: the functions that they record."""
     managers = sys.modules.get("cudalens.graphs.managers")
     found: dict[tuple[int, int], dict[str, None]] = {}
     for manager in managers.managers() if managers is not None else ():

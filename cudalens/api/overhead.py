@@ -1,4 +1,4 @@
-"""What profiling itself costs: the same code, run with the profiler and without it."""
+"""Measure the overhead of profiling: run the same code with the profiler and without it."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ from cudalens.frames.info import Overhead
 Ints = NDArray[np.int64]
 
 
-#: Of the interval of a slowdown.
+#: Confidence level of the interval of a slowdown.
 LEVEL: Final = 0.95
 
-#: Of each kind, for medians and an interval: two have no spread to speak of.
+#: Minimum number of runs of each kind for medians and an interval.
 MIN_RUNS: Final = 3
 
 
 class PlainRuns:
-    """Times runs of some code without a profiler, as one stretch that ends when the GPU has done what they launched."""
+    """Times runs of code without a profiler, as one interval that ends when the GPU has finished their work."""
 
     def __init__(self) -> None:
         self._began_ns = time.perf_counter_ns()
         self._ended_ns: list[int] = []
 
     def ended_one(self) -> None:
-        """One more run has ended well."""
+        """Count a run that ended without an exception."""
         self._ended_ns.append(time.perf_counter_ns())
 
     def overhead(self, run: profile, num_profiled: int, *, is_warm: bool, error: BaseException | None) -> Overhead:
-        """What the profile `run` of `num_profiled` runs cost against these; to be called when the last one has ended.
+        """The overhead of the profile `run` of `num_profiled` runs compared with these runs, after the last one.
 
         Args:
-            run: The profile; it has ended.
-            num_profiled: Runs of the code in it.
+            run: The finished profile.
+            num_profiled: Number of runs of the code in it.
             is_warm: Whether the code had run before it was profiled.
-            error: What ended the runs without a profiler, or None.
+            error: The exception that ended the runs without a profiler, or None.
         """
         if error is None:
             wait_for_device()
@@ -67,7 +67,7 @@ class PlainRuns:
 
 
 def _times(trace: Trace) -> Ints:
-    """Times of the profiled runs, where the host's are what they took: not beside a GPU, nor in a model's time."""
+    """Times of the profiled runs, if host times are valid: not with GPU work, nor with simulated times."""
     if trace.info.is_simulated or len(device_work(trace).rows):
         return np.empty(0, np.int64)
     times: Ints = trace.events["dur"].to_numpy()[numbered_steps(trace)]
@@ -75,7 +75,7 @@ def _times(trace: Trace) -> Ints:
 
 
 def _by_runs(cost: Overhead, profiled: Ints, plain: Ints) -> Overhead:
-    """`cost` by medians of single runs, with their interval: one stall of the machine then makes no slowdown."""
+    """`cost` from medians of single runs, with their interval, so that one stall of the machine has no effect."""
     if len(profiled) != cost.num_profiled or min(len(profiled), len(plain)) < MIN_RUNS:
         return cost
     sides = np.maximum(plain, 1)[None].astype(np.float64), np.maximum(profiled, 1)[None].astype(np.float64)
@@ -92,26 +92,26 @@ def _by_runs(cost: Overhead, profiled: Ints, plain: Ints) -> Overhead:
 def overhead(
     function: Callable[[], Any], *, repeat: int = 5, warmup: int = 1, name: str | None = None, **options: Any
 ) -> Overhead:
-    """What profiling `function` costs: it is called `warmup` times, then `repeat` times profiled, `repeat` times not.
+    """Measure the overhead of profiling `function`: `warmup` calls, `repeat` profiled calls, `repeat` plain calls.
 
-    Each of the two stretches ends with a wait for the GPU and is divided by the number of its runs, so that work that
-    the GPU does after the host has gone on is counted in both. Without a GPU at work, medians of single runs are told
-    from three on, and the interval in which the slowdown lies. What `function` raises passes on.
+    Each of the two measurements ends with a wait for the GPU and is divided by its number of runs, so that asynchronous
+    GPU work is included in both. Without GPU work, and with three runs or more, the result has medians of single runs
+    and a confidence interval of the slowdown. Exceptions of `function` propagate.
 
     Args:
-        function: What is measured, without arguments. It is called ``warmup + 2 * repeat`` times.
+        function: The function to measure, without arguments. It is called ``warmup + 2 * repeat`` times.
         repeat: Calls of each kind, at least 1.
-        warmup: Calls before; without any, what a first call costs counts as profiling's cost.
+        warmup: Calls before; without any, the cost of a first call counts as overhead.
         name: Name of the run; by default the function's.
         **options: Options of `cudalens.profile`.
 
     Returns:
-        The cost. The Trace of the profiled calls, each of them a step, is ``cudalens.runs[name]``; its info holds the
-        cost, too, and its verdict tells it.
+        The overhead. The Trace of the profiled calls, each of them a step, is ``cudalens.runs[name]``; its info and its
+        verdict include the overhead.
 
     Raises:
         ValueError: `repeat` is less than 1, or `warmup` less than 0.
-        ProfilerError: It is called inside a profile: nothing would run without a profiler.
+        ProfilerError: It is called inside a profile, where nothing can run without a profiler.
     """
     if repeat < 1 or warmup < 0:
         raise ValueError(f"repeat is {repeat} and warmup is {warmup}, expected at least 1 and at least 0.")
@@ -136,7 +136,7 @@ def overhead(
 
 
 def wait_for_device() -> None:
-    """Wait until the GPU has done what was launched; nothing where the program has not used one."""
+    """Wait until the GPU has finished all launched work; no effect if the program has not used a GPU."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.synchronize()

@@ -40,19 +40,20 @@ _active: profile | None = None
 
 
 class profile:  # noqa: N801 - reads as a verb, like torch's
-    """Profiles a block, or each call of a function, and makes a `Trace` of it.
+    """Profile a block, or each call of a function, and make a `Trace` of it.
 
-    As a context manager an object serves once. As a decorator (also of coroutine functions) it profiles each call on
-    its own; `trace` is that of the last call, and the function has the object as its attribute ``profile``.
+    As a context manager an object can be used only once. As a decorator (also of coroutine functions) it profiles each
+    call separately; `trace` is that of the last call, and the function has the object as its attribute ``profile``.
 
-    Inside a profile of ours on the same thread it becomes a named range of the outer one, records nothing of its own,
-    and its `trace` is the outer Trace, once the outer block has ended.
+    Inside another `cudalens.profile` on the same thread it is a named range of the outer one and records nothing;
+    its `trace` is the outer Trace, once the outer block has ended.
 
-    When the block raises or is interrupted, the Trace is still made (its info tells) and the exception passes on.
+    If the block raises or is interrupted, the Trace is still made, with the status in its info, and the exception
+    propagates.
 
     With a `schedule` the block is recorded in cycles: entering begins step 0, each `step()` ends a step and begins the
-    next, and each cycle of recorded steps makes a Trace of its own, kept as ``name``, ``name-2`` and so on. A cycle
-    that the block's end cuts short makes one as well. Frames are made when a cycle ends, between two steps.
+    next, and each cycle of recorded steps makes its own Trace, kept as ``name``, ``name-2`` and so on. This includes a
+    cycle that the end of the block cuts short. Frames are made when a cycle ends, between two steps.
 
     Args:
         name: Name of the run; by default ``run-<number>``, or the function's name.
@@ -61,28 +62,28 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         stacks: Record the Python stack of operators.
         modules: Record which nn.Modules were running.
         flops: Count floating-point operations by torch's formulas.
-        cpu_only: Leave the GPU alone.
-        metrics: Read utilization, memory, temperature, power and clocks of the GPUs meanwhile; a number says how often
-            in a second (20 by default).
-        syncs: Note the line of every wait of the host for the GPU, for ``trace.syncs``.
+        cpu_only: Do not record the GPU.
+        metrics: Sample utilization, memory, temperature, power and clocks of the GPUs during the block; a number is the
+            sampling rate in Hz (20 by default).
+        syncs: Record the source line of every wait of the host for the GPU, for ``trace.syncs``.
         keep: Keep the Trace in `cudalens.runs`.
         code: Source of the block, for the run info.
-        enabled: False makes it do nothing: the block runs as if it were not there.
-        use_device: The kind of device to record, which has to be there: "cuda" (or a virtual one), "xpu", "mtia",
-            "hpu", the name of a PrivateUse1 backend; "cpu" for the host alone. None for CUDA where there is a device.
+        enabled: False to do nothing.
+        use_device: The kind of device to record, which must be available: "cuda" (real or virtual), "xpu", "mtia",
+            "hpu", the name of a PrivateUse1 backend, or "cpu" for the host only. None for CUDA if there is a device.
         schedule: Which steps to record: a `cudalens.schedule`, or any callable from the number of a step to an action
             (``torch.profiler.schedule(…)`` is one).
         on_trace: Called with each Trace as soon as it is made.
-        experimental_config: torch's ``_ExperimentalConfig``, handed on to Kineto as it is.
+        experimental_config: torch's ``_ExperimentalConfig``, passed to Kineto unchanged.
         custom_trace_id_callback: Called once for each Trace; the text that it returns is the metadata ``trace_id``.
         **torchs: `memory`, `shapes`, `stacks`, `modules` and `flops` by torch.profiler's names, ``profile_memory``,
             ``record_shapes``, ``with_stack``, ``with_modules`` and ``with_flops``.
 
     Raises:
         ProfilerBusyError: On entry, or at a step of a schedule: another profiler is running; it is not affected.
-        ProfilerError: On entry: torch refused, `use_device` is not there, or the object has been used already.
-        ValueError: `metrics` is no rate that GPUs can be read at, or `use_device` is no kind of device.
-        TypeError: `name` is no text, `schedule` or `on_trace` cannot be called, or there is no such option.
+        ProfilerError: On entry: torch refused, `use_device` is not available, or the object has been used already.
+        ValueError: `metrics` is not a possible sampling rate, or `use_device` is not a kind of device.
+        TypeError: `name` is not text, `schedule` or `on_trace` is not callable, or there is no such option.
     """
 
     def __init__(
@@ -136,7 +137,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
 
     @property
     def trace(self) -> Trace:
-        """What was recorded.
+        """The recorded Trace.
 
         Raises:
             ProfilerError: The block has not ended yet, or nothing could be recorded.
@@ -163,7 +164,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         return self._traces[-1]
 
     def __repr__(self) -> str:
-        """Name, and how far it is: ``<cudalens.profile 'train': done, 1 trace>``."""
+        """Name and state: ``<cudalens.profile 'train': done, 1 trace>``."""
         how = {"new": "not entered yet", "running": "running", "done": "done"}[self._state]
         what = "off" if not self._enabled else "a range of an outer profile" if self._outer is not None else ""
         num = 0 if what else len(self.traces)
@@ -172,17 +173,17 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
 
     @property
     def traces(self) -> list[Trace]:
-        """The Traces that there are, oldest first: one for each cycle of a schedule, else at most one."""
+        """The Traces made so far, oldest first: one for each cycle of a schedule, else at most one."""
         if self._outer is not None:
             return self._outer.traces
         return list(self._traces) if self._cycles is not None else [self._trace] if self._trace is not None else []
 
     @property
     def wall_ns(self) -> int:
-        """Real time that the block took, with the wait for the GPU at its end, ns; also where the device is a model.
+        """Real time of the block including the wait for the GPU at its end, ns, also on a virtual device.
 
         Raises:
-            ProfilerError: The block has not run, or not ended, or it is a range of an outer one.
+            ProfilerError: The block has not ended, or it is a range of an outer profile.
         """
         session = self._recorder.session
         if session is None or session.started_ns is None or session.ended_ns is None:
@@ -191,7 +192,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
 
     @property
     def is_nested(self) -> bool:
-        """Whether this one is a range of an outer profile."""
+        """Whether this profile is a range of an outer profile."""
         return self._outer is not None
 
     def step(self) -> None:
@@ -218,7 +219,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         """Keep the text `value` with the Trace: in ``info.extra["metadata"]``, and in the files of `to_chrome`.
 
         Raises:
-            TypeError: `key` or `value` is no text.
+            TypeError: `key` or `value` is not text.
         """
         (self._outer or self)._metadata.add(key, value)
 
@@ -226,7 +227,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         """Keep the JSON text `value` with the Trace, before or inside the block.
 
         Raises:
-            TypeError: `key` or `value` is no text.
+            TypeError: `key` or `value` is not text.
             ValueError: `value` is not JSON.
         """
         (self._outer or self)._metadata.add_json(key, value)
@@ -234,10 +235,10 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
     preset_metadata_json = add_metadata_json
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
-        """Record some of `torch.profiler.ProfilerActivity` from now on, or leave them out.
+        """Switch recording of some of `torch.profiler.ProfilerActivity` on or off.
 
         Raises:
-            ProfilerError: Nothing is recorded now, this build of torch cannot, or the device is virtual.
+            ProfilerError: Nothing is recorded now, this build of torch does not support it, or the device is virtual.
         """
         if not self._enabled:
             return
@@ -249,7 +250,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
     def __enter__(self) -> profile:
         global _active
         if self._state != "new":
-            raise ProfilerError("a profile object serves once; make another with cudalens.profile().")
+            raise ProfilerError("a profile object can be used only once; make another with cudalens.profile().")
         if not self._enabled:
             self._state = "running"
             return self
@@ -346,7 +347,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
                 steps.forget(ranges.REQUESTER)
 
     def __del__(self) -> None:
-        """An interrupt in the few instructions between a block and its end must not leave a profiler running."""
+        """Stop the profiler if an interrupt came between the block and `__exit__`."""
         if not sys.is_finalizing():
             self._let_go()
 
@@ -365,8 +366,8 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
         """Profile each call of `function`.
 
         Raises:
-            TypeError: `function` is a generator function; its body runs outside of the call. Or there is a schedule,
-                whose steps a call does not tell.
+            TypeError: `function` is a generator function, whose body runs outside the call; or there is a schedule,
+                which needs calls of `step`.
         """
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"{function.__qualname__} is a generator function; profile the loop that runs it instead.")
@@ -410,7 +411,7 @@ class profile:  # noqa: N801 - reads as a verb, like torch's
 
 @atexit.register
 def _end_what_is_open() -> None:
-    """Python ends while a profile runs: what records has to stop while the modules that it needs are there."""
+    """At interpreter exit: stop a running profile while the modules that it needs still exist."""
     left = _active
     if left is not None and left._state == "running":
         if left._cycles is not None:
@@ -420,7 +421,7 @@ def _end_what_is_open() -> None:
 
 
 def is_profiling() -> bool:
-    """Whether a profile of ours is running, on any thread."""
+    """Whether a `cudalens.profile` is running, on any thread."""
     return _active is not None
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class ProfiledCall:
-    """One profiled call of a decorated function; the decorator has its Trace afterwards."""
+    """One profiled call of a decorated function; sets the Trace of the decorator at its end."""
 
     def __init__(self, decorator: profile, call: profile) -> None:
         self._decorator, self._call = decorator, call
@@ -29,17 +29,17 @@ class ProfiledCall:
 
 
 class ProfiledCycle:
-    """One cycle of a schedule: a profile of its own, whose Trace is added to those of the schedule."""
+    """One cycle of a schedule: a separate profile, whose Trace is added to those of the schedule."""
 
     def __init__(self, cycle: profile, traces: list[Trace]) -> None:
         self._profile, self._traces = cycle, traces
 
     def prepare(self) -> None:
-        """Make ready; nothing is recorded yet."""
+        """Prepare the profiler; nothing is recorded yet."""
         self._profile._recorder.profiler.prepare()
 
     def drop(self) -> None:
-        """End what was begun, and keep nothing."""
+        """Stop recording and discard the data."""
         self._profile._recorder.profiler.drop()
         self._profile._let_go()
 

@@ -25,11 +25,11 @@ def races_trace(
     """The races that a sanitizer found, with fixes, as a Trace without events.
 
     Args:
-        sanitizer: On or off.
+        sanitizer: The sanitizer, running or stopped.
         name: Name of the run.
-        since: How many of its findings to leave out, from the first.
-        code: Source of what ran.
-        outcome: How it ended.
+        since: Number of first findings to leave out.
+        code: Source of the code that ran.
+        outcome: How the code ended.
     """
     begin = time.perf_counter()
     frames = sanitizer.frames_of(sanitizer.findings(since))

@@ -23,7 +23,7 @@ class Collector(Protocol):
     name: str
 
     def start(self) -> None:
-        """Begin to record. When it raises, nothing is left running."""
+        """Begin to record. If it raises, nothing is left running."""
 
     def stop(self) -> None:
         """End recording. Called once after each successful start, also when the block raised."""

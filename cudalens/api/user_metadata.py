@@ -9,10 +9,10 @@ class UserMetadata(dict[str, str]):
     """JSON texts by key."""
 
     def add(self, key: str, value: str) -> None:
-        """Keep a text.
+        """Add a text.
 
         Raises:
-            TypeError: `key` or `value` is no text.
+            TypeError: `key` or `value` is not text.
         """
         if not isinstance(value, str):
             raise TypeError(
@@ -21,10 +21,10 @@ class UserMetadata(dict[str, str]):
         self.add_json(key, json.dumps(value))
 
     def add_json(self, key: str, value: str) -> None:
-        """Keep a JSON text.
+        """Add a JSON text.
 
         Raises:
-            TypeError: `key` or `value` is no text.
+            TypeError: `key` or `value` is not text.
             ValueError: `value` is not JSON.
         """
         if not isinstance(key, str) or not isinstance(value, str):
@@ -36,5 +36,5 @@ class UserMetadata(dict[str, str]):
         self[key] = value
 
     def to_extra(self) -> dict[str, str]:
-        """As `RunInfo.extra` holds it: one JSON object under ``metadata``."""
+        """The form for `RunInfo.extra`: one JSON object under ``metadata``."""
         return {"metadata": json.dumps({key: json.loads(value) for key, value in self.items()})} if self else {}

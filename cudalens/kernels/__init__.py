@@ -1,7 +1,7 @@
-"""Device code that cudalens itself launches: Triton kernels, each beside a plain torch reference.
+"""Triton kernels that cudalens launches, each with a reference implementation in plain torch.
 
-The references answer for tensors of the CPU and of a virtual device, and where Triton is not installed. Nothing of
-cudalens imports this room before it is used.
+The references run for CPU and virtual-device tensors, and if Triton is not installed. cudalens imports this package
+only when it is used.
 """
 
 from cudalens.kernels.ceilings import ceilings

@@ -1,4 +1,4 @@
-"""`ceilings`: the most that a device does, measured: bandwidth of its memory, and rates of matrix products."""
+"""`ceilings`: measure the peak memory bandwidth of a device, and its peak rates of matrix products."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from cudalens.errors import KernelError, MetricsError
 from cudalens.frames.ceilings import Ceilings
 from cudalens.kernels.launch import can_launch
 
-#: Far larger than any cache.
+#: Much larger than any cache.
 _BUFFER_BYTES: Final = 1 << 30
-#: Rows and columns of the matrices: large enough that launching them costs nothing beside.
 _WARMUPS: Final = 3
 _REPEATS: Final = 15
+#: Rows and columns of the matrices: large enough that launch overhead is negligible.
 _SIDE: Final = {"float64": 4096, "float32": 4096, "tf32": 8192, "float16": 8192, "bfloat16": 8192, "float8": 8192}
 
 _known: dict[tuple[str, str | None], Ceilings] = {}
 
 
 def ceilings(device: torch.device | int | str | None = None, *, again: bool = False) -> Ceilings:
-    """The most that a device does.
+    """Measure the peak bandwidth and matrix-product rates of a device.
 
-    Measured once for each device and driver in a process: about a second, and up to 2 GiB of its memory meanwhile. Each
-    number is the median of 15 runs by the device's own events, after 3 that are not counted. Bandwidths by 1 GiB
-    buffers: copy counts the bytes read and those written; rates by products of square matrices of 4,096 or 8,192 rows.
-    On a virtual device the numbers of the spec, which `Ceilings.source` then says.
+    A process measures each device and driver once, which takes about a second and up to 2 GiB of device memory. Each
+    number is the median of 15 runs, timed by CUDA events, after 3 warm-up runs. Bandwidths are measured with 1 GiB
+    buffers; that of a copy counts the bytes read and the bytes written. Rates are measured with square matrices of
+    4,096 or 8,192 rows. On a virtual device the numbers are those of its spec, as `Ceilings.source` says.
 
     Args:
         device: A CUDA device; None for the current one.
-        again: Measure anew.
+        again: Measure again.
 
     Raises:
         KernelError: There is no GPU, virtual or real.
     """
     index = _index(device)
-    told = modelled.ceilings(index)
-    if told is not None:
-        return told
+    simulated = modelled.ceilings(index)
+    if simulated is not None:
+        return simulated
     key = (str(torch.cuda.get_device_properties(index).uuid), _driver())
     if again or key not in _known:
         with torch.cuda.device(index), torch.no_grad():
@@ -106,7 +106,7 @@ def _bandwidths(num_bytes: int) -> dict[str, float]:
 
 
 def median_s(work: Callable[[], object]) -> float:
-    """Seconds that the current stream needs for `work`: the median of `_REPEATS` runs, by events around each."""
+    """Seconds that the current stream needs for `work`: the median of `_REPEATS` runs, timed by CUDA events."""
     for _ in range(_WARMUPS):
         work()
     pairs = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(_REPEATS)]  # type: ignore[no-untyped-call]
@@ -120,7 +120,7 @@ def median_s(work: Callable[[], object]) -> float:
 
 
 def _rate(name: str) -> float | None:
-    """Operations a second of a matrix product; None where this device or build has none of that kind."""
+    """Operations per second of a matrix product; None if this device or build does not support it."""
     side = _SIDE[name]
     try:
         with _precision(tf32=name == "tf32"):
@@ -146,7 +146,7 @@ def _product_float8(side: int) -> Callable[[], object]:
 
 @contextmanager
 def _precision(*, tf32: bool) -> Iterator[None]:
-    """TF32 for float32 products or not, and the user's setting back at the end."""
+    """Allow TF32 for float32 products or not, and restore the user's setting at the end."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     try:

@@ -1,4 +1,4 @@
-"""`compare`: two tensors, element by element, in one pass over both."""
+"""`compare`: compare two tensors element by element, in one pass over both."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from cudalens.kernels.values import Reading, reading_of
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a pass over two tensors found, before it is put into words.
+    """The raw result of a pass over two tensors.
 
     Attributes:
         num_different: Elements that differ.
-        first: Number of the first that does, in row-major order; None where none does.
-        max_abs_diff: Largest absolute difference; an integer, exactly, where the elements are integers.
+        first: Number of the first of them, in row-major order; None if there is none.
+        max_abs_diff: Largest absolute difference; an exact integer for integer dtypes.
         max_rel_diff: Largest relative difference.
         num_nan_mismatches: Elements of which exactly one is NaN.
     """
@@ -43,11 +43,11 @@ class Comparison:
         shape: Shape of both.
         dtype: Dtype of both.
         num_different: Elements that differ: unequal numbers, or a NaN on one side only. Two NaNs are equal, as are 0.0
-            and -0.0; what tells bits apart is `cudalens.kernels.fingerprint`.
+            and -0.0; `cudalens.kernels.fingerprint` compares bits.
         max_abs_diff: Largest `|a - b|`, over elements without a NaN; an exact integer where the elements are integers.
         max_rel_diff: Largest `|a - b| / max(|a|, |b|)`, over the same; from 0 to 2, and 1 where one is infinite.
-        first_different: Index of the first element that differs, in row-major order; None where none does.
-        first_values: The values there, of `a` and of `b`; None where none differs.
+        first_different: Index of the first element that differs, in row-major order; None if there is none.
+        first_values: The values of `a` and `b` at that index; None if there is none.
         num_nan_mismatches: Elements that are NaN on exactly one side.
     """
 
@@ -62,7 +62,7 @@ class Comparison:
 
     @property
     def num_elements(self) -> int:
-        """How many elements each has."""
+        """Number of elements of each tensor."""
         return math.prod(self.shape)
 
     @property
@@ -71,7 +71,7 @@ class Comparison:
         return self.num_different == 0
 
     def __bool__(self) -> bool:
-        """Ambiguous: does it mean equal, or found something?
+        """Not defined, since true could mean equal or different.
 
         Raises:
             TypeError: Always.
@@ -79,7 +79,7 @@ class Comparison:
         raise TypeError("a Comparison has no truth value; use .is_equal.")
 
     def __str__(self) -> str:
-        """``3,412 of 65,536 elements differ, first at [3, 17]: 0.0 instead of 1.7; …``; `a` stands instead of `b`."""
+        """``3,412 of 65,536 elements differ, first at [3, 17]: 0.0 instead of 1.7; …``: the value of `a`, then `b`."""
         if self.first_different is None or self.first_values is None:
             return f"all {self.num_elements:,} elements are equal"
         a, b = self.first_values
@@ -96,17 +96,17 @@ class Comparison:
 def compare(a: torch.Tensor, b: torch.Tensor, *, backend: Backend = "auto") -> Comparison:
     """Compare two tensors element by element.
 
-    Reads each input once and writes next to nothing: ``a.nbytes + b.nbytes`` move, so that the floor is that over the
-    measured read bandwidth (`cudalens.kernels.ceilings`). Waits for the result.
+    Reads each input once and writes almost nothing, so the shortest possible time is ``a.nbytes + b.nbytes`` divided by
+    the measured read bandwidth (`cudalens.kernels.ceilings`). Waits for the result.
 
     Differences of floating-point numbers of up to 32 bits are computed in float32, those of float64 and complex128 in
-    float64; of integers exactly. Subnormal float32 numbers count as they are.
+    float64; differences of integers are exact. Subnormal float32 numbers are not flushed to zero.
 
     Args:
         a: Strided, of any shape and strides (broadcast ones too), of any dtype of numbers: bfloat16, 8-bit floats,
             bool, signed and unsigned integers, complex.
-        b: Of the same shape, dtype and device: what `a` should be.
-        backend: Which of kernel and reference runs; for tests.
+        b: The expected tensor, with the shape, dtype and device of `a`.
+        backend: Whether the Triton kernel or the reference runs; for tests.
 
     Raises:
         KernelError: The two cannot be compared; the message says why.
@@ -114,17 +114,17 @@ def compare(a: torch.Tensor, b: torch.Tensor, *, backend: Backend = "auto") -> C
     a, b = _checked(a, b)
     if not a.numel():
         return _nothing(a)
-    room = _room(backend, a)
+    module = _module_for(backend, a)
     with torch.no_grad():
-        found = room.finish(room.begin(a, b), a.dtype)
+        found = module.finish(module.begin(a, b), a.dtype)
     if found.first is None:
-        return _told(a.shape, a.dtype, found, None)
+        return _comparison(a.shape, a.dtype, found, None)
     index = index_of(found.first, a.shape)
-    return _told(a.shape, a.dtype, found, (_value(a[index]), _value(b[index])))
+    return _comparison(a.shape, a.dtype, found, (_value(a[index]), _value(b[index])))
 
 
 class PendingComparison:
-    """A comparison that the device is still at work on: its kernels are queued on the stream that was current."""
+    """A comparison that may still run on the device: its kernels are queued on the stream that was current."""
 
     def __init__(self, finish: Callable[[], Comparison]) -> None:
         self._finish = finish
@@ -135,7 +135,7 @@ class PendingComparison:
 
 
 def begin_compare(a: torch.Tensor, b: torch.Tensor, *, backend: Backend = "auto") -> PendingComparison:
-    """As `compare`, but the host goes on; what `a` and `b` become after that does not count.
+    """As `compare`, without waiting for the device; later changes of `a` and `b` have no effect on the result.
 
     Raises:
         KernelError: The two cannot be compared.
@@ -144,23 +144,23 @@ def begin_compare(a: torch.Tensor, b: torch.Tensor, *, backend: Backend = "auto"
     if not a.numel():
         nothing = _nothing(a)
         return PendingComparison(lambda: nothing)
-    room = _room(backend, a)
+    module = _module_for(backend, a)
     with torch.no_grad():
-        out = room.begin(a, b)
+        out = module.begin(a, b)
         at = _places(out[:, 1].amin().clamp(max=a.numel() - 1), a.shape)
         values = a[at].clone(), b[at].clone()
     size, dtype = a.shape, a.dtype
 
     def finish() -> Comparison:
-        found = room.finish(out, dtype)
-        told = None if found.first is None else (_value(values[0]), _value(values[1]))
-        return _told(size, dtype, found, told)
+        found = module.finish(out, dtype)
+        first = None if found.first is None else (_value(values[0]), _value(values[1]))
+        return _comparison(size, dtype, found, first)
 
     return PendingComparison(finish)
 
 
 def _places(number: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, ...]:
-    """The index of an element by its number, all on the device."""
+    """The index of an element from its number, computed on the device."""
     index: list[torch.Tensor] = []
     for size in reversed(shape):
         index.insert(0, number % size)
@@ -169,7 +169,7 @@ def _places(number: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, ...]
 
 
 def can_compare(tensor: torch.Tensor) -> bool:
-    """Whether `compare` takes tensors like this one."""
+    """Whether `compare` supports tensors like this one."""
     is_plain = tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta
     return is_plain and reading_of(tensor.dtype) is not None
 
@@ -181,17 +181,17 @@ def _checked(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tens
 
 def _nothing(a: torch.Tensor) -> Comparison:
     is_integer = reading_of(a.dtype) is Reading.INTEGER
-    return _told(a.shape, a.dtype, Found(0, None, 0 if is_integer else 0.0, 0.0, 0), None)
+    return _comparison(a.shape, a.dtype, Found(0, None, 0 if is_integer else 0.0, 0.0, 0), None)
 
 
-def _told(shape: torch.Size, dtype: torch.dtype, found: Found, values: tuple[Any, Any] | None) -> Comparison:
+def _comparison(shape: torch.Size, dtype: torch.dtype, found: Found, values: tuple[Any, Any] | None) -> Comparison:
     index = None if found.first is None else index_of(found.first, shape)
     worst = (found.max_abs_diff, found.max_rel_diff)
     return Comparison(tuple(shape), dtype, found.num_different, *worst, index, values, found.num_nan_mismatches)
 
 
-def _room(backend: Backend, tensor: torch.Tensor) -> ModuleType:
-    """The module that carries it out: each has `begin` and `finish`."""
+def _module_for(backend: Backend, tensor: torch.Tensor) -> ModuleType:
+    """The module with the implementation: functions `begin` and `finish`."""
     return import_module(f"cudalens.kernels.compare_{'triton' if uses_triton(backend, tensor) else 'reference'}")
 
 
@@ -201,7 +201,7 @@ def _value(element: torch.Tensor) -> Any:
 
 
 def index_of(number: int, shape: torch.Size | tuple[int, ...]) -> tuple[int, ...]:
-    """Index of the element of that number in row-major order."""
+    """Index of the element with that number in row-major order."""
     index: list[int] = []
     for size in reversed(shape):
         number, position = divmod(number, size)

@@ -1,4 +1,4 @@
-"""`compare` in plain torch: for tensors of the CPU and of virtual devices, and as what the kernel is held against."""
+"""`compare` in plain torch, for CPU and virtual-device tensors; the reference implementation of the kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from cudalens.kernels.compare import Found
 from cudalens.kernels.values import Reading, reading_of
 
-#: Elements at a time: what is computed in between stays a small part of large tensors.
+#: Elements at a time, so that intermediate results need little memory compared with large tensors.
 _CHUNK: Final = 1 << 22
 
 _SIGN: Final = -(1 << 63)
@@ -18,11 +18,11 @@ _NONE: Final = (1 << 63) - 1
 
 
 def begin(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """A pass over both; the inputs are checked, and not empty.
+    """Compare both tensors; the inputs have been checked and are not empty.
 
     Returns:
         A row for each piece of the tensors, for `finish`: int64, shape (pieces, 5), on their device. Column 1 holds the
-        number of the first element that differs, or what no number is.
+        number of the first element that differs, or a larger number than any element has.
     """
     look = _integers if reading_of(a.dtype) is Reading.INTEGER else _floats
     x, y = a.reshape(-1), b.reshape(-1)
@@ -31,7 +31,7 @@ def begin(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def finish(out: torch.Tensor, dtype: torch.dtype) -> Found:
-    """The rows of all pieces put together; waits for the device."""
+    """Combine the rows of all pieces; waits for the device."""
     rows = out.cpu()
     is_integer = reading_of(dtype) is Reading.INTEGER
     first = int(rows[:, 1].min())
@@ -48,7 +48,7 @@ def finish(out: torch.Tensor, dtype: torch.dtype) -> Found:
 def _row(
     differs: torch.Tensor, nan: torch.Tensor, largest: torch.Tensor, relative: torch.Tensor, start: int
 ) -> torch.Tensor:
-    """Number, first, NaN mismatches, largest difference and relative one (their bits) of a piece, int64, shape (5,)."""
+    """Count, first, NaN mismatches, largest absolute and relative difference (bits) of a piece: int64, shape (5,)."""
     count = differs.sum()
     first = torch.where(count > 0, differs.to(torch.uint8).argmax() + start, _NONE)
     ratio = relative.max().to(torch.float64).view(torch.int64)
@@ -70,7 +70,7 @@ def _floats(a: torch.Tensor, b: torch.Tensor, start: int) -> torch.Tensor:
 
 
 def _distance(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """|x - y|; parts of complex numbers that are equal differ by nothing, also where they are infinite."""
+    """|x - y|; the difference of equal parts of complex numbers is 0, also if they are infinite."""
     if not x.dtype.is_complex:
         return (x - y).abs()
     parts = ((x.real, y.real), (x.imag, y.imag))
@@ -91,7 +91,7 @@ def _integers(a: torch.Tensor, b: torch.Tensor, start: int) -> torch.Tensor:
     scale = torch.maximum(_float(x, a.dtype).abs(), _float(y, a.dtype).abs())
     unsigned = diff.to(torch.float64) + (diff < 0) * float(1 << 64)
     relative = torch.where(differs, unsigned / scale, torch.zeros_like(scale))
-    # With the highest bit turned over, unsigned numbers have the order of signed ones.
+    # With the highest bit flipped, unsigned numbers have the order of signed ones.
     return _row(differs, torch.zeros_like(differs), (diff ^ _SIGN).max(), relative, start)
 
 

@@ -1,4 +1,4 @@
-"""`compare` as a Triton kernel: one pass over both inputs, whatever their strides."""
+"""`compare` as a Triton kernel: one pass over both inputs, with any strides."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _compare(
 ):
     """Each program takes every num_programs-th block of the elements from `begin` to `end` and writes a row of `out`.
 
-    A block without a difference costs little more than its loads; so long as tensors agree, memory sets the pace.
+    A block without a difference costs little more than its loads, so equal tensors are compared at memory bandwidth.
     Takes pointers to both inputs, to the values of 8-bit floats, to sizes and strides (int64, innermost dimension
     first: sizes, strides of a, strides of b; NDIM 0 where both are contiguous), to the results (int64, five for each
     program). WIDE: numbers of 64 bits; SHORT: all offsets fit in 32 bits; EVEN: the blocks are full.
@@ -75,7 +75,7 @@ def _compare(
         else:
             x = tl.load(a + at_a, mask=mask, other=0)
             y = tl.load(b + at_b, mask=mask, other=0)
-        unequal = x != y  # of bfloat16 and 8-bit floats the bits: equal ones are equal numbers, or NaN both
+        unequal = x != y  # bfloat16 and 8-bit floats: equal bits are equal numbers, or both NaN
         if COMPLEX:
             if EVEN:
                 u = tl.load(a + at_a + 1)
@@ -115,14 +115,14 @@ def _compare(
                     nan_x = nan_x | (u != u)
                     nan_y = nan_y | (v != v)
                     differs = differs | (u != v)
-                    # |z| = m sqrt(1 + (l / m)^2) with m the larger and l the smaller part: no overflow in between.
+                    # |z| = m sqrt(1 + (l / m)^2) with m the larger and l the smaller part does not overflow.
                     m = tl.maximum(size_x, tl.abs(u))
                     r = tl.minimum(size_x, tl.abs(u)) / tl.where((m == 0.0) | (m == float("inf")), 1.0, m)
                     size_x = tl.where(m == float("inf"), m, m * tl.sqrt(1.0 + r * r))
                     m = tl.maximum(size_y, tl.abs(v))
                     r = tl.minimum(size_y, tl.abs(v)) / tl.where((m == 0.0) | (m == float("inf")), 1.0, m)
                     size_y = tl.where(m == float("inf"), m, m * tl.sqrt(1.0 + r * r))
-                    # Equal parts differ by 0 also where both are infinite.
+                    # The difference of equal parts is 0, also if both are infinite.
                     p = tl.where(f == g, 0.0, diff)
                     q = tl.where(u == v, 0.0, tl.abs(u - v))
                     m = tl.maximum(p, q)
@@ -155,11 +155,11 @@ COMPARE: Final = Kernel(_compare)
 
 
 def begin(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Queue a pass over both; the inputs are checked, and not empty.
+    """Queue a comparison of both tensors; the inputs have been checked and are not empty.
 
     Returns:
         A row for each program, for `finish`: int64, shape (programs, 5), on their device. Column 1 holds the number of
-        the first element that differs, or what no number is.
+        the first element that differs, or a larger number than any element has.
     """
     block = block_of(a.dtype)
     num_full = a.numel() // block * block
@@ -177,7 +177,7 @@ def begin(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def block_of(dtype: torch.dtype) -> int:
-    """Elements that a program takes at a time: of 1 and 2 bytes 16 for each thread, of larger ones 8."""
+    """Elements that a program takes at a time: 16 per thread for 1 and 2 bytes, 8 for larger elements."""
     return (16 if dtype.itemsize < 4 else 8) * 32 * _NUM_WARPS
 
 
@@ -194,12 +194,12 @@ def _constants(a: torch.Tensor, b: torch.Tensor, num_dims: int) -> dict[str, Any
 
 
 def _table(tensor: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """The values of 8-bit floats; for others any pointer does."""
+    """The values of 8-bit floats; other dtypes do not read the table, so any pointer serves."""
     return table_of(tensor.dtype, tensor.device) if reading_of(tensor.dtype) is Reading.TABLE else out
 
 
 def finish(out: torch.Tensor, dtype: torch.dtype) -> Found:
-    """The rows of all programs put together; waits for the device."""
+    """Combine the rows of all programs; waits for the device."""
     rows = out.cpu().numpy()
     is_integer = reading_of(dtype) is Reading.INTEGER
     first = int(rows[:, 1].min())

@@ -1,4 +1,4 @@
-"""`difference_of`: in which bits two tensors differ, in numbers that a page can show."""
+"""`difference_of`: summarize the bitwise differences of two tensors for display."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ import torch
 
 from cudalens.frames.exploration import Difference
 
-#: Rows and columns of a picture of a tensor, at most.
+#: Largest number of rows and columns of a tensor's heat map.
 MAX_CELLS: Final = 64
 
-#: Elements whose difference is computed at a time, unless a single cell has more.
+#: Elements whose difference is computed at a time, unless a single cell of the heat map has more.
 _MAX_AT_ONCE: Final = 1 << 24
 
-#: Stands for the difference of numbers that are equal, while their bits are not (0.0 and -0.0, two NaNs).
 _MAX_SAMPLES: Final = 6
+#: Placeholder for the difference of numbers that are equal although their bits differ (0.0 and -0.0, two NaNs).
 _TINY: Final = torch.finfo(torch.float64).tiny
 
 
 def difference_of(name: str, expected: torch.Tensor, found: torch.Tensor) -> Difference | None:
-    """How two tensors of one dtype and device differ, bit by bit; None where they do not.
+    """How two tensors of one dtype and device differ, bit by bit; None if they do not.
 
-    Reads both once, and again where they differ. Meanwhile a byte of memory is taken for each element, and some 60 for
-    each of at most 16 million of them (of more, where a single cell of the picture has more).
+    Reads both once, and again where they differ. Needs a byte of temporary memory for each element, and about 60 bytes
+    for each of at most 16 million elements (more if a single cell of the heat map has more).
 
     Args:
-        name: What to call it.
-        expected: As it should be.
-        found: As it is.
+        name: Name of the tensor.
+        expected: The expected tensor.
+        found: The actual tensor.
     """
     if (expected.shape, expected.dtype, expected.device) != (found.shape, found.dtype, found.device):
-        told = f"ValueError: it is {_layout(found)}, in the program's order {_layout(expected)}"
+        error = f"ValueError: it is {_layout(found)}, in the program's order {_layout(expected)}"
         count = found.numel()
-        return Difference(name, count, count, (), None, None, None, tuple(found.shape), _dtype(found), error=told)
+        return Difference(name, count, count, (), None, None, None, tuple(found.shape), _dtype(found), error=error)
     with torch.no_grad():
         pair = [t.detach().resolve_conj().resolve_neg().contiguous() for t in (expected, found)]
         mask = _unequal(*pair)
         count = int(mask.sum())
-        return _told(name, count, mask, *pair) if count else None
+        return _difference(name, count, mask, *pair) if count else None
 
 
-def _told(name: str, count: int, mask: torch.Tensor, expected: torch.Tensor, found: torch.Tensor) -> Difference:
-    picture = _picture(mask, expected, found)
+def _difference(name: str, count: int, mask: torch.Tensor, expected: torch.Tensor, found: torch.Tensor) -> Difference:
+    heat_map = _heat_map(mask, expected, found)
     at = int(mask.to(torch.uint8).argmax())
     flat = expected.reshape(-1), found.reshape(-1)
     places = [int(n) for n in mask[at : at + (1 << 20)].nonzero()[:_MAX_SAMPLES, 0] + at]
-    if picture.worst not in places:
-        places[_MAX_SAMPLES - 1 :] = [picture.worst]
+    if heat_map.worst not in places:
+        places[_MAX_SAMPLES - 1 :] = [heat_map.worst]
     samples = tuple((_index(n, expected.shape), value_of(flat[0][n]), value_of(flat[1][n])) for n in places)
     return Difference(
         name,
@@ -58,25 +58,25 @@ def _told(name: str, count: int, mask: torch.Tensor, expected: torch.Tensor, fou
         _index(at, expected.shape),
         value_of(flat[0][at]),
         value_of(flat[1][at]),
-        picture.max_abs,
+        heat_map.max_abs,
         tuple(expected.shape),
         _dtype(expected),
-        heat=picture.heat,
-        expected_map=picture.expected,
-        found_map=picture.found,
+        heat=heat_map.heat,
+        expected_map=heat_map.expected,
+        found_map=heat_map.found,
         samples=samples,
     )
 
 
-class _Picture:
-    """A tensor in at most `MAX_CELLS` rows and columns: of each cell the element that differs most.
+class _HeatMap:
+    """A tensor as at most `MAX_CELLS` rows and columns of cells; a cell shows its element that differs most.
 
     Attributes:
-        heat: Its difference, as a share of the largest; 0 where no element of the cell differs.
-        expected: Its value, as it should be.
-        found: Its value.
-        max_abs: The largest difference; None where a cell has none that is a number.
-        worst: Number of the element with the largest one.
+        heat: Difference of each cell, as a share of the largest; 0 if no element of the cell differs.
+        expected: Expected value of each cell.
+        found: Actual value of each cell.
+        max_abs: The largest difference; None if a difference is not a number.
+        worst: Number of the element with the largest difference.
     """
 
     def __init__(self) -> None:
@@ -87,33 +87,33 @@ class _Picture:
         self.worst = 0
 
 
-def _picture(mask: torch.Tensor, expected: torch.Tensor, found: torch.Tensor) -> _Picture:
+def _heat_map(mask: torch.Tensor, expected: torch.Tensor, found: torch.Tensor) -> _HeatMap:
     columns = expected.shape[-1] if expected.dim() else 1
     shape = prod(expected.shape) // columns, columns
     given = [t.reshape(shape) for t in (expected, found, mask)]
     rows = [_row([t[low:high] for t in given], low * columns) for low, high in _bounds(shape[0], MAX_CELLS)]
     gap, places, first, second = (torch.stack(list(column)).cpu() for column in zip(*rows, strict=True))
-    told = _Picture()
+    heat_map = _HeatMap()
     known = gap[gap.isfinite() & (gap > _TINY)]
     if expected.dtype is not torch.bool and (known.numel() or gap.isfinite().all()):
-        told.max_abs = float(known.max()) if known.numel() else 0.0
-    told.worst = int(places.reshape(-1)[gap.argmax()])
-    told.heat = _grid(_shares(gap, known))
-    told.expected, told.found = _grid(first), _grid(second)
-    return told
+        heat_map.max_abs = float(known.max()) if known.numel() else 0.0
+    heat_map.worst = int(places.reshape(-1)[gap.argmax()])
+    heat_map.heat = _grid(_shares(gap, known))
+    heat_map.expected, heat_map.found = _grid(first), _grid(second)
+    return heat_map
 
 
 def _bounds(length: int, most: int) -> list[tuple[int, int]]:
-    """Stretches of one length, but for the last, that make up a whole: first, end."""
+    """(start, end) of the parts of `length`, all of one size except the last."""
     size = -(-length // min(length, most))
     return [(low, min(low + size, length)) for low in range(0, length, size)]
 
 
 def _row(given: Sequence[torch.Tensor], start: int) -> tuple[torch.Tensor, ...]:
-    """A row of cells: difference, number and both values of the element of each that differs most.
+    """A row of cells: difference, number and both values of the element that differs most, for each cell.
 
     Args:
-        given: Some rows of both tensors, and which elements differ; each of shape (rows, columns).
+        given: Some rows of both tensors and of the mask of differing elements; each of shape (rows, columns).
         start: Number of their first element.
     """
     num_rows, columns = given[0].shape
@@ -132,7 +132,7 @@ def _row(given: Sequence[torch.Tensor], start: int) -> tuple[torch.Tensor, ...]:
 
 
 def _cells(given: Sequence[torch.Tensor], width: int) -> tuple[torch.Tensor, ...]:
-    """Of each `width` columns: the largest difference, where it is (by number in `given`), and both values there."""
+    """For each `width` columns: the largest difference, its element's number in `given`, and both values there."""
     before, now, differs = given
     num_rows, columns = before.shape
     one, two = _numbers(before), _numbers(now)
@@ -160,7 +160,7 @@ def _shown(values: torch.Tensor) -> torch.Tensor:
 
 
 def _shares(gap: torch.Tensor, known: torch.Tensor) -> torch.Tensor:
-    """Of the largest difference; all there is where it is no number, and a trace where only bits differ."""
+    """Shares of the largest difference: 1 if it is not a number, and a small value if only bits differ."""
     most = float(known.max()) if known.numel() else 1.0
     return torch.where(gap > 0, (gap / most).clamp(0.001, 1.0), torch.zeros_like(gap))
 
@@ -170,7 +170,7 @@ def _grid(values: torch.Tensor) -> tuple[tuple[float, ...], ...]:
 
 
 def _unequal(expected: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
-    """Which elements have other bits, flat."""
+    """Mask of the elements with different bits, flattened."""
     if not expected.numel():
         return torch.zeros(0, dtype=torch.bool, device=expected.device)
     one, two = (_bits(tensor) for tensor in (expected, found))
@@ -178,7 +178,7 @@ def _unequal(expected: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
 
 
 def _bits(values: torch.Tensor) -> torch.Tensor:
-    """The elements as integers of their size; those of 16 bytes as pairs."""
+    """The elements as integers of the same size; 16-byte elements as pairs."""
     size = values.dtype.itemsize
     flat = (torch.view_as_real(values) if values.is_complex() else values).reshape(-1)
     whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.dtype.itemsize]
@@ -187,7 +187,7 @@ def _bits(values: torch.Tensor) -> torch.Tensor:
 
 
 def value_of(element: torch.Tensor) -> Any:
-    """An element as Python has it; complex ones as text."""
+    """An element as a Python number; complex numbers as text."""
     is_float8 = element.dtype.is_floating_point and element.dtype.itemsize == 1
     value = (element.float() if is_float8 else element).item()
     return str(value) if isinstance(value, complex) else value

@@ -1,4 +1,4 @@
-"""`fingerprint`: a 128-bit hash of what tensors hold, bit by bit."""
+"""`fingerprint`: a 128-bit hash of the contents of tensors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _WORD = 8
 
 
 class Fingerprint(NamedTuple):
-    """A 128-bit hash; equal for equal contents, whatever computed it.
+    """A 128-bit hash; equal for equal contents on every device and backend.
 
     Attributes:
-        high: Its upper 64 bits.
-        low: Its lower 64 bits.
+        high: The upper 64 bits.
+        low: The lower 64 bits.
     """
 
     high: int
@@ -33,7 +33,7 @@ class Fingerprint(NamedTuple):
 
 
 class PendingFingerprint:
-    """A fingerprint that the device is still at work on: its kernels are queued on the stream that was current."""
+    """A fingerprint that may still be computed: its kernels are queued on the stream that was current."""
 
     def __init__(self, headers: Sequence[bytes], lanes: Sequence[torch.Tensor]) -> None:
         self._headers, self._lanes = headers, lanes
@@ -48,22 +48,22 @@ class PendingFingerprint:
 
 
 def fingerprint(tensors: torch.Tensor | Iterable[torch.Tensor], *, backend: Backend = "auto") -> Fingerprint:
-    """Hash what `tensors` hold: bits, shapes and dtypes, in order.
+    """Hash the contents of `tensors`: bits, shapes and dtypes, in order.
 
-    Equal for equal contents on CPUs and GPUs, in every run and for every launch shape; strides and addresses do not
-    count. Two contents that differ in one 8-byte word never share a fingerprint, others with a chance near 2**-128; it
-    is no protection against somebody who looks for a collision. NaNs count by their bits, as do 0.0 and -0.0.
+    Equal for equal contents on CPUs and GPUs, in every run and for every launch shape; strides and addresses have no
+    effect. Contents that differ in one 8-byte word never have the same fingerprint, others with a probability near
+    2**-128. The hash is not cryptographic. NaNs are hashed by their bits, as are 0.0 and -0.0.
 
-    Reads ``sum(t.nbytes)`` once and writes 16 bytes a tensor: the floor is that over the measured read bandwidth.
-    Tensors that are not contiguous, or whose memory does not begin at a multiple of 8 bytes, are copied first.
-    Waits for the device; `begin_fingerprint` does not.
+    Reads each tensor once and writes 16 bytes for it, so the shortest possible time is ``sum(t.nbytes)`` divided by the
+    measured read bandwidth. Tensors that are not contiguous, or whose memory does not begin at a multiple of 8 bytes,
+    are copied first. Waits for the device; `begin_fingerprint` does not.
 
     Args:
-        tensors: One tensor, or many.
-        backend: Which of kernel and reference runs; for tests.
+        tensors: One or more tensors.
+        backend: Whether the Triton kernel or the reference runs; for tests.
 
     Raises:
-        KernelError: One of them holds no plain memory (sparse, nested, meta).
+        KernelError: One of them has no plain memory (sparse, nested, meta).
     """
     return begin_fingerprint(tensors, backend=backend).result()
 
@@ -71,7 +71,7 @@ def fingerprint(tensors: torch.Tensor | Iterable[torch.Tensor], *, backend: Back
 def begin_fingerprint(
     tensors: torch.Tensor | Iterable[torch.Tensor], *, backend: Backend = "auto"
 ) -> PendingFingerprint:
-    """As `fingerprint`, but the host goes on: cheap enough after every operator.
+    """As `fingerprint`, without waiting for the device; cheap enough to run after every operator.
 
     Raises:
         KernelError: One of them holds no plain memory (sparse, nested, meta).
@@ -128,7 +128,7 @@ def split_words(data: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _on_host(lanes: Sequence[torch.Tensor]) -> list[list[int]]:
-    """All lanes, with one copy from each device."""
+    """All lanes on the host, with one copy from each device."""
     found: list[list[int]] = [[] for _ in lanes]
     for device in dict.fromkeys(one.device for one in lanes):
         places = [i for i, one in enumerate(lanes) if one.device == device]
@@ -138,7 +138,7 @@ def _on_host(lanes: Sequence[torch.Tensor]) -> list[list[int]]:
 
 
 def _combined(headers: Sequence[bytes], lanes: Sequence[Sequence[int]]) -> Fingerprint:
-    """The lanes of all tensors, each with its dtype and shape, by BLAKE2b (RFC 7693)."""
+    """The BLAKE2b hash (RFC 7693) of the lanes, dtypes and shapes of all tensors."""
     digest = hashlib.blake2b(digest_size=16)
     for header, (first, second) in zip(headers, lanes, strict=True):
         digest.update(header)

@@ -1,4 +1,4 @@
-"""`fingerprint` in plain torch: for the CPU and virtual devices, and as what the kernel is held against."""
+"""`fingerprint` in plain torch, for CPU and virtual-device tensors; the reference implementation of the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fingerprint` as a Triton kernel: 64-bit sums, which any number of programs may add to in any order."""
+"""`fingerprint` as a Triton kernel: 64-bit sums, to which any number of programs add in any order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _fingerprint(
     THIRD: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Add the sums over `n` words, and of the word that `num_tail` bytes make, to `out` (int64, two)."""
+    """Add the two sums over `n` words and the word made of `num_tail` bytes to `out` (int64, shape (2,))."""
     pid = tl.program_id(0).to(tl.int64)
     step = tl.num_programs(0).to(tl.int64) * BLOCK
     sum_first = tl.zeros([BLOCK], tl.int64)
@@ -61,7 +61,7 @@ def run(words: torch.Tensor, tail: torch.Tensor) -> torch.Tensor:
     """The two sums over `words` (int64, shape (n,)) and the bytes after them (uint8, shape (0 to 7,)).
 
     Returns:
-        int64, shape (2,), on the device of `words`, where the kernel may still be at work.
+        int64, shape (2,), on the device of `words`; the kernel may still be running.
     """
     out = torch.zeros(2, dtype=torch.int64, device=words.device)
     programs = num_programs(words.numel(), BLOCK, words.device)

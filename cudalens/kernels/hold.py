@@ -1,4 +1,4 @@
-"""`hold`: keeps a stream busy for a while, so that what other streams do meanwhile comes first."""
+"""`hold`: keep a stream busy for a limited time, so that work on other streams runs first."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import torch
 from cudalens.errors import KernelError
 from cudalens.kernels.launch import can_launch
 
-#: The longest that a stream can be held: a minute; a display driver ends kernels that run for longer anyway.
+#: The longest time that a stream can be held; display drivers stop kernels that run longer.
 MAX_NS: Final = 60_000_000_000
 
 
 class Hold:
-    """A stream that is kept busy; a context manager that lets go of it at its end, whatever happens within.
+    """A stream that is kept busy; as a context manager it always releases the stream at its end.
 
     Attributes:
         stream: The stream.
-        nanoseconds: For how long at most.
+        nanoseconds: The time limit, ns.
     """
 
     def __init__(self, stream: torch.cuda.Stream, nanoseconds: int, flag: torch.Tensor | None) -> None:
@@ -29,12 +29,12 @@ class Hold:
         self._finalizer = weakref.finalize(self, _raise_flag, flag)
 
     def release(self) -> None:
-        """Let the stream go on now. Harmless when done twice, and where it cannot be let go early (see `hold`)."""
+        """Release the stream now. No effect the second time, or if an early release is not possible (see `hold`)."""
         self._finalizer()
 
     @property
     def is_released(self) -> bool:
-        """Whether it was let go."""
+        """Whether `release` was called."""
         return not self._finalizer.alive
 
     def __enter__(self) -> Hold:
@@ -47,21 +47,21 @@ class Hold:
 
 
 def hold(stream: torch.cuda.Stream, nanoseconds: int | None = None) -> Hold:
-    """Keep `stream` busy until it is released, and never longer than `nanoseconds`.
+    """Keep `stream` busy until it is released, at most for `nanoseconds`.
 
-    One thread of one multiprocessor polls a flag in pinned host memory; all else of the device is free. It ends when
-    `Hold.release` raises the flag (also at the end of a ``with`` block, on an interrupt, and when the Hold is dropped),
-    or when the device's own clock says that the time is over. Moves no memory.
+    One thread of one multiprocessor polls a flag in pinned host memory; the rest of the device stays free. The kernel
+    ends when `Hold.release` sets the flag (also at the end of a ``with`` block, on an interrupt, and when the Hold is
+    deleted), or when the time limit is reached by the device's clock. It copies no memory.
 
-    Without Triton, and on a virtual device, torch's own timed kernel takes the place: it lasts `nanoseconds` by the
-    clock rate that the device reports, and cannot be let go early.
+    Without Triton, and on a virtual device, torch's timed kernel is used instead: it lasts `nanoseconds` by the clock
+    rate that the device reports, and cannot be released early.
 
     Args:
         stream: A stream of a GPU, real or virtual.
-        nanoseconds: For how long at most: 1 to `MAX_NS`.
+        nanoseconds: The time limit, 1 to `MAX_NS`.
 
     Raises:
-        KernelError: There is no bound, or it is out of range; `stream` is no stream of a GPU.
+        KernelError: There is no time limit, or it is out of range; or `stream` is not a stream of a GPU.
     """
     if not isinstance(stream, torch.cuda.Stream):
         raise KernelError(f"hold: stream is {type(stream).__name__}, expected a torch.cuda.Stream.")
@@ -77,7 +77,7 @@ def hold(stream: torch.cuda.Stream, nanoseconds: int | None = None) -> Hold:
     flag = torch.zeros(1, dtype=torch.int32, pin_memory=True)
     with torch.cuda.stream(stream):
         run(flag, nanoseconds)
-        # Pinned memory that was copied from is given to nobody else before the copy: so the flag outlives the kernel.
+        # A pinned block is reused only after copies from it have finished, so the flag outlives the kernel.
         torch.empty_like(flag, device=stream.device, pin_memory=False).copy_(flag, non_blocking=True)
     return Hold(stream, nanoseconds, flag)
 
@@ -90,6 +90,6 @@ def _sleep(stream: torch.cuda.Stream, nanoseconds: int) -> None:
 
 
 def _raise_flag(flag: torch.Tensor | None) -> None:
-    """By its address: whoever listens to torch's operators, or stands in its dispatcher, hears nothing of it."""
+    """Set the flag by its address, so that no torch operator is dispatched or recorded."""
     if flag is not None:
         ctypes.c_int32.from_address(flag.data_ptr()).value = 1

@@ -1,4 +1,4 @@
-"""`hold` as a Triton kernel: polls a flag until it is raised or time is over."""
+"""`hold` as a Triton kernel: polls a flag until it is set or the time limit is reached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cudalens.kernels.launch import Kernel, is_interpreted
 
 
 def _hold(flag, waited, limit, HAS_TIMER: tl.constexpr):
-    """Poll `flag` (int32) until it is not 0 or `limit` is over; write how long it took to `waited` (int64).
+    """Poll `flag` (int32) until it is not 0 or `limit` is reached; write the elapsed time to `waited` (int64).
 
     The limit is in nanoseconds of the device's global timer; without one (other vendors' GPUs, the interpreter) it
     counts polls.
@@ -32,19 +32,19 @@ def _hold(flag, waited, limit, HAS_TIMER: tl.constexpr):
 
 HOLD: Final = Kernel(_hold)
 
-#: About how long a poll of host memory over PCIe takes, where there is no timer to ask.
+#: Approximate time of one poll of host memory over PCIe, for devices without a timer.
 _POLL_NS: Final = 500
 
 
 def run(flag: torch.Tensor, nanoseconds: int) -> torch.Tensor:
-    """Queue it on the current stream.
+    """Queue the kernel on the current stream.
 
     Args:
-        flag: int32, shape (1,), in memory that host and device reach.
-        nanoseconds: The limit.
+        flag: int32, shape (1,), in memory that host and device can access.
+        nanoseconds: The time limit.
 
     Returns:
-        How long it took, once it is over: int64, shape (1,), ns, or polls where there is no timer.
+        The elapsed time once the kernel has ended: int64, shape (1,), ns, or polls on a device without a timer.
     """
     has_timer = not is_interpreted() and torch.version.hip is None
     waited = torch.zeros(1, dtype=torch.int64, device="cpu" if is_interpreted() else "cuda")

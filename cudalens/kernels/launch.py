@@ -1,7 +1,7 @@
-"""How a kernel of ours is launched: by Triton, compiled or interpreted, or not at all.
+"""Launch the kernels of this package with Triton, compiled or interpreted, or select their torch references.
 
-Every function of this room has a plain torch reference beside its kernel. The reference answers for tensors that no
-Triton kernel can reach (the CPU's, a virtual device's) and where Triton is not installed.
+Every kernel of this package has a reference implementation in plain torch. The reference runs for tensors that Triton
+kernels cannot access (on the CPU or a virtual device), and if Triton is not installed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from cudalens.device.inventory import sources
 from cudalens.errors import KernelError
 
-#: ``auto`` takes the kernel where the tensors are on a real GPU and Triton is there, else the reference.
+#: ``auto`` selects the kernel if the tensors are on a real GPU and Triton is installed, else the reference.
 Backend = Literal["auto", "triton", "reference"]
 
 _BACKENDS: Final = ("auto", "triton", "reference")
@@ -25,16 +25,16 @@ _BACKENDS: Final = ("auto", "triton", "reference")
 
 @cache
 def has_triton() -> bool:
-    """Whether Triton is installed; it is not imported for that."""
+    """Whether Triton is installed; checked without importing it."""
     return importlib.util.find_spec("triton") is not None
 
 
 def uses_triton(backend: Backend, tensor: torch.Tensor) -> bool:
-    """Whether a kernel shall run, for work on `tensor`.
+    """Whether to run the Triton kernel for `tensor`.
 
     Raises:
-        ValueError: `backend` is no backend.
-        KernelError: The kernel was asked for by name, and cannot run here.
+        ValueError: `backend` is unknown.
+        KernelError: `backend` is ``triton``, and the kernel cannot run here.
     """
     if backend not in _BACKENDS:
         raise ValueError(f"backend is {backend!r}; expected one of {', '.join(_BACKENDS)}.")
@@ -52,13 +52,13 @@ def can_launch(device: torch.device) -> bool:
 
 @cache
 def _can_build(index: int) -> bool:
-    """Whether Triton gets as far as a launch here: it needs a C compiler on this machine, and knows no old GPUs."""
+    """Whether Triton can launch kernels here: it needs a C compiler, and does not support old GPUs."""
     try:
         from triton.runtime import driver
 
         with torch.cuda.device(index):
-            driver.active.get_current_target()  # this builds its own bridge to the driver
-    except Exception:  # whatever it fails by, torch's operators do the same
+            driver.active.get_current_target()  # compiles Triton's driver module
+    except Exception:  # whatever the cause, the torch reference gives the same result
         return False
     return torch.version.hip is not None or torch.cuda.get_device_capability(index) >= _OLDEST
 
@@ -78,7 +78,7 @@ def _check_triton(tensor: torch.Tensor) -> None:
 
 
 def is_on_gpu(tensor: torch.Tensor) -> bool:
-    """Whether the memory of `tensor` is a real GPU's, which kernels can reach; not a virtual device's."""
+    """Whether `tensor` is in the memory of a real GPU; false for a virtual device."""
     return is_gpu(tensor.device)
 
 
@@ -88,10 +88,10 @@ def is_gpu(device: torch.device) -> bool:
 
 
 class Kernel:
-    """A Triton kernel, decorated when it is first launched: how Triton runs is settled when Triton is imported.
+    """A Triton kernel, decorated at its first launch, since importing Triton fixes whether it compiles or interprets.
 
     Args:
-        function: The kernel's Python code. It calls nothing but ``triton.language``.
+        function: The kernel's Python code. It may only call ``triton.language``.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -109,27 +109,27 @@ class Kernel:
 
 
 def _device_of(args: Iterable[Any]) -> AbstractContextManager[Any]:
-    """Makes the GPU that holds the arguments the current one: Triton launches there, wherever they are."""
+    """Make the GPU of the arguments the current one: Triton launches on the current device."""
     on_gpu = (arg.device for arg in args if isinstance(arg, torch.Tensor) and is_gpu(arg.device))
     device = next(on_gpu, None)
     return nullcontext() if device is None else torch.cuda.device(device)
 
 
 def is_interpreted() -> bool:
-    """Whether Triton runs kernels by its interpreter, on memory of the host (``TRITON_INTERPRET=1``)."""
+    """Whether Triton runs kernels in its interpreter, on host memory (``TRITON_INTERPRET=1``)."""
     import triton
 
     return bool(triton.knobs.runtime.interpret)
 
 
-#: Enough warps to keep the memory of a multiprocessor busy, few enough that the last wave is short.
+#: Enough programs to use the memory bandwidth of a multiprocessor, few enough that the last wave is short.
 _PROGRAMS_PER_SM: Final = 8
-#: The interpreter runs programs one after the other; more than one, so that they have to be put together.
+#: The interpreter runs programs one after the other; several, so that combining their results is tested.
 _INTERPRETED_PROGRAMS: Final = 3
 
 
 def num_programs(num_elements: int, block: int, device: torch.device) -> int:
-    """How many programs share the work: at most one for each block, and as many as the device runs at once."""
+    """Number of programs: at most one per block, and as many as the device runs at once."""
     num_blocks = max(1, -(-num_elements // block))
     return min(num_blocks, _PROGRAMS_PER_SM * _num_sms(device.index or 0) if is_gpu(device) else _INTERPRETED_PROGRAMS)
 

@@ -1,4 +1,4 @@
-"""Sizes and strides of tensors as a table that a kernel reads."""
+"""Sizes and strides of tensors as a table for kernels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Dim = tuple[int, ...]
 
 
 def layout_table(*tensors: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """The layout of `tensors`, which have one shape.
+    """The layout of `tensors`, which have the same shape.
 
     Returns:
         Sizes, then the strides of each tensor in turn, innermost dimension first: int64, shape ((1 + t) * d,) on their
-        device; and d, the number of dimensions after those that are walked in one go have been merged. 0 where all
-        are contiguous: no table is needed then.
+        device; and d, the number of dimensions after merging (see `merged_dims`). d is 0 if all tensors are
+        contiguous; no table is needed then.
     """
     dims = merged_dims(*tensors)
     if all(dim[1:] == (1,) * len(tensors) for dim in dims) and len(dims) <= 1:
@@ -24,7 +24,7 @@ def layout_table(*tensors: torch.Tensor) -> tuple[torch.Tensor, int]:
 
 
 def merged_dims(*tensors: torch.Tensor) -> list[Dim]:
-    """The dimensions that matter, innermost first: none of size 1, neighbours that every tensor walks evenly merged."""
+    """The dimensions, innermost first, without those of size 1; neighbours with matching strides are merged."""
     strides = zip(*(tensor.stride() for tensor in tensors), strict=True)
     dims = [(size, *steps) for size, steps in zip(tensors[0].shape, strides, strict=True) if size != 1]
     merged: list[Dim] = []

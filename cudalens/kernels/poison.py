@@ -1,4 +1,4 @@
-"""`poison` and `check_poison`: a pattern in memory that nobody should read, and the search for where it came out."""
+"""`poison` and `check_poison`: fill memory that must not be read with a pattern, and search results for the pattern."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from cudalens.kernels.compare import index_of
 from cudalens.kernels.launch import Backend, uses_triton
 from cudalens.kernels.values import Reading, loaded, reading_of
 
-#: 0xFFFD again and again: a NaN as float16, bfloat16, float32 and float64 alike; an odd -3 in integers of 16 bits.
 _BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+#: 0xFFFD repeated: NaN as float16, bfloat16, float32 and float64; -3 as a 16-bit integer.
 _PATTERN: Final = {1: 0xFD, 2: -0x3, 4: -0x20003, 8: -0x2000200020003}
 
 
 @dataclass(frozen=True, slots=True)
 class PoisonReport:
-    """What of the pattern is in a tensor.
+    """How much of a tensor is the pattern or NaN.
 
     Attributes:
-        num_elements: Elements that were looked at.
-        num_poisoned: Elements that are the pattern, bit by bit: memory that was read before anybody wrote it, or after
-            it was freed. In one-byte dtypes the pattern is a number like any other (253, -3).
-        num_nan: Elements that are NaN, those included: what was computed from the pattern is NaN, but not the pattern.
-        first: Index of the first element that is the pattern or NaN; None where there is none.
+        num_elements: Elements that were checked.
+        num_poisoned: Elements that are exactly the pattern: memory that was read before it was written, or after it was
+            freed. In one-byte dtypes the pattern is an ordinary number (253 or -3).
+        num_nan: Elements that are NaN, including those: values computed from the pattern are NaN, but not the pattern.
+        first: Index of the first element that is the pattern or NaN; None if there is none.
     """
 
     num_elements: int
@@ -36,7 +36,7 @@ class PoisonReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing of it came out."""
+        """Whether no element is the pattern or NaN."""
         return self.first is None
 
     def __str__(self) -> str:
@@ -54,14 +54,15 @@ class PoisonReport:
 def poison(block: torch.Tensor, *, backend: Backend = "auto") -> torch.Tensor:
     """Fill the elements of `block`, and no memory between them, with the pattern; returns `block`.
 
-    Writes ``block.nbytes``: the floor is that over the measured write bandwidth. Work is queued on the current stream.
+    The shortest possible time is ``block.nbytes`` divided by the measured write bandwidth. The work is queued on the
+    current stream.
 
     Args:
-        block: Memory without contents yet (``torch.empty``), or whose contents nobody needs any more.
-        backend: Which of kernel and reference runs; for tests.
+        block: Memory without contents yet (``torch.empty``), or whose contents are no longer needed.
+        backend: Whether the Triton kernel or the reference runs; for tests.
 
     Raises:
-        KernelError: `block` has no memory of its own for each element (broadcast), or none at all.
+        KernelError: Elements of `block` share memory (broadcast), or it has no plain memory.
     """
     _check("poison", block)
     if any(step == 0 for size, step in zip(block.shape, block.stride(), strict=True) if size > 1):
@@ -81,17 +82,17 @@ def poison(block: torch.Tensor, *, backend: Backend = "auto") -> torch.Tensor:
 
 
 def check_poison(tensor: torch.Tensor, *, backend: Backend = "auto") -> PoisonReport:
-    """Look for the pattern, and for NaNs that it may have become, in a result.
+    """Search a result for the pattern, and for NaNs that may have been computed from it.
 
-    Reads ``tensor.nbytes`` once: the floor is that over the measured read bandwidth. Tensors that are not contiguous
-    are copied first. Waits for the device.
+    The shortest possible time is ``tensor.nbytes`` divided by the measured read bandwidth. Tensors that are not
+    contiguous are copied first. Waits for the device.
 
     Args:
-        tensor: What was computed while some memory was poisoned.
-        backend: Which of kernel and reference runs; for tests.
+        tensor: A result that was computed while some memory was poisoned.
+        backend: Whether the Triton kernel or the reference runs; for tests.
 
     Raises:
-        KernelError: It holds no plain numbers.
+        KernelError: `tensor` does not hold plain numbers.
     """
     _check("check_poison", tensor)
     if not tensor.numel():
@@ -130,7 +131,7 @@ def _search_reference(dense: torch.Tensor) -> tuple[int, int, int | None]:
 
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements as integers of their size; parts of complex numbers in a last dimension of two."""
+    """The elements as integers of the same size; complex numbers as two integers in an extra last dimension."""
     real: Any = torch.view_as_real(tensor) if tensor.dtype.is_complex else tensor
     return real.view(_BITS[real.element_size()])  # type: ignore[no-any-return]
 

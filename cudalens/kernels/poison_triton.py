@@ -25,7 +25,7 @@ def _fill(out, n, pattern, BLOCK: tl.constexpr):
 
 
 def _search(bits, values, table, out, n, pattern, PARTS: tl.constexpr, READING: tl.constexpr, BLOCK: tl.constexpr):
-    """Each program writes one row of `out`: how many are the pattern, how many NaN, the first that is either."""
+    """Each program writes one row of `out`: counts of the pattern and of NaN, and the first element that is either."""
     pid = tl.program_id(0).to(tl.int64)
     step = tl.num_programs(0).to(tl.int64) * BLOCK
     poisoned = tl.zeros([BLOCK], tl.int64)
@@ -68,7 +68,7 @@ def fill(bits: torch.Tensor, pattern: int) -> None:
 
 
 def search(bits: torch.Tensor, values: torch.Tensor, tensor: torch.Tensor, pattern: int) -> tuple[int, int, int | None]:
-    """How many elements of `tensor` are the pattern, how many NaN, and the number of the first that is either."""
+    """Counts of elements that are the pattern and that are NaN, and the number of the first that is either."""
     reading = reading_of(tensor.dtype)
     assert reading is not None
     programs = num_programs(tensor.numel(), BLOCK, tensor.device)

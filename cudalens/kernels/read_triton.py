@@ -1,4 +1,4 @@
-"""Reading memory and nothing else, for measuring how fast a device reads."""
+"""A Triton kernel that only reads memory, to measure the read bandwidth of a device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BLOCK: Final = 1024
 
 
 def _read(values, out, n, BLOCK: tl.constexpr):
-    """Each program adds up what it read, so that no load can be left out, and writes one number."""
+    """Each program writes the sum of what it read, so that the compiler cannot remove the loads."""
     pid = tl.program_id(0).to(tl.int64)
     step = tl.num_programs(0).to(tl.int64) * BLOCK
     total = tl.zeros([BLOCK], tl.int64)
@@ -27,7 +27,7 @@ READ: Final = Kernel(_read)
 
 
 def run(values: torch.Tensor) -> torch.Tensor:
-    """The sums of the parts of `values` (int64, contiguous) that the programs read: int64, shape (programs,)."""
+    """Each program's sum of its part of `values` (int64, contiguous): int64, shape (programs,)."""
     programs = num_programs(values.numel(), BLOCK, values.device)
     out = torch.empty(programs, dtype=torch.int64, device=values.device)
     READ.launch(programs, values, out, values.numel(), BLOCK=BLOCK, num_warps=4)

@@ -1,4 +1,4 @@
-"""How the elements of every dtype are read as numbers, in kernels and references alike."""
+"""How the elements of each dtype are read as numbers, in kernels and references."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import torch
 
 
 class Reading(IntEnum):
-    """How a kernel turns what it loads into a number to compare."""
+    """How a kernel converts a loaded element to a number."""
 
-    #: float16, float32, float64, complex: as they are.
+    #: float16, float32, float64, complex: without conversion.
     FLOAT = 0
-    #: The upper half of a float32: its bits, shifted. Older GPUs have no instruction for them.
+    #: bfloat16: its bits as the upper half of a float32. Older GPUs have no conversion instruction.
     BFLOAT16 = 1
-    #: 8-bit floats: looked up by their bits. Few GPUs have instructions for them, and each for other formats.
+    #: 8-bit floats: looked up by their bits. Few GPUs have conversion instructions, each for different formats.
     TABLE = 2
     #: Integers and booleans: exactly, in 64 bits.
     INTEGER = 3
@@ -27,7 +27,7 @@ _REAL: Final = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 
 
 def reading_of(dtype: torch.dtype) -> Reading | None:
-    """How elements of `dtype` are read; None where they are no numbers (quantised, packed, raw bits)."""
+    """How elements of `dtype` are read; None if they are not numbers (quantized, packed, raw bits)."""
     if dtype in (torch.float16, torch.float32, torch.float64, *_REAL):
         return Reading.FLOAT
     if dtype is torch.bfloat16:
@@ -44,9 +44,9 @@ _INTEGERS: Final = frozenset(
 
 
 def loaded(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor` in the dtype that a kernel loads: the same memory, and the same strides but for complex numbers.
+    """A view of `tensor` in the dtype that a kernel loads: the same memory and, except for complex numbers, strides.
 
-    Complex numbers become pairs of real ones, in a last dimension of two.
+    Complex numbers become pairs of real numbers in an extra last dimension.
     """
     if tensor.dtype.is_complex:
         return torch.view_as_real(tensor)
@@ -57,11 +57,11 @@ def loaded(tensor: torch.Tensor) -> torch.Tensor:
 
 @cache
 def _values_of(dtype: torch.dtype) -> tuple[float, ...] | None:
-    """The value of each of the 256 patterns of an 8-bit float; None where torch cannot tell (packed formats)."""
+    """The value of each of the 256 patterns of an 8-bit float; None if torch cannot convert it (packed formats)."""
     try:
         patterns = torch.arange(256, dtype=torch.int16, device="cpu").to(torch.uint8).view(dtype)
         return tuple(patterns.to(torch.float32).tolist())
-    except (RuntimeError, TypeError):  # torch has no conversion of it
+    except (RuntimeError, TypeError):  # torch has no conversion for it
         return None
 
 

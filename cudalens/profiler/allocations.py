@@ -1,4 +1,4 @@
-"""The allocator's raw Kineto events to columns of the memory frame."""
+"""Convert the allocator's raw Kineto events to columns of the memory frame."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cudalens.profiler.columns import MAX_INT32, MEMORY_NAME, OOM_NAME, has_star
 from cudalens.profiler.getters import MISSING, EventReader, Ints, factorized
 
 Bools = NDArray[np.bool_]
-#: Time, thread and bytes of an action, by which its facts are found.
+#: Time, thread and bytes of an action: the key of its facts.
 _Key = tuple[int, int, int]
 
 _KINETO_CATEGORY: Final = "cpu_instant_event"
@@ -29,7 +29,7 @@ class _Facts(
     msgspec.Struct,
     rename={"num_bytes": "Bytes", "addr": "Addr", "allocated": "Total Allocated", "reserved": "Total Reserved"},
 ):
-    """What Kineto records of an allocator action beside its time; None for what it does not."""
+    """What Kineto records of an allocator action besides its time; None if not recorded."""
 
     num_bytes: int | None = None
     addr: int | None = None
@@ -38,16 +38,16 @@ class _Facts(
 
 
 def memory_columns(raw: Any, events: Sequence[Any], problems: Problems) -> dict[str, Any] | None:
-    """Columns for `frames.build_memory`, one row per allocation, release or refusal; None without any.
+    """Columns for `frames.build_memory`, one row per allocation, release or failed allocation; None without any.
 
-    The totals of a CUDA device are those of its allocator, if this build has them. On the host, and elsewhere,
-    ``allocated_bytes`` is the running sum of the block's own actions: 0 before the first, negative if it released
-    more than it allocated. (torch's own total of the host counts all actions that any profiler of the process saw.)
+    The totals of a CUDA device are those of its allocator, if this build of torch records them. On the host, and on
+    other devices, ``allocated_bytes`` is the running sum over the profiled block: 0 before the first action, negative
+    if more was released than allocated. (torch's own total for the host includes earlier profiles of the process.)
 
     Args:
         raw: torch's `_ProfilerResult`.
-        events: Its events of the allocator.
-        problems: Where damage is counted. An action without a time or a size is left out.
+        events: Its allocator events.
+        problems: Counts damage. An action without a time or a size is left out.
     """
     reader = EventReader(events, problems)
     ints, texts = reader.scan(("start_ns", "device_resource_id", "nbytes", "device_index"), ("name", "device_type"))
@@ -77,11 +77,11 @@ def memory_columns(raw: Any, events: Sequence[Any], problems: Problems) -> dict[
 
 
 def running_totals(signed: Ints, kinds: NDArray[Any], device: NDArray[Any], refused: Bools) -> Ints:
-    """Running sum of `signed` bytes per device (of a kind), in the order given; what was refused adds nothing.
+    """Running sum of `signed` bytes per device type and device, in the given order; failed actions add nothing.
 
     Args:
         signed: Bytes, negative for a release, shape (n,).
-        kinds: Number of the device type, shape (n,).
+        kinds: Device type numbers, shape (n,).
         device: Device index, shape (n,).
         refused: True for actions that failed, shape (n,).
     """
@@ -95,7 +95,7 @@ def running_totals(signed: Ints, kinds: NDArray[Any], device: NDArray[Any], refu
 
 
 def _device_types(codes: NDArray[np.int32], types: list[str]) -> pd.Categorical:
-    """The device types, missing where torch's could not be read."""
+    """The device types, missing where torch's value could not be read."""
     of_type, distinct = factorized(types)
     codes = of_type[codes]
     known = [name for name in distinct if name]
@@ -106,14 +106,14 @@ def _device_types(codes: NDArray[np.int32], types: list[str]) -> pd.Categorical:
 def _allocator_facts(
     raw: Any, keys: Sequence[_Key], totals: Ints, on_host: Bools, problems: Problems
 ) -> dict[str, Any]:
-    """Addresses and totals from torch for the actions of `keys`, missing where it has none; nothing without any.
+    """Addresses and totals from torch for the actions with `keys`, missing where unknown; empty if all are unknown.
 
     Args:
         raw: torch's `_ProfilerResult`.
-        keys: The actions.
+        keys: Keys of the actions.
         totals: Running totals, shape (n,).
-        on_host: Actions whose total is the running one, shape (n,).
-        problems: Where facts that cannot be read are counted.
+        on_host: Actions whose total is the running total, shape (n,).
+        problems: Counts facts that cannot be read.
     """
     known: dict[_Key, list[_Facts]] = defaultdict(list)
     for key, one in _found(raw, problems) if hasattr(raw, "trace_activities") else ():

@@ -1,4 +1,4 @@
-"""Leaving out what cudalens itself did on threads of its own while the user's program was profiled."""
+"""Remove rows of cudalens's own threads from a profile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARGIN_NS: Final = 5_000_000
 
 
 def without_own_threads(rows: RawRows) -> RawRows:
-    """`rows` without those of threads of ours; `rows` itself where there are none, which is nearly always."""
+    """`rows` without those of cudalens's threads; `rows` itself if there are none, which is the usual case."""
     threads = own_threads()
     if not threads or "tid" not in rows.events:
         return rows
@@ -22,7 +22,7 @@ def without_own_threads(rows: RawRows) -> RawRows:
     ts = np.asarray(rows.events["ts"])
     ours = np.zeros(len(tid), np.bool_)
     for thread in threads:
-        # What a thread's starting and ending leaves in a trace of Python calls may reach a little beyond.
+        # Python calls that start and end a thread may be recorded slightly outside its lifetime.
         mine = (tid == thread.tid) & (ts >= thread.start_ns - _MARGIN_NS)
         ours |= mine if thread.end_ns is None else mine & (ts <= thread.end_ns + _MARGIN_NS)
     if not ours.any():

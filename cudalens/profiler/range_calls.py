@@ -1,22 +1,22 @@
-"""Functions whose calls are named ranges: plain ones, coroutine functions, and generators of both kinds."""
+"""Wrap functions so that each call is a named range: plain and coroutine functions, generators and async generators."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Makes the range of one call, or of one stretch of one.
+#: Opens the range of a call, or of a generator's run to its next ``yield``.
 Open = Callable[[], AbstractContextManager[Any]]
 
 
 def named(function: Callable[P, R], open_range: Open) -> Callable[P, R]:
-    """`function`, each call of which is a range."""
+    """Wrap `function` so that each call is a range."""
     for kind, wrap in (
         (inspect.isasyncgenfunction, _async_generator),
         (inspect.iscoroutinefunction, _coroutine),
@@ -46,7 +46,7 @@ def _generator(function: Callable[..., Any], open_range: Open) -> Callable[..., 
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         generator = function(*args, **kwargs)
-        act: Callable[[], Any] = lambda: next(generator)  # noqa: E731 - it is replaced below, value by value
+        act: Callable[[], Any] = partial(next, generator)
         while True:
             try:
                 with open_range():
@@ -56,30 +56,22 @@ def _generator(function: Callable[..., Any], open_range: Open) -> Callable[..., 
             try:
                 sent = yield value
             except GeneratorExit:
-                with open_range():  # what it does last is its own, too
+                with open_range():  # cleanup code of the generator belongs to the range, too
                     generator.close()
                 raise
             except BaseException as error:
-                act = _throwing(generator, error)
+                act = partial(generator.throw, error)
             else:
-                act = _sending(generator, sent)
+                act = partial(generator.send, sent)
 
     return call
-
-
-def _sending(generator: Any, value: Any) -> Callable[[], Any]:
-    return lambda: generator.send(value)
-
-
-def _throwing(generator: Any, error: BaseException) -> Callable[[], Any]:
-    return lambda: generator.throw(error)
 
 
 def _async_generator(function: Callable[..., Any], open_range: Open) -> Callable[..., Any]:
     @wraps(function)
     async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         generator = function(*args, **kwargs)
-        act: Callable[[], Any] = lambda: anext(generator)  # noqa: E731 - it is replaced below, value by value
+        act: Callable[[], Any] = partial(anext, generator)
         while True:
             try:
                 with open_range():
@@ -93,16 +85,8 @@ def _async_generator(function: Callable[..., Any], open_range: Open) -> Callable
                     await generator.aclose()
                 raise
             except BaseException as error:
-                act = _athrowing(generator, error)
+                act = partial(generator.athrow, error)
             else:
-                act = _asending(generator, sent)
+                act = partial(generator.asend, sent)
 
     return call
-
-
-def _asending(generator: Any, value: Any) -> Callable[[], Any]:
-    return lambda: generator.asend(value)
-
-
-def _athrowing(generator: Any, error: BaseException) -> Callable[[], Any]:
-    return lambda: generator.athrow(error)

@@ -276,6 +276,7 @@ class StreamSynchronizations:
         self.clocks = Clocks()
         self._streams: dict[StreamId, Line] = {}
         self._events: set[EventId] = set()
+        self._operations: dict[StreamId, list[tuple[int, int]]] = {}  # sequence numbers and epochs, by stream
         self.create_stream(DEFAULT_STREAM_ID)
 
     def line(self, stream: StreamId) -> Line:
@@ -327,6 +328,20 @@ class StreamSynchronizations:
         self._ensure_event_exists(event)
         self._events.discard(event)
         self.clocks.delete(event)
+
+    def update_seq_num(self, stream: StreamId, seq_num: int) -> None:
+        """An operation with a sequence number, larger than those before, runs on the stream."""
+        line = self.line(stream)
+        self.clocks.begin(line)
+        self._operations.setdefault(stream, []).append((seq_num, line.clock))
+
+    def is_ordered_after(self, current_stream: StreamId, seq_num: int, other_stream: StreamId) -> bool:
+        """Whether the next operation of a stream runs after the operation `seq_num` of another stream."""
+        current, other = self.line(current_stream), self.line(other_stream)
+        epochs = [epoch for number, epoch in self._operations.get(other_stream, ()) if number >= seq_num]
+        if not epochs or current is other:
+            return bool(epochs)
+        return epochs[0] <= max(vector.get(other.index, 0) for vector in (current.vector, self.clocks.host.vector))
 
     def record_state(self, event: EventId, stream: StreamId) -> None:
         """Record the event on the stream."""

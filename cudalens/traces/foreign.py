@@ -1,4 +1,4 @@
-"""What a file is that we do not read, told from its first bytes, and what can be done about it."""
+"""Identify unsupported files by their first bytes, and suggest what to do with them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 
 from cudalens.errors import TraceFormatError
 
-#: How JSON in UTF-16 begins that has no byte order mark.
 _KINDS: Final = (
     (b"\x28\xb5\x2f\xfd", "zstd-compressed data"),
     (b"\x1f\x8b", "gzip-compressed data"),
@@ -27,6 +26,7 @@ _KINDS: Final = (
     (b"ARROW1", "an Arrow file"),
     (b"\x0a", "a Perfetto protocol buffer trace, perhaps"),
 )
+#: First bytes of JSON in UTF-16 without a byte order mark.
 _UTF_16: Final = (b"{\0", b"[\0", b"\0{", b"\0[")
 _TAR: Final = (257, b"ustar")
 _HINTS: Final = {
@@ -42,7 +42,7 @@ _HINTS: Final = {
 
 
 def kind_of_file(head: bytes) -> str | None:
-    """What a file is that begins so, in words; None for JSON, and where nothing tells."""
+    """The kind of file that begins with `head`, in words; None for JSON and for unknown data."""
     at, magic = _TAR
     if head[at : at + len(magic)] == magic:
         return "a tar archive"
@@ -54,15 +54,15 @@ def kind_of_file(head: bytes) -> str | None:
 
 
 def hint_for(what: str) -> str | None:
-    """What can be done about such a file; None where nothing is known."""
+    """What the user can do with a file of the kind `what`; None if there is no hint."""
     return next((hint for word, hint in _HINTS.items() if word in what), None)
 
 
 def refuse_other_archives(path: str | os.PathLike[str], expected: str) -> None:
-    """Raise where a zip archive is no saved Trace, by the names of what is in it; a broken one is left to its reader.
+    """Raise if a zip archive is not a saved Trace, judged by its file names; `Trace.load` reports a broken archive.
 
     Raises:
-        TraceFormatError: It holds other things.
+        TraceFormatError: The archive has files, and none of them is a Parquet file.
     """
     try:
         with zipfile.ZipFile(path) as archive:

@@ -1,4 +1,4 @@
-"""`load`: one door for every file that cudalens reads, told apart by their content, never by their name."""
+"""`load`: read any supported trace file. The format is detected from the content, never from the name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from cudalens.traces.source import GZIP_MAGIC
 from cudalens.traces.sqlite.file import SQLITE_MAGIC
 from cudalens.traces.sqlite_reader import read_sqlite
 
-#: Names of nsys's own reports, whose format is not public.
 _HEAD: Final = 4096
 _PROGRESS_FROM_BYTES: Final = 50 << 20
 _READABLE: Final = (
     "a saved Trace (.cudalens), Chrome trace JSON (torch.profiler's export), plain or gzip, an SQLite file of nsys "
     "(nsys export --type sqlite) or nvprof, or a memory snapshot (torch.cuda.memory._dump_snapshot)"
 )
+#: Suffixes of nsys's own reports, whose format is not public.
 _REPORTS: Final = (".nsys-rep", ".qdrep", ".qdstrm")
 
 
@@ -33,15 +33,16 @@ def load(path: str | os.PathLike[str]) -> Trace:
 
     Reads files that `Trace.save` wrote, Chrome trace JSON (plain or gzip) as torch.profiler and Kineto write it for
     CUDA, ROCm and other devices, SQLite files of nsys (``nsys export --type sqlite``) and of nvprof, and memory
-    snapshots as ``torch.cuda.memory._dump_snapshot`` writes them: of their pickles nothing is ever run. Which one it
-    is, is told from the content. A progress bar shows for large traces.
+    snapshots as ``torch.cuda.memory._dump_snapshot`` writes them. No code in a snapshot's pickle is ever run. The
+    format is detected from the content. A progress bar is shown for large traces.
 
     Returns:
-        The Trace. Damage that could be survived is counted in ``trace.info.problems``.
+        The Trace. Damage that does not prevent reading is counted in ``trace.info.problems``.
 
     Raises:
-        TraceFormatError: The file cannot be read, is no trace, or holds nothing usable; says where and what was found.
-        UnsafeSnapshotError: It is a pickle that holds more than a memory snapshot does; nothing of it was run.
+        TraceFormatError: The file cannot be read, is not a trace, or holds nothing usable. The message says where, and
+            what was found.
+        UnsafeSnapshotError: It is a pickle with contents that a memory snapshot does not have; nothing of it was run.
     """
     path = Path(path)
     if path.is_dir():
@@ -76,7 +77,7 @@ def _refuse_foreign(path: Path, head: bytes) -> None:
     if not text and len(head) < _HEAD:
         raise TraceFormatError(path, position="byte 0", found="an empty file", expected=_READABLE)
     if not text:
-        return  # space alone so far: the reader will see
+        return  # only white space so far: `read_chrome` reports what follows
     what = what or f"data that begin with {head[:16]!r}"
     if is_report := path.name.lower().endswith(_REPORTS):
         what = f"a report of nsys that was not exported ({path.suffix})"
@@ -90,14 +91,14 @@ def _progress(path: Path, file: BinaryIO) -> Iterator[Callable[[int], object] | 
     if size < _PROGRESS_FROM_BYTES:
         yield None
         return
-    from tqdm.auto import tqdm  # notebook-aware, and not cheap to import
+    from tqdm.auto import tqdm  # slow to import
 
     with tqdm(total=size, unit="B", unit_scale=True, desc=f"reading {path.name}", delay=0.5, leave=False) as bar:
         yield bar.update
 
 
 def _row_progress(path: Path) -> Callable[[int], Any]:
-    """What shows how far a large SQLite file has been read, in rows."""
+    """A context manager that shows a progress bar, in rows, while a large SQLite file is read."""
 
     @contextmanager
     def watch(num_rows: int) -> Iterator[Callable[[int], object] | None]:

@@ -1,7 +1,7 @@
-"""`load_ranks`: the traces of one distributed job, from the folder that holds a file of each rank.
+"""`load_ranks`: read the traces of one distributed job from a folder with a file for each rank.
 
-A file says which rank it is of by itself (Kineto's ``distributedInfo``), or by its name (``rank-3.json.gz``,
-``worker3_step_12.pt.trace.json``), or by the one number in which the names of all files differ (``run.3.sqlite``).
+The rank of a file is taken from its content (Kineto's ``distributedInfo``), else from its name (``rank-3.json.gz``,
+``worker3_step_12.pt.trace.json``), else from the only number in which the names of all files differ (``run.3.sqlite``).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from cudalens.frames import Ranks, Trace
 from cudalens.frames.problems import Problems
 from cudalens.traces.loading import load
 
-#: Names of files that may be traces; others in the folder are passed over. What a file is, its content tells.
+#: Suffixes of files that may be traces; other files in the folder are skipped. The content decides what a file is.
 SUFFIXES: Final = (".json", ".gz", ".trace", ".cudalens", ".sqlite", ".sqlite3", ".db", ".nvvp", ".prof")
 
-#: Clocks of hosts in one job differ by less.
 _RANK: Final = re.compile(r"(?:rank|worker)[\W_]{0,3}(\d{1,9})", re.IGNORECASE)
 _NUMBER: Final = re.compile(r"(\d+)")
+#: Largest difference that is expected between the clocks of hosts in one job.
 _SLACK_NS: Final = 60 * 10**9
 _EXPECTED: Final = "a folder that holds a trace of each rank of one job"
 
@@ -43,17 +43,17 @@ def load_ranks(
 ) -> Ranks:
     """Read the traces of all ranks of one job from `folder`.
 
-    What is wrong with the set is in ``problems`` of what comes back: a rank that is missing, two files of one rank, a
-    file that cannot be read, that names no rank, or that is of another job (another number of ranks, other process
-    groups, a time window far from that of the others). Such files are left out.
+    ``problems`` of the result lists what is wrong with the set: a missing rank, two files of one rank, a file that
+    cannot be read, that has no rank, or that belongs to another job (another number of ranks, other process groups, a
+    time window far from that of the others). Such files are left out.
 
     Args:
-        folder: The folder; the files stand in it, or in folders of their own in it.
+        folder: The folder with the files, directly or in subfolders.
         load: Reads one file.
-        name: What the job is called; None for the folder's name.
+        name: Name of the job; None for the folder's name.
 
     Raises:
-        TraceFormatError: There is no such folder, or nothing in it can be used; says what was found instead.
+        TraceFormatError: There is no such folder, or nothing in it can be used. The message says what was found.
     """
     folder = Path(folder)
     problems = Problems()
@@ -75,7 +75,7 @@ def load_ranks(
 
 
 def _candidates(folder: Path) -> list[Path]:
-    """The files that may be traces, by name; those in folders of the folder where it holds none itself."""
+    """The files that may be traces, by name; those in subfolders if the folder itself has none."""
     if not folder.is_dir():
         found = "a file" if folder.exists() else "nothing"
         hint = "cudalens.load reads one file." if folder.exists() else None
@@ -112,18 +112,18 @@ def _read(path: Path, load: Callable[[Path], Trace], problems: Problems) -> _Fou
 
 
 def _name_ranks(found: Sequence[_Found], folder: Path) -> None:
-    """Give the files that do not tell their rank the one that their names tell."""
-    untold = [one for one in found if one.rank is None]
-    for one in untold:
+    """Set the rank of files without one in their content from their names."""
+    unnamed = [one for one in found if one.rank is None]
+    for one in unnamed:
         if match := _RANK.search(str(one.path.relative_to(folder))):
             one.rank = int(match[1])
-    if untold and all(one.rank is None for one in found):
-        for one, rank in zip(untold, _differing([one.path.name for one in untold]), strict=False):
+    if unnamed and all(one.rank is None for one in found):
+        for one, rank in zip(unnamed, _differing([one.path.name for one in unnamed]), strict=False):
             one.rank = rank
 
 
 def _differing(names: Sequence[str]) -> list[int]:
-    """The one number in which `names` differ, of each, where these count from 0; else empty."""
+    """For each name, the only number in which `names` differ, if these numbers count from 0; else empty."""
     split = [_NUMBER.split(name) for name in names]
     if len(split) < 2 or len({len(parts) for parts in split}) > 1:
         return []
@@ -153,7 +153,7 @@ def _distinct(found: Sequence[_Found], problems: Problems) -> dict[int, _Found]:
 
 
 def _of_one_job(found: list[_Found], problems: Problems) -> list[_Found]:
-    """The files of the job that most of them are of; of the lowest rank's where that is undecided."""
+    """The files that belong to the most frequent job; in a tie, to the job of the lowest rank."""
     found = _of_most(found, _world, "{} ranks", problems)
     found = _of_most(found, _backend, "backend {}", problems)
     found = _of_most(found, _default_group, "a default process group of ranks {}", problems)
@@ -162,10 +162,10 @@ def _of_one_job(found: list[_Found], problems: Problems) -> list[_Found]:
 
 def _of_most(found: list[_Found], what: Callable[[_Found], Any], words: str, problems: Problems) -> list[_Found]:
     facts = [what(one) for one in found]
-    told = Counter(fact for fact in facts if fact is not None)
-    if not told:
+    counts = Counter(fact for fact in facts if fact is not None)
+    if not counts:
         return found
-    ((usual, _),) = told.most_common(1)
+    ((usual, _),) = counts.most_common(1)
     for one, fact in zip(found, facts, strict=True):
         if fact is not None and fact != usual:
             where = f"'{one.path.name}' has {words.format(fact)}, the others have {words.format(usual)}"
@@ -201,7 +201,7 @@ def _default_group(one: _Found) -> str | None:
 
 
 def _in_one_window(found: list[_Found], problems: Problems) -> list[_Found]:
-    """The files that were recorded at about the time of most; of the earliest where that is undecided."""
+    """The largest group of files that were recorded at about the same time; in a tie, the earliest group."""
     timed = [one for one in found if _window(one) is not None]
     if len(timed) < 2:
         return found
@@ -224,7 +224,7 @@ def _start(one: _Found) -> int:
 
 
 def _together(timed: Sequence[_Found]) -> list[list[_Found]]:
-    """Files whose windows overlap, or follow one another within the slack and the longest of them."""
+    """Groups of files whose windows overlap, or are apart by at most the slack plus the longest window."""
     order = sorted(timed, key=_start)
     groups: list[list[_Found]] = []
     reached, longest = -(1 << 63), 0

@@ -1,4 +1,4 @@
-"""Bytes of a file, plain or gzip, read in pieces; a damaged gzip yields all that can be had of it."""
+"""Read a plain or gzip file in pieces; damaged gzip data is read up to the damage."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _GZIP: Final = 31  # zlib's window bits for a gzip header and trailer
 
 
 class Source:
-    """Reads a file from its start, in pieces of about a megabyte, inflating gzip on the way.
+    """Reads a file from its start in pieces of about a megabyte, and decompresses gzip.
 
     Attributes:
-        damage: What is wrong with the compressed data, in words, once it was met; None while nothing was.
-        num_bytes: Bytes of (inflated) data handed out so far.
+        damage: What is wrong with the compressed data, in words; None while no damage was found.
+        num_bytes: Bytes of (decompressed) data returned so far.
     """
 
     def __init__(self, file: BinaryIO, on_progress: Callable[[int], object] | None = None) -> None:
@@ -46,7 +46,7 @@ class Source:
 
 
 class _Inflater:
-    """Inflates gzip members one after the other. After damage, hands out what came before it, then nothing."""
+    """Decompresses gzip members one after the other. On damage it returns the data before it, then nothing."""
 
     def __init__(self, read: Callable[[int], bytes]) -> None:
         self._read = read
@@ -98,10 +98,10 @@ class _Inflater:
 
 
 def _salvage(inflater: zlib._Decompress, data: bytes) -> bytes:
-    """What `inflater` yields of `data` before it meets the damage."""
+    """The output of `inflater` for `data` up to the damage."""
     out: list[bytes] = []
     try:
-        for i in range(len(data)):  # byte by byte: a call that fails takes its output with it
+        for i in range(len(data)):  # byte by byte: a call that fails loses its output
             out.append(inflater.decompress(data[i : i + 1]))  # noqa: PERF401 - keep what came before the error
     except zlib.error:
         pass

@@ -1,4 +1,4 @@
-"""SQLite files: which tool wrote one, told by its tables."""
+"""Read SQLite files; the tables decide which tool wrote one."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def read_sqlite(path: Path, watch: Callable[[int], Any]) -> Trace:
 
     Args:
         path: The file.
-        watch: Called with the number of rows to come; gives a context manager of what is called with those read.
+        watch: Called with the number of rows in the file. Returns a context manager whose value is called with the
+            number of rows of each chunk that was read.
 
     Raises:
-        TraceFormatError: It is no such file, cannot be read, or holds nothing usable.
+        TraceFormatError: The file has other tables, cannot be read, or holds nothing usable.
     """
     problems = Problems()
     with open_sqlite(path, problems) as database:
@@ -63,7 +64,7 @@ def _hint(tables: dict[str, frozenset[str]]) -> str | None:
 
 
 def _refuse_useless(path: Path, trace: Trace, problems: Problems) -> None:
-    """Nothing usable in a damaged file is an error; an export without events is an empty Trace."""
+    """Raise if a damaged file holds nothing usable; an intact export without events is an empty Trace."""
     if len(trace) or len(trace.memory) or not len(problems):
         return
     raise TraceFormatError(path, found=f"no usable event; first damage: {problems.first()}", expected=_EXPECTED)

@@ -215,7 +215,7 @@ def test_a_profile_that_is_off_does_nothing():
     assert p.traces == called == []
     with pytest.raises(ProfilerError, match="enabled=False"):
         _ = p.trace
-    with pytest.raises(ProfilerError, match="serves once"):
+    with pytest.raises(ProfilerError, match="used only once"):
         p.__enter__()
 
     @profile(enabled=False)

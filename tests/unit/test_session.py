@@ -324,9 +324,9 @@ def test_threads_in_turn():
 
 def test_an_object_serves_once():
     p = profile(cpu_only=True)
-    with p, pytest.raises(ProfilerError, match="serves once"):
+    with p, pytest.raises(ProfilerError, match="used only once"):
         p.__enter__()
-    with pytest.raises(ProfilerError, match="serves once"):
+    with pytest.raises(ProfilerError, match="used only once"):
         p.__enter__()
     assert p.trace.info.status == "ok"
 

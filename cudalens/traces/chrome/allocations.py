@@ -1,4 +1,4 @@
-"""The allocator's instants (``[memory]``) as columns of the memory frame."""
+"""Convert the allocator's instants (``[memory]``) to columns of the memory frame."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEVICE_TYPES: Final = [
 
 
 class Allocations:
-    """Gathers the instants that tell of allocations."""
+    """Collects the instants that record allocations."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -37,7 +37,7 @@ class Allocations:
         return len(self._facts)
 
     def take(self, record: Record, ts: int, where: str) -> bool:
-        """Whether `record` tells of an allocation; it is kept then."""
+        """Keep `record` if it records an allocation; returns whether it does."""
         if (action := _NAMES.get(record.name)) is None:
             return False
         self._raw.append(record.args)
@@ -45,7 +45,7 @@ class Allocations:
         return True
 
     def to_columns(self, base: int) -> dict[str, Any]:
-        """The raw columns of the memory frame; `base` ns are added to the times."""
+        """The raw columns of the memory frame. `base`, in ns, is added to the times."""
         decoded, _ = decode_args(self._raw, MemoryArgs, self._problems, "memory events")
         values = {field: self._integers(decoded, field) for field in MemoryArgs.__struct_fields__}
         usable = (values["num_bytes"] != MISSING).nonzero()[0]
@@ -71,7 +71,7 @@ class Allocations:
         } | {key: _keys([fact[i] for fact in facts]) for i, key in ((2, "pid"), (3, "tid"))}
 
     def _integers(self, decoded: list[Any], field: str) -> Ints:
-        """Addresses are unsigned: the upper half of their range wraps around and back."""
+        """A column as int64. Addresses are unsigned; those in the upper half of the range are stored as negative."""
         found = np.full(len(decoded), MISSING)
         for i, one in enumerate(decoded):
             value = getattr(one, field)

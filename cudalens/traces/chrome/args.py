@@ -1,4 +1,4 @@
-"""The ``args`` of trace entries: typed, a group of entries of one kind at a time."""
+"""Decode the ``args`` of trace entries into typed structs, for groups of entries of one kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.categories import Kind
 from cudalens.traces.chrome.records import MISSING, Ints
 
-#: Kineto's names for the fields of the structs below; those called old are of earlier layouts.
+#: Kineto's names for the fields of the structs below; fields with the prefix ``old_`` are from earlier layouts.
 _Int = int | None
 _Float = float | None
 _NAN: Final = float("nan")
@@ -144,9 +144,9 @@ SPECS: Final[dict[Kind, type[msgspec.Struct]]] = {
 def decode_args(
     raw: Sequence[msgspec.Raw], spec: Any, problems: Problems, where: str
 ) -> tuple[list[Any], frozenset[str]]:
-    """Each of `raw` as a `spec`, and the fields that any of them has; what does not fit is counted and left out."""
+    """Decode each of `raw` as a `spec`; also returns the fields that any has. Bad values are counted and dropped."""
     joined = b"[" + b",".join(raw) + b"]"
-    # A field that no args name need not be gathered: most are rare, and looking for a text is cheap.
+    # Fields that do not occur in the text are skipped: most fields are rare, and a text search is cheap.
     present = frozenset(name for quoted, names in _quoted_names(spec) if quoted in joined for name in names)
     try:
         return decoder(list[spec]).decode(joined), present
@@ -154,7 +154,7 @@ def decode_args(
         return [decode_fields(bytes(one), spec, problems, where) for one in raw], present
 
 
-#: Fields that share one search.
+#: The texts searched for fields that share one search.
 _NEEDLES: Final = {
     "flops": b'lops"',
     "old_flops": b'lops"',
@@ -171,7 +171,7 @@ _NEEDLES: Final = {
 
 @cache
 def _quoted_names(spec: Any) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
-    """What to search for, and the fields that may be there where it is found."""
+    """The texts to search for, and the fields that may be present if a text is found."""
     fields_of: dict[bytes, tuple[str, ...]] = {}
     for field in msgspec.structs.fields(spec):
         needle = _NEEDLES.get(field.name, f'"{field.encode_name}"'.encode())
@@ -180,11 +180,11 @@ def _quoted_names(spec: Any) -> tuple[tuple[bytes, tuple[str, ...]], ...]:
 
 
 def integers(decoded: Sequence[Any], field: str) -> tuple[Ints, int]:
-    """Column `field` as int64 with `MISSING`; and how many values do not fit into 64 bits."""
+    """Column `field` as int64, `MISSING` where unknown; and the number of values that do not fit into 64 bits."""
     get = attrgetter(field)
     try:
         return np.fromiter(map(get, decoded), np.int64, len(decoded)), 0
-    except (TypeError, OverflowError):  # a null, or beyond 64 bits
+    except (TypeError, OverflowError):  # null, or larger than 64 bits
         values = [get(one) for one in decoded]
     fits = [MISSING if v is None or not -_MAX_INT <= v <= _MAX_INT else v for v in values]
     too_large = sum(v is not None and abs(v) > _MAX_INT and v != MISSING for v in values)

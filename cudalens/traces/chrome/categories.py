@@ -1,4 +1,4 @@
-"""Kineto's categories: today's names for older ones, and which of them name work on a device."""
+"""Kineto's event categories: current names of old categories, and which categories are device work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from cudalens.frames import GPU_CATEGORIES
 
-#: Category names of 2021's traces, and what the same events are called since.
+#: Category names in traces of 2021, and the current names.
 TODAY: Final = {
     "Operator": "cpu_op",
     "Kernel": "kernel",
@@ -21,18 +21,18 @@ TODAY: Final = {
     "Overhead": "overhead",
 }
 
-#: Category of an event whose file names none.
+#: Category of an event without one in the file.
 UNKNOWN: Final = "unknown"
 
 
 class Kind(Enum):
-    """Which of an event's args its category gives a meaning to."""
+    """How the args of an event are interpreted, by its category."""
 
     OP = "operator or range on a host thread"
     CALL = "runtime or driver call on a host thread"
     DEVICE = "on a device stream"
     PLAIN = "on a host thread, without args of interest"
-    OTHER = "a category that we do not know: its args decide"
+    OTHER = "unknown category: its args decide"
 
 
 _OPS: Final = frozenset({"cpu_op", "user_annotation"})
@@ -40,7 +40,7 @@ _PLAIN: Final = frozenset({"python_function", "overhead", "Trace", "cpu_instant_
 
 
 def kind_of(cat: str) -> Kind:
-    """The kind of a category by today's name.
+    """The kind of a category, given its current name.
 
     An argument alone never makes an event device work: host calls have ``stream`` arguments too.
     """

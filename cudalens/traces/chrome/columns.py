@@ -1,4 +1,4 @@
-"""Columns that grow batch by batch: dense ones for what every row has, sparse ones for the rest."""
+"""Columns that grow batch by batch: dense columns for values that every row has, sparse columns for the others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from cudalens.traces.chrome.args import decode_args, integers, numbers
 from cudalens.traces.chrome.categories import TODAY, UNKNOWN, Kind, kind_of
 from cudalens.traces.chrome.records import MISSING, Ints, Record
 
-#: Where Kineto writes -1 for what it does not know.
 _NAME: Final = attrgetter("name")
 _TRACK: Final = attrgetter("cat", "pid", "tid")
 _OLDER: Final = {
@@ -49,11 +48,12 @@ _NUMBERS: Final = ("blocks_per_sm", "warps_per_sm", "occupancy_pct")
 _JSON: Final = ("shapes", "dtypes", "grid", "block_dim")
 _TEXTS: Final = ("module", "collective", "process_group", "message_dtype")
 _INT32: Final = frozenset({"registers"})
+#: Columns in which Kineto writes -1 for an unknown value.
 _NEVER_NEGATIVE: Final = frozenset({"wait_stream", "wait_record_id"})
 
 
 class Codes(dict[Any, int]):
-    """Gives each new key the next number."""
+    """Assigns the next number to each new key."""
 
     def __missing__(self, key: Any) -> int:
         code = self[key] = len(self)
@@ -61,7 +61,7 @@ class Codes(dict[Any, int]):
 
 
 class _Derived(dict[Any, int]):
-    """Codes by a key that is cheap to look up, made from it on first sight."""
+    """Codes by a key that is cheap to look up; `make` computes the code of a new key."""
 
     def __init__(self, make: Callable[[Any], int]) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _Derived(dict[Any, int]):
 
 
 class Sparse:
-    """A column that only some rows have: row numbers beside values."""
+    """A column that only some rows have: row numbers and values."""
 
     def __init__(self) -> None:
         self._rows: list[Ints] = []
@@ -86,11 +86,11 @@ class Sparse:
             self._values.append(values)
 
     def to_arrays(self, n: int, dtype: Any, fill: Any) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
-        """The column over `n` rows and the mask of its missing rows; None where no row has it."""
+        """The column over `n` rows and the mask of its missing rows; None if no row has a value."""
         if not self._rows:
             return None
         values, missing = np.full(n, fill, dtype), np.ones(n, bool)
-        while self._rows:  # freed as it goes
+        while self._rows:  # frees each part after use
             rows = self._rows.pop()
             values[rows] = self._values.pop()
             missing[rows] = False
@@ -98,7 +98,7 @@ class Sparse:
 
 
 class EventColumns:
-    """The raw columns of the events, as `build_events` takes them, but for what lanes mean."""
+    """The raw columns of the events for `build_events`, with lanes that are not resolved yet."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -118,7 +118,7 @@ class EventColumns:
     def add(self, records: Sequence[Record], ts: Ints, dur: Ints, where: str, *, is_instant: bool = False) -> None:
         """Append a row per record."""
         n = len(records)
-        # Category, process and thread together take few values: one look-up an event instead of three.
+        # There are few combinations of category, process and thread: one lookup per event instead of three.
         tracks = np.fromiter(map(self._tracks.__getitem__, map(_TRACK, records)), np.int64, n)
         cats, lanes = np.array(self._track_codes, np.int32)[tracks].T
         dense = self._dense
@@ -204,10 +204,10 @@ class EventColumns:
         return lambda text: self._texts[column][text] if text else MISSING
 
     def to_columns(self) -> dict[str, Any]:
-        """The columns by their name in the catalog.
+        """The columns by their names in the catalog.
 
-        Besides: ``lane`` (int32 codes into `lanes`), and ``device`` and ``stream`` as the args have them (int64,
-        `MISSING` where they name none).
+        In addition: ``lane`` (int32 codes into `lanes`), and ``device`` and ``stream`` from the args (int64, `MISSING`
+        where the args have none).
         """
         n = self.num_rows
         dense = {key: _joined(parts) for key, parts in self._dense.items()}

@@ -1,8 +1,8 @@
-"""The frames that Chrome's events have no place for, inside of a Chrome trace: one key beside ``traceEvents``.
+"""Store the frames that Chrome's events cannot represent inside a Chrome trace, under a key next to ``traceEvents``.
 
-``cudalens`` holds what `Trace.save` writes, without the events and as base64: viewers pass over it, and our reader gets
-back races, graphs, blocks, syncs and metrics exactly, and the allocator's history where the ``[memory]`` instants
-cannot tell all of it. It is as foreign as any file: the same checks are made of it.
+The key ``cudalens`` holds the output of `Trace.save` without the events, as base64. Viewers ignore it. Our reader
+restores races, graphs, blocks, syncs and metrics exactly from it, and the allocator's history if the ``[memory]``
+instants do not hold all of it. The value is untrusted and gets the same checks as a file.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class _Extra(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def extra_frames(trace: Trace) -> dict[str, Any] | None:
-    """What stands under `KEY` for `trace`; None where its events and allocations tell everything."""
+    """The value of `KEY` for `trace`; None if its events and allocations hold everything."""
     frames = trace.frames
     kept = {name: frame for name, frame in frames.items() if name not in ("events", "stacks", "memory") and len(frame)}
-    # Blocks name rows of the allocator's history, so the two go together.
-    kept |= {} if _is_told(frames["memory"]) and "blocks" not in kept else {"memory": frames["memory"]}
+    # Blocks refer to rows of the allocator's history, so the two are stored together.
+    kept |= {} if _is_in_instants(frames["memory"]) and "blocks" not in kept else {"memory": frames["memory"]}
     if not kept and trace.info.judged is None:
         return None
     if used := _used_stacks(kept):
@@ -53,7 +53,7 @@ def extra_frames(trace: Trace) -> dict[str, Any] | None:
     return {"num_events": len(trace), "frames": base64.b64encode(sink.getvalue()).decode()}
 
 
-def _is_told(memory: pd.DataFrame) -> bool:
+def _is_in_instants(memory: pd.DataFrame) -> bool:
     """Whether ``[memory]`` instants hold all of `memory`."""
     if not memory["action"].isin(_CHROME_ACTIONS).all():
         return False
@@ -61,7 +61,7 @@ def _is_told(memory: pd.DataFrame) -> bool:
 
 
 def _used_stacks(frames: dict[str, pd.DataFrame]) -> list[int]:
-    """Ids of the stacks that `frames` name."""
+    """Ids of the stacks that `frames` refer to."""
     named = [frame[c.name].dropna() for name, frame in frames.items() for c in columns_of(name) if c.names == "stacks"]
     return [] if not named else np.unique(np.concatenate([ids.to_numpy(np.int64) for ids in named])).tolist()
 
@@ -69,13 +69,13 @@ def _used_stacks(frames: dict[str, pd.DataFrame]) -> list[int]:
 def with_extra_frames(
     path: str | os.PathLike[str], frames: dict[str, pd.DataFrame], value: Any, problems: Problems
 ) -> tuple[dict[str, pd.DataFrame], RunInfo | None]:
-    """`frames` of a Chrome trace with those under `KEY`, and what else is told there.
+    """Add the frames under `KEY` to `frames` of a Chrome trace; also returns the run info stored there, or None.
 
     Args:
         path: The file, for messages.
-        frames: ``events``, ``memory``, ``stacks`` and what was found in them.
-        value: What stands under `KEY`.
-        problems: Counts what is wrong with it; `frames` are then as they were.
+        frames: ``events``, ``memory``, ``stacks`` and frames derived from them.
+        value: The value of `KEY`.
+        problems: Counts what is wrong with the value; `frames` are unchanged then.
     """
     try:
         extra = msgspec.convert(value, _Extra)
@@ -94,7 +94,7 @@ Frames = dict[str, pd.DataFrame]
 
 
 def _with_stacks(stacks: pd.DataFrame, frames: Frames, theirs: pd.DataFrame) -> Frames:
-    """`frames` and the stack table `stacks` with the stacks that they name, which are those of `theirs` so far."""
+    """`frames`, whose stack ids refer to `theirs`, renumbered for `stacks`; new stacks are added to `stacks`."""
     known = {entries: number for number, entries in _entries(stacks).items()}
     first_free = int(stacks["stack"].max()) + 1 if len(stacks) else 0
     of_theirs = _entries(theirs)
@@ -108,7 +108,7 @@ def _with_stacks(stacks: pd.DataFrame, frames: Frames, theirs: pd.DataFrame) -> 
 
 
 def _entries(stacks: pd.DataFrame) -> dict[int, tuple[Any, ...]]:
-    """What each stack holds, by its number."""
+    """The entries of each stack, by its number."""
     found: dict[int, list[Any]] = {}
     columns = [stacks[name].astype(object) for name in ("file", "line", "function", "extra")]
     plain = [column.where(column.notna(), None).tolist() for column in columns]

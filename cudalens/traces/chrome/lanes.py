@@ -1,4 +1,4 @@
-"""Which thread or device stream an event stands on: from pid, tid, args and metadata entries."""
+"""Find the thread or device stream of each event from its pid, tid and args, and from metadata entries."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cudalens.traces.chrome.categories import UNKNOWN, Kind, kind_of
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.records import MISSING, Ints, Record
 
-#: Categories of rows that may be device work, as their lane tells.
 _TRAILING_NUMBER: Final = re.compile(r"(?:^|\D)(\d{1,18})\s*$")
 _DEVICE_LABEL: Final = re.compile(r"(?:/job:\S*)?(?:/device:GPU:|GPU ?|Device )(\d{1,9})(?: .*)?", re.DOTALL)
 _STREAM_LABEL: Final = re.compile(r"\bstream\W{0,2}(\d{1,18})", re.IGNORECASE)
-_UNTOLD: Final = (UNKNOWN, "cuda")
+#: Categories that may be device work, depending on the lane.
+_AMBIGUOUS: Final = (UNKNOWN, "cuda")
 _MAX_DEVICE: Final = 1 << 31
 
 Key = tuple[int | str | None, int | str | None]
@@ -36,7 +36,7 @@ class Labels:
         self._processes: dict[int | str | None, str] = {}
 
     def add(self, record: Record, where: str) -> None:
-        """Learn from one metadata entry."""
+        """Keep the name in one metadata entry."""
         if record.name not in ("thread_name", "process_name"):
             return
         ((args,), _) = decode_args([record.args], LabelArgs, self._problems, where)
@@ -46,9 +46,9 @@ class Labels:
             self._processes[number(record.pid)] = args.name.strip()
 
     def device_stream(self, pid: Any, tid: Any) -> tuple[int, int] | None:
-        """Device and stream of a lane that its labels call so, as XLA's, rocprof's and nsys2json's do; else None.
+        """Device and stream of a lane, if its labels have them (XLA, rocprof and nsys2json); else None.
 
-        Lanes of a device that are no stream repeat its work under other names (XLA's "XLA Ops").
+        Other lanes of a device repeat its work under other names (XLA's "XLA Ops").
         """
         label = self._processes.get(number(pid), number(pid))
         found = _DEVICE_LABEL.fullmatch(label) if isinstance(label, str) else None
@@ -61,7 +61,7 @@ class Labels:
         return (int(found[1]), lane) if isinstance(lane, int) and lane >= 0 else None
 
     def thread(self, pid: Any, tid: Any) -> str | None:
-        """Label of a host thread or lane; None where nothing names it."""
+        """Label of a host thread or lane; None if it has none."""
         if (name := self._threads.get((number(pid), number(tid)))) is not None:
             return name
         label = next((key for key in (tid, pid) if isinstance(number(key), str) and key), None)
@@ -69,7 +69,7 @@ class Labels:
 
 
 def number(key: int | str | None) -> int | str | None:
-    """`key` as a number where it is one ("24572" is), and fits into 64 bits; else as text."""
+    """`key` as a number if it is one, also as text ("24572"), and fits into 64 bits; else as text."""
     if isinstance(key, str) and key.removeprefix("-").isdecimal() and key.isascii() and len(key) < 20:
         key = int(key)
     if isinstance(key, int) and not -(1 << 63) < key < 1 << 63:
@@ -78,7 +78,7 @@ def number(key: int | str | None) -> int | str | None:
 
 
 def resolve_lanes(events: EventColumns, labels: Labels, problems: Problems) -> dict[str, Any]:
-    """The columns of `events`, with ``pid``, ``tid``, ``thread``, ``device`` and ``stream`` in place of its lanes."""
+    """The columns of `events`, with lanes replaced by ``pid``, ``tid``, ``thread``, ``device`` and ``stream``."""
     keys: list[Key] = list(events.lanes)
     columns = events.to_columns()
     lane = columns.pop("lane")
@@ -106,7 +106,7 @@ def _on_device(cat: pd.Categorical, device: Ints, stream: Ints) -> NDArray[np.bo
 
 
 def _with_old_cuda(cat: pd.Categorical, keys: list[Key], lane: NDArray[np.int32]) -> tuple[pd.Categorical, Any]:
-    """The autograd profiler before Kineto names no category; it puts kernels into a process "CUDA functions"."""
+    """Set categories for the autograd profiler before Kineto, which puts kernels into a process "CUDA functions"."""
     old_cpu, old_gpu = (
         np.array([pid == label for pid, _ in keys] + [False])[lane] for label in ("CPU functions", "CUDA functions")
     )
@@ -123,15 +123,15 @@ def _with_old_cuda(cat: pd.Categorical, keys: list[Key], lane: NDArray[np.int32]
 def _with_device_lanes(
     columns: dict[str, Any], keys: list[Key], lane: NDArray[np.int32], labels: Labels, device: Ints, stream: Ints
 ) -> tuple[pd.Categorical, Ints, Ints]:
-    """Categories, devices and streams, also of work that only its lane's labels tell to be a device's."""
+    """Categories, devices and streams, including those of work that is on a device by the labels of its lane."""
     cat = columns["cat"]
-    untold = [name for name in _UNTOLD if name in cat.categories]
-    found = [labels.device_stream(*key) for key in keys] if untold else []
+    ambiguous = [name for name in _AMBIGUOUS if name in cat.categories]
+    found = [labels.device_stream(*key) for key in keys] if ambiguous else []
     if not any(found):
         return cat, device, stream
     names = [*cat.categories]
     names += [name for name in ("kernel", "gpu_memcpy", "gpu_memset") if name not in names]
-    is_work = np.isin(cat.codes, [names.index(name) for name in untold])
+    is_work = np.isin(cat.codes, [names.index(name) for name in ambiguous])
     is_work &= np.array([*(one is not None for one in found), False])[lane] & ~columns["is_instant"]
     kind = np.array([names.index(_work_kind(name)) for name in columns["name"].categories.tolist()] or [0])
     codes = np.where(is_work, kind[columns["name"].codes], cat.codes).astype(np.int32)
@@ -165,7 +165,7 @@ def _whole(key: int | str | None) -> int:
 
 
 def _stream_of(tid: int | str | None) -> int:
-    """Stream of a lane: its number, or the one that its label ends in ("stream 7")."""
+    """Stream of a lane: its number, or the number at the end of its label ("stream 7")."""
     tid = number(tid)
     if isinstance(tid, str) and (found := _TRAILING_NUMBER.search(tid)):
         return int(found[1])

@@ -1,4 +1,4 @@
-"""Facts about a run from what stands around the events of a Chrome trace."""
+"""Run info from the top-level keys of a Chrome trace."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from cudalens.frames.problems import Problems
 if TYPE_CHECKING:
     from cudalens.traces.chrome.stream import EventStream
 
-#: Kineto's key for each of the versions that we know.
 _FLAGS: Final = ("record_shapes", "with_stack", "profile_memory", "with_flops", "with_modules")
+#: Kineto's keys for versions, and our names.
 _VERSIONS: Final = {
     "cuda_runtime_version": "cuda_runtime",
     "cuda_driver_version": "cuda_driver",
@@ -29,9 +29,9 @@ _VERSIONS: Final = {
     "pytorch_version": "torch",
 }
 VERSION_KEYS: Final = {name: key for key, name in reversed(_VERSIONS.items())}
-#: Our key for the spec of the virtual device that the times are of.
+#: Our key for the spec of the virtual device whose times these are.
 SIMULATED_KEY: Final = "simulated"
-#: Our key of a device that was not there.
+#: Our key that marks a modelled device.
 MODELLED_KEY: Final = "isModelled"
 _KINETO_KEYS: Final = frozenset({"schemaVersion", "deviceProperties", "computeProperties", "baseTimeNanoseconds"})
 _KINETO_CATEGORIES: Final = frozenset({"cpu_op", "cuda_runtime", "cuda_driver", "python_function"})
@@ -40,7 +40,7 @@ _SUFFIXES: Final = (".gz", ".json", ".trace", ".pt")
 
 
 def run_info(path: Path, stream: EventStream, events: pd.DataFrame, problems: Problems) -> RunInfo:
-    """What ran, as far as the file tells. ``options`` also holds ``file_events``, the entries of ``traceEvents``."""
+    """The run info in the file. ``options`` also holds ``file_events``, the number of entries of ``traceEvents``."""
     meta = stream.metadata
     is_kineto = bool(_KINETO_KEYS & meta.keys()) or bool(_KINETO_CATEGORIES & set(events["cat"].cat.categories))
     job = meta.get("distributedInfo")
@@ -63,7 +63,7 @@ def run_info(path: Path, stream: EventStream, events: pd.DataFrame, problems: Pr
 
 
 def _extra(job: dict[str, Any]) -> dict[str, str]:
-    """What the file says of the distributed job besides, as JSON text: backend, process groups, versions."""
+    """Other facts about the distributed job, as JSON text: backend, process groups, versions."""
     text = json.dumps(job, ensure_ascii=False)
     if len(text) > _MAX_JOB:
         text = json.dumps({key: value for key, value in job.items() if _is_plain(value)}, ensure_ascii=False)
@@ -105,7 +105,7 @@ def _device(position: int, facts: dict[str, Any]) -> DeviceInfo:
 
 
 def _whole(value: Any) -> int | None:
-    """`value` as a 64-bit integer, where it is one."""
+    """`value` if it is a 64-bit integer, else None."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19:
         value = int(value)
     fits = isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) < value < 1 << 63

@@ -1,4 +1,4 @@
-"""Ranges that a trace tells as a begin and an end: B and E on one thread, b and e (older: S and F) anywhere."""
+"""Match begin and end events to ranges: B and E on one thread, b and e (older: S and F) across threads."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.columns import EventColumns
 from cudalens.traces.chrome.records import Record
 
-#: The phases that `Pairs` takes; T and p are steps within an asynchronous range, which tell no interval.
 _SYNC: Final = frozenset("BE")
 _OPENS: Final = frozenset("BbS")
 _LEGACY: Final = frozenset("SF")
+#: The phases that `Pairs` accepts. T and p are steps within an asynchronous range; they are not intervals.
 PHASES: Final = frozenset("BEbeSFTp")
 
 
 class Pairs:
-    """Gathers begins and ends, and matches them once all have been read, since files need not be in time order."""
+    """Collects begins and ends, and matches them once all have been read, since files need not be in time order."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -42,7 +42,7 @@ class Pairs:
     def _match(self, found: list[tuple[int, Record]], events: EventColumns) -> None:
         found.sort(key=lambda pair: pair[0])
         open_: dict[object, list[int]] = {}
-        closed: dict[int, int] = {}  # where each begin stands in `found`, and its length
+        closed: dict[int, int] = {}  # position of each begin in `found`, and its length
         for at, (ts, record) in enumerate(found):
             stack = open_.setdefault(_key(record), [])
             if record.ph in _OPENS:
@@ -58,13 +58,13 @@ class Pairs:
             self._problems.add("begin without an end, ended with the trace", f"'{first}'", len(left))
             closed |= {at: found[-1][0] - found[at][0] for at in left}
         if closed:
-            # In order of their begins: of ranges with the same two ends, the one that began first is the outer one.
+            # In order of their begins: of two ranges with the same start and end, the first begin is the outer range.
             ts_, dur, records = zip(*((found[at][0], closed[at], found[at][1]) for at in sorted(closed)), strict=True)
             events.add(records, np.array(ts_, np.int64), np.array(dur, np.int64), "begin and end pairs")
 
 
 def _key(record: Record) -> object:
-    """What the begin and the end of one range have in common."""
+    """The key that the begin and the end of a range share."""
     if record.ph in _SYNC:
         return record.pid, record.tid
     shared, local = record.id, None
@@ -76,7 +76,7 @@ def _key(record: Record) -> object:
 
 
 def _opened_by(stack: list[int], end: Record, found: list[tuple[int, Record]]) -> int:
-    """Which of the open begins `end` closes: the innermost; on an asynchronous track the innermost of its name."""
+    """Position in `stack` of the begin that `end` closes: the innermost; for asynchronous ranges, of the same name."""
     if end.ph not in _SYNC and end.name:
         named = (i for i in range(len(stack) - 1, -1, -1) if found[stack[i]][1].name == end.name)
         return next(named, -1)

@@ -1,7 +1,7 @@
-"""Reads Chrome trace JSON, as Kineto (torch.profiler) and others write it, into a Trace.
+"""Read Chrome trace JSON, as Kineto (torch.profiler) and others write it, into a Trace.
 
 Layouts of 2021 to 2026, from CUDA, ROCm, XPU and MTIA devices or none: complete events, begin and end pairs,
-asynchronous ranges, instants and metadata. Flows are not read: correlation ids say the same, and more surely.
+asynchronous ranges, instants and metadata. Flows are not read: correlation ids hold the same links more reliably.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from cudalens.traces.chrome.stream import EventStream
 from cudalens.traces.chrome.tracks import MARK
 from cudalens.traces.source import Source
 
-#: Counters, object life cycles, memory dumps and marks of Chrome's own: known, and no events of ours.
+#: Phases of counters, object life cycles, memory dumps and Chrome's own marks, which are skipped.
 _IGNORED: Final = frozenset("CNODPvVRc(),")
 _INSTANTS: Final = frozenset("iIn")
 
@@ -39,7 +39,7 @@ def read_chrome(path: str | os.PathLike[str], file: BinaryIO, on_progress: Calla
     """The Trace in `file`, a Chrome trace in JSON, plain or gzip.
 
     Raises:
-        TraceFormatError: It holds no trace, or nothing of it can be used.
+        TraceFormatError: The file holds no trace, or nothing in it can be used.
     """
     began = time.perf_counter()
     reader = _Reader(path, Source(file, on_progress))
@@ -69,7 +69,7 @@ class _Reader:
                     self._take_other(record, ts, record.ph, where)
 
     def _is_filler(self, record: Record, ts: int) -> bool:
-        """Whether `record` is the one empty object with which XLA and TensorFlow end their lists."""
+        """Whether `record` is the empty object with which XLA and TensorFlow end their lists."""
         if record.ph or record.name or ts != MISSING or record.pid is not None or bytes(record.args) != b"{}":
             return False
         self._num_empty += 1
@@ -98,7 +98,7 @@ class _Reader:
         if ph == "M":
             self._labels.add(record, where)
         elif record.cat == MARK:
-            return  # drawn by to_chrome for who looks; the frame that it shows is told elsewhere
+            return  # drawn by to_chrome for viewers; the frame itself is under `KEY`
         elif ph not in _INSTANTS and ph not in PAIR_PHASES:
             self._problems.add(f"unknown phase {ph[:8]!r}" if ph else "event without ph", where)
         elif ts == MISSING:
@@ -121,15 +121,15 @@ class _Reader:
         memory = build_memory(self._allocations.to_columns(base), events)
         frames = {"events": events, "memory": memory, "stacks": self._columns.stacks.to_frame()}
         frames |= build_syncs(frames)
-        told = None
+        stored = None
         if KEY in (around := self._stream.metadata):
-            frames, told = with_extra_frames(self._path, frames, around[KEY], self._problems)
+            frames, stored = with_extra_frames(self._path, frames, around[KEY], self._problems)
         info = run_info(Path(self._path), self._stream, events, self._problems)
-        judged = None if told is None else told.judged
+        judged = None if stored is None else stored.judged
         return Trace(info.replace(build_s=time.perf_counter() - began, judged=judged), **frames)
 
     def _refuse_useless(self) -> None:
-        """Nothing usable in a damaged file is an error; an empty list of events is an empty Trace."""
+        """Raise if a damaged file holds nothing usable; an empty list of events is an empty Trace."""
         if self._columns.num_rows or len(self._allocations) or not len(self._problems):
             return
         raise TraceFormatError(
@@ -140,7 +140,7 @@ class _Reader:
         )
 
     def _shift(self, columns: dict[str, Any]) -> int:
-        """Put `columns` on the epoch clock where the file names its base; returns what was added, ns."""
+        """Shift `columns` to the epoch if the file has a base time; returns the shift, ns."""
         base = self._stream.metadata.get("baseTimeNanoseconds", 0)
         if isinstance(base, str) and base.isascii() and base.isdigit() and len(base) < 20:
             base = int(base)

@@ -1,7 +1,7 @@
-"""The entries of ``traceEvents`` as typed records, and two ways to decode them.
+"""Decode the entries of ``traceEvents`` into typed records, in two ways.
 
-The fast way decodes a whole slice of the file into records of strict types. Where that fails, or would round a time,
-the lenient way takes any JSON value and tidies entry by entry. Both give the same `Batch`.
+The fast way decodes a whole slice of the file into strictly typed records. If that fails or would round a time, the
+lenient way accepts any JSON value and converts entry by entry. Both return the same `Batch`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from cudalens.frames.problems import Problems
 
 Ints = NDArray[np.int64]
 
-#: Stands for a missing integer inside the readers; it becomes <NA> in a frame.
+#: A missing integer inside the readers; it becomes <NA> in a frame.
 MISSING: Final = -(1 << 63)
 
-#: Below it a double holds a microsecond count with three decimals closely enough to tell nanoseconds apart.
 MAX_NS: Final = 1 << 62
+#: Below this a double with a microsecond count and three decimals is exact to the nanosecond.
 _EXACT_US: Final = float(1 << 43)
-#: A string (group 1), or a number that JSON has no word for, as Python or C++ prints it.
 _MAX_US: Final = float(MAX_NS // 1000)
 _DECIMAL_TS: Final = re.compile(rb'"ts"\s{0,64}:\s{0,64}-?\d+[.eE]')
 _DECIMAL_DUR: Final = re.compile(rb'"dur"\s{0,64}:\s{0,64}-?\d+[.eE]')
+#: A string (group 1), or a number without a JSON form, as Python or C++ prints it.
 NOT_FINITE: Final = re.compile(
     rb'("[^"\\]*(?:\\.[^"\\]*)*")|-?\bInfinity\b|\bNaN\b|-?\bnan\b(?:\(ind\))?|-?\binf\b', re.DOTALL
 )
@@ -41,7 +41,7 @@ _NO_ARGS: Final = msgspec.Raw(b"{}")
 
 
 class Record(msgspec.Struct, gc=False):
-    """One entry of ``traceEvents``; ``args`` stays undecoded, since each category needs other parts of it."""
+    """One entry of ``traceEvents``; ``args`` is not decoded, since each category needs different parts of it."""
 
     ph: str = ""
     cat: str | None = None
@@ -71,14 +71,14 @@ class _AnyRecord(msgspec.Struct):
 
 
 class Batch(NamedTuple):
-    """What a slice of the file holds.
+    """The decoded contents of a slice of the file.
 
     Attributes:
-        num_entries: Entries in it, of every phase.
+        num_entries: Number of entries, of every phase.
         records: The complete events (phase X) among them.
         ts: Their starts, ns; `MISSING` where an entry has none.
         dur: Their durations, ns; `MISSING` where an entry has none.
-        others: Entries of another phase, flows left out, each with its ts.
+        others: Entries of other phases except flows, each with its ts.
     """
 
     num_entries: int
@@ -89,21 +89,21 @@ class Batch(NamedTuple):
 
 
 class _Ns(int):
-    """A time that is already in nanoseconds: what a number with decimals was read as."""
+    """A time that is already in nanoseconds, read from a number with decimals."""
 
 
 class _Unusable:
-    """A number that is no time: NaN, infinite or absurdly large."""
+    """A number that is not a time: NaN, infinite or too large."""
 
 
 def exact_ns(text: str) -> _Ns | _Unusable:
-    """Nanoseconds of a decimal number of microseconds, exact; rounded half to even beyond three decimals."""
+    """Exact nanoseconds of a decimal number of microseconds; rounded half to even after three decimals."""
     whole, _, part = text.partition(".")
     if len(part) == 3 and part.isdigit() and len(whole) < 17:
         return _Ns(whole + part)
     try:
         number = Decimal(text)
-        # A short text can name a number of a billion digits.
+        # A short text can represent a number of a billion digits.
         return _Ns((number * 1000).to_integral_value()) if number.adjusted() < 18 else _Unusable()
     except (InvalidOperation, ValueError, OverflowError):
         return _Unusable()
@@ -117,7 +117,7 @@ _SKIPPED: Final = frozenset({"X", "s", "t", "f"})
 
 
 class RecordDecoder:
-    """Decodes slices of ``traceEvents``; once a file proves to need exact decimals it is read so to its end."""
+    """Decodes slices of ``traceEvents``. Once a slice needs exact decimals, the rest of the file is decoded so too."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -160,7 +160,7 @@ class RecordDecoder:
         return None
 
     def _repaired(self, entry: bytes, where: str) -> _AnyRecord | None:
-        """An entry with bad UTF-8, control characters, lone surrogates or NaN, as Python's laxer reader has it."""
+        """An entry with bad UTF-8, control characters, lone surrogates or NaN, decoded by Python's lenient reader."""
         tame = NOT_FINITE.sub(lambda m: m[1] or b"NaN", entry)
         text = tame.decode("utf-8", "replace")
         try:
@@ -197,7 +197,7 @@ def _finite(text: str) -> float | None:
 
 
 def _fast_batch(found: list[Record], data: bytes) -> Batch | None:
-    """`found` with nanoseconds, or None where doubles are too coarse to tell them."""
+    """`found` with nanoseconds, or None if doubles are too coarse for them."""
     records = [record for record in found if record.ph == "X"]
     rest = [record for record in found if record.ph not in _SKIPPED] if len(records) < len(found) else []
     n = len(records)
@@ -213,8 +213,8 @@ def microseconds_to_ns(us: NDArray[np.float64], decimals: re.Pattern[bytes], dat
     """Exact nanoseconds of microseconds with three decimals, NaN as `MISSING`.
 
     Returns:
-        None where doubles are too coarse: large numbers that `decimals` finds written with a fraction in `data`, the
-        text that they come from. (A double of such a number may well look whole.)
+        None if doubles are too coarse: there are large numbers, and `decimals` finds a fraction in `data`, their
+        source text. (The double of such a number may be whole.)
     """
     size = np.abs(us)
     if (size >= _EXACT_US).any() and ((size >= _MAX_US).any() or decimals.search(data)):
@@ -230,7 +230,7 @@ def microseconds_to_ns(us: NDArray[np.float64], decimals: re.Pattern[bytes], dat
 
 
 def to_ns(value: Any) -> int:
-    """Nanoseconds of any JSON value that names microseconds, else `MISSING`."""
+    """Nanoseconds of a JSON value in microseconds; `MISSING` for a value that is not a time."""
     if isinstance(value, str) and len(value) < 64:
         value = _number(value)
     if isinstance(value, _Ns):
@@ -263,7 +263,7 @@ def _tidy(record: _AnyRecord) -> Record:
 
 
 def _key(value: Any) -> int | str | None:
-    if isinstance(value, _Ns):  # a number with decimals: 7.0 is 7
+    if isinstance(value, _Ns):  # a number with decimals: 7.0 becomes 7
         return int(value) // 1000 if value % 1000 == 0 else str(int(value) / 1000)
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value

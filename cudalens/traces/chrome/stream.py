@@ -1,8 +1,8 @@
-"""Streams the entries of ``traceEvents`` out of a JSON text of any size, and gathers what stands around them.
+"""Stream the entries of ``traceEvents`` from a JSON text of any size, and collect the other top-level keys.
 
-The text is cut into slices of about a megabyte at something that looks like the border between two entries. A cut in
-the wrong place (inside of a string, or of nested args) leaves brackets or a quote open, so that decoding must fail: a
-slice that decodes was cut rightly. Only where decoding fails are brackets counted.
+The text is cut into slices of about a megabyte at places that look like the border between two entries. A cut in the
+wrong place (inside a string or nested args) leaves a bracket or a quote open, so that decoding fails: a slice that
+decodes was cut correctly. Brackets are counted only if decoding fails.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from cudalens.traces.source import Source
 
 _BORDER: Final = re.compile(rb'\}\s{0,64},\s{0,64}(?=\{\s{0,64}"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tdur|tts)")')
 _END: Final = re.compile(rb"\}\s{0,64}\]\s{0,64}(?=[,}]|\Z)")
-# A string without an end takes the rest of the buffer, lest brackets in it be counted.
+# A string without an end matches the rest of the buffer, so that brackets in it are not counted.
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[][{}]', re.DOTALL)
 _EVENTS_KEY: Final = re.compile(rb'"traceEvents"\s{0,64}:\s{0,64}')
 _SPACE: Final = b" \t\r\n"
@@ -38,8 +38,8 @@ class EventStream:
     """The entries of one Chrome trace.
 
     Attributes:
-        metadata: The keys around ``traceEvents``; complete once the batches have been read.
-        num_entries: Entries of ``traceEvents`` met so far, readable or not.
+        metadata: The other top-level keys; complete once the batches have been read.
+        num_entries: Entries of ``traceEvents`` so far, readable or not.
         is_list: Whether the file is a bare list of entries.
     """
 
@@ -57,7 +57,7 @@ class EventStream:
         """All entries, in file order, a batch at a time.
 
         Raises:
-            TraceFormatError: The entries are no list.
+            TraceFormatError: The entries are not a list.
         """
         while self._at_events:
             piece = self._source.read()
@@ -72,7 +72,7 @@ class EventStream:
                 yield from self._scanned(is_end=not piece)
 
     def _read_head(self) -> bool:
-        """Read up to the first entry; False where the list of entries is empty."""
+        """Read up to the first entry; returns False if the list of entries is empty."""
         self._fill(lambda data: len(data) > _MAX_AROUND or len(data.lstrip(_SPACE)) > 4096)
         self._drop(len(self._buffer) - len(self._buffer.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)))
         if self._buffer.startswith(b"["):
@@ -105,7 +105,7 @@ class EventStream:
             self._buffer += piece
 
     def _is_top_level(self, at: int) -> bool:
-        """Whether the key at `at` belongs to the outermost object: what stands before it must be complete JSON."""
+        """Whether the key at `at` belongs to the outermost object: the text before it must be complete JSON."""
         try:
             head = msgspec.json.decode(_without_nan(self._buffer[:at]) + b'"":0}')
         except SYNTAX_ERRORS:
@@ -130,7 +130,7 @@ class EventStream:
         return self._refusal(found, "a JSON object with 'traceEvents', or a list of events", hint=hint)
 
     def _fast_slice(self) -> Batch | None:
-        """The entries up to one of the last borders in the buffer, or None where they do not decode."""
+        """The entries up to one of the last borders in the buffer, or None if they do not decode."""
         borders = list(_BORDER.finditer(self._buffer, max(0, len(self._buffer) - _BORDER_WINDOW)))
         for border in reversed(borders[-_TRIES:]):
             if (batch := self._decode(border.start() + 1)) is not None:
@@ -139,7 +139,7 @@ class EventStream:
         return None
 
     def _last_slice(self) -> Batch | None:
-        """The entries up to the end of the list, where that lies in the buffer and all of them decode."""
+        """The entries up to the end of the list, if the end is in the buffer and all of them decode; else None."""
         for end in islice(_END.finditer(self._buffer), _TRIES):
             if (batch := self._decode(end.start() + 1)) is not None:
                 self._drop(self._buffer.index(b"]", end.start()) + 1)
@@ -157,7 +157,7 @@ class EventStream:
         return batch
 
     def _scanned(self, is_end: bool) -> Iterator[Batch]:
-        """Entry by entry, by counting brackets: the way through damage."""
+        """Decode entry by entry, by counting brackets; used for damaged text."""
         spans, rest, closed = scan(self._buffer)
         if spans:
             entries = [self._buffer[a:b] for a, b in spans]
@@ -180,29 +180,26 @@ class EventStream:
             self._problems.add("the file stops before its end" if is_end else "an entry without an end", where)
 
     def _read_tail(self) -> None:
-        """What stands after the list: the other keys of the object."""
+        """Read the other keys of the object, after the list."""
         self._at_events = False
         self._fill(lambda data: len(data) > _MAX_AROUND)
         if self._source.damage:
-            self._problems.add(self._source.damage, f"byte {self._offset}, after the events")
+            self._problems.add(self._source.damage, self._where())
         tail = self._buffer.strip(_SPACE)
         if self.is_list:
-            return self._end_of_list(tail)
+            if tail:
+                self._problems.add("something after the list of events", self._where())
+            return
         try:
             found = msgspec.json.decode(b"{" + _without_nan(tail.removeprefix(b",")))
         except SYNTAX_ERRORS:
             self._problems.add(
                 "the file stops before its end" if not tail.endswith(b"}") else "broken JSON", self._where()
             )
-            return None
+            return
         if "traceEvents" in found:
             self._problems.add("a second list of events, ignored", self._where())
         self.metadata |= found
-        return None
-
-    def _end_of_list(self, tail: bytes) -> None:
-        if tail:
-            self._problems.add("something after the list of events", self._where())
 
     def _where(self) -> str:
         return f"byte {self._offset}, after the events"
@@ -223,11 +220,11 @@ class EventStream:
 
 
 def scan(buffer: bytes) -> tuple[list[tuple[int, int]], int, bool]:
-    """Complete entries of a JSON list whose start lies before `buffer`.
+    """Complete entries of a JSON list that starts before `buffer`.
 
     Returns:
-        The (start, end) of each complete entry that is an object or a list; where the incomplete rest begins (after
-        the closing bracket, when that was met); and whether it was.
+        The (start, end) of each complete entry that is an object or a list; the start of the incomplete rest (after the
+        closing bracket, if it was found); and whether the closing bracket was found.
     """
     spans: list[tuple[int, int]] = []
     depth = start = rest = 0
@@ -250,13 +247,13 @@ def scan(buffer: bytes) -> tuple[list[tuple[int, int]], int, bool]:
 
 
 def _add_scalars(buffer: bytes, start: int, end: int, spans: list[tuple[int, int]]) -> None:
-    """Whatever stands between two entries besides space and a comma is an entry too: a number, say."""
+    """Add the text between two entries, except space and commas, to `spans`: entries such as numbers."""
     for part in re.finditer(rb"[^\s,]+", buffer[start:end]):
         spans.append((start + part.start(), start + part.end()))  # noqa: PERF401
 
 
 def describe(value: Any) -> tuple[str, str | None]:
-    """What a JSON value that is no trace seems to be, and what to do about it."""
+    """What a JSON value that is not a trace seems to be, and a hint what to do."""
     if not isinstance(value, dict):
         return f"a JSON {type(value).__name__}", None
     if "nodes" in value and ("schema" in value or "start_ts" in value):
@@ -267,7 +264,7 @@ def describe(value: Any) -> tuple[str, str | None]:
 
 
 def _without_nan(text: bytes) -> bytes:
-    """`text` with NaN, Infinity and C's nan and inf outside of strings as null; only looked for where there are any."""
+    """`text` with NaN, Infinity and C's nan and inf outside of strings replaced by null."""
     if not any(word in text for word in (b"NaN", b"Infinity", b"nan", b"inf")):
         return text
     return NOT_FINITE.sub(lambda m: m[1] or b"null", text)

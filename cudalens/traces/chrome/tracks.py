@@ -1,8 +1,8 @@
-"""Tracks that a Trace adds to its events in a Chrome trace: counters of memory, gauges and launch queues, and marks.
+"""Extra tracks for a Chrome trace: counters of memory, GPU metrics and launch queues, and marks.
 
-Counters (phase C) stand with their device; races and waits are instants of the category `MARK`, a race with an arrow
-from its first access to its second. They repeat what the frames hold, for people who look: our reader leaves marks out
-and takes the frames from ``cudalens`` (see `cudalens.traces.chrome.frames`).
+Counters (phase C) are on the track of their device. Races and waits are instants of the category `MARK`; a race has an
+arrow from its first access to its second. Tracks repeat the contents of the frames for viewers. Our reader skips the
+marks and reads the frames from the key ``cudalens`` (see `cudalens.traces.chrome.frames`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cudalens.frames import GPU_ACTIVITIES, Trace, is_category
 Ints = NDArray[np.int64]
 Micros = Callable[[Ints], list[Any]]
 
-#: Category of what is there to be looked at, and is no event.
+#: Category of entries that are only for viewers and are not events.
 MARK: Final = "cudalens_mark"
 
 RACES: Final = "races"
@@ -55,12 +55,12 @@ _WAIT_FACTS: Final = ("kind", "op", "call", "place", "source", "expression", "nu
 
 
 def track_records(trace: Trace, base: int, micros: Micros) -> Iterator[list[dict[str, Any]]]:
-    """The tracks of `trace`, in slices of records.
+    """The extra tracks of `trace`, in slices of records.
 
     Args:
-        trace: What ran.
-        base: What counts as time 0, ns.
-        micros: Turns ns after `base` into the file's microseconds.
+        trace: The Trace.
+        base: Time 0 of the file, ns.
+        micros: Converts ns after `base` to the file's microseconds.
     """
     for found in (_memory(trace), _gauges(trace), _queues(trace)):
         for pid, name, ts, values in found:
@@ -80,7 +80,7 @@ def _counter(pid: int | str, name: str, ts: list[Any], values: list[Any]) -> lis
 
 
 def _memory(trace: Trace) -> Iterator[Series]:
-    """What the allocator of each device held after each of its actions; only where it changed."""
+    """The memory of each device's allocator after each of its actions that changed it."""
     memory = trace.memory
     for (kind, device), part in memory.groupby(["device_type", "device"], dropna=False, observed=True, sort=True):
         for column, label in _MEMORY.items():
@@ -105,12 +105,12 @@ def _series(pid: int | str, name: str, ts: pd.Series, values: pd.Series) -> Iter
         return
     value = values.array[known].to_numpy(dtype=values.dtype.numpy_dtype)
     kept = np.append(True, value[1:] != value[:-1])
-    kept[-1] = True  # a track is as long as what it tells of
+    kept[-1] = True  # so that the track ends with the last value
     yield pid, name, ts.to_numpy()[known][kept], value[kept].tolist()
 
 
 def _queues(trace: Trace) -> Iterator[Series]:
-    """How much work was launched and had not begun, by device, whenever that changed."""
+    """Number of launched kernels and copies that had not begun, by device, at each change."""
     events = trace.events
     is_work = is_category(events["cat"].array, GPU_ACTIVITIES)
     rows = np.flatnonzero(is_work & events["launch"].notna().to_numpy() & events["device"].notna().to_numpy())
@@ -129,9 +129,10 @@ def _queues(trace: Trace) -> Iterator[Series]:
 
 
 def _race_marks(trace: Trace, base: int, micros: Micros) -> Iterator[dict[str, Any]]:
-    """Both accesses of each race that is not suppressed, on its device's lane of races, and an arrow between them.
+    """Both accesses of each race that is not suppressed, on the race lane of its device, and an arrow between them.
 
-    The time of the second is when the race was seen; of the first the frame keeps no time, so it stands beside it.
+    The second access is at the time at which the race was found. The frame has no time for the first access, so it is
+    drawn next to the second.
     """
     races = trace.races
     races = races[~races["is_suppressed"] & races["ts"].notna()]
@@ -173,7 +174,7 @@ def _wait_marks(trace: Trace, base: int, micros: Micros) -> Iterator[dict[str, A
 
 
 def _facts(frame: pd.DataFrame, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Per row what it knows of `names`."""
+    """The known values of the columns `names`, for each row."""
     columns = [_plain(frame[name]) for name in names]
     return [
         {name: value for name, value in zip(names, row, strict=True) if value is not None}

@@ -1,11 +1,10 @@
-"""Writes a Trace as Chrome trace JSON in Kineto's layout, for Perfetto, chrome://tracing and their like.
+"""Write a Trace as Chrome trace JSON in Kineto's layout, for Perfetto, chrome://tracing and similar viewers.
 
 Times are microseconds with three decimals after a base of whole seconds, so that a double holds each nanosecond
-exactly. Rows are turned into typed records column by column and encoded in slices, so that memory stays bounded.
+exactly. Rows are converted to typed records column by column and encoded in slices, so that memory stays bounded.
 
-Gzip is level 1: on trace text it deflates about three times faster than the usual level 6 (and nine times faster than
-level 9), for files about a third larger; writing would else be nothing but waiting for zlib. It runs on a thread of its
-own, since zlib lets go of the interpreter lock.
+Gzip uses level 1: on trace text it is about three times faster than the default level 6 (and nine times faster than
+level 9), for files about a third larger. Compression runs on its own thread, since zlib releases the GIL.
 """
 
 from __future__ import annotations
@@ -65,21 +64,21 @@ class _Flow(msgspec.Struct, gc=False):
 def to_chrome(trace: Trace, path: str | os.PathLike[str], *, tracks: bool = True) -> Path:
     """Write `trace` to `path` as Chrome trace JSON, gzip-compressed where `path` ends in ``.gz``.
 
-    Every event is there with its facts, and the allocator's actions (``alloc``, ``free_completed`` and ``oom``), labels
-    of threads and devices, and an arrow from each launch to its device work. `cudalens.load` reads the file back to the
-    same frames: events to the nanosecond, and all others.
+    The file has every event with its facts, the allocator's actions (``alloc``, ``free_completed`` and ``oom``), labels
+    of threads and devices, and an arrow from each launch to its device work. `cudalens.load` restores the same frames
+    from it, with times exact to the nanosecond.
 
     Args:
-        trace: What ran.
+        trace: The Trace.
         path: The file.
-        tracks: Also draw counters (memory that each device's allocator held, readings of the GPUs, work that was
-            launched and had not begun) and marks (both accesses of each race, waits for the GPU).
+        tracks: Also draw counters (allocated memory of each device, GPU metrics, launched work that had not begun) and
+            marks (both accesses of each race, waits for the GPU).
 
     Returns:
         `path`.
 
     Raises:
-        OutputError: The file cannot be written; what stood there is untouched.
+        OutputError: The file cannot be written; an existing file is unchanged.
     """
     target = Path(path)
     with atomic_write(target) as file:
@@ -92,7 +91,7 @@ def to_chrome(trace: Trace, path: str | os.PathLike[str], *, tracks: bool = True
 
 
 def _write_gzip(file: IO[bytes], pieces: Iterator[bytes]) -> None:
-    """Deflate one piece while the next is made."""
+    """Compress one piece while the next is encoded."""
     deflater = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, 31)
     pending: Future[bytes] | None = None
     with ThreadPoolExecutor(1, thread_name_prefix="cudalens-gzip") as pool:
@@ -127,8 +126,8 @@ def _head(info: RunInfo, base: int) -> dict[str, Any]:
     if info.rank is not None or info.world_size is not None:
         job = {"rank": info.rank, "world_size": info.world_size}
         # With a space after each colon: HolisticTraceAnalysis looks for ``"rank": 3`` in the file's text.
-        told = json.dumps({key: value for key, value in job.items() if value is not None})
-        head["distributedInfo"] = msgspec.Raw(told.encode())
+        text = json.dumps({key: value for key, value in job.items() if value is not None})
+        head["distributedInfo"] = msgspec.Raw(text.encode())
     if info.host:
         head["host_name"] = info.host
     if info.is_simulated:
@@ -137,7 +136,7 @@ def _head(info: RunInfo, base: int) -> dict[str, Any]:
 
 
 def _user_metadata(info: RunInfo) -> dict[str, Any]:
-    """What the program added to its profile, by key; torch.profiler writes it in the same place."""
+    """Metadata that the program added to its profile, by key; torch.profiler writes it in the same place."""
     try:
         added = json.loads(info.extra.get("metadata", "{}"))
     except (ValueError, RecursionError):
@@ -161,7 +160,7 @@ def _device(device: Any) -> dict[str, Any]:
 class _Writer:
     def __init__(self, trace: Trace) -> None:
         self._events, self._memory = trace.events, trace.memory
-        # Viewers show it beside each process.
+        # Viewers show it next to each process.
         self._mark = f" (simulated: {trace.info.source.removeprefix('virtual:')})" if trace.info.is_simulated else ""
         self._stacks = _stack_texts(trace.stacks)
         times = [int(frame["ts"].min()) for frame in (self._events, self._memory) if len(frame)]
@@ -185,7 +184,7 @@ class _Writer:
             yield {"ph": "M", "name": "thread_name"} | where | {"args": {"name": label}}
         for pid in events["pid"].dropna().unique():
             yield {"ph": "M", "name": "process_labels", "pid": int(pid), "args": {"labels": f"CPU{self._mark}"}}
-        # Files number processes as devices: the label of such a lane is its thread's, or nobody's.
+        # Files use device numbers as process ids: a lane that is also a host thread keeps the label of the thread.
         threads = set(events[["pid", "tid"]].dropna().itertuples(index=False, name=None))
         streams = events[["device", "stream"]].dropna().drop_duplicates().itertuples(index=False, name=None)
         for device, stream in (lane for lane in streams if lane not in threads):
@@ -196,7 +195,7 @@ class _Writer:
             yield {"ph": "M", "name": "process_labels", "pid": int(device), "args": {"labels": label}}
 
     def _slice(self, rows: Ints) -> Iterator[list[Any]]:
-        """Rows of one slice; arguments are gathered apart for host and device, which have different ones."""
+        """Records of one slice; args are built separately for host and device rows, which have different ones."""
         part = self._events.iloc[rows[0] : rows[-1] + 1]
         pid, tid = self._lanes(part)
         args = np.full(len(part), None, object)
@@ -280,7 +279,7 @@ class _Writer:
 
 
 def microseconds(ns: Ints) -> list[Any]:
-    """Microseconds that a reader turns back into the same nanoseconds; as text where doubles are too coarse."""
+    """Microseconds that a reader converts back to the same nanoseconds; as text if doubles are too coarse."""
     if not len(ns) or int(np.abs(ns).max()) < _EXACT_US * 1000:
         exact: list[Any] = (ns / 1000).tolist()
         return exact
@@ -296,7 +295,7 @@ def _category_columns() -> list[str]:
 
 
 def _text_of(array: pd.Categorical, is_json: bool) -> Callable[[pd.Categorical], list[Any]]:
-    """Turns rows of a categorical into texts, made once per category; JSON text goes in as it is."""
+    """A function that converts a categorical to texts, made once per category; JSON text is not quoted again."""
     texts = np.empty(len(array.categories) + 1, object)
     texts[:-1] = [_raw_json(text) if is_json else text for text in array.categories.tolist()]
     texts[-1] = None
@@ -312,7 +311,7 @@ def _raw_json(text: str) -> Any:
 
 
 def _objects(array: Any) -> Any:
-    """A column as Python numbers, None where missing."""
+    """A column as Python numbers, None for missing values."""
     if not hasattr(array, "isna") or not (missing := np.asarray(array.isna())).any():
         return np.asarray(array.to_numpy() if hasattr(array, "to_numpy") else array).astype(object)
     if missing.all():
@@ -332,7 +331,7 @@ _STRUCTS: dict[tuple[str, ...], type[Any]] = {}
 
 
 def _args_struct(columns: tuple[str, ...]) -> type[Any]:
-    """A record of just these columns: encoding one costs by the number of its fields."""
+    """A record with only these columns, since the time to encode one grows with the number of fields."""
     if columns not in _STRUCTS:
         rename = {name: KINETO_ARGS[name] for name in columns}
         fields: list[Any] = [(name, Any, None) for name in columns]
@@ -341,7 +340,7 @@ def _args_struct(columns: tuple[str, ...]) -> type[Any]:
 
 
 def _stack_texts(stacks: pd.DataFrame) -> dict[int, str]:
-    """Each stack as torch writes it: its frames from the innermost on, between semicolons."""
+    """Each stack as torch writes it: its frames from the innermost to the outermost, separated by semicolons."""
     texts: dict[int, list[str]] = {}
     rows = zip(*(stacks[c].astype(object) for c in ("stack", "file", "line", "function")), strict=True)
     for stack, file, line, function in rows:

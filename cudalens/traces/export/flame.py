@@ -1,8 +1,8 @@
-"""Writes stacks of costs for flame graphs: collapsed stacks (flamegraph.pl, inferno, speedscope) and speedscope's JSON.
+"""Write files for flame graphs: collapsed stacks (flamegraph.pl, inferno, speedscope) and speedscope's JSON.
 
-Collapsed stacks are a line per call path: labels from the root on between semicolons, a space, and the path's own cost
-in nanoseconds (https://github.com/brendangregg/FlameGraph). Speedscope's files are as
-https://github.com/jlfwong/speedscope/blob/main/src/lib/file-format-spec.ts has them: evented profiles, a track each.
+Collapsed stacks are a line per call path: labels from the root, separated by semicolons, a space, and the path's own
+cost in nanoseconds (https://github.com/brendangregg/FlameGraph). Speedscope's file format is
+https://github.com/jlfwong/speedscope/blob/main/src/lib/file-format-spec.ts, with an evented profile for each track.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ def to_collapsed(
     """Write `trace` as collapsed stacks: a line per call path with its own cost in ns, for flamegraph.pl and inferno.
 
     Args:
-        trace: What ran.
+        trace: The Trace.
         path: The file.
-        weight: ``host``: self time of host rows. ``device``: duration of device work, beneath the host path that
-            launched it ("(no launch)" where that was not recorded). ``self``: both kinds of self time, each on its own
-            track: host rows beneath their thread, device work beneath its device and stream.
-        by: What host paths are made of: ``tree``, the rows that enclose a row (Python functions, ranges, operators,
+        weight: ``host``: self time of host rows. ``device``: duration of device work, under the host path that launched
+            it ("(no launch)" if that was not recorded). ``self``: both kinds of self time, each on its own track: host
+            rows under their thread, device work under its device and stream.
+        by: What host paths consist of: ``tree``, the rows that enclose a row (Python functions, ranges, operators,
             runtime calls); ``stack``, the recorded Python frames of the nearest row that has some, then the rows below
-            it; ``module``, likewise with nn.Modules.
+            it; ``module``, the same with nn.Modules.
 
     Returns:
-        `path`. All profiler steps are one label, ``ProfilerStep*``. Semicolons in labels become colons, control
-        characters spaces, since the format can hold neither. A trace without such costs gives an empty file.
+        `path`. All profiler steps have one label, ``ProfilerStep*``. In labels, semicolons are replaced by colons and
+        control characters by spaces, since the format allows neither. A trace without such costs gives an empty file.
 
     Raises:
-        ValueError: `weight` or `by` is none of these.
-        OutputError: The file cannot be written; what stood there is untouched.
+        ValueError: `weight` or `by` is unknown.
+        OutputError: The file cannot be written; an existing file is unchanged.
     """
     _check("weight", weight, WEIGHTS)
     _check("by", by, GROUPINGS)
@@ -63,7 +63,7 @@ def to_collapsed(
 
 
 def collapsed_lines(trace: Trace, weight: str, by: str) -> list[str]:
-    """The lines of `to_collapsed`, in order of text; costs of zero are left out."""
+    """The lines of `to_collapsed`, sorted; paths without a cost are left out."""
     paths = Paths()
     host = host_paths(trace, paths, by)
     dur, own = (trace.events[name].to_numpy() for name in ("dur", "self_dur"))
@@ -94,15 +94,15 @@ def to_speedscope(trace: Trace, path: str | os.PathLike[str]) -> Path:
     """Write `trace` as a speedscope file: an evented profile for each host thread and each stream, times in ns.
 
     Times count from the first event. Rows that overlap without nesting (kernels that ran at once on one stream, ranges
-    that end on another thread) stand on further profiles of their track; of siblings that overlap, the earlier ends
-    where the later begins, since a profile holds one stack at a time. Names have the call stack's innermost frame as
-    file and line, where it was recorded.
+    that end on another thread) are put on additional profiles of their track. If siblings overlap, the earlier one is
+    cut where the later one begins, since a profile holds one stack at a time. The file and line of a name are those of
+    the innermost stack frame, if it was recorded.
 
     Returns:
-        `path`. Open it at https://www.speedscope.app (it runs offline, too) or with ``speedscope FILE``.
+        `path`. Open it at https://www.speedscope.app (it also runs offline) or with ``speedscope FILE``.
 
     Raises:
-        OutputError: The file cannot be written; what stood there is untouched.
+        OutputError: The file cannot be written; an existing file is unchanged.
     """
     with atomic_write(path) as file:
         file.write(msgspec.json.encode(speedscope_value(trace)))
@@ -110,7 +110,7 @@ def to_speedscope(trace: Trace, path: str | os.PathLike[str]) -> Path:
 
 
 def speedscope_value(trace: Trace) -> dict[str, Any]:
-    """What `to_speedscope` writes, as a JSON value."""
+    """The contents of the file of `to_speedscope`, as a JSON value."""
     frame, frames = _frames(trace)
     origin = int(trace.events["ts"].min()) if len(trace) else 0
     found = [_profile(track, frame, origin) for track in tracks(trace)]
@@ -126,7 +126,7 @@ def speedscope_value(trace: Trace) -> dict[str, Any]:
 
 
 def _frames(trace: Trace) -> tuple[Ints, list[dict[str, Any]]]:
-    """Number of the speedscope frame of each row, shape (n,); and the frames: a name, and a place where it is known."""
+    """Number of the speedscope frame of each row, shape (n,); and the frames: a name, and file and line if known."""
     names, stack = trace.events["name"].array, trace.events["stack"].array.to_numpy(dtype=np.int64, na_value=-1)
     key = (stack + 1) * (len(names.categories) + 1) + names.codes + 1
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
@@ -139,7 +139,7 @@ def _frames(trace: Trace) -> tuple[Ints, list[dict[str, Any]]]:
 
 
 def _places(trace: Trace) -> dict[int, dict[str, Any]]:
-    """File and line of the innermost frame of each stack that names them."""
+    """File and line of the innermost frame of each stack, if known."""
     stacks = trace.stacks
     inner = stacks[stacks["file"].notna()].drop_duplicates("stack")
     columns = (inner[name].astype(object).tolist() for name in ("stack", "file", "line"))
@@ -150,7 +150,7 @@ def _places(trace: Trace) -> dict[int, dict[str, Any]]:
 
 
 def _profile(track: Track, frame: Ints, origin: int) -> dict[str, Any]:
-    """One track; opens and closes in order."""
+    """The profile of one track, with its open and close events in order."""
     n = len(track.rows)
     kind = np.empty(2 * n, object)
     at, which = np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)

@@ -1,7 +1,7 @@
-"""Call paths: each distinct way from the root of a call tree to a row, once, for what writes stacks of costs.
+"""Call paths for flame graphs: each distinct path of labels from the root of the call tree to a row.
 
-Every row of the events gets the number of its path, level by level down the tree, without a loop over events. A path
-is its parent's path and a label; paths that begin with recorded Python frames or modules are made the same way.
+Every event row gets the number of its path, level by level down the tree, without a loop over events. A path is its
+parent's path and a label; paths that begin with recorded Python frames or modules are built the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Ints = NDArray[np.int64]
 
 ROOT: Final = -1
 
-#: The one label of all profiler steps, as torch averages them.
+#: The common label of all profiler steps, as in torch's averages.
 STEPS: Final = "ProfilerStep*"
 
 
@@ -52,7 +52,7 @@ class Paths:
         return np.array([known[text] for text in texts], np.int64)
 
     def add(self, parent: Ints, label: Ints) -> Ints:
-        """Paths that go from `parent` on by `label`, both of shape (n,); each distinct pair is one path."""
+        """Paths that extend `parent` by `label`, both of shape (n,); each distinct pair is one path."""
         if not len(parent):
             return np.empty(0, np.int64)
         stride = len(self.labels)
@@ -68,7 +68,7 @@ class Paths:
         return numbers
 
     def chain(self, texts: list[str]) -> int:
-        """The path that goes through `texts` from the root on."""
+        """The path of the labels `texts`, from the root."""
         path = ROOT
         for label in self.labels_of(texts).tolist():
             path = int(self.add(np.array([path]), np.array([label]))[0])
@@ -87,15 +87,15 @@ def host_paths(trace: Trace, paths: Paths, by: str) -> Ints:
     """The path of each host row of `trace`; `ROOT` for device work. Shape (n,).
 
     Args:
-        trace: Any Trace.
-        paths: Where they are added.
-        by: ``tree``: the rows that enclose it, the host thread first where there are several. ``stack`` and ``module``:
-            the recorded Python frames (or the modules) of the nearest row that has any, itself or above, and below them
-            the rows from that one on; rows without any begin at "(no stack)" or "(no module)".
+        trace: A Trace.
+        paths: New paths are added to it.
+        by: ``tree``: the enclosing rows, below the host thread if there are several threads. ``stack`` and ``module``:
+            the recorded Python frames (or modules) of the nearest row that has any (the row itself or an ancestor),
+            then the rows from that one down; rows without any begin at "(no stack)" or "(no module)".
     """
     events = trace.events
     names = events["name"].array
-    # Steps are one: a flame graph of their sum says where the time goes.
+    # All steps share one label, so that a flame graph shows their sum.
     texts = [STEPS if name.startswith(STEP_PREFIX) else name for name in names.categories.tolist()]
     label = np.append(paths.labels_of(texts), ROOT)[names.codes]
     above = _starts(trace, paths, by)
@@ -103,7 +103,7 @@ def host_paths(trace: Trace, paths: Paths, by: str) -> Ints:
     path = np.full(len(events), ROOT, np.int64)
     parent = events["parent"].to_numpy(dtype=np.int64, na_value=-1)
     depth = events["depth"].to_numpy()
-    # A row of category Trace is the recording itself, around all that was recorded.
+    # The row of category Trace is the recording itself and encloses all other rows.
     is_trace = is_category(events["cat"].array, ("Trace",))
     host = np.flatnonzero(events["device"].isna().to_numpy() & (label >= 0) & ~is_trace)
     host = host[np.argsort(depth[host], kind="stable")]
@@ -114,7 +114,7 @@ def host_paths(trace: Trace, paths: Paths, by: str) -> Ints:
 
 
 def _starts(trace: Trace, paths: Paths, by: str) -> Ints:
-    """The path at which each row begins where nothing above it says more; shape (n,)."""
+    """The path at which each row begins if no ancestor sets another; shape (n,)."""
     if by == "tree":
         return _thread_starts(trace, paths)
     column = trace.events[by]
@@ -126,7 +126,7 @@ def _starts(trace: Trace, paths: Paths, by: str) -> Ints:
 
 
 def _thread_starts(trace: Trace, paths: Paths) -> Ints:
-    """Host threads by their label or number; nothing where there is but one."""
+    """Paths of host threads, by label or number; `ROOT` if there is only one."""
     events = trace.events
     rows = np.flatnonzero(events["device"].isna().to_numpy())
     group, first = grouped(events["tid"].array[rows], events["thread"].array[rows])
@@ -138,7 +138,7 @@ def _thread_starts(trace: Trace, paths: Paths) -> Ints:
 
 
 def grouped(first: Any, second: Any) -> tuple[Ints, Ints]:
-    """Group of each row by the values of two columns, missing ones included, and a row of each group; in no order."""
+    """Group of each row by the values of two columns (missing ones included), and one row of each group; unordered."""
     codes = [pd.factorize(column, use_na_sentinel=True)[0] + 1 for column in (first, second)]
     key = codes[0] * (int(codes[1].max(initial=0)) + 1) + codes[1]
     _, at, group = np.unique(key, return_index=True, return_inverse=True)
@@ -146,7 +146,7 @@ def grouped(first: Any, second: Any) -> tuple[Ints, Ints]:
 
 
 def thread_name(tid: Any, thread: Any) -> str:
-    """What a host thread is called: its label, with its number where the label does not hold it."""
+    """Name of a host thread: its label, with its number unless the label contains it."""
     number = None if pd.isna(tid) else str(tid)
     if isinstance(thread, str) and thread:
         return thread if number is None or number in thread else f"{thread} {number}"
@@ -154,7 +154,7 @@ def thread_name(tid: Any, thread: Any) -> str:
 
 
 def _stack_chains(trace: Trace, paths: Paths) -> dict[Any, int]:
-    """Path of each stack, from its outermost frame on."""
+    """Path of each stack, starting at its outermost frame."""
     chains: dict[Any, list[str]] = {}
     stacks = trace.stacks
     columns = (stacks[name].astype(object) for name in ("stack", "file", "line", "function"))
@@ -164,7 +164,7 @@ def _stack_chains(trace: Trace, paths: Paths) -> dict[Any, int]:
 
 
 def frame_text(file: Any, line: Any, function: Any) -> str:
-    """A stack frame in one label: ``function (file:line)``."""
+    """Label of a stack frame: ``function (file:line)``."""
     name = function if isinstance(function, str) else "?"
     if not isinstance(file, str):
         return name
@@ -172,23 +172,23 @@ def frame_text(file: Any, line: Any, function: Any) -> str:
 
 
 def _module_chains(column: pd.Series, paths: Paths) -> dict[Any, int]:
-    """Path of each text of nested modules, which stand outermost first between dots."""
+    """Path of each text of nested modules, which are separated by dots, outermost first."""
     return {
         text: paths.chain([part for part in text.split(".") if part]) for text in column.cat.categories.tolist() if text
     }
 
 
 def launched_paths(trace: Trace, paths: Paths, host: Ints) -> tuple[Ints, Ints]:
-    """Device work beneath the host path that launched it.
+    """Paths of device work, under the host path that launched it.
 
     Args:
-        trace: Any Trace.
-        paths: Where paths are added.
-        host: What `host_paths` gave.
+        trace: A Trace.
+        paths: New paths are added to it.
+        host: The result of `host_paths`.
 
     Returns:
-        Rows of the device work, and the path of each: that of its launch and its own name; below "(no launch)" where
-        the launch was not recorded.
+        Rows of device work, and the path of each: the path of its launch and its own name, or "(no launch)" and its
+        name if the launch was not recorded.
     """
     events = trace.events
     rows = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES) & ~events["is_instant"].to_numpy())
@@ -203,7 +203,7 @@ def launched_paths(trace: Trace, paths: Paths, host: Ints) -> tuple[Ints, Ints]:
 
 
 def stream_paths(trace: Trace, paths: Paths) -> tuple[Ints, Ints]:
-    """Device work beneath its device and stream: its rows, and the path of each."""
+    """Paths of device work, under its device and stream: its rows, and the path of each."""
     events = trace.events
     rows = np.flatnonzero(is_category(events["cat"].array, GPU_ACTIVITIES) & ~events["is_instant"].to_numpy())
     device, stream = (events[name].array[rows] for name in ("device", "stream"))
@@ -217,10 +217,10 @@ def stream_paths(trace: Trace, paths: Paths) -> tuple[Ints, Ints]:
 
 
 def device_name(device: Any) -> str:
-    """What a device is called."""
+    """Name of a device."""
     return "GPU" if pd.isna(device) else f"GPU {device}"
 
 
 def stream_name(stream: Any) -> str:
-    """What a stream is called."""
+    """Name of a stream."""
     return "stream unknown" if pd.isna(stream) else f"stream {stream}"

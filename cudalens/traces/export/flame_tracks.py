@@ -1,4 +1,4 @@
-"""Host threads and streams as properly nested tracks, for formats that hold one stack at a time."""
+"""Host threads and streams as properly nested tracks, for formats with one stack at a time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Ints = NDArray[np.int64]
 
 
 class Track(NamedTuple):
-    """Rows that nest properly, with the order in which they open and close.
+    """Properly nested rows, with the order in which they open and close.
 
     Attributes:
-        name: Of the thread or stream; a further track of it ends in " (2)".
+        name: Name of the thread or stream; additional tracks of it end in " (2)" and so on.
         rows: Rows of the events, each before the rows it encloses; shape (n,).
         start: When each opens, ns; (n,).
-        end: When each closes, ns: cut where a later sibling begins or its parent ends; (n,).
+        end: When each closes, ns, cut where a later sibling begins or its parent ends; (n,).
         opens: Position of each opening among the 2 n openings and closings; (n,).
         closes: Position of each closing; (n,).
     """
@@ -37,9 +37,9 @@ class Track(NamedTuple):
 
 
 def tracks(trace: Trace) -> list[Track]:
-    """A track or more for each host thread and each stream of `trace`, host threads first. Instants are left out."""
+    """Tracks of each host thread and each stream of `trace`, host threads first. Instants are left out."""
     events = trace.events
-    # A row of category Trace is the recording itself, around all that was recorded.
+    # The row of category Trace is the recording itself and encloses all other rows.
     interval = ~events["is_instant"].to_numpy() & ~is_category(events["cat"].array, ("Trace",))
     on_device = events["device"].notna().to_numpy() | is_category(events["cat"].array, tuple(GPU_CATEGORIES))
     found: list[Track] = []
@@ -63,7 +63,7 @@ def _lane_name(device: object, stream: object) -> str:
 
 
 def _lanes(trace: Trace, rows: Ints, name: str, on_device: bool) -> Iterator[Track]:
-    """The rows of one thread or stream, as few tracks as their roots' overlaps allow."""
+    """The rows of one thread or stream, on as few tracks as the overlaps of their roots allow."""
     events = trace.events
     start = events["ts"].to_numpy()[rows]
     dur = events["dur"].to_numpy()[rows]
@@ -72,7 +72,7 @@ def _lanes(trace: Trace, rows: Ints, name: str, on_device: bool) -> Iterator[Tra
     lane = _lanes_of_roots(start, start + dur, parent < 0)[root]
     for number in range(int(lane.max()) + 1):
         at = np.flatnonzero(lane == number)
-        at = at[np.argsort(root[at], kind="stable")]  # a range without a place in the tree may lie among others' rows
+        at = at[np.argsort(root[at], kind="stable")]  # rows outside the tree may be between those of a root
         place = np.full(len(rows), -1, np.int64)
         place[at] = np.arange(len(at))
         above = parent[at]
@@ -81,7 +81,7 @@ def _lanes(trace: Trace, rows: Ints, name: str, on_device: bool) -> Iterator[Tra
 
 
 def _parents(trace: Trace, rows: Ints, start: Ints, dur: Ints, on_device: bool) -> Ints:
-    """Parent of each row, as a position in `rows`; the trace's own tree for host rows, by the times for device work."""
+    """Parent of each row, as a position in `rows`: from the call tree for host rows, from times for device work."""
     if on_device:
         return tree_.parents(start, dur, np.zeros(len(rows), np.int64))
     place = np.full(len(trace), -1, np.int64)
@@ -118,10 +118,10 @@ def _lanes_of_roots(start: Ints, end: Ints, is_root: NDArray[np.bool_]) -> Ints:
 
 
 def _track(name: str, rows: Ints, start: Ints, dur: Ints, parent: Ints) -> Track:
-    """The track of a forest whose rows stand in preorder.
+    """The track of a forest of rows in preorder.
 
-    When a row opens, all before it have opened, and all of those but its ancestors have closed; it closes once all
-    beneath it have.
+    When a row opens, all rows before it have opened, and all of those except its ancestors have closed. It closes when
+    all its descendants have closed.
     """
     depth = tree_.depths(parent).astype(np.int64)
     size = _sizes(parent, depth)
@@ -140,7 +140,7 @@ def _sizes(parent: Ints, depth: Ints) -> Ints:
 
 
 def _cut(start: Ints, end: Ints, parent: Ints, depth: Ints) -> tuple[Ints, Ints]:
-    """Starts and ends within the parent's, and ends no later than the next sibling's start; from the roots down."""
+    """Starts and ends, cut to the parent's interval and to the start of the next sibling, from the roots down."""
     start, end = start.copy(), end.copy()
     order = np.argsort(depth, kind="stable")
     for at in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):

@@ -1,4 +1,4 @@
-"""A Trace as HolisticTraceAnalysis has it: its data frame and symbol table, and rank files that HTA itself opens.
+"""Export a Trace to HolisticTraceAnalysis (HTA): its data frames and symbol table, or rank files for HTA to open.
 
 Column names and codes are those of ``hta.common.trace.Trace`` (HTA 0.5): ``-1`` where an event has no such value, names
 and categories as numbers into one table of symbols. Times are not rounded: microseconds with their decimals.
@@ -59,8 +59,8 @@ class HtaTraces:
     Attributes:
         traces: A data frame by rank, as `hta_frame` defines it.
         symbol_table: What the numbers in ``name`` and ``cat`` mean; one for all ranks.
-        meta_data: What stands around the events of each rank's file: rank, devices, name.
-        min_ts_ns: What counts as time 0, the earliest event of all ranks, ns.
+        meta_data: The other top-level keys of each rank's file: rank, devices, name.
+        min_ts_ns: Time 0: the earliest event of all ranks, ns.
     """
 
     traces: Mapping[int, pd.DataFrame]
@@ -94,11 +94,11 @@ class HtaTraces:
 
 
 def to_hta(trace: Trace | Ranks, folder: str | os.PathLike[str] | None = None) -> HtaTraces | Path:
-    """`trace` for HolisticTraceAnalysis: as its data frames, or as a folder of rank files that it opens.
+    """Export `trace` to HolisticTraceAnalysis, as data frames or as a folder of rank files.
 
     Args:
-        trace: One Trace (rank 0 where it names none), or the ranks of a job.
-        folder: Where ``rank-<n>.json.gz`` go, for ``TraceAnalysis(trace_dir=folder)``; None for data frames.
+        trace: A Trace (rank 0 if it has no rank), or the ranks of a job.
+        folder: Folder for ``rank-<n>.json.gz``, to open with ``TraceAnalysis(trace_dir=folder)``; None for data frames.
 
     Returns:
         The data frames, or `folder`.
@@ -130,7 +130,7 @@ def _write(ranks: dict[int, Trace], folder: Path) -> Path:
             )
     with atomic_folder(folder) as made:
         for rank, one in ranks.items():
-            # HTA finds the rank of a file by what it holds, never by its name.
+            # HTA takes the rank of a file from its content, not from its name.
             numbered = one.replace(info=one.info.replace(rank=rank))
             to_chrome(numbered, made / names[rank], tracks=False)
     return folder
@@ -155,15 +155,15 @@ def hta_frame(trace: Trace, table: SymbolTable, origin: int) -> pd.DataFrame:
     Args:
         trace: One rank.
         table: Symbols, among them all names and categories of `trace`.
-        origin: What counts as time 0, ns.
+        origin: Time 0, ns.
 
     Returns:
         ``index`` (row of ``trace.events``, also the index of the frame), ``cat`` and ``name`` (numbers of symbols),
         ``pid``, ``tid`` (device and stream for device work), ``ts``, ``dur``, ``end`` (µs from `origin`, exact to the
         nanosecond), ``stream``, ``correlation``, ``bytes``, ``external_id``, ``memory_bw_gbps`` (GB/s: bytes over
-        duration, 0 for what is no copy), ``input_dims``, ``input_type`` (JSON text, ``"-1"`` where not recorded),
-        ``index_correlation`` (row at the other end of a launch; 0 where there is a correlation but no other end, -1
-        where there is none), ``iteration`` (step, -1 outside of any).
+        duration, 0 for other events), ``input_dims``, ``input_type`` (JSON text, ``"-1"`` if not recorded),
+        ``index_correlation`` (row at the other end of a launch; 0 if there is a correlation id but no other end, -1 if
+        there is no correlation id), ``iteration`` (step, -1 outside steps).
     """
     events = trace.events
     cats = events["cat"].astype(object)
@@ -206,7 +206,7 @@ def _symbols(array: pd.Categorical, table: SymbolTable) -> Ints:
 
 def _bandwidth(num_bytes: Ints, dur: Ints) -> NDArray[np.float64]:
     is_copy = (num_bytes >= 0) & (dur > 0)
-    # Bytes a nanosecond are GB/s.
+    # Bytes per nanosecond are GB/s.
     return np.divide(num_bytes, dur, out=np.zeros(len(dur)), where=is_copy)
 
 

@@ -1,8 +1,8 @@
-"""Writes the frames of a Trace as tables that other programs read: Parquet and CSV, a file per frame.
+"""Write the frames of a Trace as Parquet or CSV, a file per frame.
 
-Texts are written out (no codes), what is missing is null in Parquet and an empty field in CSV, where empty text is
-``""``: pyarrow and polars tell the two apart. Columns and units are those of the catalog. Facts about the run stand
-beside the frames in ``info.json``. To keep a Trace exactly, with one file, there is `Trace.save`.
+Categoricals are written as text. Missing values are null in Parquet and an empty field in CSV, where empty text is
+``""``; pyarrow and polars distinguish the two. Columns and units are those of the catalog. Facts about the run are in
+``info.json``. `Trace.save` keeps a Trace exactly, in one file.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def to_parquet(trace: Trace, path: str | os.PathLike[str], *, frame: str = "even
 
     Args:
         trace: What to write.
-        path: A name that ends in ``.parquet``: the one frame `frame`. Any other: a folder, made where it does not
-            exist, with ``<frame>.parquet`` for every frame and ``info.json``.
-        frame: Which frame goes into a single file.
+        path: A file name that ends in ``.parquet``, for the one frame `frame`. Any other name is a folder, created if
+            needed, for ``<frame>.parquet`` of every frame and ``info.json``.
+        frame: The frame to write to a single file.
 
     Returns:
-        `path`. Files of the same names in a folder are replaced, others in it stay.
+        `path`. Files with the same names in the folder are replaced; other files stay.
 
     Raises:
         ValueError: There is no such frame.
-        OutputError: It cannot be written; what stood there is untouched.
+        OutputError: It cannot be written; existing files are unchanged.
     """
     frames = trace.frames
     if frame not in frames:
@@ -61,11 +61,11 @@ def to_csv(trace: Trace, folder: str | os.PathLike[str]) -> Path:
     """Write every frame of `trace` as ``<frame>.csv`` into `folder`, and facts about the run as ``info.json``.
 
     Returns:
-        `folder`, made where it does not exist. UTF-8, a line of column names first; a frame without rows has that line
-        alone. Files of the same names are replaced, others in the folder stay.
+        `folder`, created if needed. Files are UTF-8, with a line of column names first, also for a frame without rows.
+        Files with the same names are replaced; other files in the folder stay.
 
     Raises:
-        OutputError: It cannot be written; what stood there is untouched.
+        OutputError: It cannot be written; existing files are unchanged.
     """
     if Path(folder).suffix.lower() == ".csv" and not Path(folder).is_dir():
         raise OutputError(

@@ -1,7 +1,7 @@
-"""Ids in an export of nsys that are one process's own, made those of the whole file.
+"""Make per-process ids in an nsys export unique in the file.
 
-One recording may hold many processes. Each counts its correlation ids, contexts and (with CUDA_VISIBLE_DEVICES) devices
-from its own start; a Trace knows a device, a stream and a correlation id by their numbers alone.
+A recording may hold several processes. Each numbers its correlation ids, contexts and (with CUDA_VISIBLE_DEVICES)
+devices independently. A Trace identifies a device, a stream and a correlation id by number only.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from cudalens.traces.sqlite.file import Database
 
 _THREAD_BITS: Final = 24
 _THREAD_MASK: Final = (1 << _THREAD_BITS) - 1
-_CORRELATION_BITS: Final = 32  # CUPTI's correlation ids have as many
+_CORRELATION_BITS: Final = 32  # size of CUPTI's correlation ids
 
 
 def process_of(global_id: Ints) -> Ints:
-    """The bits of a global id that name host, virtual machine and process; `MISSING` stays."""
+    """The bits of a global id for host, virtual machine and process; `MISSING` is kept."""
     process: Ints = np.where(global_id == MISSING, MISSING, global_id >> _THREAD_BITS)
     return process
 
@@ -34,11 +34,11 @@ def split_thread(global_id: Ints) -> dict[str, Ints]:
 
 
 class Identities:
-    """Tells apart what different processes call by the same number.
+    """Assigns different numbers to things that several processes number the same.
 
     Attributes:
-        is_by_gpu: Device numbers are those of the machine, since the processes' own mean different GPUs.
-        renamed_streams: New number of each stream whose own was taken, in words.
+        is_by_gpu: Whether device numbers are those of the machine, since equal numbers of processes are different GPUs.
+        renamed_streams: New number of each stream whose number was already in use, by a description of the stream.
     """
 
     def __init__(self, database: Database, work: Sequence[str], calls: Sequence[str]) -> None:
@@ -53,7 +53,7 @@ class Identities:
         self.renamed_streams: dict[str, int] = {}
 
     def devices(self, process: Ints, device: Ints) -> Ints:
-        """The devices' numbers in the file's own sense."""
+        """Device numbers that are unique in the file."""
         if not self.is_by_gpu:
             return device
         return _mapped(
@@ -61,7 +61,7 @@ class Identities:
         )
 
     def correlations(self, process: Ints, ids: Ints) -> Ints:
-        """Correlation ids that no two processes share."""
+        """Correlation ids that are unique among processes."""
         if not self._offset:
             return ids
         shift = _mapped((process,), lambda p: self._offset.get(p, 0))
@@ -69,7 +69,7 @@ class Identities:
         return shifted
 
     def streams(self, process: Ints, context: Ints, device: Ints, stream: Ints) -> Ints:
-        """Streams by numbers that no two processes or contexts share on one device."""
+        """Stream numbers that are unique among processes and contexts on a device."""
         return _mapped((device, stream, process, context), self._stream)
 
     def _stream(self, device: int, stream: int, process: int, context: int) -> int:
@@ -89,7 +89,7 @@ class Identities:
 
 
 def _mapped(columns: tuple[Ints, ...], change: Any) -> Ints:
-    """`change` of each distinct row of `columns`, in the order in which they come."""
+    """`change` applied to each distinct row of `columns`, in order of first occurrence."""
     key = np.zeros(len(columns[0]), np.int64)
     for column in columns:
         codes, uniques = pd.factorize(column)
@@ -102,14 +102,14 @@ def _mapped(columns: tuple[Ints, ...], change: Any) -> Ints:
 
 
 def _gpus(database: Database) -> dict[tuple[int, int], int]:
-    """Number of the GPU that a process (by its pid) calls device so-and-so."""
+    """Number of the GPU of each process (by pid) and device number."""
     rows = database.read("TARGET_INFO_CUDA_DEVICE", ["gpuId", "cudaId", "pid"])
     found = zip(rows["pid"].tolist(), rows["cudaId"].tolist(), rows["gpuId"].tolist(), strict=True)
     return {(pid, cuda): gpu for pid, cuda, gpu in found if MISSING not in (pid, cuda, gpu) and 0 <= gpu < 1 << 31}
 
 
 def _pairs(database: Database, tables: Sequence[str]) -> set[tuple[int, int]]:
-    """Which processes used which devices."""
+    """Pairs of a process and a device that it used."""
     used: set[tuple[int, int]] = set()
     for table in tables:
         rows = database.read(table, ["globalPid", "deviceId"], is_distinct=True)
@@ -118,10 +118,10 @@ def _pairs(database: Database, tables: Sequence[str]) -> set[tuple[int, int]]:
 
 
 def _offsets(database: Database, tables: Sequence[str]) -> dict[int, int]:
-    """What to add to the correlation ids of each process, so that all differ; empty for one process.
+    """The offset that makes the correlation ids of each process unique; empty for one process.
 
-    Calls of several processes may have different ids and still share them with each other's work: a launch that was
-    not recorded leaves its id to nobody.
+    Different ids for the calls of two processes are not enough: a launch that was not recorded may have the id of
+    another process's call, which would then be linked to the wrong work.
     """
     threads = [database.read(table, ["globalTid"], is_distinct=True)["globalTid"] for table in tables]
     processes = np.unique(process_of(np.concatenate(threads))) if threads else np.empty(0, np.int64)

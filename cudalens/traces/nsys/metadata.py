@@ -1,4 +1,4 @@
-"""Facts about a run from the small tables of an nsys export: clock, host, devices, versions, threads."""
+"""Run info from the small tables of an nsys export: clock, host, devices, versions, threads."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from cudalens.traces.nsys.ids import Identities
 from cudalens.traces.sqlite.activities import Texts
 from cudalens.traces.sqlite.file import Database, Rows
 
-#: 2001 in nanoseconds: a clock that reads more counts from the epoch already.
+#: The year 2001 in ns since the epoch: larger times count from the epoch already.
 _EPOCH_SINCE: Final = 1_000_000_000_000_000_000
 #: ENUM_DIAGNOSTIC_SEVERITY_LEVEL: warnings and errors.
 _WARNINGS: Final = (2, 3)
-#: Today's table of GPUs, and the one before 2021.5.
 _MAX_DIAGNOSTICS: Final = 100
+#: The current table of GPUs, and the table before nsys 2021.5.
 _GPU_TABLES: Final = ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_GPU")
 _VERSIONS: Final = {"CudaDriverVersion": "cuda_driver", "NvDriverVersion": "nvidia_driver"}
 
 
 class Session:
-    """What an export says of the recording as a whole."""
+    """Facts about the recording as a whole."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -38,7 +38,7 @@ class Session:
         self._thread_names = dict(zip(rows["globalTid"].tolist(), rows["nameId"].tolist(), strict=True))
 
     def base_ns(self, ts: Ints) -> int:
-        """What to add to the file's times to have them from the epoch; 0 where it does not tell."""
+        """The offset from the file's times to the epoch, ns; 0 if unknown."""
         start = self._database.read("TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"])["utcEpochNs"]
         if self.meta.get("EXPORT_PARAM_TIME_NORMALIZE", "").lower() == "true" or not len(start):
             return 0
@@ -61,14 +61,14 @@ def run_info(
     events: pd.DataFrame,
     problems: Problems,
 ) -> RunInfo:
-    """What ran, as far as the export tells. Environment variables that it holds are left alone."""
+    """The run info in the export. Environment variables in it are not read."""
     timed = events[~events["is_instant"]]
     versions = {name: session.system[key] for key, name in _VERSIONS.items() if session.system.get(key)}
     if version := session.meta.get("EXPORT_PRODUCT_VERSION"):
         versions["nsys"] = version
     if schema := session.meta.get("EXPORT_SCHEMA_VERSION"):
         versions["nsys_schema"] = schema
-    extra = {"nsys_diagnostics": told} if (told := _diagnostics(database)) else {}
+    extra = {"nsys_diagnostics": messages} if (messages := _diagnostics(database)) else {}
     if ids.renamed_streams:
         extra["renamed_streams"] = json.dumps(ids.renamed_streams)
     return RunInfo(
@@ -85,14 +85,14 @@ def run_info(
 
 
 def _pairs(database: Database, table: str) -> dict[str, str]:
-    """A table of names and values, without the values that are too long to be facts."""
+    """A table of names and values, without values that are too long."""
     rows = database.read(table, [], ["name", "value"])
     found = zip(rows.objects("name"), rows.objects("value"), strict=True)
     return {text_of(name): text_of(value) for name, value in found if value is not None and len(str(value)) < 200}
 
 
 def _diagnostics(database: Database) -> str:
-    """Warnings and errors of nsys itself, as a JSON list; "" for none."""
+    """Warnings and errors of nsys, as a JSON list; "" for none."""
     rows = database.read("DIAGNOSTIC_EVENT", ["severity"], ["text"])
     texts = zip(rows["severity"].tolist(), rows.objects("text"), strict=True)
     found = list(dict.fromkeys(text_of(text)[:500] for severity, text in texts if severity in _WARNINGS and text))
@@ -100,7 +100,7 @@ def _diagnostics(database: Database) -> str:
 
 
 def _devices(database: Database, ids: Identities) -> tuple[DeviceInfo, ...]:
-    """The GPUs by the numbers that the events have."""
+    """The GPUs, with the device numbers of the events."""
     table = next((table for table in _GPU_TABLES if table in database.tables), _GPU_TABLES[0])
     numbers = ("id", "gpuId", "deviceId", "totalMemory", "smCount", "numMultiprocessors", "computeMajor")
     more = ("computeMinor", "computeCapabilityMajor", "computeCapabilityMinor")

@@ -1,4 +1,4 @@
-"""NVTX ranges and marks of an nsys export: whose text is told by torch's ``emit_nvtx``, as operators."""
+"""Read NVTX ranges and marks of an nsys export; texts that torch's ``emit_nvtx`` wrote become operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cudalens.traces.sqlite import nvtx_text
 from cudalens.traces.sqlite.activities import Activities, Texts
 from cudalens.traces.sqlite.file import Database, Rows
 
-_MARKS: Final = (34, 65)  # ENUM_NSYS_EVENT_TYPE: NvtxMark, and that of the textual protocol
+_MARKS: Final = (34, 65)  # ENUM_NSYS_EVENT_TYPE: NvtxMark, and the mark of the textual protocol
 _PUSH_POP: Final = (59, 70)
 _START_END: Final = (60, 71)
 _DOMAIN: Final = 75  # its text is the domain's name
@@ -47,7 +47,7 @@ def add_ranges(database: Database, table: str, rows: Activities, strings: Mappin
 
 
 def add_texts(rows: Activities, where: str, texts: Texts, *, ints: dict[str, Ints], **columns: Any) -> None:
-    """Append ranges by their `texts`, each text parsed once (`nvtx_text.parse`)."""
+    """Append ranges with their `texts`, each distinct text parsed once (`nvtx_text.parse`)."""
     parsed = [nvtx_text.parse(text) for text in texts.values]
     texts = texts.filled(Texts.same("range without a name", len(texts.codes)))
     parsed.append(nvtx_text.OpText("range without a name"))
@@ -70,7 +70,7 @@ def _taken(values: list[int | None], texts: Texts) -> Ints:
 
 
 def _closed(found: Rows, is_range: Any, rows: Activities) -> Ints:
-    """The ends of ranges; those that the recording did not see end, end with it."""
+    """The ends of ranges; a range without a recorded end ends with the trace."""
     start, end = found["start"], found["end"]
     is_open = is_range & (end == MISSING) & (start != MISSING)
     if not is_open.any():
@@ -82,7 +82,7 @@ def _closed(found: Rows, is_range: Any, rows: Activities) -> Ints:
 
 
 def _with_domains(found: Rows, texts: Texts, strings: Mapping[int, str]) -> Texts:
-    """Texts with the name of their domain before them, as nsys's own tables have it; none for the default domain."""
+    """Texts prefixed with the name of their domain, as in nsys's own tables; no prefix for the default domain."""
     domain, process = found["domainId"], process_of(found["globalTid"])
     at = np.flatnonzero((found["eventType"] == _DOMAIN) & (texts.codes >= 0))
     names = {

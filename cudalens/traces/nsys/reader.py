@@ -1,8 +1,9 @@
-"""Reads SQLite exports of Nsight Systems (``nsys export --type sqlite``) into a Trace.
+"""Read SQLite exports of Nsight Systems (``nsys export --type sqlite``) into a Trace.
 
-Tables and columns have changed with each release (export schema 1.x of 2018 to 3.25 of 2026); what one has not is
-missing. The schema is documented at https://docs.nvidia.com/nsight-systems/ (Exporter), its ids of threads among it:
-a ``globalTid`` is, from its lowest bits, 24 of the thread, 24 of the process, 8 of a virtual machine, 8 of the host.
+Tables and columns change with each release (export schema 1.x of 2018 to 3.25 of 2026); values that an export does not
+have are missing. The schema is documented at https://docs.nvidia.com/nsight-systems/ (Exporter), including thread ids:
+a ``globalTid`` has, from its lowest bits, 24 bits for the thread, 24 for the process, 8 for a virtual machine and 8 for
+the host.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from cudalens.traces.nsys.ids import Identities, process_of, split_thread
 from cudalens.traces.nsys.metadata import Session, run_info
 from cudalens.traces.nsys.ranges import add_ranges
 from cudalens.traces.sqlite import cupti
-from cudalens.traces.sqlite.activities import Activities, Texts, is_time
+from cudalens.traces.sqlite.activities import Activities, Texts, is_time, positive
 from cudalens.traces.sqlite.demangle import demangled
 from cudalens.traces.sqlite.file import Database, Rows
 from cudalens.traces.sqlite.unique import refuse_repeats
@@ -83,7 +84,7 @@ class _Reader:
         for column in _NAMES[1:]:
             if (names.codes < 0).any() and column in rows:
                 names = names.filled(Texts.looked_up(rows[column], self._strings))
-        names = names.mapped(demangled)  # where nothing but the mangled name is there
+        names = names.mapped(demangled)  # if there is only the mangled name
         names = names.filled(Texts.looked_up(rows[_NAMES[0]], {}, "kernel without a name (string {})"))
         ints = self._place(rows) | {
             "registers": rows["registersPerThread"],
@@ -102,14 +103,14 @@ class _Reader:
         self._add_work(SETS, rows, "gpu_memset", names, self._place(rows) | {"num_bytes": rows["bytes"]})
 
     def _add_graphs(self) -> None:
-        """Graphs that nsys recorded as one piece of work each: the device was busy, and with what is not told."""
+        """Add graphs that nsys recorded as a single row each, without their kernels."""
         rows = self._database.read(GRAPHS, [*_PLACE, "graphId"])
         names = Texts.joined([rows["graphId"]], lambda i: f"CUDA graph {i}" if i != MISSING else "CUDA graph")
         self._add_work(GRAPHS, rows, "kernel", names, self._place(rows))
 
     def _add_waits(self) -> None:
         rows = self._database.read(WAITS, [*_PLACE, "syncType", "eventId"])
-        # Waits for the default stream are told as of kind 2, a wait for an event, and yet of no event.
+        # Waits for the default stream are recorded as kind 2, a wait for an event, but without an event.
         is_stream = (rows["syncType"] == 2) & (rows["eventId"] == cupti.NO_ID)
         kinds = np.where(is_stream, 3, rows["syncType"])
         names = Texts.joined([kinds], lambda kind: cupti.SYNC_KINDS.get(kind, "Unknown sync"))
@@ -128,7 +129,7 @@ class _Reader:
         self._rows.add(table, start=start, end=end, cat=cat, name=names, ints=ints, texts=texts)
 
     def _place(self, rows: Rows) -> dict[str, Ints]:
-        """Where device work ran and what launched it."""
+        """Device, stream and launch of device work."""
         process = process_of(rows["globalPid"])
         device = self._ids.devices(process, rows["deviceId"])
         if unknown := int((device == MISSING).sum()):
@@ -140,8 +141,8 @@ class _Reader:
             "device": device,
             "stream": self._ids.streams(process, rows["contextId"], device, rows["streamId"]),
             "correlation_id": self._ids.correlations(process, rows["correlationId"]),
-            "graph_id": _positive(graph),
-            "graph_node_id": _positive(node),
+            "graph_id": positive(graph),
+            "graph_node_id": positive(node),
         }
 
     def _add_calls(self, table: str) -> None:
@@ -185,7 +186,7 @@ class _Reader:
         return Trace(info.replace(build_s=build_s, options={"file_events": num_rows}), **frames)
 
     def _memory(self, base: int) -> dict[str, Any]:
-        """Device memory that the program took from the driver: what torch's allocator calls segments."""
+        """Device memory that the program allocated from the driver; torch's allocator calls these segments."""
         columns = ["start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType"]
         rows = self._database.read(MEMORY, columns)
         kept = ~np.isin(rows["memKind"], _HOST_KINDS) & np.isin(rows["memoryOperationType"], (0, 1))
@@ -211,12 +212,6 @@ def _sum(first: Ints, second: Ints) -> Ints:
     both = np.where(first == MISSING, 0, first) + np.where(second == MISSING, 0, second)
     total: Ints = np.where((first == MISSING) & (second == MISSING), MISSING, both)
     return total
-
-
-def _positive(ids: Ints) -> Ints:
-    """`ids` without 0 and less, which stand for none."""
-    positive: Ints = np.where(ids > 0, ids, MISSING)
-    return positive
 
 
 def _as_list(values: Ints) -> list[int | None]:

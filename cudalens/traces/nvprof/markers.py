@@ -1,4 +1,4 @@
-"""NVTX ranges and marks of an nvprof file: a row where one starts, another where it ends, joined by an id."""
+"""Read NVTX ranges and marks of an nvprof file: a range has a row for its start and one for its end, with one id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_markers(database: Database, table: str, rows: Activities, strings: Mappi
     """Append the ranges and marks in `table`.
 
     Raises:
-        TraceFormatError: Two ranges start, or end, under one id.
+        TraceFormatError: Two ranges start, or end, with the same id.
     """
     found = database.read(table, ["flags", "timestamp", "id", "objectKind", "name", "domain"], ["objectId"])
     if not found.num_rows:
@@ -52,15 +52,15 @@ def add_markers(database: Database, table: str, rows: Activities, strings: Mappi
 
 
 def _flags(found: Rows) -> Ints:
-    """What each row is; where no flag says so, a name tells a start."""
+    """Flags of each row; a row without flags is a start if it has a name, else an end."""
     flags = np.where(found["flags"] == MISSING, 0, found["flags"])
     named = (found["name"] != MISSING) & (found["name"] != 0)
-    told: Ints = np.where(flags & (_INSTANT | _START | _END) != 0, flags, np.where(named, _START, _END))
-    return told
+    kinds: Ints = np.where(flags & (_INSTANT | _START | _END) != 0, flags, np.where(named, _START, _END))
+    return kinds
 
 
 def _ends(ids: Ints, starts: Ints, ends: Ints, rows: Activities, table: str) -> Ints:
-    """The row that ends the range of each of `starts`; -1 where none does."""
+    """The row that ends the range of each of `starts`; -1 if there is none."""
     index = pd.Index(ids[ends])
     index = index if index.is_unique else pd.Index(np.arange(0))
     at = index.get_indexer(pd.Index(ids[starts])) if len(index) else np.full(len(starts), -1)
@@ -73,17 +73,17 @@ def _ends(ids: Ints, starts: Ints, ends: Ints, rows: Activities, table: str) -> 
 
 
 def _texts(found: Rows, strings: Mapping[int, str]) -> Texts:
-    """Texts of markers, with the name of their domain before them; none for the default domain."""
+    """Texts of markers, prefixed with the name of their domain; no prefix for the default domain."""
 
     def text(name: int, domain: int) -> str:
-        told, of = strings.get(name), strings.get(domain)
-        return "" if told is None else told if of is None else f"{of}:{told}"
+        own, prefix = strings.get(name), strings.get(domain)
+        return "" if own is None else own if prefix is None else f"{prefix}:{own}"
 
     return Texts.joined([found["name"], found["domain"]], text).mapped(lambda text: text or None)
 
 
 def threads_of(rows: Rows) -> dict[str, Ints]:
-    """``pid`` and ``tid`` of a column ``objectId``: for a thread, 4 bytes of each, lowest first."""
+    """``pid`` and ``tid`` from a column ``objectId``; the object id of a thread has 4 bytes for each, little-endian."""
     texts, kinds = pd.factorize(np.array([*rows.objects("objectId"), None], object)[:-1]), rows["objectKind"]
     split = [_split(value) for value in texts[1]]
     pid, tid = (np.array([*(pair[i] for pair in split), MISSING], np.int64)[texts[0]] for i in (0, 1))

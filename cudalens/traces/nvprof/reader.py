@@ -1,7 +1,7 @@
-"""Reads nvprof's SQLite files (``nvprof -o FILE``: ``.nvvp``, ``.prof``) into a Trace.
+"""Read nvprof's SQLite files (``nvprof -o FILE``: ``.nvvp``, ``.prof``) into a Trace.
 
-Its tables are CUPTI's activity records, one table a kind, column by column; names stand in a table of strings, those of
-kernels mangled. Times count from the epoch. API calls have no names but CUPTI's callback ids (`cupti.call_name`).
+Its tables are CUPTI's activity records, one table per kind. Names are in a table of strings; kernel names are mangled.
+Times count from the epoch. API calls have CUPTI's callback ids in place of names (`cupti.call_name`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cudalens.frames.syncs.build import build_syncs
 from cudalens.traces.chrome.records import MISSING, Ints
 from cudalens.traces.nvprof.markers import add_markers, threads_of
 from cudalens.traces.sqlite import cupti
-from cudalens.traces.sqlite.activities import Activities, Texts
+from cudalens.traces.sqlite.activities import Activities, Texts, positive
 from cudalens.traces.sqlite.demangle import demangled
 from cudalens.traces.sqlite.file import Database, Rows
 from cudalens.traces.sqlite.unique import refuse_repeats
@@ -35,10 +35,10 @@ MARKERS: Final = f"{_KIND}MARKER"
 STRINGS: Final = "StringTable"
 TABLES: Final = (*KERNELS, *COPIES, SETS, WAITS, *CALLS, OVERHEAD, MARKERS, STRINGS)
 
-#: CUpti_ActivityOverheadKind, in Kineto's words.
 _PLACE: Final = ("start", "end", "deviceId", "contextId", "streamId", "correlationId", "graphId", "graphNodeId")
 _SHAPE: Final = ("gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ")
 _LAUNCH: Final = ("registersPerThread", "staticSharedMemory", "dynamicSharedMemory")
+#: CUpti_ActivityOverheadKind, with Kineto's names.
 _OVERHEADS: Final = {
     1: "Driver Compiler",
     1 << 16: "Buffer Flush",
@@ -120,7 +120,7 @@ class _Reader:
         self._rows.add(table, start=start, end=end, cat=cat, name=names, ints=ints | place, texts=texts)
 
     def _timed(self, rows: Rows) -> tuple[Ints, Ints]:
-        """Starts and ends; CUPTI has both as 0 where it could not measure them."""
+        """Starts and ends; CUPTI writes 0 for both if it could not measure them."""
         start, end = rows["start"], rows["end"]
         unknown = (start == 0) & (end == 0)
         return np.where(unknown, MISSING, start), end
@@ -139,8 +139,8 @@ class _Reader:
             "device": device,
             "stream": np.where((stream < 0) | (stream == cupti.NO_ID), MISSING, stream),
             "correlation_id": rows["correlationId"],
-            "graph_id": _positive(rows["graphId"]),
-            "graph_node_id": _positive(rows["graphNodeId"]),
+            "graph_id": positive(rows["graphId"]),
+            "graph_node_id": positive(rows["graphNodeId"]),
         }
 
     def _add_calls(self, table: str, kind: str) -> None:
@@ -198,13 +198,7 @@ class _Reader:
         return tuple(device for _, device in sorted(found.items()))
 
 
-def _positive(ids: Ints) -> Ints:
-    """`ids` without 0 and less, which stand for none."""
-    positive: Ints = np.where(ids > 0, ids, MISSING)
-    return positive
-
-
 def _unsigned(ids: Ints) -> Ints:
-    """Ids of 32 bits that nvprof writes with a sign."""
+    """Unsigned values of 32-bit ids that nvprof writes as signed."""
     unsigned: Ints = np.where((ids < 0) & (ids >= -(1 << 31)), ids + (1 << 32), ids)
     return unsigned

@@ -1,4 +1,4 @@
-"""The reader of torch's memory snapshots: the pickles that ``torch.cuda.memory._dump_snapshot`` writes."""
+"""Read torch's memory snapshots: the pickles that ``torch.cuda.memory._dump_snapshot`` writes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from cudalens.frames.snapshots.build import snapshot_frames
 from cudalens.frames.snapshots.values import text
 from cudalens.traces.snapshots.scan import check_size, scan
 
-#: A block or an action takes more bytes than this in any pickle that torch writes.
 PICKLE_MAGIC: Final = b"\x80"
+#: Smaller than the size of a block or an action in any pickle that torch writes.
 _BYTES_PER_ROW: Final = 16
 _NUM_FREE_ROWS: Final = 1024
 
@@ -24,12 +24,12 @@ _NUM_FREE_ROWS: Final = 1024
 def read_snapshot(path: Path, file: BinaryIO) -> Trace:
     """The Trace of the snapshot in `file`.
 
-    The pickle is scanned first (`cudalens.traces.snapshots.scan`). What is read then can name no class, call nothing
-    and hold nothing but dicts, lists, pairs of numbers, text and numbers.
+    The pickle is scanned first (`cudalens.traces.snapshots.scan`). A pickle that passes cannot name a class or call
+    anything, and contains only dicts, lists, pairs of numbers, text and numbers.
 
     Raises:
-        UnsafeSnapshotError: It holds something else, or is made to exhaust memory; nothing of it was run.
-        TraceFormatError: It is cut off, or no snapshot.
+        UnsafeSnapshotError: It holds other things, or would exhaust memory; nothing of it was run.
+        TraceFormatError: It is cut off, or is not a snapshot.
     """
     began = time.perf_counter()
     check_size(path, os.fstat(file.fileno()).st_size)
@@ -55,7 +55,7 @@ def read_snapshot(path: Path, file: BinaryIO) -> Trace:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles what the scan has let through. It would refuse any global, too, if one came as far as here."""
+    """Unpickles data that has passed the scan. As a second check it refuses every global."""
 
     def __init__(self, path: Path, data: bytes) -> None:
         super().__init__(io.BufferedReader(io.BytesIO(data)))

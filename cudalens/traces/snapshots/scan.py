@@ -1,20 +1,20 @@
-"""What a memory snapshot's pickle may say: a scan of its instructions, before anything of it is built.
+"""Scan the instructions of a memory snapshot's pickle before unpickling, and refuse unsafe ones.
 
-A pickle is a program. Of its instructions a snapshot needs those that make dicts, lists, text, numbers and pairs of
-numbers; this scan admits no others, so that no class is looked up, nothing is called, and no object is made that the
-program brings along. Of those that it admits it checks whatever lets a short file grow, hang or crash what reads it:
+A pickle is a program. A snapshot needs the instructions that make dicts, lists, text, numbers and pairs of numbers.
+This scan admits no others, so that no class is looked up, nothing is called, and no object of another type is made. It
+also checks the admitted instructions, so that a short file cannot exhaust memory, hang or crash the reader:
 
-- lengths must lie in the file; the numbers of the memo must follow each other, as picklers write them;
+- lengths must not exceed the file; memo indices must be consecutive, as picklers write them;
 - integers have at most nine bytes, so that they are read in constant time;
-- tuples are pairs of numbers below 2**31. Python hashes a tuple that is the key of a dict through all its depth,
-  without a limit and anew for each of its references: nested tuples would crash it, or never end, and larger numbers
-  can be chosen so that all of them have one hash;
-- what takes memory out of nothing (empty dicts and lists) stands in proportion to the size of the file.
+- tuples are pairs of numbers below 2**31. Python hashes a tuple that is a dict key recursively, without a limit and
+  again for each reference: nested tuples would crash it or take forever, and larger numbers can be chosen so that all
+  have the same hash;
+- the number of empty dicts and lists, which need more memory than file size, is limited in proportion to the file.
 
-What shared references unfold to, and how deep, is for the reader to bound: see `cudalens.frames.snapshots.build`.
+The reader limits the size and depth of shared references: see `cudalens.frames.snapshots.build`.
 
-The scan runs at the speed of `re`: one pattern eats runs of short instructions, and only those with a length that is
-written in the file are looked at one by one.
+The scan runs at the speed of `re`: one pattern matches runs of short instructions, and only instructions with a length
+in the file are checked one by one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ from cudalens.errors import TraceFormatError, UnsafeSnapshotError
 #: Larger files are refused.
 MAX_BYTES: Final = 4 << 30
 _MAX_INTEGER_BYTES: Final = 9  # an address in the upper half of 64 bits, and its sign
-_MAX_CUT_BYTES: Final = 64 << 20  # less than this is missing from files that were cut off; more is an attack
+_MAX_CUT_BYTES: Final = 64 << 20  # a length that exceeds a file that was cut off by more than this is an attack
 _NUM_FREE_CONTAINERS: Final = 1 << 16
 _BYTES_PER_CONTAINER: Final = 6
 
-#: Eats instructions up to one that must be looked at. Short texts (SHORT_BINUNICODE) are among what it eats.
 _LONG1: Final = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in (6, 7, 8, 5, 4, 3, 2, 1, 0, 9))
 _INT: Final = rb"(?:K.|M..|J.{4})"  # BININT1 BININT2 BININT
 _SHORT: Final = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in (3, 0, 1, 2, 4, 5, 6, 7, 8))
@@ -43,13 +42,13 @@ _INSTRUCTIONS: Final = (
     rb"|[\x94(}u\]aesN\x88\x89]++"  # MEMOIZE MARK EMPTY_DICT SETITEMS EMPTY_LIST APPEND APPENDS SETITEM NONE ...
     rb"|" + _INT + rb"(?:" + _INT + rb"\x86)?+"  # a number, or TUPLE2 of two
     rb"|\x8a(?:" + _LONG1 + rb")"  # LONG1
-    rb"|q."  # BINPUT: a place of the memo below 256
+    rb"|q."  # BINPUT: a memo index below 256
     rb"|G.{8}"  # BINFLOAT
 )
+#: Matches instructions up to one that must be checked. Short texts (SHORT_BINUNICODE) are matched, too.
 _RUN: Final = re.compile(rb"(?:" + _INSTRUCTIONS + rb"|\x8c(?:" + _SHORT + rb"))*+", re.DOTALL)
-#: The same, but stops at every text: what a refused instruction asks for is the texts before it.
+#: The same, but stops at every text, since the texts before a refused instruction name what it would load.
 _RUN_TO_TEXT: Final = re.compile(rb"(?:" + _INSTRUCTIONS + rb")*+", re.DOTALL)
-#: Instructions with a length, and how many bytes it takes.
 _NAMES: Final = {
     value[0]: name
     for name, value in vars(pickle).items()
@@ -57,6 +56,7 @@ _NAMES: Final = {
 }
 _PROTO, _FRAME, _STOP = pickle.PROTO[0], pickle.FRAME[0], pickle.STOP[0]
 _SHORT_TEXT, _TEXT, _LONG_PUT = pickle.SHORT_BINUNICODE[0], pickle.BINUNICODE[0], pickle.LONG_BINPUT[0]
+#: Instructions with a length, and the size of the length field in bytes.
 _LENGTHS: Final = {_SHORT_TEXT: 1, _TEXT: 4, _FRAME: 8}
 
 _PROTOCOLS: Final = range(2, 6)
@@ -71,15 +71,15 @@ _EXPECTED: Final = "a memory snapshot: dicts, lists, text and numbers alone"
 
 
 def scan(path: str | os.PathLike[str], data: bytes) -> int:
-    """Where the pickle in `data` ends, once all that it says is what a snapshot may say.
+    """Check that the pickle in `data` only has contents that a snapshot may have; returns its end.
 
     Args:
         path: The file, for messages.
-        data: All of it.
+        data: The contents of the file.
 
     Raises:
-        UnsafeSnapshotError: An instruction is not admitted, or a limit is passed.
-        TraceFormatError: The file is cut off, or no pickle.
+        UnsafeSnapshotError: An instruction is not admitted, or a limit is exceeded.
+        TraceFormatError: The file is cut off, or is not a pickle.
     """
     check_size(path, len(data))
     num_containers = data.count(b"}") + data.count(b"]")
@@ -89,7 +89,7 @@ def scan(path: str | os.PathLike[str], data: bytes) -> int:
 
 
 def check_size(path: str | os.PathLike[str], num_bytes: int) -> None:
-    """Nothing, once a file of that size may be read.
+    """Check that a file of that size may be read.
 
     Raises:
         UnsafeSnapshotError: It is too large.
@@ -133,7 +133,7 @@ class _Scan:
         return 2
 
     def _skip(self, at: int, opcode: int) -> int:
-        """Behind the text, or behind the head of the frame, that begins at `at`."""
+        """The position after the text, or after the header of the frame, that begins at `at`."""
         begin = at + 1 + _LENGTHS[opcode]
         length = int.from_bytes(self._data[at + 1 : begin], "little")
         if begin + length > len(self._data):
@@ -145,7 +145,7 @@ class _Scan:
                 opcode=_NAMES[opcode],
                 byte=at,
                 found=f"{_NAMES[opcode]} of {length:,} bytes where {left:,} are left",
-                expected="lengths that lie in the file",
+                expected="lengths within the file",
                 hint="It is not a snapshot, or it was made to exhaust the reader's memory.",
             )
         if opcode == _FRAME:
@@ -154,7 +154,7 @@ class _Scan:
         return begin + length
 
     def _put(self, at: int) -> int:
-        """Behind a LONG_BINPUT: its place in the memo, which grows to it, must be the next one at most."""
+        """The position after a LONG_BINPUT. Its memo index must be at most the next one, since the memo grows to it."""
         index = int.from_bytes(self._data[at + 1 : at + 5], "little")
         if index > self._last_put + 1:
             raise UnsafeSnapshotError(
@@ -170,7 +170,7 @@ class _Scan:
 
     def _refuse(self, at: int) -> NoReturn:
         if self._pattern is _RUN:
-            _Scan(self._path, self._data, _RUN_TO_TEXT).run()  # comes here again, with the texts
+            _Scan(self._path, self._data, _RUN_TO_TEXT).run()  # reaches this line again, with the texts
         opcode = self._data[at]
         name = _NAMES.get(opcode)
         if name is None:
@@ -181,7 +181,7 @@ class _Scan:
         )
 
     def _words(self, name: str, at: int) -> str:
-        """What is refused, in words."""
+        """A description of the refused instruction."""
         if name == "LONG1" and at + 1 < len(self._data):
             return f"LONG1, an integer of {self._data[at + 1]} bytes (at most {_MAX_INTEGER_BYTES} are admitted)"
         if name in _GLOBALS:

@@ -1,1 +1,1 @@
-"""What the readers of CUPTI's SQLite tables share."""
+"""Shared parts of the readers of CUPTI's SQLite tables."""

@@ -1,4 +1,4 @@
-"""Rows of events that come column by column, from tables: put together into the raw columns of `build_events`."""
+"""Collect event rows from tables, column by column, into the raw columns of `build_events`."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Texts:
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Texts:
-        """Of a value per row, None where there is none."""
+        """From a value per row, None for missing."""
         codes, uniques = pd.factorize(np.array(values, object))
         return cls(codes.astype(np.int64), [text_of(value) for value in uniques])
 
     @classmethod
     def looked_up(cls, ids: Ints, strings: Mapping[int, str], otherwise: str | None = None) -> Texts:
-        """Of numbers of strings; where a number names none, `otherwise` with the number put in, or missing."""
+        """From string ids; for an unknown id, `otherwise` formatted with the id, or missing."""
         codes, uniques = pd.factorize(ids)
         found = [_found(number, strings, otherwise) for number in uniques.tolist()]
         values = list(dict.fromkeys(text for text in found if text is not None))
@@ -57,7 +57,7 @@ class Texts:
 
     @classmethod
     def joined(cls, columns: Sequence[Ints], text: Any) -> Texts:
-        """What `text` makes of each distinct row of `columns`."""
+        """The result of `text` for each distinct row of `columns`."""
         stacked = np.stack(columns, axis=1) if columns else np.empty((0, 0), np.int64)
         if not len(stacked):
             return cls(np.empty(0, np.int64), [])
@@ -69,12 +69,12 @@ class Texts:
         return cls(key, [text(*row) for row in stacked[first].tolist()])
 
     def filled(self, other: Texts) -> Texts:
-        """This, and `other` where this is missing."""
+        """These texts, with missing ones replaced by those of `other`."""
         codes = np.where(self.codes >= 0, self.codes, np.where(other.codes >= 0, other.codes + len(self.values), -1))
         return Texts(codes, [*self.values, *other.values])
 
     def mapped(self, change: Any) -> Texts:
-        """What `change` makes of each distinct text; None for missing."""
+        """The result of `change` for each distinct text; None for missing."""
         new = [change(value) for value in self.values]
         place = np.array([*(-1 if text is None else i for i, text in enumerate(new)), -1], np.int64)
         return Texts(place[self.codes], [text or "" for text in new])
@@ -121,14 +121,14 @@ class Activities:
         """Append a row per value of `start`; rows without a usable start are counted and left out.
 
         Args:
-            where: The table, for what is counted.
-            start: Nanoseconds, `MISSING` where unknown.
-            end: Likewise; None for instants.
+            where: The table, for counted problems.
+            start: Start times, ns, `MISSING` where unknown.
+            end: End times, ns, `MISSING` where unknown; None for instants.
             cat: Category, of all or of each row.
             name: Name of each row.
             ints: Integer columns of the catalog, `MISSING` where unknown.
             texts: Text columns of the catalog.
-            is_async: Rows that have no place in a call tree.
+            is_async: Rows that are not in a call tree.
             is_instant: Rows that are points in time.
         """
         n = len(start)
@@ -164,7 +164,7 @@ class Activities:
         return dur
 
     def _fitting(self, column: str, values: Ints, where: str) -> Ints:
-        """`values` without those that the column's type cannot hold."""
+        """`values`, with `MISSING` for those that do not fit into the type of the column."""
         if column not in _INT32:
             return values
         too_large = (np.abs(values) > _MAX_INT32) & (values != MISSING)
@@ -176,7 +176,7 @@ class Activities:
     def _shared(self, column: str, texts: Texts) -> Ints:
         codes = self._codes.setdefault(column, Codes())
         is_used = np.zeros(len(texts.values) + 1, bool)
-        is_used[texts.codes] = True  # code -1, missing, is the place behind the last text
+        is_used[texts.codes] = True  # code -1, missing, is the position after the last text
         table = np.full(len(texts.values) + 1, -1, np.int64)
         for i in np.flatnonzero(is_used[:-1]).tolist():
             table[i] = codes[texts.values[i]]
@@ -184,7 +184,7 @@ class Activities:
         return shared
 
     def to_columns(self) -> tuple[dict[str, Any], Mask]:
-        """The columns by their name in the catalog, and the rows that have no place in a call tree."""
+        """The columns by their names in the catalog, and the rows that are not in a call tree."""
         names = dict.fromkeys(name for part in self._parts for name in part)
         whole = {name: self._whole(name) for name in [*names, *(() if names else ("ts", "dur", "cat", "name"))]}
         is_async = whole.pop("is_async", np.zeros(self.num_rows, np.int64)).astype(bool)
@@ -201,7 +201,7 @@ class Activities:
         return columns, is_async
 
     def _whole(self, name: str) -> Ints:
-        """One column over all parts; missing in those that have none."""
+        """One column over all parts; missing in parts without it."""
         fill = -1 if name in self._codes else MISSING
         parts = [
             part[name] if name in part else np.full(count, fill)
@@ -211,9 +211,15 @@ class Activities:
 
 
 def is_time(values: Ints) -> Mask:
-    """Whether each of `values` can be a time: it is known, and no arithmetic with it overflows."""
+    """Whether each of `values` can be a time: it is known, and arithmetic with it does not overflow."""
     usable: Mask = (values > -MAX_NS) & (values < MAX_NS)
     return usable
+
+
+def positive(ids: Ints) -> Ints:
+    """`ids`, with `MISSING` for values that are not positive."""
+    found: Ints = np.where(ids > 0, ids, MISSING)
+    return found
 
 
 def _flags(mask: Mask | None, n: int) -> Ints:

@@ -23,7 +23,7 @@ class CppType:
         if len(left) + len(right) > MAX_TEXT:
             raise UnknownNameError
         self.left, self.right, self.is_function, self.pack = left, right, is_function, pack
-        self.param: int | None = None  # the template parameter that it was named by
+        self.param: int | None = None  # the template parameter that it came from
 
     def __str__(self) -> str:
         return self.left + self.right

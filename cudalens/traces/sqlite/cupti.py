@@ -1,6 +1,6 @@
-"""What CUPTI's numbers mean: ids of API calls, kinds of copies, of memory and of waits. Names are Kineto's.
+"""Kineto's names for CUPTI's numbers: ids of API calls, kinds of copies, of memory and of waits.
 
-Numbers as cupti_activity.h gives them; https://docs.nvidia.com/cupti/ documents them.
+The numbers are defined in cupti_activity.h; see https://docs.nvidia.com/cupti/.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ COPY_KINDS: Final = {
     13: "DtoD (Unified)",
 }
 
-#: CUPTI's number for no stream, no context, no event; nvprof writes it as -1.
 MEMORY_KINDS: Final = {
     1: "Pageable",
     2: "Pinned",
@@ -42,6 +41,7 @@ MEMORY_KINDS: Final = {
     7: "Managed Static",
 }
 SYNC_KINDS: Final = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
+#: CUPTI's number for no stream, no context and no event; nvprof writes it as -1.
 NO_ID: Final = 0xFFFFFFFF
 
 _VERSION: Final = re.compile(r"_v\d{4,}\Z")
@@ -63,12 +63,12 @@ def call_name(kind: str, number: int) -> str:
 
 
 def plain_call(name: str) -> str:
-    """An API call's name without the CUDA version that nsys and CUPTI put behind it (``cudaMalloc_v3020``)."""
+    """An API call's name without the CUDA version that nsys and CUPTI append (``cudaMalloc_v3020``)."""
     return _VERSION.sub("", name)
 
 
 def is_driver_call(name: str) -> bool:
-    """Whether a name is one of the driver's API: ``cuLaunchKernel`` is, ``cudaLaunchKernel`` is not."""
+    """Whether a name is from the driver API: ``cuLaunchKernel`` is, ``cudaLaunchKernel`` is not."""
     return _DRIVER.match(name) is not None
 
 
@@ -88,6 +88,6 @@ def memset_names(kind: Ints, memory_kinds: dict[int, str]) -> Texts:
 
 
 def triple(x: Ints, y: Ints, z: Ints) -> Texts:
-    """A grid or a block as JSON text, ``[x,y,z]``; missing where a number is."""
+    """A grid or block size as JSON text, ``[x,y,z]``; missing if one of the numbers is missing."""
     texts = Texts.joined([x, y, z], lambda *xyz: "" if MISSING in xyz else "[{},{},{}]".format(*xyz))
     return texts.mapped(lambda text: text or None)

@@ -1,9 +1,8 @@
 """Demangle C++ names of kernels, by the Itanium C++ ABI's grammar.
 
-https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling; in the notation of GNU's ``c++filt`` and torch. The C
-libraries for this cannot be bounded: a crafted name makes them use all memory. Here depth, steps and length are
-bounded,
-and a name that cannot be parsed to its end is returned unchanged.
+https://itanium-cxx-abi.github.io/cxx-abi/abi.html#mangling; in the notation of GNU's ``c++filt`` and torch. C libraries
+for this have no limits: a crafted name makes them use all memory. Here depth, steps and length are limited, and a name
+that cannot be parsed to its end is returned unchanged.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class _Parser:
         self._lambdas = 0
 
     def encoding(self, *, is_whole: bool = False) -> str:
-        """A function with its parameters, or a variable; with its result type where it is the whole name."""
+        """A function with its parameters, or a variable; with its result type if it is the whole name."""
         self._enter()
         if self._peek() in "TG":
             raise UnknownNameError  # tables and thunks: no kernel has such a name
@@ -86,7 +85,7 @@ class _Parser:
         return int(self.name[start : self.at])
 
     def _sequence(self, base: int) -> int:
-        """A number that ends in ``_``: none is 0, and any other one more than it says."""
+        """A number that ends in ``_``: no digits are 0, and n is n + 1."""
         start = self.at
         while self._peek() != "_":
             self.at += 1
@@ -97,7 +96,7 @@ class _Parser:
         return int(text, base) + 1 if text else 0
 
     def _name(self) -> tuple[str, str, bool, bool]:
-        """A name, what qualifies its function, whether template arguments end it, whether it has a result type."""
+        """A name, its function qualifiers, whether it ends in template arguments, whether it has a result type."""
         self._enter()
         if self._take("N"):
             found = self._nested()
@@ -223,7 +222,7 @@ class _Parser:
             self.at += 1
             return CppType(self._tagged(known))
         found = self._seen[self._sequence(36)]
-        # What stands for a parameter stands, of another template, for that one's.
+        # A substitution of a template parameter refers to the argument of the current template.
         return found if found.param is None else self._argument(found.param)
 
     def _template_param(self) -> CppType:
@@ -231,7 +230,7 @@ class _Parser:
         return self._argument(self._sequence(10))
 
     def _argument(self, index: int) -> CppType:
-        """The argument of the innermost template, as a type of its own."""
+        """The argument of the innermost template, as a type."""
         if self._lambdas:
             return CppType(f"auto:{index + 1}")
         if index >= len(self._args):
@@ -300,7 +299,7 @@ class _Parser:
         return f"({kind}){sign}{value}"
 
     def _parameters(self, until: str = "") -> str:
-        """Types up to the end of the name, or a letter; a sole ``void`` is none."""
+        """Types up to the end of the name, or a letter; a single ``void`` means no parameters."""
         found: list[CppType] = []
         while self.at < len(self.name) and self._peek() not in ("E", ".", *until):
             if self._peek() in "RO" and self.name[self.at + 1 : self.at + 2] == "E":
@@ -340,7 +339,7 @@ class _Parser:
         return found
 
     def _with_args(self, found: CppType) -> CppType:
-        """A template by a substitution or a parameter, with its arguments where they follow."""
+        """A template from a substitution or a parameter, with its arguments if they follow."""
         if self.at < len(self.name) and self._peek() == "I":
             outer = self._args
             found = CppType(str(found) + self._template_args())
@@ -396,7 +395,7 @@ class _Parser:
         return CppType(inner.left, f" [{size}]{inner.right.removeprefix(' ')}")
 
     def _expanded(self) -> CppType:
-        """A pattern over a pack: once for each of its elements."""
+        """A pattern that contains a pack, repeated for each element of the pack."""
         start, seen, before = self.at, len(self._seen), self._pack_at
         found: list[CppType] = []
         self._pack_at, self._pack_size = 0, None
@@ -416,7 +415,7 @@ class _Parser:
 
 
 def _flat(args: list[CppType]) -> list[str]:
-    """Texts of arguments, those of packs one by one."""
+    """Texts of arguments, with packs expanded."""
     return [text for arg in args for text in ([str(arg)] if arg.pack is None else _flat(arg.pack))]
 
 

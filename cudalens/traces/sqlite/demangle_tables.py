@@ -1,10 +1,9 @@
-"""Letters of mangled C++ names: built-in types, operators, the standard library's own substitutions."""
+"""Codes in mangled C++ names: built-in types, operators, standard substitutions."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: Types whose literals end in letters that name them.
 BUILTINS: Final = {
     "v": "void",
     "w": "wchar_t",
@@ -37,6 +36,7 @@ EXTENDED: Final = {
     "Du": "char8_t",
     "Dh": "half",
 }
+#: Suffixes of integer literals, by type.
 LITERALS: Final = {
     "int": "",
     "unsigned int": "u",

@@ -1,8 +1,8 @@
-"""Tables of a foreign SQLite file, read as columns. The file is neither trusted nor written, nor anything beside it.
+"""Read tables of an untrusted SQLite file as columns, without writing the file or any file next to it.
 
 It is opened read-only and as immutable, so that SQLite takes no lock and makes no journal. Only plain tables are read:
-a view or a virtual table by the name of a table would run what the file's author wrote. Names of tables and columns
-are those that the reader knows, looked up in the file's schema, never the other way round.
+a view or a virtual table with the name of a table would run code of the file's author. Queries only use the readers'
+own names of tables and columns, after looking them up in the file's schema; they never use names from the file.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from cudalens.frames.lenient_json import text_of
 from cudalens.frames.problems import Problems
 from cudalens.traces.chrome.records import MISSING, Ints
 
-#: Stands for a value of another type than was asked for, until it has been counted.
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 _WAL: Final = 2  # bytes 18 and 19 of the header, in the mode that keeps a write-ahead log
 _JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
+#: Marks a value of the wrong type until it has been counted.
 _WRONG: Final = MISSING + 1
-#: No row of a table takes less: a cell pointer of two bytes, a length, a row id.
 _EXACT_FLOAT: Final = float(1 << 53)
 _CHUNK: Final = 1 << 15
+#: Minimum size of a row: a cell pointer of two bytes, a length, a row id.
 _MIN_ROW_BYTES: Final = 4
-#: What sqlite3 raises of a damaged file: its messages quote the file, and may themselves be no text.
 _MAX_CELL_BYTES: Final = 1 << 28
+#: What sqlite3 raises for a damaged file; its messages quote the file, which may be invalid UTF-8.
 _ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
 _EXPECTED: Final = "a whole SQLite export that no program is writing"
 
 
 class Rows:
-    """Columns of one table, row by row in the order of the file.
+    """Columns of one table, with rows in file order.
 
     Attributes:
         num_rows: Number of rows.
@@ -51,7 +51,7 @@ class Rows:
         self._ints, self._objects = ints, objects
 
     def __getitem__(self, name: str) -> Ints:
-        """An integer column, `MISSING` where a row has none; all of it where the table has no such column."""
+        """An integer column, with `MISSING` for null; all `MISSING` if the table has no such column."""
         column = self._ints.get(name)
         return np.full(self.num_rows, MISSING) if column is None else column
 
@@ -60,7 +60,7 @@ class Rows:
         return name in self._ints
 
     def objects(self, name: str) -> list[Any]:
-        """A column of text, bytes or numbers as they stand in the file, None where a row has none."""
+        """A column of text, bytes or numbers as stored in the file, None for null."""
         return self._objects.get(name) or [None] * self.num_rows
 
 
@@ -68,7 +68,7 @@ class Database:
     """An open SQLite file.
 
     Attributes:
-        path: The file, as the user named it.
+        path: The path that the user gave.
         tables: The columns of each plain table.
     """
 
@@ -79,12 +79,12 @@ class Database:
         self._on_rows: Callable[[int], object] = lambda _: None
         self.tables = self._schema()
 
-    def on_rows(self, tell: Callable[[int], object] | None) -> None:
-        """Call `tell` with the number of rows after each chunk that was read."""
-        self._on_rows = tell or self._on_rows
+    def on_rows(self, callback: Callable[[int], object] | None) -> None:
+        """Call `callback` with the number of rows of each chunk that is read; None has no effect."""
+        self._on_rows = callback or self._on_rows
 
     def num_rows(self, tables: Sequence[str]) -> int:
-        """About how many rows `tables` hold together, by their largest row ids."""
+        """Approximate total number of rows of `tables`, from their largest row ids."""
         total = 0
         for table in tables:
             if table in self.tables:
@@ -98,11 +98,11 @@ class Database:
     def read(
         self, table: str, ints: Sequence[str] = (), objects: Sequence[str] = (), *, is_distinct: bool = False
     ) -> Rows:
-        """Those of the columns named that `table` has; no row where there is no such table.
+        """The columns `ints` and `objects` of `table`, as far as it has them; no rows if there is no such table.
 
-        With `is_distinct`, each distinct row once.
+        With `is_distinct`, duplicate rows are dropped.
 
-        What SQLite cannot read is counted, and so are integers that are none; the rows before the damage are kept.
+        Damage, and values in integer columns that are not integers, are counted; the rows before the damage are kept.
         """
         known = self.tables.get(table, ())
         ints = [name for name in ints if name in known]
@@ -170,7 +170,7 @@ class Database:
         return tables
 
     def _columns(self, table: str) -> frozenset[str]:
-        """The stored columns of `table`: a generated one computes what the file's author wrote."""
+        """The stored columns of `table`, without generated ones, which run expressions of the file's author."""
         columns = self._connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchmany(2_000)
         return frozenset(name for _, name, _, _, _, _, hidden in columns if not hidden)
 
@@ -188,15 +188,15 @@ def _quoted(name: str) -> str:
 
 
 def _integers(column: tuple[Any, ...]) -> Ints:
-    """A column as integers: `MISSING` for NULL, and `_WRONG` for what is no whole number."""
+    """A column as integers: `MISSING` for NULL, and `_WRONG` for a value that is not a whole number."""
     try:
-        return np.frombuffer(array("q", column), np.int64)  # takes integers alone, and takes them fast
+        return np.frombuffer(array("q", column), np.int64)  # fast, and fails for anything but integers
     except TypeError:
         return np.array([value if type(value) is int else _integer(value) for value in column], np.int64)
 
 
 def _integer(value: Any) -> int:
-    """A value that is no integer as one: tools that copy files write whole numbers as floats."""
+    """The integer for a value of another type: tools that copy files write whole numbers as floats."""
     if value is None:
         return MISSING
     is_whole = isinstance(value, float) and abs(value) < _EXACT_FLOAT and value.is_integer()
@@ -205,10 +205,10 @@ def _integer(value: Any) -> int:
 
 @contextmanager
 def open_sqlite(path: Path, problems: Problems) -> Iterator[Database]:
-    """The SQLite file at `path`, for reading alone.
+    """Open the SQLite file at `path` read-only.
 
     Raises:
-        TraceFormatError: It is cut short, damaged, half-written, being written, or no database.
+        TraceFormatError: It is cut short, damaged, half-written, being written, or not a database.
     """
     _refuse_unfinished(path)
     try:
@@ -232,7 +232,7 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
 
 
 def _tame(connection: sqlite3.Connection, num_bytes: int) -> None:
-    """Nothing of the schema may have effects, and no cell may be larger than the file that holds it."""
+    """Prevent side effects of the schema, and limit the size of a cell to the size of the file."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(max(num_bytes, 1 << 16), _MAX_CELL_BYTES))
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     for pragma in (
@@ -246,7 +246,7 @@ def _tame(connection: sqlite3.Connection, num_bytes: int) -> None:
 
 
 def _refuse_unfinished(path: Path) -> None:
-    """Refuse a file whose writer has not finished: what SQLite would have to mend, or another process holds."""
+    """Refuse an unfinished file: one that SQLite would have to recover, or that another process has locked."""
     with open(path, "rb") as file:
         header = file.read(100)
         size = os.fstat(file.fileno()).st_size
@@ -310,9 +310,9 @@ def _refuse_log(path: Path) -> None:
 
 
 def _refuse_locked(path: Path) -> None:
-    """Refuse a file that another process is writing. To ask takes a lock, and only for as long as that."""
+    """Refuse a file that another process is writing. The check takes a lock and releases it at once."""
     if sys.platform == "win32":
-        return  # locks are mandatory there: reading it tells by itself
+        return  # locks are mandatory there, so reading fails by itself
     try:
         with closing(_connect(path, "mode=ro")) as connection:
             connection.execute("PRAGMA schema_version").fetchone()
@@ -325,4 +325,4 @@ def _refuse_locked(path: Path) -> None:
                 hint="Wait for it to finish, and load the file then.",
             ) from error
     except _ERRORS:
-        return  # damaged: said where it is read
+        return  # damaged: reported when it is read

@@ -1,8 +1,8 @@
-"""What torch's ``emit_nvtx`` writes into the text of an NVTX range: operator, sequence number, shapes.
+"""Parse the text that torch's ``emit_nvtx`` gives an NVTX range: operator, sequence number, shapes.
 
-Written as ``aten::mm, seq = 12, op_id = 40, sizes = [[2, 3], [3, 4]], input_op_ids = [(38,0), (39,0)]`` today
-(``getNvtxStr`` in torch/csrc/profiler/util.cpp), each part where it is known; as ``mm, seq = 12, sizes = [[2, 3]]`` and
-``MmBackward, stashed seq=12, seq=13`` by earlier versions.
+The current format is ``aten::mm, seq = 12, op_id = 40, sizes = [[2, 3], [3, 4]], input_op_ids = [(38,0), (39,0)]``
+(``getNvtxStr`` in torch/csrc/profiler/util.cpp), where each part may be absent. Earlier versions write
+``mm, seq = 12, sizes = [[2, 3]]`` and ``MmBackward, stashed seq=12, seq=13``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-#: Ranges that torch itself opens with `record_function`: no operators, whatever they look like.
 _TAIL: Final = re.compile(
     r"^(?P<name>.+?)"
     r"(?:, stashed seq ?= ?(?P<stashed>\d{1,18}))?"
@@ -22,16 +21,17 @@ _TAIL: Final = re.compile(
 )
 _MAX_LENGTH: Final = 1 << 16
 _OPERATOR: Final = re.compile(r"[A-Za-z_]\w*(?:::\w+)+(?:\.\w+)?(?:: [\w:]+)?\Z")
+#: Prefixes of ranges that torch opens with `record_function`, which are not operators.
 _RANGES: Final = ("FSDP::", "FSDP2::", "nccl:", "c10d::", "gloo:", "ProfilerStep#", "Optimizer.", "DataParallel")
 
 
 class OpText(NamedTuple):
-    """What the text of a range tells.
+    """The parsed text of a range.
 
     Attributes:
         name: The operator, or the range's own name.
         cat: ``cpu_op`` or ``user_annotation``.
-        sequence_nr: Autograd's sequence number, of a backward operator the one of its forward; None where untold.
+        sequence_nr: Autograd's sequence number; that of the forward for a backward operator; None if unknown.
         op_id: torch's number of the call, or None.
         shapes: Input shapes as JSON text, or None.
     """
@@ -44,7 +44,7 @@ class OpText(NamedTuple):
 
 
 def parse(text: str) -> OpText:
-    """The parts of an NVTX range's text; a text that ``emit_nvtx`` did not write is a range of the user's."""
+    """Parse an NVTX range's text; a text that ``emit_nvtx`` did not write is a user annotation."""
     if ", " not in text or len(text) > _MAX_LENGTH or (found := _TAIL.match(text)) is None:
         return OpText(text)
     name, stashed, seq, op_id, sizes = found.groups()
@@ -61,7 +61,7 @@ def parse(text: str) -> OpText:
 
 
 def _is_operator(name: str, is_differentiated: bool) -> bool:
-    """Whether a recorded function is an operator: the text of a range of `record_function` looks much the same."""
+    """Whether a recorded function is an operator; ranges of `record_function` have similar texts."""
     if name.startswith(_RANGES):
         return False
     return is_differentiated or _OPERATOR.match(name) is not None

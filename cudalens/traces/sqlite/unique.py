@@ -1,4 +1,4 @@
-"""Keys that must be unique: a file in which one is seen twice is not to be trusted in what it joins."""
+"""Check that keys are unique: rows joined by a duplicate key would be wrong."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from cudalens.traces.chrome.records import MISSING, Ints
 
 
 def refuse_repeats(path: Path, table: str, column: str, ids: Ints, within: Sequence[Ints] = ()) -> None:
-    """Raise where an id is seen twice; 0 and missing ids are none.
+    """Raise if an id occurs twice; 0 and missing ids are ignored.
 
-    torch's reader of nvprof files refuses them, too (``EnforceUnique``).
+    torch's reader of nvprof files also refuses them (``EnforceUnique``).
 
     Args:
         path: The file.
-        table: Where the ids stand.
-        column: What they are called there.
+        table: The table of the ids.
+        column: Description of the ids.
         ids: Shape (n,).
         within: Columns within whose equal values an id is unique (a process, say), each of shape (n,).
 
     Raises:
-        TraceFormatError: An id is seen twice.
+        TraceFormatError: An id occurs twice.
     """
     known = (ids != MISSING) & (ids != 0)
     keys = np.stack([ids[known], *(column_[known] for column_ in within)], axis=1)

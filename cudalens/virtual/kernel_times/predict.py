@@ -32,9 +32,9 @@ COLLECTIVES: Final = {
 #: Sequences of at most this many queries use a decoding kernel.
 DECODE_QUERIES: Final = 1
 
-#: Time of the backward pass of fused attention over that of the forward pass. It computes five products where the
-#: forward pass computes two; the FlashAttention-2 paper (arXiv 2307.08691, figures 4 and 5) reports rates of about
-#: 0.85 of the forward pass: 2.5 / 0.85.
+#: Time of the backward pass of fused attention over that of the forward pass, both without the fixed cost. It computes
+#: five products where the forward pass computes two; the FlashAttention-2 paper (arXiv 2307.08691, figures 4 and 5)
+#: reports rates of about 0.85 of the forward pass: 2.5 / 0.85.
 ATTENTION_BACKWARD: Final = 2.9
 
 
@@ -68,15 +68,18 @@ def attention_ns(
     head_dim: int,
     is_causal: bool,
     element_bytes: int,
+    is_backward: bool = False,
 ) -> int:
     """Time of fused attention; sizes as in `cudalens.virtual.kernel_times.formulas.attention_ns`."""
     gpu = rates_of(spec, dtype_key)
     sizes = (heads, kv_heads, head_dim)
-    if queries <= DECODE_QUERIES:
+    if queries <= DECODE_QUERIES and not is_backward:
         constants = fit_of(spec, "decode").constants
         return int(formulas.decode_ns(constants, gpu, batch, keys, *sizes, element_bytes))
     constants = fit_of(spec, "attention").constants
-    return int(formulas.attention_ns(constants, gpu, batch, queries, keys, *sizes, is_causal, element_bytes))
+    time_ns = formulas.attention_ns(constants, gpu, batch, queries, keys, *sizes, is_causal, element_bytes)
+    fixed_ns = constants["fixed_ns"]
+    return int(fixed_ns + (time_ns - fixed_ns) * (ATTENTION_BACKWARD if is_backward else 1))
 
 
 @lru_cache(maxsize=65536)

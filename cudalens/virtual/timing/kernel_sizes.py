@@ -110,10 +110,8 @@ def _attention_ns(
         return None
     dim = (head_dim + value.shape[-1]) // 2
     is_causal = bool(_argument(func, "is_causal", args, kwargs))
-    time_ns = predict.attention_ns(
-        spec, dtype_key, batch, queries, keys, heads, kv_heads, dim, is_causal, query.element_size()
-    )
-    return int(time_ns * predict.ATTENTION_BACKWARD) if is_backward else time_ns
+    sizes = (batch, queries, keys, heads, kv_heads, dim)
+    return predict.attention_ns(spec, dtype_key, *sizes, is_causal, query.element_size(), is_backward)
 
 
 def _argument(func: torch._ops.OpOverload, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

@@ -1,7 +1,7 @@
-"""Compiles every kernel as it is launched for tensors of all dtypes, without a GPU: a program for test_compiled.py.
+"""Compile every kernel for tensors of all dtypes, without a GPU: a program for test_compiled.py.
 
-Prints as JSON the kernels that were compiled and what failed. Most stop at Triton's own code, where all types are
-settled; for some of each kernel Triton's ptxas makes machine code of it.
+Prints the compiled kernels and the failures as JSON. Most kernels are compiled to Triton's IR, where all types are
+known; some variants of each kernel are compiled to machine code with Triton's ptxas.
 """
 
 import inspect
@@ -36,7 +36,7 @@ def kind(value):
 
 
 def source_of(function, args, constants):
-    """Specializes as Triton's launcher does: integers that are 1 are constants, multiples of 16 are marked."""
+    """Specialize arguments as Triton's launcher does: integers equal to 1 are constants, multiples of 16 are marked."""
     given = dict(zip(function.arg_names, args, strict=False)) | constants
     signature, fixed, attributes = {}, {}, {}
     for position, name in enumerate(function.arg_names):

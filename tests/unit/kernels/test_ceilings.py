@@ -1,4 +1,4 @@
-"""Ceilings of devices: a spec's numbers, said to be so; measured ones are a GPU's business."""
+"""Ceilings of virtual devices: the numbers of the spec, marked as such. Measured ceilings need a GPU."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Kernels compile for a GPU, though there is none: what Triton's interpreter lets pass, its compiler may not."""
+"""Kernels compile for a GPU on a machine without one, since Triton's interpreter accepts more than its compiler."""
 
 import json
 import os

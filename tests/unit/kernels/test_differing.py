@@ -1,4 +1,4 @@
-"""In which bits two tensors differ, and the picture of it, against a loop over all elements."""
+"""Bitwise differences of two tensors and their heat map, compared with a loop over all elements."""
 
 import itertools
 import math
@@ -43,31 +43,27 @@ def test_the_picture_is_that_of_a_loop(shape, data, most, at_once):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(differing, "MAX_CELLS", most)
         patch.setattr(differing, "_MAX_AT_ONCE", at_once)
-        difference = difference_of("y", expected, found)
+        result = difference_of("y", expected, found)
     differ, cells = oracle(expected, found, most)
     if not differ:
-        assert difference is None
+        assert result is None
         return
     columns = shape[-1] if shape else 1
     first = [int(i) for i in torch.unravel_index(torch.tensor(differ[0][0] * columns + differ[0][1]), tuple(shape))]
-    assert (difference.num_differing, difference.num_elements, list(difference.first_index)) == (
-        len(differ),
-        count,
-        first,
-    )
-    assert (difference.expected, difference.found) == (expected[tuple(first)].item(), found[tuple(first)].item())
+    assert (result.num_differing, result.num_elements, list(result.first_index)) == (len(differ), count, first)
+    assert (result.expected, result.found) == (expected[tuple(first)].item(), found[tuple(first)].item())
     largest = max(map(max, cells))
-    assert difference.max_abs == largest
-    assert len(difference.heat) <= most
-    assert [[round(share * largest) for share in row] for row in difference.heat] == [
+    assert result.max_abs == largest
+    assert len(result.heat) <= most
+    assert [[round(share * largest) for share in row] for row in result.heat] == [
         [round(gap) for gap in row] for row in cells
     ]
     for row, gaps in zip(range(len(cells)), cells, strict=True):
         for column, gap in enumerate(gaps):
             if gap:
-                assert abs(difference.found_map[row][column] - difference.expected_map[row][column]) == gap
-    assert all(expected[i].item() == a and found[i].item() == b and a != b for i, a, b in difference.samples)
-    assert any(abs(b - a) == largest for _, a, b in difference.samples)
+                assert abs(result.found_map[row][column] - result.expected_map[row][column]) == gap
+    assert all(expected[i].item() == a and found[i].item() == b and a != b for i, a, b in result.samples)
+    assert any(abs(b - a) == largest for _, a, b in result.samples)
 
 
 @pytest.mark.parametrize(
@@ -77,19 +73,19 @@ def test_every_dtype(dtype):
     expected = torch.zeros(3, 5).to(dtype)
     found = expected.clone()
     found[1, 2] = 1
-    difference = difference_of("y", expected, found)
-    assert (difference.num_differing, difference.first_index) == (1, (1, 2))
-    assert [column for row in difference.heat for column in row].count(1.0) == 1
-    assert difference.max_abs == (None if dtype is torch.bool else 1.0)
+    result = difference_of("y", expected, found)
+    assert (result.num_differing, result.first_index) == (1, (1, 2))
+    assert [column for row in result.heat for column in row].count(1.0) == 1
+    assert result.max_abs == (None if dtype is torch.bool else 1.0)
 
 
 def test_bits_that_compare_equal_as_numbers():
-    difference = difference_of("y", torch.tensor([0.0, math.nan, 1.0]), torch.tensor([-0.0, math.nan, math.inf]))
-    assert (difference.num_differing, difference.first_index, difference.max_abs) == (2, (0,), None)
-    assert difference.heat[0][0] > 0
-    assert difference.heat[0][1:] == (0.0, 1.0)
+    result = difference_of("y", torch.tensor([0.0, math.nan, 1.0]), torch.tensor([-0.0, math.nan, math.inf]))
+    assert (result.num_differing, result.first_index, result.max_abs) == (2, (0,), None)
+    assert result.heat[0][0] > 0
+    assert result.heat[0][1:] == (0.0, 1.0)
 
 
 def test_other_layouts_are_reported():
-    difference = difference_of("y", torch.zeros(2), torch.zeros(3))
-    assert difference.error == "ValueError: it is float32[3] on cpu, in the program's order float32[2] on cpu"
+    result = difference_of("y", torch.zeros(2), torch.zeros(3))
+    assert result.error == "ValueError: it is float32[3] on cpu, in the program's order float32[2] on cpu"

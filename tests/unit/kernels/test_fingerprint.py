@@ -1,4 +1,4 @@
-"""`fingerprint`: the same for the same bits, whatever computed it; another for other bits."""
+"""`fingerprint`: equal for equal bits on every backend, and different for different bits."""
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ MASK = (1 << 64) - 1
 
 
 def slow_sums(data):
-    """The definition, a word at a time, in Python's unbounded integers."""
+    """The definition, word by word, with Python integers."""
     first_sum = second_sum = 0
     for i in range(0, len(data), 8):
         word = int.from_bytes(data[i : i + 8].ljust(8, b"\0"), "little")
@@ -88,7 +88,7 @@ def test_place_shape_dtype_order_and_number_count():
 
 
 def test_pinned_down():
-    """The same in every run and on every device: here the value is written down."""
+    """The value is the same in every run and on every device, so it is a constant here."""
     assert str(fingerprint([torch.arange(10, dtype=torch.int32), torch.ones(3)])) == PINNED
 
 

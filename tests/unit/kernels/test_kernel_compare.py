@@ -1,4 +1,4 @@
-"""`compare`: the kernel, interpreted, against the reference, and the reference against plain arithmetic."""
+"""`compare`: the interpreted kernel compared with the reference, and the reference with plain arithmetic."""
 
 import math
 
@@ -28,7 +28,7 @@ def test_kernel_and_reference_agree(dtype):
 
 
 def test_several_programs_and_a_last_block_that_is_not_full():
-    """More blocks than the interpreter's programs; differences in the first, the last full one and behind it."""
+    """More blocks than programs; differences in the first block, in the last full block and after it."""
     for dtype in (torch.int8, torch.bfloat16, torch.float32, torch.complex64):
         block = compare_triton.block_of(dtype)
         a = cases.filled((5 * block + 3,), dtype, "cpu", 2)

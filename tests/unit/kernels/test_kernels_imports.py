@@ -1,4 +1,4 @@
-"""Kernels are imported on use: cudalens works without Triton, and starts without it."""
+"""Kernels are imported on use: cudalens can be imported and used without Triton."""
 
 import subprocess
 import sys

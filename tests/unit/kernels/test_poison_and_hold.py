@@ -1,4 +1,4 @@
-"""Poisoned memory shows where it was read; a held stream is held for a bounded time."""
+"""Reads of poisoned memory are detected; a stream is held for a limited time."""
 
 import gc
 

@@ -175,7 +175,7 @@ def test_a_history_serves_once():
         _ = history.trace
     with history:
         pass
-    with pytest.raises(cudalens.MemorySnapshotError, match="serves once"):
+    with pytest.raises(cudalens.MemorySnapshotError, match="used only once"):
         history.__enter__()
 
 

@@ -387,3 +387,36 @@ def test_it_has_every_public_name_of_torchs():
     names = {name for name, value in vars(torchs).items() if getattr(value, "__module__", "") == torchs.__name__}
     assert len(names) > 10
     assert names <= set(vars(compat))
+
+
+# -- the order of operations, by sequence numbers --------------------------------------------------------------------
+
+streams, events = st.integers(0, 3), st.integers(0, 2)
+synchronisations = st.one_of(
+    st.tuples(st.just("update_seq_num"), streams),
+    st.tuples(st.just("record_state"), events, streams),
+    st.tuples(st.just("stream_wait_for_event"), streams, events),
+    st.tuples(st.just("all_streams_wait_for_event"), events),
+    st.tuples(st.just("all_streams_wait_for_stream"), streams),
+    st.tuples(st.just("sync_all_streams")),
+    st.tuples(st.just("delete_event"), events),
+)
+
+
+@settings(max_examples=examples(100))
+@given(st.lists(synchronisations, max_size=25))
+def test_the_order_of_operations_equals_torchs(steps):
+    ours, theirs = compat.StreamSynchronizations(), torchs.StreamSynchronizations()
+    operations = []
+    for stream in range(1, 4):
+        ours.create_stream(stream)
+        theirs.create_stream(stream)
+    for name, *fields in steps:
+        if name == "update_seq_num":
+            fields.append(len(operations) + 1)
+            operations.append(fields[0])
+        getattr(ours, name)(*fields)
+        getattr(theirs, name)(*fields)
+    for number, other in enumerate(operations, 1):
+        for stream in range(4):
+            assert ours.is_ordered_after(stream, number, other) == theirs.is_ordered_after(stream, number, other)

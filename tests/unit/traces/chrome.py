@@ -56,7 +56,7 @@ def problems(trace):
 
 
 def column(trace, name):
-    """A column of the events as a plain list, None where missing."""
+    """A column of the events as a plain list, None for missing values."""
     series = trace.events[name]
     missing = series.isna().tolist()
     return [None if gone else value for value, gone in zip(series.tolist(), missing, strict=True)]

@@ -1,4 +1,4 @@
-"""Small SQLite files as nsys and nvprof write them, by hand, for tests."""
+"""Small handmade SQLite files in the layouts of nsys and nvprof, for tests."""
 
 import sqlite3
 import struct
@@ -11,7 +11,7 @@ EPOCH = 1_700_000_000_000_000_000
 
 
 def write_tables(path, tables):
-    """An SQLite file with `tables`: by name, a list of rows as dicts; the columns are those of the first row."""
+    """Write an SQLite file with `tables`: for each name a list of rows as dicts; the first row sets the columns."""
     with closing(sqlite3.connect(path)) as connection, connection:
         for name, rows in tables.items():
             columns = list(rows[0])

@@ -1,4 +1,4 @@
-"""Damaged, foreign and hostile files: each gives a Trace that counts its damage, or an error that says where it is."""
+"""Damaged, foreign and hostile files: `load` returns a Trace that counts the damage, or raises an error."""
 
 import bz2
 import gzip
@@ -21,7 +21,7 @@ EVENT = b'{"ph": "X", "name": "a", "cat": "cpu_op", "pid": 1, "tid": 2, "ts": 3,
 
 
 def one_more(entry, after=b""):
-    """A trace of two good events around `entry`."""
+    """A trace with `entry` between two valid events."""
     return b'{"traceEvents": [' + EVENT + b", " + entry + b", " + EVENT + after + b"]}"
 
 
@@ -281,7 +281,7 @@ def test_damage_in_one_slice_leaves_the_others_alone(tmp_path):
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity", "nan", "-nan", "inf", "-inf", "-nan(ind)"])
 def test_numbers_that_json_has_no_word_for_cost_no_event(tmp_path, word):
-    """C++ prints them as nan and inf: "blocks per SM" of a device without known multiprocessors, say."""
+    """C++ prints them as nan and inf, for example "blocks per SM" if the number of multiprocessors is unknown."""
     args = f'{{"device": 0, "stream": 7, "blocks per SM": {word}, "registers per thread": 40}}'
     entry = f'{{"ph": "X", "cat": "kernel", "name": "a nan, inf", "ts": 5, "dur": 1, "args": {args}}}'
     text = one_more(entry.encode()).replace(b"{", f'{{"x": [{word}], '.encode(), 1)[:-1] + f', "y": {word}}}'.encode()

@@ -1,4 +1,4 @@
-"""What Chrome's events have no place for: frames beside them, counters, marks; and hostile values in their stead."""
+"""Data that Chrome's events cannot represent: extra frames, counters, marks; and hostile values in their place."""
 
 import base64
 import json
@@ -42,7 +42,7 @@ def base_trace():
 
 @st.composite
 def values(draw, column, n):
-    """A column of the catalog's dtype; links lead somewhere."""
+    """Values for a column, of the catalog's dtype; links refer to existing rows."""
     if column.dtype == "category":
         return pd.Categorical(draw(st.lists(st.none() | TEXT, min_size=n, max_size=n)))
     if column.names:

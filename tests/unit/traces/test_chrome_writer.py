@@ -1,4 +1,4 @@
-"""to_chrome, judged by what any JSON reader finds in the file and by what `load` makes of it."""
+"""`to_chrome`: the file as read by a JSON reader, and as read by `load`."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ SMALL = st.integers(0, 3)
 
 
 def assert_same(frame, again, skip=()):
-    """Equal column by column; categoricals by their texts, since categories may be numbered anew."""
+    """Equal column by column; categoricals are compared as text, since category codes may change."""
     assert len(frame) == len(again)
     for name in frame.columns.difference(list(skip)):
         pair = [f[name].astype(object) if f[name].dtype == "category" else f[name] for f in (frame, again)]
@@ -31,7 +31,7 @@ def assert_same(frame, again, skip=()):
 
 
 def stacks_of(trace):
-    """Per event its call stack as text, or None: ids may be numbered anew."""
+    """The call stack of each event as text, or None; ids are not compared, since they may change."""
     entries = trace.stacks.astype({"file": object, "function": object})
     texts = entries.groupby("stack")[["file", "line", "function"]].apply(lambda part: part.astype(str).values.tolist())
     return [None if pd.isna(stack) else texts[stack] for stack in trace.events["stack"]]
@@ -43,7 +43,7 @@ def round_trip(trace, folder, name="t.json"):
 
 @st.composite
 def rows(draw):
-    """One row as a mapping of columns; host and device rows differ in what they can have."""
+    """One row as a mapping of columns; host and device rows have different columns."""
     row = {"ts": EPOCH + draw(st.integers(0, 10**7)), "dur": draw(st.integers(0, 10**7)), "name": draw(TEXT)}
     some = {"external_id": INT64, "correlation_id": SMALL}
     if draw(st.booleans()):

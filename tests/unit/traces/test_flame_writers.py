@@ -1,4 +1,4 @@
-"""Collapsed stacks and speedscope files, judged against a slow oracle and by the formats' own rules."""
+"""Collapsed stacks and speedscope files, compared with a slow oracle and checked against the rules of the formats."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def collapsed(trace, folder, **options):
 
 @st.composite
 def programs(draw):
-    """A trace of nested and overlapping host rows on two threads, and of device work that some of them launched."""
+    """A trace with nested and overlapping host rows on two threads, and device work that some of them launched."""
     rows = draw(
         st.lists(
             st.tuples(st.integers(0, 60), st.integers(0, 40), st.sampled_from("abc"), st.integers(1, 2)), max_size=14
@@ -59,7 +59,7 @@ def programs(draw):
 
 
 def host_stack(events, row):
-    """The slow way: names from the root down, by walking up."""
+    """The slow oracle: names from the root down, found by walking up the tree."""
     path = []
     while row is not pd.NA and not pd.isna(row):
         path.append(events.at[row, "name"])
@@ -90,7 +90,7 @@ def test_weights_are_what_walking_up_says(tmp_path, trace):
 
 
 def check_evented(profile, num_frames):
-    """What speedscope's importer demands: times that never go back, and closes that match the innermost open frame."""
+    """Rules of speedscope's importer: times never decrease, and a close matches the innermost open frame."""
     stack, now = [], profile["startValue"]
     for event in profile["events"]:
         assert now <= event["at"] <= profile["endValue"]
@@ -131,7 +131,7 @@ def test_speedscope_profiles_nest_and_hold_every_row(tmp_path, trace):
 
 
 def is_root(events, ends, row):
-    """Whether nothing is around a row: on the host by the tree, on the device by the times."""
+    """Whether no row encloses a row: by the tree on the host, by times on the device."""
     if pd.isna(events.at[row, "device"]):
         return pd.isna(events.at[row, "parent"])
     others = events["device"].notna() & (events.index != row)

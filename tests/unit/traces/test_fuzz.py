@@ -1,4 +1,4 @@
-"""Whatever the bytes are, `load` gives a Trace or a TraceFormatError, and nothing else."""
+"""For any bytes, `load` returns a Trace or raises a TraceFormatError."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""`to_hta`: HTA's columns, and rank files that HTA itself opens, where it is installed beside the project."""
+"""`to_hta`: HTA's columns, and rank files that HTA itself opens, if HTA is installed."""
 
 import json
 import subprocess

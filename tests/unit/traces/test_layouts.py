@@ -1,4 +1,4 @@
-"""Layouts of Chrome traces, one small trace each: what differs between years, vendors and tools."""
+"""Layouts of Chrome traces of different years, vendors and tools, with one small trace each."""
 
 import gzip
 import json
@@ -339,7 +339,7 @@ def test_asynchronous_ranges_side_by_side_are_distinguished(tmp_path, one, other
 
 
 def test_the_empty_object_at_the_end_of_a_list_is_no_damage(tmp_path):
-    """XLA and TensorFlow end their lists with one, to have no comma too many."""
+    """XLA and TensorFlow end their lists with an empty object, to avoid a trailing comma."""
     assert load_events(tmp_path, [op(1, 2), {}]).info.problems == ()
     assert problems(load_events(tmp_path, [op(1, 2), {}, {}])) == {"event without ph": 1}
     assert problems(load_events(tmp_path, [op(1, 2), {"ts": 3}])) == {"event without ph": 1}

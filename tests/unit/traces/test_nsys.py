@@ -1,4 +1,4 @@
-"""The contents of an nsys export of any version become events."""
+"""The rows of an nsys export of any version become events."""
 
 import pytest
 from chrome import column, problems
@@ -209,8 +209,8 @@ def test_memory_taken_from_the_driver(tmp_path):
 
 
 def test_warnings_of_nsys_are_kept(tmp_path):
-    diagnostics = [{"severity": 3, "text": "buffers were dropped"}, {"severity": 1, "text": "started"}]
-    trace = load(nsys_file(tmp_path, DIAGNOSTIC_EVENT=diagnostics))
+    messages = [{"severity": 3, "text": "buffers were dropped"}, {"severity": 1, "text": "started"}]
+    trace = load(nsys_file(tmp_path, DIAGNOSTIC_EVENT=messages))
     assert trace.info.extra["nsys_diagnostics"] == '["buffers were dropped"]'
 
 

@@ -1,4 +1,4 @@
-"""The contents of an nvprof file become events."""
+"""The rows of an nvprof file become events."""
 
 import pytest
 from chrome import column, problems

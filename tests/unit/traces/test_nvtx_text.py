@@ -1,4 +1,4 @@
-"""Texts of NVTX ranges as torch's emit_nvtx writes them, today and before."""
+"""Texts of NVTX ranges as current and earlier versions of torch's emit_nvtx write them."""
 
 import json
 

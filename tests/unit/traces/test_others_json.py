@@ -1,4 +1,4 @@
-"""Chrome JSON that other tools than torch write, in the layouts that they write."""
+"""Chrome JSON in the layouts of tools other than torch."""
 
 import json
 

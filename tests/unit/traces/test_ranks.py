@@ -1,4 +1,4 @@
-"""Folders that hold a trace of each rank of a job, whole and damaged."""
+"""Folders with a trace of each rank of a job, intact and damaged."""
 
 import pytest
 from chrome import RECORDED, kernel, launch, needs_recorded, op, write

@@ -1,4 +1,4 @@
-"""Traces that real GPUs left behind, against numbers that were computed from them independently."""
+"""Recorded traces of real GPUs, compared with numbers that were computed from the files independently."""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-"""Forward rows of recorded traces against the arrows that Kineto drew into them."""
+"""Forward rows of recorded traces, compared with the flow events that Kineto wrote."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""SQLite files that nsys and nvprof left behind, against numbers that were computed from them independently."""
+"""Recorded SQLite files of nsys and nvprof, compared with numbers that were computed from the files independently."""
 
 import csv
 
@@ -76,7 +76,7 @@ def test_facts_of_a_recording_by_nsys():
     assert (kernel["registers"], kernel["shared_memory_bytes"]) == (16, 0)
     launch = trace.events.loc[kernel["launch"]]
     assert (launch["name"], launch["cat"], launch["pid"]) == ("cudaLaunchKernel", "cuda_runtime", 91186)
-    assert "PATH=" not in repr(trace.info)  # environment variables in a file stay private
+    assert "PATH=" not in repr(trace.info)  # environment variables in a file are private
 
 
 def test_facts_of_a_recording_by_nvprof():

@@ -1,4 +1,4 @@
-"""Waits for the GPU in traces that real GPUs left behind. The numbers were read off the files' own rows."""
+"""Waits for the GPU in recorded traces of real GPUs. The expected numbers were read from the rows of the files."""
 
 import pytest
 from chrome import RECORDED, needs_recorded

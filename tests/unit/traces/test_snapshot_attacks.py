@@ -1,4 +1,4 @@
-"""Pickles that attack whoever reads them, as memory snapshots: each is refused, and nothing of it is run."""
+"""Malicious pickles in place of memory snapshots: each is refused, and nothing of it is run."""
 
 import builtins
 import io
@@ -62,7 +62,7 @@ def by_id(protocol):
 
 
 def inside(instructions):
-    """A snapshot with a field that `instructions` make."""
+    """A snapshot with a field whose value is made by `instructions`."""
     return b"\x80\x04}(\x8c\x08segments]\x8c\x05extra" + instructions + b"u."
 
 
@@ -137,7 +137,7 @@ BOMBS = {
 
 
 def doubling(levels):
-    """A value of `levels` lists, each of which holds the one before twice: 2 ** levels leaves in a few bytes each."""
+    """A value of `levels` lists, each of which contains the previous one twice: 2 ** levels leaves in a small file."""
     value = ["leaf"]
     for _ in range(levels):
         value = [value, value]
@@ -204,7 +204,7 @@ def test_what_would_exhaust_is_refused_cheaply(tmp_path, name):
 
 
 def test_the_gadgets_are_loaded():
-    """What the other tests refuse does run where it is let."""
+    """The attacks of the other tests do run in an ordinary unpickler."""
     pickle.loads(GADGETS["eval"][0])
     assert os.environ.pop(MARKER) == "1"
 
@@ -284,7 +284,7 @@ PIECES = st.lists(
 @settings(max_examples=examples(300))
 @given(OPENING, PIECES)
 def test_whatever_passes_the_scan_names_no_class(opening, pieces):
-    """Any program that is let through is of the admitted instructions alone, as Python's own disassembler sees it."""
+    """A pickle that passes the scan has only admitted instructions, according to Python's disassembler."""
     import pickletools
 
     data = opening + b"".join(pieces) + b"."

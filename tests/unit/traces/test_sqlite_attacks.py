@@ -1,4 +1,4 @@
-"""SQLite files that are broken, half-written, in use, or made to harm."""
+"""SQLite files that are broken, half-written, in use, or malicious."""
 
 import os
 import sqlite3
@@ -227,7 +227,7 @@ def test_a_cell_larger_than_the_limit_costs_its_table_alone(tmp_path):
 
 
 def test_more_rows_than_the_bytes_can_hold(tmp_path):
-    """Pages that stand in a table many times over: a small file of endless rows."""
+    """Pages that occur in a table many times: a small file with endless rows."""
     kernels = [nsys_kernel(i, i + 1, i, 1) for i in range(1, 4001)]
     path = nsys_file(tmp_path, NVTX_EVENTS=None, **{KERNELS: kernels})
     raw = bytearray(path.read_bytes())

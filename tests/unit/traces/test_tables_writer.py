@@ -1,4 +1,4 @@
-"""Parquet and CSV, read back by the libraries that people read them with."""
+"""Parquet and CSV files, read back with common libraries."""
 
 import json
 

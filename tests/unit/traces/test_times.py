@@ -1,4 +1,4 @@
-"""Times are exact to the nanosecond, however the file writes them."""
+"""Times are exact to the nanosecond in every number format."""
 
 import json
 import re
@@ -68,7 +68,7 @@ def test_ts_as_files_write_it(tmp_path, text, ns):
 
 
 def test_epoch_microseconds_with_decimals_all_through_a_file(tmp_path):
-    """The first slices hold whole numbers, and only later ones prove to need exact decimals."""
+    """The first slices hold whole numbers, and only later ones need exact decimals."""
     base = 1712195495000000
     texts = [f"{base + i}" if i < 5000 else f"{base + i}.{i % 1000:03d}" for i in range(10_000)]
     events = ",".join(f'{{"ph":"X","name":"x","cat":"cpu_op","pid":1,"tid":1,"ts":{t},"dur":0.125}}' for t in texts)

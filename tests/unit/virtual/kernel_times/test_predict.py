@@ -103,6 +103,16 @@ def test_a_causal_mask_saves_time_and_more_keys_cost_time(spec, batch, length, h
     assert time(length, False) <= time(2 * length, False)
 
 
+def test_a_backward_pass_of_attention_takes_longer_but_has_one_fixed_cost():
+    def times(length):
+        sizes = (1, length, length, 16, 16, 64, True, 2)
+        return [predict.attention_ns(H100, "bfloat16", *sizes, backward) for backward in (False, True)]
+
+    (short, short_backward), (long, long_backward) = times(64), times(16384)
+    assert short < short_backward < 2 * short
+    assert long_backward / long == pytest.approx(predict.ATTENTION_BACKWARD, rel=0.05)
+
+
 def test_a_long_causal_attention_takes_about_half():
     whole, causal = (predict.attention_ns(H100, "bfloat16", 1, 16384, 16384, 32, 32, 128, c, 2) for c in (False, True))
     assert causal / whole == pytest.approx(0.5, abs=0.1)

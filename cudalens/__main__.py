@@ -66,9 +66,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="TEXT",
         action="append",
         default=[],
-        help='exit with 1 where this does not hold, as in "idle < 20%%"; may be given several times',
+        help='exit with 1 if this does not hold, as in "idle < 20%%"; may be given several times',
     )
-    check = _verb(verbs, "check", _check, "check how far a trace can be trusted; exit code 1 where it is partial")
+    check = _verb(verbs, "check", _check, "check how far a trace can be trusted; exit code 1 if it is partial")
     check.add_argument("--no-repair", action="store_true", help="check the rows as they are, without repairs")
     check.add_argument("--json", action="store_true", help="print JSON")
     convert = _verb(verbs, "convert", _convert, "write a trace in another format")
@@ -155,7 +155,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 
 def _repeats(text: str) -> list[Trace] | Ranks:
-    """The traces of the files in `text`, separated by commas, or the ranks of a job where it is one folder."""
+    """The traces of the files in `text`, separated by commas, or the ranks of a job if it is one folder."""
     whole = Path(text)  # its name may have commas
     if whole.is_dir():
         return cudalens.load_ranks(whole)

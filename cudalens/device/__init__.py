@@ -1,6 +1,6 @@
-"""What this machine and this torch can do: facts about versions and devices, and checks that say what works and why.
+"""Facts about versions and devices, and checks of what works on this machine.
 
-Loaded on first use: `cudalens.device.gpu_trace` needs none of it.
+These names are imported on first use: `cudalens.device.gpu_trace` needs none of them.
 """
 
 from __future__ import annotations

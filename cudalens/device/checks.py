@@ -1,4 +1,4 @@
-"""Checks: what works here, what does not, and why. Each tries the thing itself where it is cheap to try."""
+"""Checks of what works on this machine, with the reason for what does not. Most checks try the operation itself."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from cudalens.errors import MetricsError
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a user may want to do here.
+    """One thing that a user may want to do.
 
     Attributes:
-        name: What ("profile the GPU").
+        name: What it is ("profile the GPU").
         works: Whether it works.
-        detail: How it was seen to work; or why it does not, and what to do.
+        detail: How it was checked; or why it does not work, and what to do.
     """
 
     name: str
@@ -49,10 +49,10 @@ def _checks() -> Iterator[Check]:
 
 
 def _kernels(torch: Any) -> Check:
-    """Whether kernels of ours run; plain torch does the same where they do not, only slower."""
-    name = "kernels of our own"
+    """Whether our Triton kernels run; otherwise plain torch operators are used, which are slower."""
+    name = "Triton kernels of cudalens"
     version = facts.installed("triton")
-    instead = "plain torch operators take over, which give the same results"
+    instead = "plain torch operators are used, which give the same results"
     if version is None:
         return Check(name, False, f"Triton is not installed (pip install triton); {instead}")
     if absence.no_gpu(torch):
@@ -61,7 +61,7 @@ def _kernels(torch: Any) -> Check:
 
 
 def _gauges() -> Check:
-    """Whether something tells of utilization, memory, temperature and power: tried on the first GPU."""
+    """Whether utilization, memory, temperature and power can be read: tried on the first GPU."""
     name = "read gauges of the GPUs"
     try:
         source = sources.open_source()
@@ -69,16 +69,16 @@ def _gauges() -> Check:
         return Check(name, False, str(error))
     try:
         gpus = source.gpus()
-        told = [field for field in FIELDS if gpus and getattr(source.read(gpus[0].number), field) is not None]
+        read = [field for field in FIELDS if gpus and getattr(source.read(gpus[0].number), field) is not None]
     except GpuGoneError as error:
-        return Check(name, False, f"{source.label} answers, but {error}")
+        return Check(name, False, f"{source.label} responds, but {error}")
     finally:
         source.close()
-    missing = ", ".join(field for field in FIELDS if field not in told)
+    missing = ", ".join(field for field in FIELDS if field not in read)
     detail = (
-        f"tried: {source.label} tells of {gpus[0].name if gpus else 'none'}{f', but not {missing}' if missing else ''}"
+        f"tried: {source.label} reads {gpus[0].name if gpus else 'none'}{f', but not {missing}' if missing else ''}"
     )
-    return Check(name, bool(told), detail if gpus else f"{source.label} knows no GPU that answers")
+    return Check(name, bool(read), detail if gpus else f"{source.label} reports no GPU that responds")
 
 
 def _packages(*names: str) -> tuple[bool, str]:
@@ -112,12 +112,12 @@ def _gpu(torch: Any) -> Check:
 
 def _recorded(torch: Any, device: str) -> int:
     """How many operators (``cpu``) or kernels (``cuda``) of a small computation torch.profiler records."""
-    if getattr(torch.autograd, "_profiler_enabled", bool)():  # a second one would end the first
+    if getattr(torch.autograd, "_profiler_enabled", bool)():  # a second profiler would end the first
         raise RuntimeError("another profiler is running in this process; it was not affected")
     activities = [torch.profiler.ProfilerActivity.CPU]
     if device == "cuda":
         activities.append(torch.profiler.ProfilerActivity.CUDA)
-        torch.ones(8, device=device)  # the context is made here, not in the window
+        torch.ones(8, device=device)  # creates the context before the profiled window
     with torch.profiler.profile(activities=activities) as profile:
         torch.ones(8, device=device).add_(1)
         if device == "cuda":
@@ -129,21 +129,21 @@ def _recorded(torch: Any, device: str) -> int:
 def _no_kernel() -> str:
     """Why CUPTI may have delivered nothing although a kernel ran."""
     return (
-        "a kernel ran, but CUPTI delivered no record of it: another tool may hold CUPTI (Nsight, DCGM, another "
-        "profiler; only one at a time can), or the container forbids profiling. CPU operators are still recorded"
+        "a kernel ran, but CUPTI delivered no record of it: another tool may use CUPTI (Nsight, DCGM, another "
+        "profiler; only one can at a time), or the container forbids profiling. CPU operators are still recorded"
     )
 
 
 def _widgets() -> tuple[bool, str]:
     works, detail = _packages("anywidget", "ipywidgets")
     if not works:
-        return False, f"{detail}; until then a static picture and text are shown"
+        return False, f"{detail}; without it a static picture and text are shown"
     front_ends = [f"{name} {facts.installed(name)}" for name in ("jupyterlab", "notebook") if facts.installed(name)]
     here = ", ".join(front_ends) or "no JupyterLab in this environment"
     if front_ends and not _lab_extension("anywidget"):
         return False, f"{here}, but anywidget's extension is not among its extensions (pip install --force anywidget)"
     return True, (
-        f"{here}. Also in VS Code and Colab. Where the front end lives in another environment, install anywidget "
+        f"{here}. Also in VS Code and Colab. If the front end runs in another environment, install anywidget "
         "there. GitHub, nbconvert and saved notebooks show a static picture, a terminal shows text"
     )
 

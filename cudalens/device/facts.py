@@ -1,6 +1,6 @@
-"""Facts: which versions are installed, which devices torch sees, which driver the kernel has loaded.
+"""Installed versions, the devices that torch sees, and the loaded driver.
 
-Nothing here raises because something is missing; what is absent is left out.
+Missing packages, devices and drivers are left out and raise nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REQUIRED: Final = (
     "nvidia-ml-py",
 )
 
-#: Packages that add something where they are installed.
+#: Packages that add features if they are installed.
 OPTIONAL: Final = ("jupyterlab", "notebook", "ipykernel", "nbconvert", "triton")
 
 _DRIVER_FILE: Final = Path("/proc/driver/nvidia/version")
@@ -48,7 +48,7 @@ def versions() -> dict[str, str]:
 
 
 def installed(package: str) -> str | None:
-    """The version of `package`, or None where it is not installed."""
+    """The version of `package`, or None if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -74,7 +74,7 @@ def accelerator_build(torch: Any) -> str | None:
 
 
 def driver() -> str | None:
-    """Version of the NVIDIA driver that the kernel has loaded, or None where there is none.
+    """Version of the NVIDIA driver that the kernel has loaded, or None.
 
     Read from procfs, which needs neither torch nor a CUDA context.
     """
@@ -94,7 +94,7 @@ def devices(torch: Any) -> tuple[DeviceInfo, ...]:
 
 
 def _device(index: int, properties: Any) -> DeviceInfo:
-    from cudalens.frames.info import DeviceInfo  # pandas and pyarrow, which versions and drivers do without
+    from cudalens.frames.info import DeviceInfo  # imports pandas and pyarrow, which versions and drivers do not need
 
     return DeviceInfo(
         index=index,

@@ -125,15 +125,15 @@ class Subscription:
 #: Never changed in place: an iteration sees the subscriptions at the time of the record.
 _subscriptions: tuple[Subscription, ...] = ()
 
-#: Registries that this torch lacks; None before the first subscription.
 _lock = threading.RLock()  # reentrant: garbage collection while the tuple is rebuilt may close a subscription
+
+#: Registries that this torch lacks; None before the first subscription.
 _missing: tuple[str, ...] | None = None
 
-
-#: Ours, by registry.
+#: Our callback in each registry.
 _callbacks: Final[dict[str, Callable[..., None]]] = {}
 
-#: Where a registry keeps callbacks; where it does not, they stay, and do nothing while nobody listens.
+#: The attribute with a registry's callbacks. Without it, our callbacks stay and do nothing without a subscription.
 _LIST: Final = "callback_list"
 
 
@@ -268,13 +268,13 @@ def _deliver(record: Record) -> None:
     outbox.is_busy = True
     try:
         while outbox.waiting:
-            _tell_all(outbox.waiting.popleft())
+            _notify_all(outbox.waiting.popleft())
     finally:
         # Not empty if a listener was interrupted (KeyboardInterrupt); waiting records go out with the next one.
         outbox.is_busy = False
 
 
-def _tell_all(record: Record) -> None:
+def _notify_all(record: Record) -> None:
     for subscription in _subscriptions:
         if not subscription.is_open or type(record) in subscription.quick:
             continue  # closed since the record, or already called with it

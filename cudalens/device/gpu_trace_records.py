@@ -1,4 +1,4 @@
-"""The acts that a device is told of, as records. Pointers are the numbers that torch shows.
+"""Records of device operations. Pointers are the numbers that torch shows.
 
 ``stream`` is ``torch.cuda.Stream.cuda_stream`` (0: the legacy default stream), ``cuda_event`` is
 ``torch.cuda.Event.cuda_event``, ``address`` is ``Tensor.data_ptr()`` of a tensor at the start of its block.
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Something was done to a device, by the thread in which the record is told."""
+    """An operation on a device; the record is delivered in the thread that performed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventCreated(Record):
-    """A CUDA event came into being: torch makes it at its first record, not when the Python object is made."""
+    """A CUDA event was created: torch does so at its first record, not when the Python object is created."""
 
     cuda_event: int
 
 
 @dataclass(frozen=True, slots=True)
 class EventDeleted(Record):
-    """A CUDA event that had come into being is gone; its pointer may come back for another."""
+    """A CUDA event was destroyed; another event may reuse its pointer."""
 
     cuda_event: int
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecorded(Record):
-    """`stream` was marked."""
+    """`cuda_event` was recorded on `stream`."""
 
     cuda_event: int
     stream: int
@@ -42,7 +42,7 @@ class EventRecorded(Record):
 
 @dataclass(frozen=True, slots=True)
 class EventWaited(Record):
-    """`stream` was told to wait for the mark."""
+    """`stream` waits for `cuda_event`."""
 
     cuda_event: int
     stream: int
@@ -50,21 +50,21 @@ class EventWaited(Record):
 
 @dataclass(frozen=True, slots=True)
 class MemoryAllocated(Record):
-    """The caching allocator handed out the block at `address`."""
+    """The caching allocator allocated the block at `address`."""
 
     address: int
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFreed(Record):
-    """The block at `address` was given back to the caching allocator, which may hand it out again."""
+    """The block at `address` was freed; the caching allocator may reuse it."""
 
     address: int
 
 
 @dataclass(frozen=True, slots=True)
 class StreamCreated(Record):
-    """A stream came into being: torch makes all of a device's pool with the first one."""
+    """A stream was created: torch creates all streams of a device's pool together with the first one."""
 
     stream: int
 
@@ -83,21 +83,21 @@ class StreamSynchronized(Record):
 
 @dataclass(frozen=True, slots=True)
 class EventSynchronized(Record):
-    """The host begins to wait for the mark."""
+    """The host begins to wait for `cuda_event`."""
 
     cuda_event: int
 
 
 @dataclass(frozen=True, slots=True)
 class EventFoundDone(Record):
-    """The host asked for the mark and was told that it is done. Told by `cudalens.device.queries`."""
+    """A query of `cuda_event` returned True. Emitted by `cudalens.device.queries`."""
 
     cuda_event: int
 
 
 @dataclass(frozen=True, slots=True)
 class StreamFoundDone(Record):
-    """The host asked for `stream` and was told that it is done. Told by `cudalens.device.queries`."""
+    """A query of `stream` returned True. Emitted by `cudalens.device.queries`."""
 
     stream: int
 
@@ -114,7 +114,7 @@ class DevicesEnded(Record):
 class BlockRecordedOnStream(Record):
     """``Tensor.record_stream``: `stream` uses the block at `address`, which may belong to another stream's pool.
 
-    Told by the virtual device. On a real one torch tells nobody.
+    Emitted by the virtual device. On a real device torch fires no callback for it.
     """
 
     address: int
@@ -123,17 +123,17 @@ class BlockRecordedOnStream(Record):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelLaunched(Record):
-    """A kernel was launched past torch's dispatcher, by Triton.
+    """Triton launched a kernel, which bypasses torch's dispatcher.
 
-    Told by `cudalens.device.launches` on a real device, and by the virtual one that runs it.
+    Emitted by `cudalens.device.launches` on a real device, and by a virtual device.
 
     Attributes:
-        name: Of the kernel.
+        name: Name of the kernel.
         device: Index of the GPU that it was launched on.
-        stream: Where it was put.
-        arguments: Each tensor that it was given and touches: what its parameter is called, the tensor, and whether
-            it is written.
-        is_certain: Whether it is known what it writes; otherwise all are given as read.
+        stream: The stream that it was launched on.
+        arguments: Each tensor argument that it accesses: name of the parameter, the tensor, and whether it is
+            written.
+        is_certain: Whether the written tensors are known; otherwise all are listed as read.
     """
 
     name: str
@@ -145,9 +145,9 @@ class KernelLaunched(Record):
 
 @dataclass(frozen=True, slots=True)
 class CaptureBegan(Record):
-    """Work on `stream`, and on streams that join it, is from now on captured instead of done.
+    """A capture began: work on `stream`, and on streams that join the capture, is captured and not executed.
 
-    Told by whoever performs the capture: the virtual device, or the graph manager on a real one.
+    Emitted by the code that performs the capture: the virtual device, or the graph manager on a real device.
 
     Attributes:
         graph: ``id()`` of the ``torch.cuda.CUDAGraph``.
@@ -162,14 +162,14 @@ class CaptureBegan(Record):
 
 @dataclass(frozen=True, slots=True)
 class CaptureEnded(Record):
-    """The capture into `graph` is over.
+    """The capture into `graph` ended.
 
-    Told by whoever performed the capture.
+    Emitted by the code that performed the capture.
 
     Attributes:
         graph: As in `CaptureBegan`.
         stream: Where the capture began.
-        is_valid: Whether there is something to replay; false after an act that no capture allows.
+        is_valid: Whether the graph can be replayed; false after an operation that a capture does not permit.
     """
 
     graph: int
@@ -179,9 +179,9 @@ class CaptureEnded(Record):
 
 @dataclass(frozen=True, slots=True)
 class GraphReplayed(Record):
-    """What `graph` holds was put on `stream` once more.
+    """`graph` was launched on `stream`.
 
-    Told by whoever replays: the virtual device, or the graph manager on a real one.
+    Emitted by the code that replays: the virtual device, or the graph manager on a real device.
     """
 
     graph: int
@@ -190,9 +190,9 @@ class GraphReplayed(Record):
 
 @dataclass(frozen=True, slots=True)
 class GraphDestroyed(Record):
-    """`graph` was reset, or is gone, and with it its claim on its memory pool; its number may come back.
+    """`graph` was reset or deleted, and no longer uses its memory pool; another graph may reuse its number.
 
-    Told by whoever keeps the graph: the virtual device, or the graph manager on a real one.
+    Emitted by the owner of the graph: the virtual device, or the graph manager on a real device.
     """
 
     graph: int

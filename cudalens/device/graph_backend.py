@@ -1,9 +1,9 @@
-"""What the graph manager asks of a device beyond torch.cuda's public functions: pools, places in them, and their state.
+"""The interface between the graph manager and a device: memory pools, their state, and tensors at given addresses.
 
-A CUDA graph replays on the addresses that it was captured with, and the caching allocator does not notice. Whoever lets
-graphs share one memory pool has to tell the allocator what a replay brought to life before anything else is recorded
-there (`restore`), and has to make tensors at given addresses (`tensor_at`). A real device does that with private
-functions of torch (`cudalens.graphs.backend`); a virtual one provides its own backend while it is in place.
+A CUDA graph replays on the addresses that it was captured with, and the caching allocator does not notice. If graphs
+share a memory pool, the allocator's state must be updated after a replay, before the next recording in that pool
+(`restore`), and tensors must be created at given addresses (`tensor_at`). A real device does this with private
+functions of torch (`cudalens.graphs.backend`); an active virtual device provides its own backend.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PoolId: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class TensorPlace:
-    """A dense tensor by its place in memory.
+    """The memory layout of a dense tensor.
 
     Attributes:
         address: Device pointer of its storage, not of its first element.
@@ -31,7 +31,7 @@ class TensorPlace:
         storage_offset: In elements.
         dtype: Its dtype.
         device: Index of the CUDA device.
-        flags: Whether it reads its memory conjugated, and negated.
+        flags: Its conjugate bit and its negative bit.
     """
 
     address: int
@@ -59,7 +59,7 @@ class TensorPlace:
         )
 
     def flagged(self, tensor: torch.Tensor) -> torch.Tensor:
-        """`tensor`, which was made at this place and reads its memory as it is, reading it as told here."""
+        """Set the conjugate and negative bits on `tensor`, which was created at this place without them; returns it."""
         if self.flags != (False, False):
             torch._C._set_conj(tensor, self.flags[0])
             torch._C._set_neg(tensor, self.flags[1])
@@ -68,7 +68,7 @@ class TensorPlace:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A block of a pool that is handed out.
+    """An allocated block of a pool.
 
     Attributes:
         address: Its first byte.
@@ -86,8 +86,8 @@ class PoolSize:
     """How large a pool is.
 
     Attributes:
-        reserved_bytes: Its segments, which nobody else may use.
-        allocated_bytes: Its blocks that are handed out.
+        reserved_bytes: Size of its segments; other pools cannot use them.
+        allocated_bytes: Size of its allocated blocks.
     """
 
     reserved_bytes: int
@@ -106,78 +106,79 @@ class GraphBackend(Protocol):
     def capture(
         self, graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream
     ) -> AbstractContextManager[Any]:
-        """While it is entered, what this thread does on `stream`, which is current then, is captured into `graph`."""
+        """A context that makes `stream` current and captures the work of this thread on it into `graph`."""
 
     def replay(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Launch what `graph` holds on the current stream; listeners of `cudalens.device.gpu_trace` are told."""
+        """Launch `graph` on the current stream, and emit a record to `cudalens.device.gpu_trace`."""
 
     def destroy(self, graph: torch.cuda.CUDAGraph) -> None:
-        """Let go of what `graph` holds; listeners are told."""
+        """Reset `graph`, which releases its memory, and emit a record."""
 
     def allocate_to(self, pool: PoolId, device: int) -> AbstractContextManager[None]:
-        """While it is entered, memory that this thread asks for comes from `pool`, which a capture has used before."""
+        """A context in which this thread allocates from `pool`; a capture must have used the pool before."""
 
     def checkpoint(self, pool: PoolId, device: int) -> Any:
-        """Which blocks of `pool` are handed out, to be restored later."""
+        """Which blocks of `pool` are allocated; `restore` takes the result."""
 
     def restore(
         self, pool: PoolId, device: int, state: Any, live: Sequence[torch.UntypedStorage], dead: Iterable[int]
     ) -> None:
-        """Bring the allocator's books to `state`, in which a replay left the memory.
+        """Set the allocator's record of the pool to `state`, the state after a replay.
 
         Args:
             pool: The memory pool.
             device: Index of its device.
             state: From `checkpoint`.
-            live: Storages (of `tensor_at`) at addresses that `state` has handed out: from now on they own their blocks.
-            dead: Addresses that `state` has handed out and nobody uses any more: they are free afterwards.
+            live: Storages (of `tensor_at`) at addresses that are allocated in `state`: from now on they own their
+                blocks.
+            dead: Addresses that are allocated in `state` and no longer used: they are freed.
 
         Raises:
-            RuntimeError: A storage of `live` lies where `state` has nothing.
+            RuntimeError: A storage of `live` is at an address that is not allocated in `state`.
         """
 
     def live_allocations(self, pool: PoolId, device: int) -> list[Allocation]:
-        """The blocks of `pool` that are handed out, by the allocator's books."""
+        """The allocated blocks of `pool`, as the allocator reports them."""
 
     def has_live(self, pool: PoolId, device: int, addresses: set[int]) -> bool:
-        """Whether the blocks that are handed out are exactly those at `addresses`; quicker than `live_allocations`."""
+        """Whether the allocated blocks are those at `addresses`; faster than `live_allocations`."""
 
     def pool_size(self, pool: PoolId, device: int) -> PoolSize:
         """How large `pool` is now."""
 
     def tensor_at(self, place: TensorPlace, storage: torch.UntypedStorage | None = None) -> torch.Tensor:
-        """A tensor at a place, on `storage` or on a new one that owns nothing. Its memory stays a replay's to write."""
+        """A tensor at a place, on `storage` or on a new one that owns no memory. Replays still write its memory."""
 
     def disown(self, storage: torch.UntypedStorage) -> None:
-        """Give the block of `storage` back to the allocator now; the storage stays where it is and owns nothing."""
+        """Free the block of `storage` now; the storage keeps its address and no longer owns memory."""
 
     def invalidate(self, tensor: torch.Tensor | None, storage: torch.UntypedStorage, message: str) -> None:
-        """Somebody else's values lie where `storage` was: whoever touches its data from now on gets `message`.
+        """Make every later access to the data of `storage` raise: its memory was overwritten.
 
         Args:
-            tensor: The tensor that was handed out, where it still lives.
+            tensor: The tensor that was returned to the program, if it is alive.
             storage: Its storage, which views may share.
-            message: Text of the RuntimeError that they get.
+            message: Text of the RuntimeError.
         """
 
     def same_addresses(self, tensors: Sequence[torch.Tensor], addresses: Sequence[int]) -> bool:
         """Whether every tensor's data_ptr() is the address at the same position."""
 
     def clear_workspaces(self) -> None:
-        """Forget the scratch memory that cuBLAS keeps, so that none of it outlives a warmup or a capture in a pool."""
+        """Free the workspaces that cuBLAS keeps, so that none of them outlives a warm-up or a capture in a pool."""
 
     def without_benchmark_emptying(self) -> AbstractContextManager[None]:
-        """While it is entered, cuDNN's benchmarks do not empty the allocator's cache."""
+        """A context in which cuDNN's benchmarks do not empty the allocator's cache."""
 
     def release(self, pool: PoolId, device: int) -> None:
-        """Nobody will use `pool` again: the allocator may give its free memory back."""
+        """End the use of `pool`: the allocator may return its free memory to the device."""
 
 
 _provided: list[Callable[[int], GraphBackend]] = []
 
 
 def provide(make: Callable[[int], GraphBackend]) -> Callable[[], None]:
-    """Offer a backend in place of the real device's; returns what takes it back.
+    """Register a backend that replaces the real device's; returns a function that removes it.
 
     Args:
         make: The backend for a device's index.
@@ -192,7 +193,7 @@ def provided(device: int) -> GraphBackend | None:
 
 
 def capture_alone(graph: torch.cuda.CUDAGraph, pool: PoolId, stream: torch.cuda.Stream) -> AbstractContextManager[Any]:
-    """`GraphBackend.capture` by torch's own public way; other threads may go on using the device meanwhile."""
+    """`GraphBackend.capture` with torch's public API; other threads may use the device during the capture."""
     handle: Any = pool
     context: AbstractContextManager[Any] = torch.cuda.graph(
         graph, pool=handle, stream=stream, capture_error_mode="thread_local"

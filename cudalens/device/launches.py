@@ -27,14 +27,14 @@ from cudalens.device.imports import when_imported
 from cudalens.device.interpose import Interposed, interposed
 from cudalens.device.streams import current_device, current_stream
 
-#: The method that launches, once Triton has been imported while somebody watched.
+#: The module with the method that launches; it is wrapped when Triton is imported during `watch`.
 _RUNNER: Final = "triton.runtime.jit"
 _lock = threading.Lock()
 _num_watchers = 0
 _stop_waiting: Callable[[], None] | None = None
 _runs: Final[list[Interposed]] = []
 
-#: The parameters that a compiled kernel writes; None where that cannot be told.
+#: The parameters that a compiled kernel writes; None if unknown.
 _written: Final[WeakKeyDictionary[Any, frozenset[str] | None]] = WeakKeyDictionary()
 
 
@@ -131,13 +131,13 @@ def _written_by(compiled: Any, function: Any, given: dict[str, Any]) -> frozense
     try:
         return _written[compiled]
     except KeyError:
-        found = _written[compiled] = _analysed(function, given)
+        found = _written[compiled] = _analyzed(function, given)
         return found
     except TypeError:  # it cannot be a key
-        return _analysed(function, given)
+        return _analyzed(function, given)
 
 
-class _Heard:
+class _FailureLog:
     """Replaces torch's logger during the analysis of a kernel: torch logs there that the analysis failed."""
 
     has_failed = False
@@ -150,7 +150,7 @@ class _Heard:
         """Ignore details."""
 
 
-def _analysed(function: Any, given: dict[str, Any]) -> frozenset[str] | None:
+def _analyzed(function: Any, given: dict[str, Any]) -> frozenset[str] | None:
     """The parameters that a kernel writes, by torch's analysis; None if the analysis fails."""
     if any(isinstance(value, list | tuple) and any(True for _ in _flat(value)) for value in given.values()):
         return None
@@ -159,8 +159,8 @@ def _analysed(function: Any, given: dict[str, Any]) -> frozenset[str] | None:
     try:
         import torch._higher_order_ops.triton_kernel_wrap as wrap
 
-        return _asked(wrap, function, plain, blocks)
-    except Exception:  # a Triton or a torch of another kind
+        return _identified(wrap, function, plain, blocks)
+    except Exception:  # an unsupported version of Triton or torch
         return None
 
 
@@ -168,10 +168,10 @@ def _is_descriptor(value: Any) -> bool:
     return hasattr(value, "block_shape") and isinstance(getattr(value, "base", None), torch.Tensor)
 
 
-def _asked(wrap: Any, function: Any, plain: dict[str, Any], blocks: dict[str, Any]) -> frozenset[str] | None:
+def _identified(wrap: Any, function: Any, plain: dict[str, Any], blocks: dict[str, Any]) -> frozenset[str] | None:
     with _lock:
-        heard, log = _Heard(), wrap.log
-        wrap.log = heard
+        failures, log = _FailureLog(), wrap.log
+        wrap.log = failures
         try:
             if hasattr(wrap, "identify_accessed_tensors"):  # from torch 2.13 on
                 accesses = wrap.identify_accessed_tensors(function, plain, blocks).read_writes
@@ -180,4 +180,4 @@ def _asked(wrap: Any, function: Any, plain: dict[str, Any], blocks: dict[str, An
                 written = frozenset(wrap.identify_mutated_tensors(function, plain, blocks))
         finally:
             wrap.log = log
-    return None if heard.has_failed else written
+    return None if failures.has_failed else written

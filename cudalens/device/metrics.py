@@ -1,4 +1,4 @@
-"""The readings of GPUs as a collector: sampled beside a profiled block, handed over as the frame ``metrics``."""
+"""Collect GPU readings while a block is profiled, as the frame ``metrics``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cudalens.frames.metrics import metrics_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-#: NVML renews utilization some 1 to 6 times a second, power and clocks some 10 to 50 times.
+#: NVML updates utilization about 1 to 6 times a second, power and clocks about 10 to 50 times.
 DEFAULT_HZ: Final = 20.0
 
 
 class MetricsCollector:
-    """Reads the GPUs that the program sees, from `start` to `stop`, at least once at either end.
+    """Reads the GPUs that the program sees from `start` to `stop`, at least once at each end.
 
-    Where a virtual device is in place nothing is read: it models its own readings, on its own clock.
+    Reads nothing while a virtual device is active, which models its own readings on its own clock.
 
     Args:
         rate_hz: Readings per second.
@@ -36,7 +36,7 @@ class MetricsCollector:
         self._reason = ""
 
     def start(self) -> None:
-        """Begin to read; why that cannot be is told in `problems`, so that the rest goes on."""
+        """Begin to read. If that fails, `problems` gives the reason and nothing is raised."""
         if sources.virtual_label() is not None:
             return
         try:
@@ -45,7 +45,7 @@ class MetricsCollector:
             self._reason = str(error)
 
     def stop(self) -> None:
-        """End reading; no thread is left."""
+        """End reading and the thread."""
         self._sampler.stop()
 
     @property
@@ -58,13 +58,13 @@ class MetricsCollector:
         )
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """The frame ``metrics``; nothing where nothing was read."""
+        """The frame ``metrics``; empty if nothing was read."""
         samples = self._sampler.samples
         return {"metrics": samples_frame(samples, self._sampler.machine)} if samples else {}
 
 
 def samples_frame(samples: Sequence[Sample], gpus: Sequence[Gpu]) -> pd.DataFrame:
-    """Samples as the frame ``metrics``; which device each of the machine's `gpus` is, is asked now."""
+    """Samples as the frame ``metrics``; the device index of each of the machine's `gpus` is looked up now."""
     index = visible_numbers(gpus)
     return readings_frame(
         [sample.ts for sample in samples],
@@ -77,6 +77,6 @@ def samples_frame(samples: Sequence[Sample], gpus: Sequence[Gpu]) -> pd.DataFram
 def readings_frame(
     ts: Sequence[int], devices: Sequence[int | None], numbers: Sequence[int], readings: Sequence[Reading]
 ) -> pd.DataFrame:
-    """Readings as the frame ``metrics``: for each when, of which device, of which GPU, what."""
+    """Readings as the frame ``metrics``: time, device index, physical number and values of each."""
     values = {name: [getattr(reading, name) for reading in readings] for name in FIELDS}
     return metrics_frame({"ts": ts, "device": devices, "physical_index": numbers, **values})

@@ -12,14 +12,14 @@ from typing import Any, Final
 from torch import _C
 from torch.utils import _python_dispatch as dispatch
 
-#: Where a dispatch mode keeps what torch's flags were before it; which of them there are depends on the torch.
+#: Attributes in which a dispatch mode saves torch's previous flags; which of them exist depends on the torch version.
 _FLAGS: Final = (
     "old_dispatch_mode_flags",
     "old_non_infra_dispatch_mode_flags",
     "old_without_ignore_compile_internals_dispatch_mode_flags",
 )
 
-#: Attribute of a mode that only watches: modes entered with `enter` go beneath it.
+#: Attribute of a mode that only observes: `enter` places other modes below it.
 OBSERVES: Final = "cudalens_observes"
 
 _get_mode: Final[Any] = getattr(_C, "_get_dispatch_mode", None)
@@ -28,7 +28,7 @@ _has_own: Final[dict[type, bool]] = {}
 
 
 def has_own_dispatch(types: Iterable[type]) -> bool:
-    """Whether a tensor subclass among the arguments handles operators itself: it goes before a mode that runs them."""
+    """Whether a tensor subclass in `types` has its own ``__torch_dispatch__``, which must run before a mode."""
     for kind in types:
         own = _has_own.get(kind)
         if own is None:
@@ -40,9 +40,9 @@ def has_own_dispatch(types: Iterable[type]) -> bool:
 
 
 def is_faking() -> bool:
-    """Whether a FakeTensorMode is on: no operator computes values then.
+    """Whether a FakeTensorMode is active, under which operators compute no values.
 
-    torch keeps that mode beneath all others, and takes an operator to it that the others call.
+    torch keeps that mode below all others: it receives the operators that they call.
     """
     return _FAKE is not None and _get_mode(_FAKE) is not None
 
@@ -65,7 +65,7 @@ def leave(mode: Any) -> bool:
     while (top := dispatch._pop_mode()) is not mode:
         above.append(top)
     if above:
-        _hand_on(mode, above[-1])
+        _pass_flags(mode, above[-1])
     else:
         dispatch._push_mode(mode)
         mode.__exit__(None, None, None)
@@ -84,7 +84,7 @@ def _at(position: int) -> Any:
 
 
 def _observers_at_top() -> list[Any]:
-    """The modes of this thread, top first."""
+    """The observers at the top of this thread's stack, top first."""
     found: list[Any] = []
     for position in reversed(range(_C._len_torch_dispatch_stack())):
         if not getattr(_at(position), OBSERVES, False):
@@ -93,7 +93,7 @@ def _observers_at_top() -> list[Any]:
     return found
 
 
-def _hand_on(mode: Any, above: Any) -> None:
+def _pass_flags(mode: Any, above: Any) -> None:
     """Make the next mode above restore torch's flags to their values before ours."""
     for name in _FLAGS:
         ours, theirs = getattr(mode, name, None), getattr(above, name, None)

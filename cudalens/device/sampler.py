@@ -1,7 +1,7 @@
-"""Read GPUs at a chosen rate on a background thread, until it is stopped.
+"""Read GPUs at a given rate on a background thread.
 
-The thread is a daemon and is stopped at the end of the process at the latest; in a forked child there is none. A
-reading that fails is left out; a GPU that is gone is not read again. `problems` has the reasons.
+The thread is a daemon and is stopped at the end of the process at the latest; a forked child has no thread. A reading
+that fails is skipped; a lost GPU is not read again. `problems` has the reasons.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from cudalens.device.inventory.readings import Gpu, GpuGoneError, Reading, Sourc
 from cudalens.device.own_threads import own_thread
 from cudalens.errors import MetricsError
 
-#: Above it NVML repeats its last answer.
 MIN_HZ: Final = 0.01
+#: NVML repeats its last values at higher rates.
 MAX_HZ: Final = 1000.0
 
 #: Above this number, every second sample is dropped and the rate is halved.
@@ -29,7 +29,7 @@ MAX_SAMPLES: Final = 200_000
 
 
 class Sample(NamedTuple):
-    """One reading of one GPU: when (epoch ns), which (its physical number), what."""
+    """One reading of one GPU: time (epoch ns), physical number of the GPU, values."""
 
     ts: int
     number: int
@@ -37,23 +37,23 @@ class Sample(NamedTuple):
 
 
 class Sampler:
-    """Reads GPUs until it is stopped. Serves once.
+    """Reads GPUs until it is stopped. It can be started once.
 
     Args:
-        rate_hz: How often in a second.
-        open_source: Makes the source; what this machine has by default.
-        only: Physical numbers of the GPUs to read, chosen from those that there are; all by default.
+        rate_hz: Readings per second.
+        open_source: Creates the source; by default the source of this machine.
+        only: Selects the physical numbers of the GPUs to read from all GPUs; all by default.
         on_samples: Called on the sampling thread with the readings of one moment, which are then not kept.
-        on_change: Called on the sampling thread when a virtual device was made or removed, so that the GPUs changed;
-            without it nothing is read until the device is the first one again.
+        on_change: Called on the sampling thread when a virtual device was enabled or disabled, which changes the GPUs;
+            without it, nothing is read until the device is the first one again.
 
     Attributes:
-        machine: All GPUs that there are; after `start`.
-        gpus: Those of them that are read, and still answer.
-        samples: What was read, in time order.
-        problems: What could not be read and why, by what.
+        machine: All GPUs of the machine; set by `start`.
+        gpus: Those of them that are read and still respond.
+        samples: The readings, in time order.
+        problems: Why a value could not be read, by value.
         label: The source.
-        is_modelled: Whether the readings are a model's.
+        is_modelled: Whether the readings are modelled.
 
     Raises:
         ValueError: The rate is not between `MIN_HZ` and `MAX_HZ`.
@@ -90,15 +90,15 @@ class Sampler:
 
     @property
     def unread(self) -> dict[str, str]:
-        """What cannot be read so far, and why: the problems of the sampler and of its source."""
+        """The values that cannot be read, with the reasons: the problems of the sampler and of its source."""
         source = self._source
         return {**self.problems, **(source.problems if source is not None else {})}
 
     def start(self) -> None:
-        """Take the first readings, then begin to read on the thread.
+        """Take the first readings, then start the thread.
 
         Raises:
-            MetricsError: There is no source, or it has no GPU; no thread is left.
+            MetricsError: There is no source, or it has no GPU; no thread is started.
         """
         self._adopt()
         self.take()
@@ -109,7 +109,7 @@ class Sampler:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the last readings and end the thread; harmless when it is not running."""
+        """Take the last readings and end the thread; does nothing if it is not running."""
         self._stopping.set()
         thread, self._thread = self._thread, None
         if thread is not None and thread is not threading.current_thread():
@@ -136,11 +136,11 @@ class Sampler:
         self.machine, self.gpus = found, tuple(gpu for gpu in found if gpu.number in numbers)
         if not self.gpus:
             source.close()
-            raise MetricsError(f"No metrics of a GPU: {source.label} knows {_how_many(found)}.")
+            raise MetricsError(f"No metrics of a GPU: {source.label} reports {_how_many(found)}.")
         self._source, self.label, self.is_modelled = source, source.label, source.is_modelled
 
     def _change(self) -> None:
-        """A virtual device was made or removed: read the GPUs that there are now, if any."""
+        """Read the current GPUs, if any: a virtual device was enabled or disabled."""
         source, self._source = self._source, None
         self.machine, self.gpus, self.problems = (), (), {}
         try:
@@ -162,7 +162,7 @@ class Sampler:
             self.take()
             if not self.gpus and self._on_change is None:
                 self._stopping.set()
-            # A missed moment is left out.
+            # A missed reading is skipped.
             next_s = max(next_s + self._period_s, time.monotonic())
 
     def take(self, source: Source | None = None) -> None:
@@ -191,7 +191,7 @@ class Sampler:
             return Sample(now, gpu.number, source.read(gpu.number))
         except GpuGoneError as error:
             self.gpus = tuple(other for other in self.gpus if other.number != gpu.number)
-            self.problems[f"GPU {gpu.number} ({gpu.name})"] = f"it is read no more: {error}"
+            self.problems[f"GPU {gpu.number} ({gpu.name})"] = f"no longer read: {error}"
         except Exception as error:
             self.problems[f"a reading of GPU {gpu.number}"] = f"{type(error).__name__}: {error}"
         return None
@@ -209,7 +209,7 @@ class Sampler:
 
 
 def _how_many(gpus: Sequence[Gpu]) -> str:
-    return f"{len(gpus)} GPUs, but CUDA_VISIBLE_DEVICES lets none through" if gpus else "no GPU"
+    return f"{len(gpus)} GPUs, but CUDA_VISIBLE_DEVICES hides all of them" if gpus else "no GPU"
 
 
 _running: Final[weakref.WeakSet[Sampler]] = weakref.WeakSet()

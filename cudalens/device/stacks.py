@@ -1,9 +1,9 @@
-"""Where in the user's program an operator was called, cheaply enough for every operator.
+"""Call stacks of the user's program, and the source line that called an operator; fast enough for every operator.
 
-A `Place` is the innermost stack frame that is neither torch's nor ours: a code object and an instruction in it, one
-object per pair, so that places are compared by identity. (Hashing a code object hashes its bytecode; the table is keyed
-by ``id`` and keeps the code alive.) The whole stack is what ``torch._C._profiler.gather_traceback`` takes, in 0.3 to
-0.7 microseconds at any depth; its lines are named only for a report.
+A `Place` is the innermost stack frame that is neither torch's nor ours: a code object and an instruction in it. There
+is one object per pair, so that places are compared by identity. (Hashing a code object hashes its bytecode; the table
+is keyed by ``id`` and keeps the code alive.) ``torch._C._profiler.gather_traceback`` takes the whole stack, in 0.3 to
+0.7 microseconds at any depth; its lines are resolved only for a report.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TORCH: Final = str(Path(torch.__file__).parent)
 
 
 def _folder(package: str) -> tuple[str, ...]:
-    """Where a package is, which is not imported for that; nothing where it is not installed."""
+    """The folder of a package, which is not imported; empty if it is not installed."""
     spec = importlib.util.find_spec(package)
     return (f"{Path(spec.origin).parent}/",) if spec is not None and spec.origin is not None else ()
 
@@ -61,9 +61,9 @@ class Place:
     """A point in the user's source. There is one object per point, so that identity is equality.
 
     Attributes:
-        code: The code object; None where no Python called (an autograd thread).
+        code: The code object; None if there was no Python caller (an autograd thread).
         instruction: Offset of the call in its bytecode.
-        note: Shown where there is no code.
+        note: Shown if there is no code.
     """
 
     __slots__ = ("code", "instruction", "note")
@@ -73,12 +73,12 @@ class Place:
 
     @property
     def filename(self) -> str:
-        """The file, as Python names it; empty where there is no code."""
+        """The file, as Python names it; empty if there is no code."""
         return self.code.co_filename if self.code is not None else ""
 
     @property
     def line(self) -> int:
-        """Line number, from 1; 0 where there is none."""
+        """Line number, from 1; 0 if there is none."""
         return line_of(self.code, self.instruction) if self.code is not None else 0
 
     @property
@@ -88,14 +88,14 @@ class Place:
 
     @property
     def source(self) -> str:
-        """The line of source, without its indent; empty where it is not to be had."""
+        """The line of source, without its indent; empty if it is not available."""
         return linecache.getline(self.filename, self.line).strip() if self.code is not None else ""
 
     @property
     def span(self) -> tuple[int, int, int, int] | None:
-        """Line, column, end line and end column of the very expression (lines from 1, columns in bytes of UTF-8).
+        """Line, column, end line and end column of the expression (lines from 1, columns in bytes of UTF-8).
 
-        None where that is not known.
+        None if unknown.
         """
         if self.code is None:
             return None
@@ -107,7 +107,7 @@ class Place:
 
     @property
     def expression(self) -> str:
-        """The very expression, on one line; of a statement its head (``if mask.any()``); empty where none is known."""
+        """The expression, on one line; of a statement its head (``if mask.any()``); empty if unknown."""
         span = self.span
         if span is None:
             return ""
@@ -129,7 +129,7 @@ _STATEMENT: Final = re.compile(r"(?:el)?if\b|while\b|assert\b|for\b")
 
 
 def _head(line: str) -> str:
-    """``if mask.any()`` of ``if mask.any(): return``; the line where it cannot be told."""
+    """``if mask.any()`` of ``if mask.any(): return``; the whole line if it cannot be parsed."""
     line = line.removeprefix("el").split("#")[0].rstrip()
     for end in (match.start() for match in re.finditer(":", line)):
         try:
@@ -140,18 +140,18 @@ def _head(line: str) -> str:
     return line
 
 
-#: Place of what torch does on threads of its own.
+#: Place of operations on torch's own threads.
 NOWHERE: Final = Place(None, 0, "(no Python code: torch's own thread)")
 
-#: By ``id`` of the code: the code, which must stay alive for that, and its places; None where it is passed by.
+#: By ``id`` of the code: the code, which must stay alive, and its places; None if its stack frames are skipped.
 _known: Final[dict[int, tuple[CodeType, dict[int, Place] | None]]] = {}
 
 
 def place(depth: int = 1) -> Place:
-    """The innermost place of the user's among the callers.
+    """The innermost place of the user's program among the callers.
 
     Args:
-        depth: Stack frames to leave out, from the caller's own.
+        depth: Stack frames to skip, beginning with the caller's.
     """
     known = _known
     stack_frame: Any = sys._getframe(depth)
@@ -172,7 +172,7 @@ def place(depth: int = 1) -> Place:
 
 
 def place_of(code: CodeType, instruction: int) -> Place | None:
-    """The place of an instruction; None where its code is none of the user's."""
+    """The place of an instruction; None if its code is not the user's."""
     entry = _known.get(id(code))
     if entry is None:
         entry = _known[id(code)] = (code, None if is_passed_by(code.co_filename) else {})
@@ -183,18 +183,18 @@ def place_of(code: CodeType, instruction: int) -> Place | None:
 
 
 def forget_places() -> None:
-    """Let go of code that nobody else holds any more, such as that of notebook cells that have run.
+    """Forget code that only this module references, such as the code of notebook cells that have run.
 
-    Called while no collector is on. A place that somebody keeps (a race that was found) stays the one for its point.
+    Called while no collector is active. A place that is still referenced (by a race, for example) is kept.
     """
-    num_code, num_place = _num_references({0: _unheld()})[0]
+    num_code, num_place = _num_references({0: _unreferenced()})[0]
     for key, (of_code, of_places) in _num_references(_known).items():
         if of_code <= num_code and of_places <= num_place:
             del _known[key]
 
 
 def _num_references(known: dict[int, tuple[CodeType, dict[int, Place] | None]]) -> dict[int, tuple[int, int]]:
-    """Python's counts, which a few of its own are part of: of each code less its places, and the most of one place."""
+    """Reference counts, which include temporary ones: of each code without its places, and the most of one place."""
     found = {}
     for key in list(known):
         places = known[key][1] or {}
@@ -203,9 +203,9 @@ def _num_references(known: dict[int, tuple[CodeType, dict[int, Place] | None]]) 
     return found
 
 
-def _unheld() -> tuple[CodeType, dict[int, Place]]:
-    """An entry that nobody else knows."""
-    code = compile(f"[{len(_known)}]", "<nobody's>", "exec")
+def _unreferenced() -> tuple[CodeType, dict[int, Place]]:
+    """A new entry without other references, as the baseline."""
+    code = compile(f"[{len(_known)}]", "<unreferenced>", "exec")
     return code, {0: Place(code, 0)}
 
 
@@ -218,12 +218,13 @@ def line_of(code: CodeType, instruction: int) -> int:
 
 
 def walk(depth: int = 1) -> CodeStack:
-    """The call stack as code and instructions, innermost first: slower than `gatherer`'s, and quick to name.
+    """The call stack as code and instructions, innermost first: slower to take than with `gatherer`, fast to resolve.
 
-    Naming one of `gatherer`'s imports torch's compiler, seconds of work. This one takes some 3 microseconds.
+    Resolving a stack of `gatherer` imports torch's compiler, which takes seconds. Taking this one takes about 3
+    microseconds.
 
     Args:
-        depth: Stack frames to leave out, from the caller's own.
+        depth: Stack frames to skip, beginning with the caller's.
     """
     found: list[tuple[CodeType, int]] = []
     stack_frame: Any = sys._getframe(depth)
@@ -234,7 +235,7 @@ def walk(depth: int = 1) -> CodeStack:
 
 
 def named(stack: CodeStack) -> list[StackFrame]:
-    """The entries of a stack that `walk` took, innermost first, torch's own with the user's; ours are left out."""
+    """The entries of a stack that `walk` took, innermost first: the user's and torch's, without ours."""
     entries = [_named(code, instruction) for code, instruction in stack if not code.co_filename.startswith(f"{_OWN}/")]
     return _without_shell(entries)
 
@@ -249,7 +250,7 @@ def _no_stack(python: bool, script: bool, cpp: bool) -> None:
 
 
 def gatherer() -> Callable[[bool, bool, bool], object]:
-    """What takes a call stack: ``gather(True, False, False)``; takes nothing where this torch cannot."""
+    """The function that takes a call stack: ``gather(True, False, False)``; it returns None if this torch has none."""
     found = getattr(getattr(torch._C, "_profiler", None), "gather_traceback", None)
     return found if found is not None else _no_stack
 
@@ -262,7 +263,7 @@ class StackFrame:
         file: As shown: ``In[7]`` for a notebook cell, else the path.
         line: Line number, from 1.
         function: Name of the function.
-        source: The line of source; empty where it is not to be had.
+        source: The line of source; empty if it is not available.
         filename: As Python names it.
         is_user: Whether it is neither torch's nor ours.
     """
@@ -279,12 +280,12 @@ class StackFrame:
 
 
 def frames_of(stack: object, *, depth: int | None = None, user_only: bool = False) -> list[StackFrame]:
-    """A call stack, innermost first, from the innermost entry of the user's on.
+    """A call stack, innermost first, beginning with the innermost entry of the user's program.
 
     Args:
-        stack: Taken by `gatherer`, or an object whose `entries()` are what torch makes of such a one; None for none.
-        depth: Entries at most.
-        user_only: Leave out torch's own entries farther out too.
+        stack: Taken by `gatherer`, or an object whose `entries()` returns torch's resolved entries; None for none.
+        depth: Maximum number of entries.
+        user_only: Also leave out torch's entries among the outer ones.
     """
     named = [_stack_frame(entry) for entry in _entries(stack)]
     first = next((n for n, entry in enumerate(named) if entry.is_user), len(named))
@@ -293,9 +294,9 @@ def frames_of(stack: object, *, depth: int | None = None, user_only: bool = Fals
 
 
 def _entries(stack: object) -> list[dict[str, Any]]:
-    told: Callable[[], list[dict[str, Any]]] | None = getattr(stack, "entries", None)
-    if told is not None:
-        return told()
+    entries: Callable[[], list[dict[str, Any]]] | None = getattr(stack, "entries", None)
+    if entries is not None:
+        return entries()
     symbolize = getattr(getattr(torch._C, "_profiler", None), "symbolize_tracebacks", None)
     return [] if stack is None or symbolize is None else list(symbolize([stack])[0])
 
@@ -313,17 +314,17 @@ def _stack_frame(entry: dict[str, Any]) -> StackFrame:
 
 
 def _without_shell(entries: Sequence[StackFrame]) -> list[StackFrame]:
-    """Up to the outermost entry of a notebook cell: what runs the cell is nobody's concern."""
+    """The entries up to the outermost one in a notebook cell, without the shell that runs the cell."""
     cells = [n for n, entry in enumerate(entries) if entry.file != entry.filename]
     return list(entries[: cells[-1] + 1]) if cells else list(entries)
 
 
 def file_label(filename: str, shell: Any = None) -> str:
-    """A file as reports show it: ``In[7]`` for the source of a notebook cell, else as it is.
+    """A file as reports show it: ``In[7]`` for the source of a notebook cell, else its name unchanged.
 
     Args:
         filename: As Python names it.
-        shell: IPython's shell, where it is not the one of this process.
+        shell: IPython's shell, if it is not the one of this process.
     """
     ipython = sys.modules.get("IPython")
     if shell is None and ipython is not None and hasattr(ipython, "get_ipython"):

@@ -1,8 +1,8 @@
 """torch's sync debug mode "warn", captured without reaching user-installed warning filters.
 
-torch warns of operations by which the host waits for the GPU (c10/cuda/CUDAFunctions.cpp): blocking copies, reads of a
-number, ``Stream.synchronize()``. While a listener is active, the mode is "warn" for torch. What the program has set,
-reads back and is warned of does not change:
+torch warns of operations by which the host waits for the GPU (c10/cuda/CUDAFunctions.cpp): blocking copies,
+``.item()``, ``Stream.synchronize()``. While a listener is active, the mode is "warn" for torch. The mode that the
+program has set and reads back, and the warnings that it receives, do not change:
 
 - The warnings end in a filter that stays before all others, so that neither ``simplefilter("error")`` nor
   ``catch_warnings(record=True)`` in the program receives them. They continue to the other filters if the program itself
@@ -60,7 +60,7 @@ class _Filters(list[_Entry]):
         return len(self) > 0 and super().__getitem__(0) is self._first
 
     def let_go(self) -> list[_Entry]:
-        """Be a plain list from now on; returns what is in it."""
+        """Remove the entry that stays first; returns the other entries."""
         if self._has_first:
             super().pop(0)
         return list(self)
@@ -74,7 +74,7 @@ class _Matcher:
 
     def match(self, text: str) -> bool:
         """Whether a warning is to be captured."""
-        return self._debug.heard(text)
+        return self._debug.captures(text)
 
 
 class SyncDebug:
@@ -128,14 +128,14 @@ class SyncDebug:
         if present is self._ours and self._ours is not None:
             self._plain[:] = self._ours.let_go()
             warnings.filters = self._plain
-        else:  # in a block that puts back what it found, perhaps: that is then like the program's own
+        else:  # a block such as `catch_warnings` may restore these lists later: they must act like plain lists
             for filters in (present, self._ours):
                 if isinstance(filters, _Filters):
                     filters.let_go()
         _filters_changed()
 
-    def heard(self, text: str) -> bool:
-        """Receive a warning; returns whether it is captured."""
+    def captures(self, text: str) -> bool:
+        """Handle the text of a warning; returns whether it is captured."""
         if not self.is_on:
             return False
         if text.startswith(_MESSAGE):
@@ -165,7 +165,7 @@ class SyncDebug:
 
 
 def _filters_changed() -> None:
-    """Invalidate Python's record of lines that have already been warned of."""
+    """Invalidate Python's registry of warnings that were already shown."""
     changed = getattr(warnings, "_filters_mutated", None)
     if changed is not None:
         changed()

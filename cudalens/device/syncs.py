@@ -1,8 +1,8 @@
-"""Waits of the host for the GPU as they happen: the user's place, its call stack, and for how long where that shows.
+"""Collect the host's waits for the GPU: the line of the program, its call stack, and the duration if it is known.
 
-torch's gpu_trace callbacks come when the host is about to wait, the warnings of its sync debug mode when the operation
-has returned: one wait that both tell of is one sighting. What blocked, and for how long exactly, the runtime calls of a
-profile say; `cudalens.frames.syncs.build` puts the two together.
+torch fires a gpu_trace callback before the host waits, and a warning of the sync debug mode after the operation
+returns. A wait that causes both is one sighting. The runtime calls of a profile give the blocking call and its exact
+duration; `cudalens.frames.syncs.build` merges the two.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 
     from cudalens.device.stacks import Place
 
-#: Call stacks that are kept of one run; later waits have their place alone.
+#: Maximum number of call stacks per run; later waits have only their place.
 MAX_STACKS: Final = 20_000
 
-#: What the host calls after each of torch's callbacks.
+#: The runtime call that follows each of torch's callbacks.
 _CALLS: Final = {
     gpu_trace.StreamSynchronized: "cudaStreamSynchronize",
     gpu_trace.DeviceSynchronized: "cudaDeviceSynchronize",
     gpu_trace.EventSynchronized: "cudaEventSynchronize",
 }
 
-#: What the host calls where the program empties the allocator's cache.
+#: The runtime call that empties the allocator's cache.
 _RELEASE: Final = "cudaFree"
 
-#: torch.cuda.empty_cache() calls this function of torch._C, of which torch tells nobody.
+#: torch.cuda.empty_cache() calls this function of torch._C; torch fires no callback for it.
 _EMPTY_CACHE: Final = "_cuda_emptyCache"
 
 _STREAM: Final = _CALLS[gpu_trace.StreamSynchronized]
@@ -51,7 +51,7 @@ _STREAM: Final = _CALLS[gpu_trace.StreamSynchronized]
 
 @dataclass(slots=True)
 class _Sighting:
-    """A wait that was seen."""
+    """A wait that was observed."""
 
     ts: int
     tid: int
@@ -59,16 +59,16 @@ class _Sighting:
     place: Place
     stack: stacks.CodeStack
     device: int
-    is_told: bool = False
-    is_warned: bool = False
+    has_callback: bool = False
+    has_warning: bool = False
     end_ns: int | None = None
 
 
 class SyncCollector:
-    """Notes every wait for the GPU that torch tells of between `start` and `stop`.
+    """Records every wait for the GPU that torch reports between `start` and `stop`.
 
     Args:
-        is_wanted: Whether it does anything at all.
+        is_wanted: Whether it is enabled.
         now: The events' clock, ns.
     """
 
@@ -77,22 +77,22 @@ class SyncCollector:
     def __init__(self, *, is_wanted: bool = True, now: Callable[[], int] | None = None) -> None:
         self._is_wanted = is_wanted
         self._now = now or _now
-        self._debug = SyncDebug(self._warned)
+        self._debug = SyncDebug(self._on_warning)
         self._subscription: gpu_trace.Subscription | None = None
         self._lock = threading.RLock()
         self._seen: list[_Sighting] = []
         self._open: dict[int, list[_Sighting]] = {}
         self._num_stacks = 0
         self._empty_cache: Any = None
-        self._empties_told: Any = None
+        self._empty_cache_wrapper: Any = None
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Begin to record."""
         if not self._is_wanted:
             return
-        quick: dict[Any, Any] = dict.fromkeys(gpu_trace.REGISTRIES.values(), _pass_over)
-        quick |= {record: partial(self._told, call) for record, call in _CALLS.items()}
-        self._subscription = gpu_trace.subscribe(_pass_over, quick=quick)
+        quick: dict[Any, Any] = dict.fromkeys(gpu_trace.REGISTRIES.values(), _ignore)
+        quick |= {record: partial(self._on_callback, call) for record, call in _CALLS.items()}
+        self._subscription = gpu_trace.subscribe(_ignore, quick=quick)
         try:
             self._debug.start()
             self._watch_empty_cache()
@@ -102,21 +102,25 @@ class SyncCollector:
             raise
 
     def settle(self) -> None:
-        """The program's part has ended: listen no more. Nothing happens where that has been done."""
+        """Stop recording at the end of the program's part. Can be called twice."""
         self._debug.stop()
-        if self._empties_told is not None and vars(_C).get(_EMPTY_CACHE) is self._empties_told:
+        if self._empty_cache_wrapper is not None and vars(_C).get(_EMPTY_CACHE) is self._empty_cache_wrapper:
             setattr(_C, _EMPTY_CACHE, self._empty_cache)
         if self._subscription is not None:
             self._subscription.close()
 
     def stop(self) -> None:
-        """End listening."""
+        """Stop recording.
+
+        Raises:
+            Exception: The error that ended the subscription, if there was one.
+        """
         self.settle()
         if self._subscription is not None and self._subscription.error is not None:
             raise self._subscription.error
 
     def frames(self) -> dict[str, pd.DataFrame]:
-        """What was seen as the frames ``syncs`` and ``stacks``; nothing where nothing was looked for."""
+        """The frames ``syncs`` and ``stacks``; empty if the collector is disabled."""
         if not self._is_wanted:
             return {}
         writer, pid = _Writer(), os.getpid()
@@ -131,52 +135,53 @@ class SyncCollector:
         if empty_cache is None:
             return
 
-        def empties_told() -> None:
+        def wrapper() -> None:
             if self._subscription is None or not self._subscription.is_open:
                 empty_cache()
                 return
             now, tid = self._now(), threading.get_native_id()
-            sighting = _Sighting(now, tid, _RELEASE, stacks.place(2), self._stack(), current_device(), is_told=True)
+            place, stack = stacks.place(2), self._stack()
+            sighting = _Sighting(now, tid, _RELEASE, place, stack, current_device(), has_callback=True)
             self._note(sighting)
             try:
                 empty_cache()
             finally:
                 sighting.end_ns = self._now()
 
-        self._empty_cache, self._empties_told = empty_cache, empties_told
-        setattr(_C, _EMPTY_CACHE, empties_told)
+        self._empty_cache, self._empty_cache_wrapper = empty_cache, wrapper
+        setattr(_C, _EMPTY_CACHE, wrapper)
 
-    def _told(self, call: str, *pointers: int) -> None:
-        """A callback of torch: the host is about to wait."""
+    def _on_callback(self, call: str, *pointers: int) -> None:
+        """Called by torch when the host is about to wait."""
         now, tid = self._now(), threading.get_native_id()
         place = stacks.place(2)
         with self._lock:
             last = self._open.get(tid, [])[-1:]
-            if call == _STREAM and last and last[0].is_warned and not last[0].is_told and last[0].place is place:
-                last[0].ts, last[0].is_told = now, True  # the virtual device warns first
+            if call == _STREAM and last and _is_only_warned(last[0]) and last[0].place is place:
+                last[0].ts, last[0].has_callback = now, True  # the virtual device warns first
                 self._open[tid].clear()
                 return
-            self._note(_Sighting(now, tid, call, place, self._stack(), current_device(), is_told=True))
+            self._note(_Sighting(now, tid, call, place, self._stack(), current_device(), has_callback=True))
 
-    def _warned(self) -> None:
-        """A warning of torch: the host has waited, or on the virtual device will at once."""
+    def _on_warning(self) -> None:
+        """Called with a warning of torch: the host has waited, or on the virtual device waits next."""
         now, tid = self._now(), threading.get_native_id()
         place = stacks.place(2)
         with self._lock:
             waiting = self._open.get(tid) or self._elsewhere(tid)
-            found = next((sighting for sighting in waiting if sighting.is_told), None)
+            found = next((sighting for sighting in waiting if sighting.has_callback), None)
             if found is None:
-                self._note(_Sighting(now, tid, _STREAM, place, self._stack(), current_device(), is_warned=True))
+                self._note(_Sighting(now, tid, _STREAM, place, self._stack(), current_device(), has_warning=True))
                 return
             waiting.remove(found)
-            found.is_warned = True
-            if not waiting:  # several warnings of one operation come at its end
+            found.has_warning = True
+            if not waiting:  # torch emits all warnings of one operation at its end
                 found.end_ns = now
-            if found.place is stacks.NOWHERE:  # autograd's thread, whose warnings come where it was called
+            if found.place is stacks.NOWHERE:  # autograd's thread: torch warns its caller
                 found.place, found.stack, found.end_ns = place, self._stack(), None
 
     def _elsewhere(self, tid: int) -> list[_Sighting]:
-        """Waits of threads without Python that have not been warned of: torch warns their caller."""
+        """Waits of threads without Python that have no warning yet: torch warns their caller."""
         for other, waiting in self._open.items():
             if other != tid and waiting and waiting[0].place is stacks.NOWHERE:
                 return waiting
@@ -196,12 +201,16 @@ def _now() -> int:
     return clock.now_ns()  # looked up at each call: a virtual device replaces it
 
 
-def _pass_over(*arguments: object) -> None:
-    """Listens to what is of no interest here."""
+def _ignore(*arguments: object) -> None:
+    """Ignore a record."""
+
+
+def _is_only_warned(sighting: _Sighting) -> bool:
+    return sighting.has_warning and not sighting.has_callback
 
 
 class _Writer:
-    """Makes rows of sightings; each place and each call stack is looked up once."""
+    """Makes rows of sightings; each place and each call stack is resolved once."""
 
     def __init__(self) -> None:
         self.table = StackTable()
@@ -209,7 +218,7 @@ class _Writer:
         self._stacks: dict[tuple[tuple[int, int], ...], int | None] = {}
 
     def row(self, sighting: _Sighting) -> dict[str, Any]:
-        """A sighting as a row; its kind and operator are for those to tell who know the events."""
+        """A sighting as a row, without the operator, which needs the events."""
         where = self._where(sighting.place)
         return where | {
             "ts": sighting.ts,
@@ -220,7 +229,7 @@ class _Writer:
             "device": sighting.device,
             "tid": sighting.tid,
             "seen_by": ", ".join(
-                name for name, saw in ((CALLBACK, sighting.is_told), (WARNING, sighting.is_warned)) if saw
+                name for name, saw in ((CALLBACK, sighting.has_callback), (WARNING, sighting.has_warning)) if saw
             ),
         }
 

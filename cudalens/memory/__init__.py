@@ -1,4 +1,4 @@
-"""The live allocator: its snapshot and history as frames, what each cell left alive, and which names hold it."""
+"""The live CUDA allocator: its snapshot and history as frames, the memory that each cell left, and who holds it."""
 
 from cudalens.memory.collector import MemoryCollector
 

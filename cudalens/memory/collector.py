@@ -1,4 +1,4 @@
-"""The allocator as a collector: its history during a block of code, and a snapshot at its end."""
+"""Collect the allocator's history during a block of code, and a snapshot at its end."""
 
 from __future__ import annotations
 
@@ -19,26 +19,27 @@ _CUT = "actions of the memory history were lost"
 
 
 class MemoryCollector:
-    """Keeps the allocator's history from `start` to `stop`, and takes a snapshot then.
+    """Records the allocator's history from `start` to `stop`, and takes a snapshot at `stop`.
 
-    A history that the program itself has switched on is used, and left on.
+    If the program itself records a history, that one is used and left on.
 
     Args:
-        namespace: Variables whose names are looked for; by default the notebook's, or those of ``__main__``.
-        max_entries: Actions that are kept at most.
-        stacks: Whether call stacks are kept.
-        cells: The cell that allocated each address, where somebody watched.
-        graphs: What to call the graphs of each private pool, where somebody knows.
-        with_history: Whether a history is kept at all; without one `stop` takes a snapshot and nothing else.
-        shell: IPython's shell, where it is not the one of this process.
+        namespace: Variables whose names are searched; by default the notebook's, or those of ``__main__``.
+        max_entries: Maximum number of actions that are kept.
+        stacks: Whether call stacks are recorded.
+        cells: The cell that allocated each address, if it is known.
+        graphs: Labels of the graphs of each private pool, if they are known.
+        with_history: Whether a history is recorded; without one, `stop` only takes a snapshot.
+        shell: IPython's shell, if it is not the one of this process.
 
     Attributes:
-        problems: What is missing from the frames, once `stop` has been called.
-        options: For the run info, once `frames` has been called.
-        extra: For the run info, once `frames` has been called.
-        error: The exception that is passing through when `stop` is called: its variables have names too.
-        outputs: Values that IPython will show, by the number of their cell; set before `stop`, which forgets them.
-        build_s: Seconds that making the frames took.
+        problems: What is missing from the frames; set by `stop`.
+        options: Options for the run info; set by `stop`.
+        extra: Extra text for the run info; set by `stop`.
+        error: The exception that is propagating when `stop` is called: its variables are searched too.
+        outputs: Values that IPython has not displayed yet, by the number of their cell; set before `stop`, which
+            clears them.
+        build_s: Time that building the frames took, seconds.
     """
 
     name = "memory history"
@@ -65,17 +66,17 @@ class MemoryCollector:
         self._frames: dict[str, pd.DataFrame] = {}
 
     def start(self) -> None:
-        """Begin to keep the history.
+        """Begin to record the history.
 
         Raises:
-            MemorySnapshotError: There is not a CUDA device.
+            MemorySnapshotError: There is no CUDA device.
         """
         require_device()
         if self._history is not None:
             self._history.start()
 
     def stop(self) -> None:
-        """Take the snapshot, leave the history as it was before, and look who holds what.
+        """Take the snapshot, restore the history setting, and search for the holders of blocks.
 
         Raises:
             MemorySnapshotError: The device has ended since the start.
@@ -109,21 +110,21 @@ class MemoryCollector:
         frames = found.frames
         frames["stacks"] = as_shown(frames["stacks"], self._shell)
         cells = cells_of(frames["stacks"])
-        told = frames["blocks"]["stack"].map(cells, na_action="ignore").astype("category")
-        frames["blocks"] = Holders(live, search, self._cells, self._graphs).written(frames["blocks"].assign(cell=told))
+        blocks = frames["blocks"]
+        blocks = blocks.assign(cell=blocks["stack"].map(cells, na_action="ignore").astype("category"))
+        frames["blocks"] = Holders(live, search, self._cells, self._graphs).written(blocks)
         self._frames, self.options, self.extra = frames, dict(found.options), dict(found.extra)
         self.problems = (*found.problems, *self._missing(search.is_complete, live.is_complete))
         self.build_s = time.perf_counter() - begin
 
-    def _missing(self, *complete: bool) -> list[Problem]:
-        named, saved = complete
+    def _missing(self, named: bool, saved: bool) -> list[Problem]:
         was_cut = self._history is not None and self._history.was_cut
-        told = {
+        causes = {
             (_CUT, "a full history drops its oldest actions"): was_cut,
-            ("names of tensors were not looked for to the end", "there are too many objects"): not named,
+            ("the search for names of tensors was not completed", "there are too many objects"): not named,
             (
                 "tensors saved by autograd were not examined",
                 "this torch does not expose them, or there are too many",
             ): not saved,
         }
-        return [Problem(kind, 1, where) for (kind, where), is_so in told.items() if is_so]
+        return [Problem(kind, 1, where) for (kind, where), is_so in causes.items() if is_so]

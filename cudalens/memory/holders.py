@@ -1,4 +1,4 @@
-"""What is known of blocks from the live program, written into a snapshot's frames: names, categories, graphs, cells."""
+"""Add facts from the live program to a snapshot's blocks: names of variables, categories, graphs, cells."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _PASSING: Final = (CALL, EXCEPTION)
 
 
 class Holders:
-    """Who holds what, as far as the live program tells.
+    """The holders of blocks in the live program.
 
     Args:
         live: The tensors that are alive.
         search: Names that were found for them.
-        cells: The cell that allocated each address, where somebody watched.
-        graphs: What to call the graphs of each private pool, where somebody knows.
+        cells: The cell that allocated each address, if it is known.
+        graphs: Labels of the graphs of each private pool, if they are known.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Holders:
         self._live, self._search, self._cells, self._named_graphs = live, search, cells or {}, graphs or {}
 
     def written(self, blocks: pd.DataFrame) -> pd.DataFrame:
-        """The frame ``blocks`` with what is known; its categories stay where nothing better is."""
+        """The frame ``blocks`` with these facts; a category is kept if the live program gives no better one."""
         at = _Blocks(blocks)
         names = at.placed(self._search.names, lambda known: json.dumps(known, ensure_ascii=False))
         counts = at.placed(self._live.num_tensors, int)
@@ -55,9 +55,10 @@ class Holders:
 
     def _graphs(self, blocks: pd.DataFrame) -> list[str | None]:
         """The CUDA graphs of each block's private pool, by the variables that hold them."""
-        told = {pool: self._graph_names(graphs) for pool, graphs in self._live.pools.items()} | dict(self._named_graphs)
+        labels = {pool: self._graph_names(graphs) for pool, graphs in self._live.pools.items()}
+        labels |= self._named_graphs
         pairs = zip(_plain(blocks["pool_id_first"]), _plain(blocks["pool_id_second"]), strict=True)
-        return [told.get((first, second)) for first, second in pairs]
+        return [labels.get((first, second)) for first, second in pairs]
 
     def _graph_names(self, graphs: list[Any]) -> str:
         named = [name for graph in graphs if (name := self._search.objects.get(id(graph))) is not None]
@@ -78,7 +79,7 @@ class Holders:
             elif category == "graph pool" or graphs[i] is not None:
                 found.append("graph pool")
             elif roles[i] == "input" and all(map(is_weak, names[i] or ())):
-                found.append("activation")  # nobody but autograd knows it: a mask, or statistics of the batch
+                found.append("activation")  # only autograd holds it: a mask, or batch statistics
             elif roles[i] is not None:
                 found.append(roles[i])
             elif not held[i] and size[i] in sizes:
@@ -87,12 +88,12 @@ class Holders:
                 found.append("temporary")
             else:
                 found.append(category)
-        place = {name: i for i, name in enumerate(BLOCK_CATEGORIES)}
-        return categorical(np.array([place[name] if name else -1 for name in found], np.int64), list(BLOCK_CATEGORIES))
+        codes = {name: i for i, name in enumerate(BLOCK_CATEGORIES)}
+        return categorical(np.array([codes[name] if name else -1 for name in found], np.int64), list(BLOCK_CATEGORIES))
 
 
 class _Blocks:
-    """The active blocks of a snapshot, to be found by addresses in them.
+    """The active blocks of a snapshot, found by an address inside of them.
 
     Attributes:
         is_active: Shape (n,).
@@ -114,10 +115,10 @@ class _Blocks:
             self._by_device[int(one)] = (first, first + size[part].astype(np.uint64), self._rows[part])
         self._num = len(blocks)
 
-    def placed(self, told: Mapping[Address, Any], write: Callable[[Any], Any]) -> list[Any]:
-        """For each block what is told of the first address in it, as `write` makes it; None for the others."""
+    def placed(self, values: Mapping[Address, Any], write: Callable[[Any], Any]) -> list[Any]:
+        """For each block the value of the first address inside of it, converted by `write`; None for the others."""
         found: list[Any] = [None] * self._num
-        for address, value in told.items():
+        for address, value in values.items():
             row = self.row_of(address)
             if row is not None and found[row] is None:
                 found[row] = write(value)
@@ -129,12 +130,12 @@ class _Blocks:
         if device not in self._by_device:
             return None
         begin, end, rows = self._by_device[device]
-        place = int(np.searchsorted(begin, np.uint64(addr), side="right")) - 1
-        return int(rows[place]) if place >= 0 and addr < int(end[place]) else None
+        at = int(np.searchsorted(begin, np.uint64(addr), side="right")) - 1
+        return int(rows[at]) if at >= 0 and addr < int(end[at]) else None
 
 
 def search_names(roots: Roots, live: LiveTensors) -> NameSearch:
-    """Names for the storages that are alive, and for the CUDA graphs whose pools are."""
+    """Search names for the live storages, and for the CUDA graphs that use private pools."""
     search = NameSearch()
     graphs = {id(graph): graph for graphs in live.pools.values() for graph in graphs}
     search.run(roots, graphs)
@@ -142,7 +143,7 @@ def search_names(roots: Roots, live: LiveTensors) -> NameSearch:
 
 
 def _plain(column: pd.Series) -> list[Any]:
-    """A column's values as Python objects, None where they are missing."""
+    """A column's values as Python objects, None for missing ones."""
     values = column.astype(object)
     return [None if missing else value for value, missing in zip(values, column.isna(), strict=True)]
 

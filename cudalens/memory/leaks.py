@@ -1,8 +1,7 @@
-"""What each cell left alive: which blocks are new after it, told from those that are only where others were.
+"""Find the memory that each cell left allocated, by comparing the allocator's blocks before and after the cell.
 
-No memory history is needed, and none is kept: the allocator's list of blocks is compared before and after a cell. A
-block at the same place and of the same size may still be another one; where Python has seen its tensor, a weak
-reference to its storage tells. Weak references keep no memory of a device alive.
+This needs no memory history. A block with the same address and size may be a new one: a weak reference to the storage
+detects this if the tensor has a Python object. Weak references keep no device memory alive.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ _ACTIVE: Final = frozenset({"active_allocated", "active_awaiting_free", "active_
 
 @dataclass(frozen=True)
 class CellLeft:
-    """What a cell left alive.
+    """The memory that a cell left allocated.
 
     Attributes:
         cell: The cell, as In[7].
-        delta_bytes: By how much more is allocated after it than before.
-        freed_bytes: What it released of earlier cells.
+        delta_bytes: Allocated memory after the cell minus allocated memory before.
+        freed_bytes: Memory of earlier cells that it freed.
         sizes: Size of each block that it allocated and that is alive; shape (k,).
-        names: Names of the variables that hold each, those that own it first; shape (k,).
-        kinds: ``workspace`` for cuBLAS's, which no tensor holds; else None; shape (k,).
+        names: Names of the variables that hold each, owners first; shape (k,).
+        kinds: ``workspace`` for a cuBLAS workspace, which no tensor holds; else None; shape (k,).
     """
 
     cell: str
@@ -56,7 +55,7 @@ class CellLeft:
 
 @dataclass(slots=True)
 class _Known:
-    """A block that was there at the last look."""
+    """A block that was allocated at the last check."""
 
     num_bytes: int
     cell: str | None
@@ -64,28 +63,28 @@ class _Known:
 
 
 class CellTracker:
-    """Follows the allocator from cell to cell.
+    """Compares the allocator's blocks before and after each cell.
 
     Args:
-        namespace: Variables whose names are looked for; by default the notebook's, or those of ``__main__``.
-        shell: IPython's shell, where it is not the one of this process.
+        namespace: Variables whose names are searched; by default the notebook's, or those of ``__main__``.
+        shell: IPython's shell, if it is not the one of this process.
     """
 
     def __init__(self, namespace: Mapping[str, Any] | None = None, shell: Any = None) -> None:
         self._namespace, self._shell = namespace, shell
         self._blocks: dict[Address, _Known] = {}
         self._counts: tuple[tuple[int, ...], ...] | None = None
-        self._owner: Any = None  # whose memory was looked at last: None for a real device's
+        self._owner: Any = None  # the virtual backend at the last check; None for a real device
         self._running: list[tuple[Callable[[], str], int]] = []
 
     def on(self) -> None:
-        """Begin: what is there now was allocated before."""
-        self._look(None)
+        """Begin: the current blocks count as allocated before the first cell."""
+        self._check(None)
         if self not in _trackers:
             _trackers.append(self)
 
     def off(self) -> None:
-        """End, and forget everything."""
+        """End, and clear the state."""
         if self in _trackers:
             _trackers.remove(self)
         self._blocks.clear()
@@ -94,28 +93,28 @@ class CellTracker:
 
     @property
     def is_on(self) -> bool:
-        """Whether cells are followed."""
+        """Whether cells are tracked."""
         return self in _trackers
 
     def begin(self, cell: Callable[[], str]) -> None:
-        """A cell begins; inside of another one it has what happens until its end to itself.
+        """Begin a cell. If it is nested in another one, the allocations up to its end belong to it alone.
 
         Args:
-            cell: What to call it, asked for while it runs.
+            cell: Returns its label; called while it runs.
         """
-        self._look(self._cell)
+        self._check(self._cell)
         self._running.append((cell, allocated_bytes()))
 
     def end(self, cell: str, error: BaseException | None = None) -> CellLeft | None:
-        """The cell that began last has ended; None where none has begun, or it left nothing and freed nothing.
+        """End the innermost cell; returns None if none has begun, or if it left nothing and freed nothing.
 
         Args:
-            cell: What to call it.
-            error: The exception that ended it, whose variables have names too; or None.
+            cell: Its label.
+            error: The exception that ended it, whose variables are searched too; or None.
         """
         if not self._running:
             return None
-        freed = self._look(cell)
+        freed = self._check(cell)
         _, before = self._running.pop()
         own = {address: known for address, known in self._blocks.items() if known.cell == cell}
         delta = allocated_bytes() - before
@@ -132,16 +131,16 @@ class CellTracker:
         )
 
     def cells(self) -> dict[Address, str]:
-        """The cell that allocated each block that is alive; what was there before, or came between cells, is absent."""
-        self._look(self._cell)
+        """The cell that allocated each live block; blocks from before, or from between cells, are absent."""
+        self._check(self._cell)
         return {address: known.cell for address, known in self._blocks.items() if known.cell is not None}
 
     @property
     def _cell(self) -> str | None:
         return self._running[-1][0]() if self._running else None
 
-    def _look(self, cell: str | None) -> int:
-        """Take what is new since the last look for `cell`'s; returns the bytes of what is gone that was another's."""
+    def _check(self, cell: str | None) -> int:
+        """Assign new blocks since the last check to `cell`; returns the bytes of freed blocks of other cells."""
         self._forget_ended_device()
         counts, before = allocation_counts(), self._counts
         if counts == before:
@@ -164,20 +163,20 @@ class CellTracker:
         return freed
 
     def _forget_ended_device(self) -> None:
-        """Memory of a virtual device that has ended, or of a real one behind it, was not freed by the cell."""
+        """Clear the state when the device changed: the cell did not free the memory of the previous device."""
         owner = provided(0)
         if owner is not self._owner:
             self._blocks, self._counts, self._owner = {}, None, owner
 
     def _names(self, error: BaseException | None) -> dict[Address, list[str]]:
-        """Names by the begin of their block."""
+        """Names by the start address of their block."""
         search = NameSearch()
         search.run(roots_of(self._namespace, error, self._shell))
         return search.names
 
 
 def watched_cells() -> dict[Address, str]:
-    """The cells that allocated what is alive, as far as trackers that are on know."""
+    """The cells that allocated the live blocks, by all active trackers."""
     found: dict[Address, str] = {}
     for tracker in _trackers:
         found |= tracker.cells()
@@ -185,7 +184,7 @@ def watched_cells() -> dict[Address, str]:
 
 
 def _active_blocks() -> dict[Address, int]:
-    """Size of each block that is allocated, or waits for a stream, by device and address."""
+    """Size of each block that is allocated, or freed and waiting for a stream, by device and address."""
     if not has_device():
         return {}
     return {
@@ -197,7 +196,7 @@ def _active_blocks() -> dict[Address, int]:
 
 
 def _storages(blocks: Mapping[Address, int]) -> dict[Address, Any]:
-    """A weak reference to a storage that begins in each of `blocks`, where Python has seen a tensor of it."""
+    """A weak reference to a storage at the start of each of `blocks`, if one of its tensors has a Python object."""
     found: dict[Address, Any] = {}
     is_tensor: dict[type, bool] = {}
     for thing in gc.get_objects():

@@ -1,8 +1,8 @@
-"""Which variables hold a tensor: a search from the program's names through what they refer to.
+"""Find the variables that hold a tensor: a search from the program's variables through the objects they refer to.
 
-The search goes breadth first, so that the shortest name of a tensor comes first, and is bounded. It reads containers,
-instance dictionaries, slots, closures, frames and autograd graphs, never through code of the program (see
-`cudalens.memory.objects`), and keeps nothing of what it met.
+The search is breadth-first, so that the shortest name of a tensor is found first, and it is bounded. It reads
+containers, instance dictionaries, slots, closures, stack frames and autograd graphs without running code of the program
+(see `cudalens.memory.objects`). It keeps no reference to the objects after it ends.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from cudalens.memory.roots import Roots, error_locals, is_users
 from cudalens.memory.saved import SavedWalk
 from cudalens.memory.snapshot import Address, storage_address
 
-#: The path to what holds it (or None); what to add to that: text, or the key of a dict that is a tensor; its id.
+#: The path to its holder (or None); the last part: text, or the address of a tensor that is a dict key; its id.
 Path = tuple[Any, "str | Address", int]
 Children = Iterator[tuple["str | Address", Any]]
 
-#: Values that a search looks at, at most.
+#: Maximum number of objects that a search examines.
 MAX_STEPS: Final = 1_000_000
-#: Names that are kept of one storage.
+#: Maximum number of names per storage.
 MAX_NAMES: Final = 8
 _MAX_ALIASES: Final = 4
 _MAX_KEY: Final = 40
 _ATOMS: Final = frozenset({int, float, str, bytes, bool, complex, type(None), range, slice, bytearray})
-#: Packages whose objects are not searched: shells and test runners refer to everything in the process.
+#: Packages whose instances are not searched: shells and test runners refer to everything in the process.
 _SHELLS: Final = ("IPython", "ipykernel", "traitlets", "zmq", "tornado", "jupyter_client", "_pytest", "cudalens")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*\Z")
 
@@ -44,13 +44,13 @@ class NameSearch:
     """Finds names for storages on CUDA devices.
 
     Args:
-        max_steps: Values to look at, at most.
+        max_steps: Maximum number of objects to examine.
 
     Attributes:
-        names: Names of each storage, `MAX_NAMES` at most: those of variables first, then what a graph of autograd or
-            an optimizer's list of parameters keeps.
-        objects: Names of other objects that were asked for, by ``id``.
-        is_complete: The search came to its end.
+        names: Names of each storage, at most `MAX_NAMES`: those of variables first, then those through autograd graphs
+            and optimizers' parameter lists.
+        objects: Names of the other requested objects, by ``id``.
+        is_complete: Whether the search visited all objects.
     """
 
     def __init__(self, *, max_steps: int = MAX_STEPS) -> None:
@@ -59,7 +59,7 @@ class NameSearch:
         self.is_complete = True
         self._steps = max_steps
         self._queue: deque[tuple[Any, Path]] = deque()
-        self._seen: dict[int, Any] = {}  # values are kept meanwhile, so that no id is used twice
+        self._seen: dict[int, Any] = {}  # keeps the objects alive, so that no id is reused
         self._walk = SavedWalk()
         self._paths: dict[Address, list[Path]] = {}
         self._aliases: dict[int, list[Path]] = {}
@@ -67,10 +67,10 @@ class NameSearch:
         self._children: dict[type, Callable[[Any], Children] | None] = {}
 
     def run(self, roots: Roots, wanted: Mapping[int, Any] | None = None) -> None:
-        """Search from `roots`, kind after kind: what a variable holds is called by it, whoever else holds it.
+        """Search from `roots`, kind by kind: an object that a variable holds is named after the variable first.
 
         Args:
-            roots: Where to begin.
+            roots: Where the search begins.
             wanted: Other objects to find names for, by ``id``.
         """
         self._wanted = set(wanted or ())
@@ -92,7 +92,7 @@ class NameSearch:
             thing, path = self._queue.popleft()
             children = self._children_of(type(thing))
             if children is not None:
-                with suppress(RuntimeError):  # another thread changes it meanwhile
+                with suppress(RuntimeError):  # another thread changed it during the iteration
                     self._look_into(children(thing), path)
         self.is_complete = self.is_complete and not self._queue
         self._queue.clear()
@@ -107,7 +107,7 @@ class NameSearch:
                 self._meet(child, (path, fragment, id(child)))
 
     def _meet(self, thing: Any, path: Path) -> None:
-        """Note the name of a tensor; see to it that everything is looked into once."""
+        """Record the path of an object, and queue the object if it is new."""
         if type(thing) is _Graph:
             for saved in thing.addresses:
                 self._note(saved, path)
@@ -129,10 +129,10 @@ class NameSearch:
         if len(known) < 2 * MAX_NAMES:
             known.append(path)
 
-    # What paths read as.
+    # Names of paths.
 
     def _named(self, address: Address) -> list[str]:
-        """The names of a storage: each path, and the other ways to what stands on it."""
+        """The names of a storage: each path to it, with the aliases of the objects on the path."""
         found: dict[str, None] = {}
         for path in self._paths[address]:
             for name in self._texts(path):
@@ -140,7 +140,7 @@ class NameSearch:
         return sorted(found, key=lambda name: (name.startswith("<"), is_weak(name)))[:MAX_NAMES]
 
     def _texts(self, path: Path, *, plainly: bool = False) -> Iterator[str]:
-        """The path, and other ways to what stands on it; `plainly`: without those that have a tensor for a key."""
+        """The path, and its variants through aliases; `plainly`: without aliases that have a tensor as a key."""
         pending, seen = deque([(path, "")]), {id(path)}
         for _ in range(2 * MAX_NAMES):
             if not pending:
@@ -172,7 +172,7 @@ class NameSearch:
         names = (name for path in plain for name in self._texts(path, plainly=True))
         return f"[{next((name for name in names if not is_weak(name)), '<tensor>')}]"
 
-    # What objects of a kind refer to.
+    # The references of objects, by type.
 
     def _children_of(self, kind: type) -> Callable[[Any], Children] | None:
         try:
@@ -213,19 +213,19 @@ class NameSearch:
 
 
 class _Graph:
-    """What an autograd graph saved that no graph met before did."""
+    """The storages that an autograd graph saved and that no earlier graph did."""
 
     def __init__(self, addresses: list[Address]) -> None:
         self.addresses = addresses
 
 
 def is_weak(name: str) -> bool:
-    """Whether it is a name for what somebody else owns: kept by autograd, listed by an optimizer."""
+    """Whether a name goes through autograd, an optimizer's parameter groups or an unnamed reference."""
     return ".grad_fn" in name or ".<" in name or "param_groups" in name
 
 
 def _goes_through(path: Path) -> bool:
-    """Whether a path has a tensor for a key, which would need a name itself."""
+    """Whether a path has a tensor as a key, which needs a name itself."""
     step: Any = path
     while step is not None:
         if not isinstance(step[1], str):
@@ -244,7 +244,7 @@ def _attribute(name: Any) -> str:
 
 
 def _key(key: Any) -> str:
-    """A key of a dict, as far as it may be written without running anybody's code."""
+    """A key of a dict as text, without running its ``__repr__`` unless its type is builtin."""
     if type(key) in (int, bool, float, type(None)):
         return repr(key)
     if type(key) is str:
@@ -265,8 +265,8 @@ def _of_dict(thing: dict[Any, Any]) -> Children:
 
 def _of_sequence(thing: Any) -> Children:
     reader = list if list in mro_of(type(thing)) else tuple if tuple in mro_of(type(thing)) else deque
-    for place, value in enumerate(reader.__iter__(thing)):
-        yield f"[{place}]", value
+    for index, value in enumerate(reader.__iter__(thing)):
+        yield f"[{index}]", value
     yield from _of_instance(thing)
 
 
@@ -284,7 +284,7 @@ def _of_instance(thing: Any) -> Children:
 
 
 def _of_module(thing: Any) -> Children:
-    """A module of a model: parameters, buffers and modules by the names that it gives them."""
+    """A ``torch.nn.Module``: parameters, buffers and submodules by their registered names."""
     own = dict(instance_dict(thing))
     for group in ("_parameters", "_buffers", "_modules"):
         part = own.pop(group, None)
@@ -333,12 +333,12 @@ def _of_error(thing: BaseException) -> Children:
 
 
 def _of_generator(thing: Any) -> Children:
-    """The variables of a generator or coroutine that waits, without their names: to ask for them would keep them."""
+    """The variables of a suspended generator or coroutine, unnamed: reading ``f_locals`` would keep them alive."""
     return ((".<local>", value) for value in gc.get_referents(thing) if type(value) is not types.FunctionType)
 
 
 def _of_held(thing: Any) -> Children:
-    """What C code holds that has no names for it: caches, iterators, views of dicts."""
+    """References of C objects without named attributes: caches, iterators, dict views."""
     return ((".<held>", value) for value in gc.get_referents(thing) if type(value) not in (type, types.ModuleType))
 
 
@@ -347,7 +347,7 @@ def _of_nothing(thing: Any) -> Children:
 
 
 def _parts_of_sparse(tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors that a sparse one is made of."""
+    """The component tensors of a sparse tensor."""
     if tensor.layout is torch.sparse_coo:
         return iter(((".indices()", tensor._indices()), (".values()", tensor._values())))
     if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):

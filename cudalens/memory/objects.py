@@ -1,7 +1,7 @@
-"""Looking into objects without running any of their code.
+"""Read the attributes of objects without running any of their code.
 
-A property, a ``__getattr__`` or a ``__dict__`` of a program's own could do anything: allocate, print, never return.
-What is read here is read through C slots of Python's own types alone.
+A property, a ``__getattr__`` or a ``__dict__`` of the program can do anything: allocate, print, never return. The
+functions here use only the C slots of Python's own types.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ _NOTHING: Final[dict[str, Any]] = {}
 
 
 def mro_of(kind: type) -> tuple[type, ...]:
-    """A class and its bases, without asking its metaclass."""
+    """A class and its bases, without calling its metaclass."""
     found: tuple[type, ...] = _MRO(kind)
     return found
 
 
 def class_dict(kind: type) -> Any:
-    """A class's own attributes, read only, without asking its metaclass."""
+    """A class's own attributes, read-only, without calling its metaclass."""
     return _CLASS_DICT(kind)
 
 
 def instance_dict(thing: Any) -> dict[str, Any]:
-    """An object's own attributes by name; empty where it has none, or where its class shadows them."""
+    """An object's own attributes by name; empty if it has none, or if its class shadows ``__dict__``."""
     for base in mro_of(type(thing)):
         found = class_dict(base).get("__dict__")
         if found is None:
             continue
-        # Python's own is a getset descriptor, made for that very class: it runs no code.
+        # Python's own is a getset descriptor of that class: it runs no Python code.
         if type(found) is not types.GetSetDescriptorType:
             return _NOTHING
         try:
@@ -44,7 +44,7 @@ def instance_dict(thing: Any) -> dict[str, Any]:
 
 
 def slots_of(thing: Any) -> Iterator[tuple[str, Any]]:
-    """The values in the ``__slots__`` of an object's class, by name; of classes in C none."""
+    """The values in the ``__slots__`` of an object's classes, by name; none for classes in C."""
     for base in mro_of(type(thing)):
         own = class_dict(base)
         if "__slots__" not in own:

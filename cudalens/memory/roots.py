@@ -1,4 +1,4 @@
-"""Where a search for names begins: the variables of a notebook or a script, IPython's outputs, exceptions, calls."""
+"""The roots of a search for names: variables of the notebook or script, IPython's outputs, exceptions, calls."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cudalens.device.stacks import is_passed_by
 
 Named = Iterable[tuple[str, Any]]
 
-#: Begins the names of what the exception holds that is passing through.
+#: Prefix of names in the traceback of the exception that is propagating.
 EXCEPTION: Final = "<exception>"
-#: Begins the names of what the last exception holds: Python keeps its traceback, and with it the variables there.
+#: Prefix of names in the last exception: Python keeps its traceback, and with it the variables.
 LAST_EXCEPTION: Final = "<last exception>"
-#: Begins the names of what functions hold that are running.
+#: Prefix of names of variables in running functions.
 CALL: Final = "<call>"
 
 _KEPT_BY_IPYTHON: Final = re.compile(r"_+\Z|_\d+\Z")
@@ -28,15 +28,15 @@ _STANDARD: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "plats
 
 @dataclass(frozen=True)
 class Roots:
-    """Where to begin.
+    """The roots of a search.
 
     Attributes:
-        variables: The program's, by name.
+        variables: Variables of the program, by name.
         outputs: IPython's ``Out``, by the number of the cell.
-        shortcuts: IPython's ``_``, ``__``, ``_7`` …; looked at last, for what ``Out`` does not hold.
-        error: The exception that is passing through, or None.
-        passed_by: Objects that are not looked into where the search meets them: the namespaces themselves.
-        has_calls: Whether the variables of functions that are running are looked at, too.
+        shortcuts: IPython's ``_``, ``__``, ``_7`` …; searched after ``Out``.
+        error: The exception that is propagating, or None.
+        passed_by: Objects that the search skips: the namespaces themselves.
+        has_calls: Whether the variables of running functions are searched too.
     """
 
     variables: Mapping[str, Any]
@@ -47,7 +47,7 @@ class Roots:
     has_calls: bool = True
 
     def kinds(self) -> Iterator[Named]:
-        """Names with their values, kind by kind, those that say most first."""
+        """Names with their values, kind by kind, the most useful names first."""
         yield self.variables.items()
         yield ((f"Out[{number}]", value) for number, value in list(self.outputs.items()) if type(number) is int)
         yield _modules()
@@ -66,13 +66,13 @@ def roots_of(
     shell: Any = None,
     outputs: Mapping[int, Any] | None = None,
 ) -> Roots:
-    """Where to begin in this process: in the notebook where IPython runs, else in ``__main__``.
+    """The roots in this process: the notebook's variables if IPython runs, else those of ``__main__``.
 
     Args:
-        namespace: Variables to look at in their place.
-        error: The exception that is passing through, or None.
-        shell: IPython's shell, where it is not the one of this process.
-        outputs: Values that IPython will show, by the number of their cell.
+        namespace: Variables to search instead.
+        error: The exception that is propagating, or None.
+        shell: IPython's shell, if it is not the one of this process.
+        outputs: Values that IPython has not displayed yet, by the number of their cell.
     """
     shell, main = shell or _shell(), vars(sys.modules["__main__"]) if "__main__" in sys.modules else {}
     if namespace is not None:
@@ -95,7 +95,7 @@ def roots_of(
 
 
 def _plain(namespace: Mapping[str, Any]) -> dict[str, Any]:
-    """Names of a program, without Python's and ours."""
+    """The variables of a program, without names that begin with two underscores."""
     return {name: value for name, value in list(namespace.items()) if not name.startswith("__")}
 
 
@@ -105,7 +105,7 @@ def _shell() -> Any:
 
 
 def is_users(module: Any) -> bool:
-    """Whether a module is a part of the program, and not of Python or of what was installed."""
+    """Whether a module belongs to the program, and not to Python or an installed package."""
     try:
         file = types.ModuleType.__getattribute__(module, "__file__")
     except (AttributeError, TypeError):
@@ -114,21 +114,21 @@ def is_users(module: Any) -> bool:
 
 
 def is_users_file(file: str) -> bool:
-    """Whether source is the program's own."""
+    """Whether a source file belongs to the program."""
     if "site-packages" in file or "dist-packages" in file or is_passed_by(file):
         return False
     return not file.startswith(_STANDARD)
 
 
 def _modules() -> Named:
-    """The program's modules, which may hold tensors though no variable names them."""
+    """The program's modules, which may hold tensors without a variable in the notebook."""
     for name, module in list(sys.modules.items()):
         if name not in ("__main__", "__mp_main__") and type(module) is types.ModuleType and is_users(module):
             yield name, module
 
 
 def last_error() -> BaseException | None:
-    """The exception that Python remembers as the last that nobody caught."""
+    """The last uncaught exception, as Python keeps it."""
     for name in ("last_exc", "last_value"):
         if isinstance(found := getattr(sys, name, None), BaseException):
             return found
@@ -158,7 +158,7 @@ def _of_traceback(trail: types.TracebackType | None, name: str, running: set[int
 
 
 def _calls() -> Named:
-    """What the functions of the program that are running hold."""
+    """The variables of the program's running functions."""
     frame: types.FrameType | None = sys._getframe()
     while frame is not None:
         if _has_own_variables(frame) and is_users_file(frame.f_code.co_filename):
@@ -176,15 +176,15 @@ def _running() -> set[int]:
 
 
 def _has_own_variables(frame: types.FrameType) -> bool:
-    """Whether it is a function's: those of modules and cells have the names of the program."""
+    """Whether it is the frame of a function: the variables of modules and cells are the program's."""
     return bool(frame.f_code.co_flags & 0x01)  # CO_OPTIMIZED
 
 
 def _locals(frame: types.FrameType, name: str, *, is_running: bool) -> Named:
     """A function's variables.
 
-    Before Python 3.13 ``f_locals`` of a function that is running makes a dict of them that stays with it, and would
-    keep alive what the function lets go of later: it is emptied, unless the program has got it from ``locals()``.
+    Before Python 3.13, ``f_locals`` of a running function creates a dict that stays with the frame, and would keep
+    alive objects that the function releases later: it is cleared, unless the program has it from ``locals()``.
     """
     found = frame.f_locals
     yield from [(f"{name}.{local}", value) for local, value in found.items()]
@@ -192,5 +192,5 @@ def _locals(frame: types.FrameType, name: str, *, is_running: bool) -> Named:
         found.clear()
 
 
-#: To a dict that nobody but its stack frame and the caller of ``sys.getrefcount`` knows.
+#: Reference count of a dict that only its stack frame and the caller of ``sys.getrefcount`` reference.
 _OWN_REFERENCES: Final = 3

@@ -1,8 +1,8 @@
-"""What autograd graphs saved for their backward pass, without unpacking it.
+"""Find the tensors that autograd graphs saved for their backward pass, without unpacking them.
 
-A saved tensor may have hooks of the program's own (``torch.autograd.graph.saved_tensors_hooks``, activation
-checkpointing, offloading to the host), which run when it is unpacked: they would compute and allocate. So it is never
-unpacked: torch hands out what lies there as it is. Where it cannot (torch 2.9), nothing is told of saved tensors.
+A saved tensor may have hooks of the program (``torch.autograd.graph.saved_tensors_hooks``, activation checkpointing,
+offloading to the host), which run when it is unpacked: they would compute and allocate. So it is never unpacked: torch
+returns the stored value itself. A torch that cannot do this (2.9) gives no information about saved tensors.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ class SavedWalk:
     """Walks autograd graphs from the nodes that are added; each node is visited once.
 
     Attributes:
-        leaves: Storages of tensors that are no part of any graph, for whoever tells inputs from activations.
-        is_complete: All nodes were visited, and torch hands out what they saved.
+        leaves: Storages of tensors that are not part of any graph, to distinguish inputs from activations.
+        is_complete: Whether all nodes were visited, and torch exposes the tensors that they saved.
     """
 
     def __init__(self) -> None:
         self.leaves: set[Address] = set()
         self.is_complete = can_look()
         self._pending: list[Any] = []
-        self._seen: dict[int, Any] = {}  # kept alive meanwhile, so that no number is used twice
+        self._seen: dict[int, Any] = {}  # keeps the nodes alive, so that no id is reused
         self._names: dict[type, tuple[str, ...]] = {}
 
     def add(self, node: Any) -> None:
-        """Walk from `node`, a tensor's ``grad_fn``, too."""
+        """Add `node`, a tensor's ``grad_fn``, to the walk."""
         if id(node) not in self._seen:
             self._pending.append(node)
 
     def forget(self) -> None:
-        """Let go of the graphs."""
+        """Release the graphs."""
         self._pending.clear()
         self._seen.clear()
 
     def addresses(self) -> Iterator[Address]:
-        """The storages that the graphs reached since the last call saved."""
+        """The saved storages in the graphs that were added since the last call."""
         while self._pending:
             node = self._pending.pop()
             if id(node) in self._seen:
@@ -56,7 +56,7 @@ class SavedWalk:
                 return
             self._seen[id(node)] = node
             yield from self._saved_by(node)
-            self._pending += [after for after, _ in node.next_functions if after is not None]
+            self._pending += [following for following, _ in node.next_functions if following is not None]
 
     def _saved_by(self, node: Any) -> Iterator[Address]:
         if not can_look():
@@ -64,7 +64,7 @@ class SavedWalk:
         for name in self._names_of(type(node)):
             try:
                 saved = getattr(node, name)
-            except (RuntimeError, TypeError):  # freed by a backward that is over
+            except (RuntimeError, TypeError):  # freed by a backward pass
                 continue
             for one in saved if type(saved) in (list, tuple) else (saved,):
                 tensor = raw_tensor(one)
@@ -80,13 +80,13 @@ class SavedWalk:
 
 
 def can_look() -> bool:
-    """Whether this torch hands out what was saved without unpacking it."""
+    """Whether this torch returns saved values without unpacking them."""
     kind = getattr(getattr(torch._C, "_autograd", None), "SavedTensor", None)
     return kind is not None and hasattr(kind, "data")
 
 
 def raw_tensor(saved: Any) -> torch.Tensor | None:
-    """What a saved tensor holds as it lies there: of one with hooks what they made of it, where that is a tensor."""
+    """The stored value of a saved tensor: with hooks, the value that they packed; None if it is not a tensor."""
     try:
         data = saved.data
     except (AttributeError, RuntimeError):

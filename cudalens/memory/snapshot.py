@@ -1,6 +1,6 @@
-"""torch's own snapshot and history of the CUDA allocator: the one place that touches their private functions.
+"""torch's snapshot and history of the CUDA allocator. Only this module uses their private functions.
 
-Each is probed for: what a build of torch lacks is told as absent, and nothing is guessed.
+Each function is feature-probed: if a build of torch lacks it, the value is missing or an error is raised.
 """
 
 from __future__ import annotations
@@ -12,29 +12,30 @@ import torch
 
 from cudalens.errors import MemorySnapshotError
 
-#: Actions that a history keeps at most; torch writes some hundred bytes for each, and more for its call stack.
+#: Maximum number of actions in a history; torch stores about 100 bytes for each, and more for its call stack.
 MAX_ENTRIES: Final = 1_000_000
 
-#: Device index, and address of a storage.
 _NO_DEVICE: Final = (
     "there is no CUDA device whose memory could be examined. On a machine without one, `%cudadevice virtual h100` or "
     "cudalens.virtual.device('h100') provides a virtual one."
 )
 _ENDED: Final = "the virtual device ended before its memory could be examined. Switch it off in a separate cell."
 Marks = tuple[tuple[Any, ...] | None, ...]
+
+#: Device index, and address of a storage.
 Address = tuple[int, int]
 
 
 def has_device() -> bool:
-    """Whether there is an allocator to ask: CUDA is there, and has been used."""
+    """Whether there is an allocator: CUDA is available and initialized."""
     return torch.cuda.is_available() and bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 def require_device() -> None:
-    """Nothing, once there is a device with an allocator to ask.
+    """Initialize CUDA, and check that there is a device whose allocator has snapshots.
 
     Raises:
-        MemorySnapshotError: There is none, or torch's allocator is one that tells nothing.
+        MemorySnapshotError: There is no device, or the allocator has no snapshots.
     """
     if not torch.cuda.is_available():
         raise MemorySnapshotError(_NO_DEVICE)
@@ -50,50 +51,50 @@ def require_device() -> None:
 
 
 def raw_snapshot(*, with_history: bool = True) -> dict[str, Any]:
-    """The snapshot as ``torch.cuda.memory._snapshot()`` has it, of all devices.
+    """The snapshot of all devices, as ``torch.cuda.memory._snapshot()`` returns it.
 
     Args:
-        with_history: Whether the actions of the history come along; without them it is quick. torch before 2.12 always
-            brings them.
+        with_history: Whether to include the actions of the history; without them it is fast. torch before 2.12 always
+            includes them.
     """
     function: Callable[[Any], dict[str, Any]] = _function("_cuda_memorySnapshot")
     if not with_history:
         try:
             return function((0, 0, False))
-        except (TypeError, RuntimeError):  # torch before 2.12 takes an id of two numbers
+        except (TypeError, RuntimeError):  # torch before 2.12 accepts only an id of two numbers
             pass
     return function(None)
 
 
 def require_still() -> None:
-    """Nothing, while the device is there whose memory is looked at.
+    """Check that the device still exists.
 
     Raises:
-        MemorySnapshotError: It was a virtual one, and has ended.
+        MemorySnapshotError: It was a virtual device, and has ended.
     """
     if not has_device():
         raise MemorySnapshotError(_ENDED)
 
 
 def is_recording() -> bool:
-    """Whether somebody has memory history on."""
+    """Whether a memory history is being recorded."""
     function = _function("_cuda_isHistoryEnabled")
     return bool(function is not None and function())
 
 
 class History:
-    """Memory history for a while. Where the program itself has it on already, its own goes on, untouched.
+    """Records memory history from `start` to `stop`. If the program already records one, that one is used unchanged.
 
-    torch tells whether a history is kept, and not with which options; so one that is there is never replaced. Of such a
-    one the part since `start` is told.
+    torch reports whether a history is recorded, but not its options; so an existing history is never replaced. The part
+    since `start` is taken from it.
 
     Args:
-        max_entries: Actions that are kept at most; older ones are lost.
-        stacks: Whether call stacks are kept, of Python alone.
+        max_entries: Maximum number of actions that are kept; older ones are lost.
+        stacks: Whether call stacks are recorded (Python only).
 
     Attributes:
-        is_borrowed: The history is the program's own.
-        was_cut: Actions since `start` were lost, known once `since_start` has been asked.
+        is_borrowed: Whether the history is the program's own.
+        was_cut: Whether actions since `start` were lost; set by `since_start`.
     """
 
     def __init__(self, *, max_entries: int = MAX_ENTRIES, stacks: bool = True) -> None:
@@ -103,7 +104,7 @@ class History:
         self._is_on = False
 
     def start(self) -> None:
-        """Keep a history from here on."""
+        """Begin to record."""
         self.is_borrowed = is_recording()
         if self.is_borrowed:
             self._marks = tuple(_mark(trace) for trace in raw_snapshot().get("device_traces", ()))
@@ -113,7 +114,7 @@ class History:
         self._is_on = True
 
     def since_start(self, snapshot: dict[str, Any]) -> dict[str, Any]:
-        """`snapshot` with the actions since `start` alone."""
+        """`snapshot` with only the actions since `start`."""
         traces: Sequence[list[Any]] = snapshot.get("device_traces", ())
         if self.is_borrowed:
             parts = [_after(trace, self._mark_of(i)) for i, trace in enumerate(traces)]
@@ -124,7 +125,7 @@ class History:
         return snapshot | {"device_traces": list(traces)}
 
     def stop(self) -> None:
-        """Leave the history as it was: off, or the program's own. Harmless when it is off, or its device has ended."""
+        """Restore the previous setting: off, or the program's own history. Can be called twice."""
         if self._is_on and not self.is_borrowed and has_device():
             _record(None)
         self._is_on = False
@@ -141,7 +142,7 @@ def _record(enabled: str | None, **options: Any) -> None:
 
 
 def _mark(trace: Sequence[Any]) -> tuple[Any, ...] | None:
-    """What tells the last action of a history from others; None for an empty one."""
+    """The identity of the last action of a history; None for an empty one."""
     return _identity(trace[-1]) if trace else None
 
 
@@ -150,12 +151,12 @@ def _identity(action: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _after(trace: list[Any], mark: tuple[Any, ...] | None) -> list[Any] | None:
-    """The actions after the one that `mark` tells; None where that one is lost."""
+    """The actions after the one with the identity `mark`; None if that one was lost."""
     if mark is None:
         return trace
-    for place in range(len(trace) - 1, -1, -1):
-        if _identity(trace[place]) == mark:
-            return trace[place + 1 :]
+    for position in range(len(trace) - 1, -1, -1):
+        if _identity(trace[position]) == mark:
+            return trace[position + 1 :]
     return None
 
 
@@ -164,9 +165,9 @@ def _function(name: str) -> Any:
 
 
 def allocation_counts() -> tuple[tuple[int, ...], ...]:
-    """How many allocations each device has ever handed out, got back, and made free for others; shape (devices, 3).
+    """How many blocks each device has allocated, freed, and made available again so far; shape (devices, 3).
 
-    Equal ones, and nothing has changed meanwhile.
+    Equal counts at two times mean that nothing has changed between them.
     """
     if not has_device():
         return ()
@@ -178,14 +179,14 @@ _COUNTERS: Final = ("allocation.all.allocated", "allocation.all.freed", "active.
 
 
 def allocated_bytes() -> int:
-    """What all devices have handed out together."""
+    """Allocated bytes of all devices together."""
     if not has_device():
         return 0
     return sum(torch.cuda.memory_allocated(device) for device in range(torch.cuda.device_count()))
 
 
 def workspace_sizes() -> set[int]:
-    """Sizes that cuBLAS's workspaces may have, as torch takes them from the allocator."""
+    """Possible sizes of the cuBLAS workspaces that torch allocates."""
     import os
 
     sizes = {_HOPPER, _USUAL, *_configured(os.environ.get("CUBLAS_WORKSPACE_CONFIG", ""))}
@@ -193,14 +194,14 @@ def workspace_sizes() -> set[int]:
     return sizes | ({int(lt) * 1024} if lt.isdecimal() else set())
 
 
-#: What torch takes for compute capability 9 and later: 32 MiB (ATen/cuda/CublasHandlePool.cpp, torch 2.13).
+#: Workspace size for compute capability 9 and later: 32 MiB (ATen/cuda/CublasHandlePool.cpp, torch 2.13).
 _HOPPER: Final = 4096 * 8 * 1024
-#: What it takes for others: ``:4096:2:16:8`` in KiB.
+#: Workspace size for other GPUs: ``:4096:2:16:8`` in KiB.
 _USUAL: Final = (4096 * 2 + 16 * 8) * 1024
 
 
 def _configured(text: str) -> set[int]:
-    """The size that CUBLAS_WORKSPACE_CONFIG asks for: pairs of ``:KiB:count``."""
+    """The size that CUBLAS_WORKSPACE_CONFIG requests: pairs of ``:KiB:count``."""
     words = text.strip(":").split(":")
     if len(words) < 2 or len(words) % 2 or not all(word.isdecimal() for word in words):
         return set()
@@ -208,7 +209,7 @@ def _configured(text: str) -> set[int]:
 
 
 def _address_of_cow(tensor: torch.Tensor) -> int | None:
-    """Where a tensor that copies on write lies, told without making it copy; None for other tensors."""
+    """Address of a copy-on-write tensor's storage, without causing the copy; None for other tensors."""
     is_lazy, address = _function("_is_cow_tensor"), _function("_data_address")
     if is_lazy is None or address is None or not is_lazy(tensor):
         return None
@@ -216,9 +217,9 @@ def _address_of_cow(tensor: torch.Tensor) -> int | None:
 
 
 def storage_address(tensor: torch.Tensor) -> Address | None:
-    """Device and address of a tensor's storage; None where it has none on a CUDA device.
+    """Device and address of a tensor's storage; None if it has none on a CUDA device.
 
-    No code of a subclass runs; the virtual device answers for its own tensors.
+    No code of a subclass runs. It works for tensors of a virtual device too.
     """
     with torch._C.DisableTorchFunctionSubclass():
         try:
@@ -227,5 +228,5 @@ def storage_address(tensor: torch.Tensor) -> Address | None:
             lazy = _address_of_cow(tensor)
             address = tensor.untyped_storage().data_ptr() if lazy is None else lazy
             return (tensor.get_device(), address) if address else None
-        except (RuntimeError, NotImplementedError):  # no storage: a wrapper, a fake, a functional tensor
+        except (RuntimeError, NotImplementedError):  # no storage: a wrapper subclass, a fake or functional tensor
             return None

@@ -1,4 +1,4 @@
-"""The call stacks of a snapshot as a notebook's user reads them: cells by number, nothing of the shell or of ours."""
+"""The call stacks of a snapshot for display: cells by number, without entries of the shell or of cudalens."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cudalens.frames import categorical
 
 
 def as_shown(stacks: pd.DataFrame, shell: Any = None) -> pd.DataFrame:
-    """The frame ``stacks`` with files as reports call them, without what runs a cell, and without our own entries.
+    """The frame ``stacks`` with files as reports show them, without the entries of the shell and of cudalens.
 
     Args:
-        stacks: As a snapshot has them.
-        shell: IPython's shell, where it is not the one of this process.
+        stacks: The frame of a snapshot.
+        shell: IPython's shell, if it is not the one of this process.
     """
     if stacks.empty:
         return stacks
@@ -26,14 +26,14 @@ def as_shown(stacks: pd.DataFrame, shell: Any = None) -> pd.DataFrame:
     is_cell = np.array([label != file for label, file in zip(labels, files, strict=True)] + [False])[codes]
     is_ours = np.array([is_own(file) for file in files] + [False])[codes]
     kept = ~is_ours & (stacks["position"].to_numpy() <= _outermost_cell(stacks, is_cell))
-    place = {label: i for i, label in enumerate(dict.fromkeys(labels))}
-    named = categorical(np.array([*(place[label] for label in labels), -1], np.int64)[codes], list(place))
+    number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    named = categorical(np.array([*(number[label] for label in labels), -1], np.int64)[codes], list(number))
     found = stacks.assign(file=named)[kept].reset_index(drop=True)
     return found.assign(position=found.groupby("stack").cumcount().astype(np.int32))
 
 
 def _outermost_cell(stacks: pd.DataFrame, is_cell: np.ndarray) -> np.ndarray:
-    """For each row the position of its stack's outermost entry in a cell; of a stack without one beyond its end."""
+    """For each row the position of its stack's outermost entry in a cell; the largest int64 if there is none."""
     position = stacks["position"].to_numpy()
     number = stacks["stack"].to_numpy()
     last = np.full(int(number.max()) + 1, -1, np.int64)
@@ -43,7 +43,7 @@ def _outermost_cell(stacks: pd.DataFrame, is_cell: np.ndarray) -> np.ndarray:
 
 
 def cells_of(stacks: pd.DataFrame) -> dict[int, str]:
-    """The cell that was running when each stack was taken: its outermost entry, where that is one."""
+    """The cell that was running when each stack was taken: its outermost entry, if that is a cell."""
     outermost = stacks.groupby("stack")["file"].last()
-    told = {int(number): str(file) for number, file in outermost.items() if isinstance(file, str)}
-    return {number: file for number, file in told.items() if file.startswith("In[")}
+    files = {int(number): file for number, file in outermost.items() if isinstance(file, str)}
+    return {number: file for number, file in files.items() if file.startswith("In[")}

@@ -1,7 +1,7 @@
-"""The tensors that are alive, and what they are there for: parameters, gradients, optimizer state, saved by autograd.
+"""Find the live tensors and their roles: parameters, gradients, optimizer state, saved by autograd.
 
-Found through Python's garbage collector, which knows every tensor that Python has seen, and through the autograd graphs
-that these hold. Nothing of the program is run for that: no property, no hook, no ``__getattr__``.
+The tensors are found through Python's garbage collector, which tracks every tensor with a Python object, and through
+the autograd graphs that these hold. No code of the program runs: no property, no hook, no ``__getattr__``.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class LiveTensors:
     """What is alive on CUDA devices, by the addresses of storages.
 
     Attributes:
-        roles: Category of each, one of `cudalens.frames.column_catalog.BLOCK_CATEGORIES`; absent if it is unknown.
-        num_tensors: How many tensors share it: those that Python has seen, or 1 where autograd alone holds it.
+        roles: Role of each, one of `cudalens.frames.column_catalog.BLOCK_CATEGORIES`; absent if unknown.
+        num_tensors: How many tensors share it: those with a Python object, or 1 if only autograd holds it.
         pools: CUDA graphs that use each private pool, as objects.
-        is_complete: What autograd saved could be asked for, all of it.
+        is_complete: Whether all tensors that autograd saved were examined.
     """
 
     roles: dict[Address, str] = field(default_factory=dict)
@@ -43,13 +43,13 @@ class LiveTensors:
     is_complete: bool = True
 
     def add_role(self, address: Address | None, role: str) -> None:
-        """What a storage is there for; of several roles the first in the order above counts."""
+        """Add a role of a storage; of several roles, the first in the order of `_RANKS` applies."""
         if address is not None and _RANKS[role] < _RANKS.get(self.roles.get(address, ""), len(_RANKS)):
             self.roles[address] = role
 
 
 def live_tensors() -> LiveTensors:
-    """What is alive now."""
+    """The tensors that are alive now."""
     found = LiveTensors()
     kinds = _Kinds()
     tensors: list[torch.Tensor] = []
@@ -72,11 +72,11 @@ def live_tensors() -> LiveTensors:
 
 
 class _Kinds:
-    """What is looked for, by type: each type is looked at once, and asked nothing."""
+    """The kind of object that a type is, if it is one we search for; each type is examined once."""
 
     def __init__(self) -> None:
         self._known: dict[type, str | None] = {}
-        self._wanted = {
+        self._bases = {
             torch.Tensor: "tensor",
             torch.nn.Module: "module",
             torch.optim.Optimizer: "optimizer",
@@ -87,7 +87,7 @@ class _Kinds:
         try:
             return self._known[kind]
         except KeyError:
-            found = next((self._wanted[base] for base in mro_of(kind) if base in self._wanted), None)
+            found = next((self._bases[base] for base in mro_of(kind) if base in self._bases), None)
             return self._known.setdefault(kind, found)
 
 
@@ -109,7 +109,7 @@ def _add_tensors(found: LiveTensors, tensors: Iterable[torch.Tensor], walk: Save
 
 
 def _add_saved(found: LiveTensors, walk: SavedWalk) -> None:
-    """What backward passes will need: inputs where somebody else holds them as leaves, else activations."""
+    """Add the tensors that backward passes need: inputs if they are leaves that the program holds, else activations."""
     for address in walk.addresses():
         is_input = address in walk.leaves and found.roles.get(address) != "activation"
         found.add_role(address, "input" if is_input else "activation")
@@ -119,7 +119,7 @@ def _add_saved(found: LiveTensors, walk: SavedWalk) -> None:
 
 
 def _add_buffers(found: LiveTensors, module: Any) -> None:
-    """Buffers belong to a model as parameters do: running means, masks, tables of positions."""
+    """Count buffers as parameters: running means, masks, position tables."""
     for value in _values(instance_dict(module).get("_buffers")):
         if torch.Tensor in mro_of(type(value)):
             found.add_role(storage_address(value), "parameter")
@@ -131,7 +131,7 @@ def _add_state(found: LiveTensors, optimizer: Any) -> None:
 
 
 def _tensors_in(state: Any) -> Iterator[torch.Tensor]:
-    """The tensors in nested dicts, lists and tuples; keys are parameters, and left out."""
+    """The tensors in nested dicts, lists and tuples; keys are parameters and are left out."""
     stack, left = [state], _MAX_STATE
     while stack and left:
         left -= 1
@@ -151,6 +151,6 @@ def _values(thing: Any) -> list[Any]:
 def _add_pool(found: LiveTensors, graph: Any) -> None:
     try:
         first, second = graph.pool()
-    except RuntimeError:  # nothing was captured in it
+    except RuntimeError:  # nothing was captured
         return
     found.pools.setdefault((int(first), int(second)), []).append(graph)

@@ -58,7 +58,7 @@ def test_rows_go_by_keys_and_open_to_what_is_known(open_report):
     page.keyboard.press("ArrowRight")
     assert focused(page) == "decode"
     facts = page.locator(f"{APP} .cg-row[open] dl").inner_text()
-    for expected in ("number 1 of decode", "9 used where they lie, 1 copied", "eager 410 µs, replay 100 µs", "In[7]:3"):
+    for expected in ("number 1 of decode", "9 used without a copy, 1 copied", "eager 410 µs, replay 100 µs", "In[7]:3"):
         assert expected in facts
     page.keyboard.press("ArrowLeft")
     assert page.locator(f"{APP} .cg-row[open]").count() == 0

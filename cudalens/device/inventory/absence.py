@@ -13,11 +13,11 @@ _TOO_OLD: Final = "too old"
 
 
 def no_gpu(torch: Any, visible: Visible | None = None) -> str | None:
-    """Why torch sees no GPU, or None where it sees one.
+    """Why torch sees no GPU, or None if it sees one.
 
     Args:
         torch: The module.
-        visible: What CUDA_VISIBLE_DEVICES lets through, where the machine's GPUs are known.
+        visible: The effect of CUDA_VISIBLE_DEVICES, if the machine's GPUs are known.
     """
     build, driver = facts.accelerator_build(torch), facts.driver()
     if build is None:
@@ -34,10 +34,10 @@ def no_gpu(torch: Any, visible: Visible | None = None) -> str | None:
         return "no NVIDIA driver is loaded on this machine (/proc/driver/nvidia is absent)"
     if hidden := _hidden(build, visible):
         return hidden
-    told = _torchs_words(torch)
-    if _TOO_OLD in told:
-        return f"{told} Update the driver ({driver}), or install a torch for an older CUDA; {_GET_TORCH}"
-    more = f" torch says: {told}" if told else ""
+    message = _init_message(torch)
+    if _TOO_OLD in message:
+        return f"{message} Update the driver ({driver}), or install a torch for an older CUDA; {_GET_TORCH}"
+    more = f" torch says: {message}" if message else ""
     return (
         f"this torch is built for {build}, but finds no usable GPU; compare its version with the driver's ({driver})."
         f"{more}"
@@ -45,7 +45,7 @@ def no_gpu(torch: Any, visible: Visible | None = None) -> str | None:
 
 
 def _hidden(build: str, visible: Visible | None) -> str | None:
-    """What hides every GPU; None where nothing is known to."""
+    """The variable that hides every GPU; None if no variable does."""
     name, text = variable(os.environ, is_hip=build.startswith("ROCm"))
     if text is None:
         return None
@@ -57,8 +57,8 @@ def _hidden(build: str, visible: Visible | None) -> str | None:
     return f"{name}={text!r} hides every GPU{why}; unset it before Python starts"
 
 
-def _torchs_words(torch: Any) -> str:
-    """The first line of what torch says when it is asked to start CUDA."""
+def _init_message(torch: Any) -> str:
+    """The first line of torch's error when it initializes CUDA; "" if there is none."""
     try:
         torch.cuda.init()
     except Exception as error:

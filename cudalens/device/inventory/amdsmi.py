@@ -1,7 +1,7 @@
 """Readings through amdsmi (the library that comes with ROCm). No torch.
 
-Nothing of it is on PyPI: it is there where ROCm is installed. Its answers are dictionaries in which "N/A" stands for
-what a GPU does not tell; names have changed between ROCm 6.0 and 7, so each is looked for under all that it had.
+It is not on PyPI and is installed with ROCm. It returns dictionaries in which "N/A" marks values that a GPU does not
+report. Key names have changed between ROCm 6.0 and 7, so each value is looked up under all of its names.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _MIB: Final = 1 << 20
 
 
 def open_amdsmi(library: Any = None) -> AmdsmiSource | None:
-    """amdsmi, initialised; None where there is none.
+    """amdsmi, initialized; None if it is not available.
 
     Args:
-        library: What has amdsmi's functions; the module itself where None.
+        library: An object with amdsmi's functions; the module by default.
     """
     try:
         library = library or import_module("amdsmi")
         library.amdsmi_init()
-    except Exception:  # a ROCm without its driver raises what it likes
+    except Exception:  # ROCm without its driver raises various exceptions
         return None
     return AmdsmiSource(library)
 
@@ -73,7 +73,7 @@ class AmdsmiSource:
         )
 
     def close(self) -> None:
-        """Let go of the library; harmless when done twice."""
+        """Release the library. Can be called twice."""
         if self._is_open:
             self._is_open = False
             self._ask("end", self._smi.amdsmi_shut_down)
@@ -104,7 +104,7 @@ class AmdsmiSource:
         return smi.amdsmi_get_temp_metric(handle, sensor, smi.AmdSmiTemperatureMetric.CURRENT)
 
     def _ask(self, what: str, question: Callable[[], Any]) -> Any:
-        """The answer; None where there is none, noted under `what` and not asked for again."""
+        """The result of `question`; None if it raises, which `problems` records, and then it is not called again."""
         if what in self.problems:
             return None
         try:
@@ -115,13 +115,13 @@ class AmdsmiSource:
 
 
 def _first(answer: Any, *names: str) -> str | None:
-    """The text of the first of `names` that the answer holds."""
+    """The text of the first of `names` in the answer."""
     found = next((answer[name] for name in names if name in answer), None) if isinstance(answer, dict) else None
     return None if found in (None, "", "N/A") else str(found)
 
 
 def _number(answer: Any, *names: str) -> float | None:
-    """The number of the first of `names` that the answer holds as one."""
+    """The value of the first of `names` that is a number in the answer."""
     known = (_plain(answer[name]) for name in names if name in answer) if isinstance(answer, dict) else ()
     return next((number for number in known if number is not None), None)
 

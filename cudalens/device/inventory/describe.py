@@ -1,4 +1,4 @@
-"""One GPU described: what torch and the management library tell of it, and whether this build of torch can use it."""
+"""Describe one GPU: the values of torch and the management library, and whether this build of torch can use it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def described(torch: Any, index: int, properties: Any, gpu: Gpu | None, source: 
 
     Args:
         torch: The module.
-        index: Its number behind ``cuda:``.
-        properties: What torch tells of it.
-        gpu: What the management library knows of it; None where there is none to ask.
-        source: That library.
+        index: Index of the ``cuda:`` device.
+        properties: Its properties by torch.
+        gpu: Its values by the management library; None if there is no library.
+        source: The management library.
     """
     is_hip = getattr(torch.version, "hip", None) is not None
     capability = (int(properties.major), int(properties.minor))
@@ -90,7 +90,7 @@ def arch_list_of(torch: Any) -> tuple[str, ...]:
 
 
 def _known(properties: Any, name: str) -> int | None:
-    """A property that not every torch and CUDA has; 0 stands for "not told"."""
+    """A property that some versions of torch and CUDA lack; None if it is missing or 0, which means unknown."""
     value = getattr(properties, name, None)
     return int(value) if value else None
 
@@ -121,7 +121,7 @@ def _mode(gpu: Gpu) -> str | None:
 
 
 def _mig(properties: Any, gpu: Gpu | None) -> str | None:
-    """``off``, ``on``, or the instance whose UUID torch tells."""
+    """``off``, ``on``, or the instance with the UUID that torch reports."""
     if gpu is None:
         return None
     own = str(getattr(properties, "uuid", ""))
@@ -134,7 +134,7 @@ def _formats(properties: Any, capability: tuple[int, int], *, is_hip: bool) -> d
 
 
 def _supported(torch: Any, index: int, name: str, capability: tuple[int, int], *, is_hip: bool) -> dict[str, Any]:
-    """Whether this build has code for the GPU; the fields of `Device` that say so."""
+    """The fields of `Device` about whether this build has code for the GPU."""
     arch_list = arch_list_of(torch)
     if is_hip or not arch_list:
         return {}  # ROCm's list names chips, not capabilities
@@ -147,7 +147,7 @@ def _supported(torch: Any, index: int, name: str, capability: tuple[int, int], *
             "is_supported": True,
             "supported_by": f"{answer.code} (JIT)",
             "warning": f"this torch has no compiled code for compute capability {text}: the driver compiles it from "
-            f"{answer.code} when it is first used, which takes minutes once",
+            f"{answer.code} at the first use, which takes minutes once",
             "remedy": _remedy(torch, capability),
         }
     warning = (
@@ -158,10 +158,10 @@ def _supported(torch: Any, index: int, name: str, capability: tuple[int, int], *
 
 
 def _remedy(torch: Any, capability: tuple[int, int]) -> str:
-    """Which build of torch to install, by torch's own table of its releases."""
+    """Which build of torch to install, by torch's table of its releases."""
     table = getattr(torch.cuda, "PYTORCH_RELEASES_CODE_CC", {})
     fitting: list[str] = []
-    with suppress(Exception):  # another torch may keep it in another form
+    with suppress(Exception):  # the form depends on the torch version
         machine = torch.cuda._host_arch_key()
         fitting = releases_for(capability, {cuda: codes.get(machine, ()) for cuda, codes in table.items()})
     version = str(torch.__version__).partition("+")[0]

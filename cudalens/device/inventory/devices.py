@@ -1,4 +1,4 @@
-"""`Devices`: what is known of this machine's GPUs, as data. No torch; whoever shows it needs no GPU."""
+"""`Devices`: the facts about this machine's GPUs, as data. No torch; a view of it needs no GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One GPU; None and "" where nobody tells. `COLUMNS` says what each field means."""
+    """One GPU; None for unknown values. `COLUMNS` describes each field."""
 
     index: int | None
     physical_index: int | None = None
@@ -49,25 +49,25 @@ class Device:
 
     @property
     def label(self) -> str:
-        """As a program calls it; a GPU that it does not see by its physical number."""
+        """``cuda:0``; for a GPU that the program does not see, its physical number: ``GPU 3``."""
         return f"GPU {self.physical_index}" if self.index is None else f"cuda:{self.index}"
 
 
-#: Facts that all devices have in common; in the frame each row repeats them.
+#: Facts about the whole machine; each row of the frame repeats them.
 _SHARED: Final = ("driver", "driver_cuda", "runtime", "arch_list", "gencode_flags")
 
 #: Dtype and meaning of each column of `Devices.frame`.
 COLUMNS: Final[dict[str, tuple[str, str]]] = {
-    "index": ("Int32", "the number behind `cuda:`; missing where the program does not see the GPU"),
+    "index": ("Int32", "index of the `cuda:` device; missing if the program does not see the GPU"),
     "physical_index": ("Int32", "number in the order of NVML and nvidia-smi, before CUDA_VISIBLE_DEVICES"),
     "name": ("str", "product name"),
     "is_simulated": ("bool", "the GPU does not exist: a virtual device models it"),
     "capability": ("str", "compute capability"),
-    "architecture": ("str", "what code for it is called: `sm_90`, `gfx942`"),
-    "total_memory_bytes": ("Int64", "its memory"),
+    "architecture": ("str", "architecture of its code: `sm_90`, `gfx942`"),
+    "total_memory_bytes": ("Int64", "size of its memory"),
     "used_memory_bytes": ("Int64", "memory in use by all processes at the time of the reading"),
     "num_sms": ("Int32", "multiprocessors (compute units)"),
-    "max_threads_per_sm": ("Int32", "threads that one holds"),
+    "max_threads_per_sm": ("Int32", "maximum number of threads on one"),
     "warp_size": ("Int32", "threads of a warp"),
     "clock_mhz": ("Int32", "highest clock of the multiprocessors"),
     "memory_clock_mhz": ("Int32", "highest clock of the memory"),
@@ -77,10 +77,10 @@ COLUMNS: Final[dict[str, tuple[str, str]]] = {
     "shared_memory_per_sm_bytes": ("Int64", "shared memory of a multiprocessor"),
     "power_limit_watts": ("Float64", "the limit that is enforced"),
     "uuid": ("str", "as CUDA_VISIBLE_DEVICES takes it"),
-    "pci": ("str", "address on the bus"),
-    "mig": ("str", "`off`, `on`, or the instance that the program sees; missing where the GPU cannot be cut"),
+    "pci": ("str", "PCI address"),
+    "mig": ("str", "`off`, `on`, or the instance that the program sees; missing if the GPU does not support MIG"),
     "is_supported": ("boolean", "whether this torch has code for it; missing if unknown"),
-    "supported_by": ("str", "the entry of the arch list that runs on it; with `(JIT)` the driver compiles it first"),
+    "supported_by": ("str", "the entry of the arch list that runs on it; `(JIT)`: the driver compiles it first"),
     "warning": ("str", "what is wrong"),
     "remedy": ("str", "what to do about it"),
     **{
@@ -94,7 +94,7 @@ COLUMNS: Final[dict[str, tuple[str, str]]] = {
         )
     },
     "driver": ("str", "version of the driver"),
-    "driver_cuda": ("str", "the newest CUDA that the driver runs"),
+    "driver_cuda": ("str", "the newest CUDA version that the driver supports"),
     "runtime": ("str", "what torch was built for"),
     "arch_list": ("str", "architectures that torch has code for"),
     "gencode_flags": ("str", "the nvcc options for them"),
@@ -103,23 +103,23 @@ COLUMNS: Final[dict[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Devices:
-    """The GPUs of this machine: what each is, whether this torch can use it, and what to do where it cannot.
+    """The GPUs of this machine: their properties, whether this torch can use them, and what to do if it cannot.
 
-    Prints as text and shows as a card per device. Iterating gives each `Device`.
+    It is shown as text, or as one card per device in a notebook. Iterating yields each visible `Device`.
 
     Attributes:
         all: Every GPU: those that the program sees in its order, then those that it does not.
-        torch: Version of torch, or None where it cannot be imported.
+        torch: Version of torch, or None if it cannot be imported.
         runtime: What torch was built for ("CUDA 12.8"), or None for a CPU-only build.
         driver: Version of the driver, or None.
-        driver_cuda: The newest CUDA that the driver runs, or None.
+        driver_cuda: The newest CUDA version that the driver supports, or None.
         arch_list: Architectures that torch has code for.
-        gencode_flags: What nvcc was told for them.
-        visibility: What CUDA_VISIBLE_DEVICES comes to, in a sentence.
-        simulated: The virtual device that is in place ("h100x4"), or None.
-        reason: Why the program sees no GPU, and what to do; "" where it sees one.
-        notes: What could not be found out, and what to look out for.
-        access: For each pair of visible devices whether the first can read the second's memory; None for itself.
+        gencode_flags: The nvcc options for them.
+        visibility: The effect of CUDA_VISIBLE_DEVICES, in a sentence.
+        simulated: The active virtual device ("h100x4"), or None.
+        reason: Why the program sees no GPU, and what to do; "" if it sees one.
+        notes: Values that could not be read, and warnings.
+        access: For each pair of visible devices, whether the first can access the second's memory; None for itself.
     """
 
     all: tuple[Device, ...] = ()
@@ -147,7 +147,7 @@ class Devices:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row per GPU, the visible ones first; columns as `COLUMNS` says."""
+        """A row per GPU, the visible ones first; `COLUMNS` describes the columns."""
         import pandas as pd
 
         rows = [self._row(device) for device in self.all]
@@ -166,7 +166,7 @@ class Devices:
 
     @property
     def verdict(self) -> str:
-        """The answer in one line."""
+        """The result in one line."""
         return str(call_lazy("devices_verdict", self))
 
     def to_dict(self) -> dict[str, Any]:
@@ -188,11 +188,11 @@ class Devices:
         return bool(self.visible)
 
     def __getitem__(self, index: int) -> Device:
-        """The device behind ``cuda:<index>``."""
+        """The device ``cuda:<index>``."""
         return self.visible[index]
 
     def __repr__(self) -> str:
-        """The verdict and what is known of each device, as text."""
+        """The verdict and the facts about each device, as text."""
         return str(call_lazy("devices_text", self))
 
     def _repr_html_(self) -> str:

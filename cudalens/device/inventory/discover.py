@@ -1,7 +1,7 @@
-"""`devices()`: asks torch, the management library and the environment about this machine's GPUs, and puts it together.
+"""`devices()`: the facts about this machine's GPUs from torch, the management library and the environment.
 
-Asking torch for the properties of a GPU initialises CUDA in this process, as the first tensor on it would; a process
-that forks afterwards cannot use CUDA in its children.
+Querying the properties of a GPU through torch initializes CUDA in this process, as the first tensor on it does; after
+that, forked children cannot use CUDA.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _MAX_PEERS: Final = 64
 
 
 def devices() -> Devices:
-    """What is known of this machine's GPUs. Nothing raises because something is missing; `notes` says what.
+    """The facts about this machine's GPUs. Missing values raise nothing; `notes` lists them.
 
-    Also those GPUs are told of that the program does not see, where NVML or amdsmi is there to ask. Initialises CUDA.
+    GPUs that the program does not see are included if NVML or amdsmi is available. Initializes CUDA.
     """
     torch, broken = facts.torch_or_reason()
     source, no_source = _source()
@@ -53,7 +53,7 @@ def _devices(torch: Any, broken: str, source: Source | None, no_source: str) -> 
         reason = f"torch cannot be imported: {broken}"
         return Devices(all=tuple(map(hidden, gpus)), reason=reason, **common)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch would warn of stands in `warning`
+        warnings.simplefilter("ignore")  # torch's warnings are in the field `warning`
         found = _visible(torch, source, gpus)
         reason = "" if found else _reason(torch, visible if gpus else None)
         access = _access(torch, len(found))
@@ -93,16 +93,16 @@ def _visible(torch: Any, source: Source | None, gpus: Sequence[Gpu]) -> list[Dev
     for index in range(torch.cuda.device_count()):
         try:
             properties = torch.cuda.get_device_properties(index)
-        except Exception as error:  # one broken GPU hides no other
-            told = f"it cannot be queried: {str(error).strip().partition(chr(10))[0]}"
-            found.append(Device(index=index, name="GPU that does not answer", warning=told, is_supported=False))
+        except Exception as error:  # the other GPUs are still listed
+            warning = f"it cannot be queried: {str(error).strip().partition(chr(10))[0]}"
+            found.append(Device(index=index, name="GPU that does not respond", warning=warning, is_supported=False))
             continue
         found.append(described(torch, index, properties, gpu_of(properties, gpus), source))
     return found
 
 
 def _access(torch: Any, count: int) -> tuple[tuple[bool | None, ...], ...]:
-    """Peer access of each pair; empty where there is no pair, or too many devices to ask for all."""
+    """Peer access of each pair; empty if there is no device, or too many to query all pairs."""
     if not 1 < count <= _MAX_PEERS:
         return ((None,),) if count == 1 else ()
     return tuple(tuple(None if a == b else _can_access(torch, a, b) for b in range(count)) for a in range(count))

@@ -1,7 +1,7 @@
 """Readings through NVML (the library of the NVIDIA driver, by nvidia-ml-py). No torch.
 
-Every fact may be missing on some GPU, driver or container: each is asked for on its own, and what is refused for good
-is not asked for again but noted.
+Any value may be missing on some GPU, driver or container. So each is queried separately; a value that is refused
+permanently is recorded in `problems` and not queried again.
 """
 
 from __future__ import annotations
@@ -40,8 +40,11 @@ _NO_NVML: Final = {
     _VERSION_MISMATCH: "the loaded NVIDIA driver and its library are of different versions, as after an update; reboot",
 }
 
-#: Bits of nvmlClocksEventReasons that hold clocks down; those that only say "idle" or "as set" are left out.
-_GRAPHICS, _SM, _MEM = 0, 1, 2
+# Values of nvmlClockType_t.
+_SM: Final = 1
+_MEM: Final = 2
+
+#: Bits of nvmlClocksEventReasons for throttled clocks; the bits for idle and for application clocks are left out.
 _SLOWED: Final = {
     0x04: "power cap",
     0x08: "hardware slowdown",
@@ -52,13 +55,13 @@ _SLOWED: Final = {
 
 
 def open_nvml(library: Any = None) -> NvmlSource:
-    """NVML, initialised.
+    """NVML, initialized.
 
     Args:
-        library: What has pynvml's functions; the module itself where None.
+        library: An object with pynvml's functions; the module by default.
 
     Raises:
-        MetricsError: There is no NVML here; the message says why, and what to do.
+        MetricsError: NVML is not available; the message gives the reason and what to do.
     """
     if library is None:
         try:
@@ -89,7 +92,7 @@ class NvmlSource:
         self.driver_cuda = None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}"
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """The machine's GPUs, in order of their PCI address; one that does not answer is left out and noted."""
+        """The machine's GPUs, in order of their PCI address; one that does not respond is left out and recorded."""
         count = self._ask("number of GPUs", self._nvml.nvmlDeviceGetCount) or 0
         return tuple(gpu for number in range(count) if (gpu := self._present(number)) is not None)
 
@@ -97,11 +100,11 @@ class NvmlSource:
         """The state of a GPU.
 
         Raises:
-            GpuGoneError: It answers no more.
+            GpuGoneError: It no longer responds.
         """
         nvml, handle = self._nvml, self._ask(f"GPU {number}", partial(self._handle, number))
         if handle is None:
-            raise GpuGoneError(self.problems.get(f"GPU {number}", "it does not answer"))
+            raise GpuGoneError(self.problems.get(f"GPU {number}", "it does not respond"))
 
         def ask(what: str, question: Callable[[], T]) -> T | None:
             return self._ask(f"{what} of GPU {number}", question)
@@ -117,11 +120,11 @@ class NvmlSource:
             power_watts=None if power_mw is None else power_mw / 1000,
             clock_mhz=ask("clock", lambda: int(nvml.nvmlDeviceGetClockInfo(handle, _SM))),
             memory_clock_mhz=ask("memory clock", lambda: int(nvml.nvmlDeviceGetClockInfo(handle, _MEM))),
-            slowed_by=ask("what holds its clocks down", lambda: _slowed_by(self._reasons(handle))),
+            slowed_by=ask("clock throttle reasons", lambda: _slowed_by(self._reasons(handle))),
         )
 
     def close(self) -> None:
-        """Let go of the library; harmless when done twice."""
+        """Release the library. Can be called twice."""
         if self._is_open:
             self._is_open = False
             try:
@@ -130,7 +133,7 @@ class NvmlSource:
                 self.problems["end"] = str(error)
 
     def _present(self, number: int) -> Gpu | None:
-        """A GPU; None, and a note, for one that does not answer."""
+        """A GPU; None, and an entry in `problems`, for one that does not respond."""
         try:
             return self._ask(f"GPU {number}", partial(self._gpu, number))
         except GpuGoneError as error:
@@ -167,10 +170,10 @@ class NvmlSource:
         nvml = self._nvml
         count = self._ask(f"MIG instances of GPU {number}", lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(handle)) or 0
         found = []
-        for place in range(count):
+        for index in range(count):
             try:
-                found.append(self._mig(number, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)))
-            except Exception:  # noqa: S112 - places that hold no instance answer with an error
+                found.append(self._mig(number, nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)))
+            except Exception:  # noqa: S112 - an index without an instance raises an error
                 continue
         return tuple(found)
 
@@ -194,10 +197,10 @@ class NvmlSource:
         return int((ask or self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons)(handle))
 
     def _ask(self, what: str, question: Callable[[], T]) -> T | None:
-        """The answer; None where there is none, noted under `what`. What is refused for good is not asked again.
+        """The result of `question`; None if it fails. A permanent failure is recorded in `problems` and not retried.
 
         Raises:
-            GpuGoneError: The GPU answers no more.
+            GpuGoneError: The GPU no longer responds.
         """
         if what in self.problems:
             return None
@@ -209,14 +212,15 @@ class NvmlSource:
             code = int(getattr(error, "value", _NO_CODE))
             if code in _GONE:
                 raise GpuGoneError(_GONE[code]) from None
-            if code == _UNINITIALIZED and self._is_open and self._started():  # somebody shut it down for all
+            # Other code in the process may have shut NVML down.
+            if code == _UNINITIALIZED and self._is_open and self._restarted():
                 return self._ask(what, question)
             if code == _NO_CODE or code in _FINAL:
                 self.problems[what] = _FINAL.get(code, f"{type(error).__name__}: {error}")
             return None
 
-    def _started(self) -> bool:
-        """Whether NVML could be started once more."""
+    def _restarted(self) -> bool:
+        """Start NVML again; returns whether that worked."""
         try:
             self._nvml.nvmlInit()
             return self._nvml.nvmlDeviceGetCount() is not None
@@ -229,7 +233,7 @@ def _slowed_by(reasons: int) -> str:
 
 
 def _text(value: Any) -> str | None:
-    """Text of an answer; older nvidia-ml-py gives bytes."""
+    """A result as text; older versions of nvidia-ml-py return bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else None if value is None else str(value)
 
 

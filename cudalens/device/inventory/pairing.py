@@ -1,4 +1,4 @@
-"""Which GPU of the management library is which device of torch: by UUID, by bus address, by CUDA_VISIBLE_DEVICES."""
+"""Match the management library's GPUs to torch's devices by UUID, PCI address or CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from cudalens.device.inventory.visible import parse_visible, variable
 
 
 def gpu_of(properties: Any, gpus: Sequence[Gpu]) -> Gpu | None:
-    """The GPU behind a device's properties; None where none of `gpus` is it."""
+    """The GPU of `gpus` with a device's properties; None if there is none."""
     own = str(getattr(properties, "uuid", ""))
     for gpu in gpus:
         names = (gpu.uuid.removeprefix("GPU-"), *(one.uuid.removeprefix("MIG-") for one in gpu.migs))
         if own and own in names:
             return gpu
-    place = tuple(getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
-    return next((gpu for gpu in gpus if None not in place and _place(gpu.pci) == place), None)
+    pci = tuple(getattr(properties, f"pci_{part}_id", None) for part in ("domain", "bus", "device"))
+    return next((gpu for gpu in gpus if None not in pci and _pci_numbers(gpu.pci) == pci), None)
 
 
 def visible_numbers(gpus: Sequence[Gpu]) -> dict[int, int]:
-    """Index behind ``cuda:`` by physical number, for those of all the machine's `gpus` that the program sees.
+    """Index of the ``cuda:`` device by physical number, for those of the machine's `gpus` that the program sees.
 
-    Where CUDA runs in this process, torch is asked; else CUDA_VISIBLE_DEVICES tells, and nothing is initialised.
+    If CUDA is initialized in this process, torch is queried; otherwise CUDA_VISIBLE_DEVICES is parsed, and nothing is
+    initialized.
     """
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
@@ -36,10 +37,10 @@ def visible_numbers(gpus: Sequence[Gpu]) -> dict[int, int]:
     is_hip = torch is not None and getattr(torch.version, "hip", None) is not None
     name, text = variable(os.environ, is_hip=is_hip)
     visible = parse_visible(text, [gpu.uuid for gpu in gpus], [m for gpu in gpus for m in gpu.migs], name=name)
-    return {gpus[place].number: index for index, place in enumerate(visible.gpus)}
+    return {gpus[position].number: index for index, position in enumerate(visible.gpus)}
 
 
-def _place(pci: str | None) -> tuple[int, int, int] | None:
+def _pci_numbers(pci: str | None) -> tuple[int, int, int] | None:
     """Domain, bus and device of an address such as ``0000:17:00.0``."""
     try:
         domain, bus, rest = (pci or "").split(":")

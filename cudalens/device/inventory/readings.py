@@ -19,13 +19,13 @@ class Gpu:
         number: Physical number.
         name: Product name.
         uuid: ``GPU-…``, or "".
-        pci: Address on the bus, ``0000:17:00.0``.
+        pci: PCI address, ``0000:17:00.0``.
         capability: Compute capability ("9.0").
-        total_memory_bytes: Its memory.
+        total_memory_bytes: Size of its memory.
         clock_mhz: Highest clock of the SMs.
         memory_clock_mhz: Highest clock of the memory.
-        power_limit_watts: The limit that is enforced now.
-        is_mig: Whether it is in MIG mode; None where it cannot be.
+        power_limit_watts: The enforced power limit.
+        is_mig: Whether it is in MIG mode; None if it does not support MIG.
         migs: Its compute instances.
     """
 
@@ -54,7 +54,7 @@ class Reading:
         power_watts: Power draw.
         clock_mhz: Clock of the SMs.
         memory_clock_mhz: Clock of the memory.
-        slowed_by: Why the clocks are reduced ("power cap", "heat"), "" if they are not.
+        slowed_by: Why the clocks are throttled ("power cap", "heat"), "" if they are not.
     """
 
     gpu_busy_pct: float | None = None
@@ -72,7 +72,7 @@ FIELDS: Final = tuple(field.name for field in fields(Reading))
 
 
 class GpuGoneError(Exception):
-    """A GPU does not answer any more: it fell off the bus or was removed. Handled inside ``device/``."""
+    """A GPU no longer responds: it was lost or removed. Handled inside ``device/``."""
 
 
 class Source(Protocol):
@@ -83,7 +83,7 @@ class Source(Protocol):
         is_modelled: Whether the readings are a model's.
         problems: Values that cannot be read ("power of GPU 0"), each with the reason.
         driver: Version of the driver, or None.
-        driver_cuda: The newest CUDA that the driver runs ("12.8"), or None.
+        driver_cuda: The newest CUDA version that the driver supports ("12.8"), or None.
     """
 
     label: str
@@ -99,7 +99,7 @@ class Source(Protocol):
         """The state of a GPU.
 
         Raises:
-            GpuGoneError: It does not answer any more.
+            GpuGoneError: It no longer responds.
         """
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""What a GPU can run: whether a build of torch has code for it, and which number formats it has units for. No torch.
+"""Whether a build of torch has code for a GPU, and which number formats the GPU supports. No torch.
 
 Sources: CUDA C++ programming guide, "Binary compatibility", "PTX compatibility", "Architecture-specific features" and
-"Family-specific features"; the same rules stand in torch.cuda's own check. Number formats: the guide's "Feature support
+"Family-specific features"; torch.cuda's own check has the same rules. Number formats: the guide's "Feature support
 per compute capability" and PTX ISA, `mma`; for AMD the "Precision support" page of ROCm.
 """
 
@@ -15,17 +15,18 @@ from typing import Final, Literal, TypeAlias
 Capability: TypeAlias = tuple[int, int]
 Formats: TypeAlias = dict[str, str]
 
-#: Chips of boards and cars: their code runs on them alone, and no other code on them.
 _CODE: Final = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
+
+#: Embedded and automotive chips: they run only code that is compiled for them, and other chips cannot run it.
 _SOLITARY: Final = frozenset({(5, 3), (6, 2), (7, 2), (8, 7), (10, 1)})
 
-#: CUDA 13 calls the capability 10.1 of Thor 11.0; the code is the same.
+#: CUDA 13 renamed the capability 10.1 of Thor to 11.0; the code is the same.
 _RENAMED: Final = {(10, 1): (11, 0)}
 
-#: Number formats that people choose between; every GPU has float32 and float64.
+#: Number formats that are reported; every GPU has float32 and float64.
 FORMATS: Final = ("fp16", "bf16", "tf32", "fp8", "fp4")
 
-#: Beginnings of the architectures with units for the format.
+#: First compute capability with hardware for the format.
 _CUDA_SINCE: Final[Mapping[str, Capability]] = {
     "fp16": (5, 3),
     "bf16": (8, 0),
@@ -33,6 +34,7 @@ _CUDA_SINCE: Final[Mapping[str, Capability]] = {
     "fp8": (8, 9),
     "fp4": (10, 0),
 }
+#: Prefixes of the architectures with hardware for the format.
 _AMD: Final[Mapping[str, tuple[str, ...]]] = {
     "fp16": ("gfx",),
     "bf16": ("gfx908", "gfx90a", "gfx94", "gfx95", "gfx11", "gfx12"),
@@ -60,7 +62,7 @@ def support(capability: Capability, arch_list: Iterable[str]) -> Support:
 
     Args:
         capability: Major and minor.
-        arch_list: What `torch.cuda.get_arch_list` says: ``sm_90``, ``sm_90a``, ``sm_100f``, ``compute_90``.
+        arch_list: As `torch.cuda.get_arch_list` returns it: ``sm_90``, ``sm_90a``, ``sm_100f``, ``compute_90``.
     """
     codes = [(found, code) for code in arch_list if (found := _CODE.fullmatch(code))]
     native = [
@@ -79,7 +81,7 @@ def support(capability: Capability, arch_list: Iterable[str]) -> Support:
 
 
 def _runs(code: Capability, device: Capability, feature: str) -> bool:
-    """Whether compiled code runs on a device: on its own major from its minor on."""
+    """Whether compiled code runs on a device: the same major version, and at least the minor version of the code."""
     if code in _SOLITARY or device in _SOLITARY:
         return code == device or _RENAMED.get(code) == device or _RENAMED.get(device) == code
     if feature == "a":
@@ -88,7 +90,7 @@ def _runs(code: Capability, device: Capability, feature: str) -> bool:
 
 
 def cuda_formats(capability: Capability) -> Formats:
-    """``native``, ``emulated`` or ``no`` by number format, for a GPU of NVIDIA."""
+    """``native``, ``emulated`` or ``no`` by number format, for an NVIDIA GPU."""
     formats = {name: "native" if capability >= since else "no" for name, since in _CUDA_SINCE.items()}
     if formats["bf16"] == "no":
         formats["bf16"] = "emulated"  # torch computes it in float32 and rounds
@@ -96,7 +98,7 @@ def cuda_formats(capability: Capability) -> Formats:
 
 
 def amd_formats(architecture: str) -> Formats:
-    """As `cuda_formats`, for a GPU of AMD (``gfx942:sramecc+:xnack-``)."""
+    """As `cuda_formats`, for an AMD GPU (``gfx942:sramecc+:xnack-``)."""
     formats = {name: "native" if architecture.startswith(known) else "no" for name, known in _AMD.items()}
     if formats["bf16"] == "no":
         formats["bf16"] = "emulated"
@@ -117,6 +119,6 @@ def releases_for(capability: Capability, releases: Mapping[str, Iterable[int]]) 
 
 
 def gencode_flags(arch_list: Sequence[str]) -> str:
-    """What nvcc was told, as `torch.cuda.get_gencode_flags` writes it; entries that it cannot read are left out."""
+    """The nvcc options, as `torch.cuda.get_gencode_flags` writes them; entries of another form are left out."""
     pairs = (code.split("_", 1) for code in arch_list if code.count("_") == 1)
     return " ".join(f"-gencode compute=compute_{arch},code={kind}_{arch}" for kind, arch in pairs)

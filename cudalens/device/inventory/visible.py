@@ -1,14 +1,14 @@
 """CUDA_VISIBLE_DEVICES: which of a machine's GPUs a program sees, in which order, and why. No torch.
 
-The driver's rules, as NVIDIA's programming guide ("CUDA environment variables") and MIG user guide ("CUDA device
-enumeration") give them, and as torch.cuda's own reading of the variable has them where those are silent:
+The driver's rules are those of NVIDIA's programming guide ("CUDA environment variables") and MIG user guide ("CUDA
+device enumeration"); cases that these leave open follow torch.cuda's parser of the variable:
 
 - Not set: every GPU. Set and empty: none.
-- A list that begins with ``GPU-`` or ``MIG-`` holds UUIDs, of which a unique beginning will do; any other, numbers.
-- A number is what `strtoul` reads: leading blanks and a sign are fine, what follows the digits is ignored.
-- The first entry that names nothing (negative, too large, no number, unknown or ambiguous UUID) ends the list.
-- A GPU that is named twice hides all.
-- Where a MIG instance is visible, it is the only device: CUDA enumerates one compute instance, no whole GPU beside it.
+- A list that begins with ``GPU-`` or ``MIG-`` holds UUIDs, or unique prefixes of them; any other list holds numbers.
+- Numbers are read as by `strtoul`: leading blanks and a sign are allowed, text after the digits is ignored.
+- The first entry without a GPU (negative, too large, no number, unknown or ambiguous UUID) ends the list.
+- If a GPU occurs twice, every GPU is hidden.
+- If a MIG instance is visible, it is the only device: CUDA enumerates one compute instance and no other GPU.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-#: What a ROCm build reads, the first one that is set; ROCR_VISIBLE_DEVICES has hidden devices from it before.
+#: A ROCm build reads the first one that is set. ROCR_VISIBLE_DEVICES is applied earlier, by the ROCm runtime.
 CUDA_VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 HIP_VARIABLES: Final = ("HIP_VISIBLE_DEVICES", CUDA_VARIABLE)
 
@@ -35,7 +35,7 @@ class MigInstance:
         uuid: ``MIG-<uuid>``.
         gpu: Physical number of its GPU.
         gpu_instance: Number of the GPU instance in the GPU.
-        compute_instance: Number of the compute instance in that.
+        compute_instance: Number of the compute instance in the GPU instance.
         profile: Its size ("1g.10gb"), or "".
     """
 
@@ -48,13 +48,13 @@ class MigInstance:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of the list, as far as the list was read.
+    """One entry of the list, up to the entry that ends the list.
 
     Attributes:
-        text: As it stands there.
-        gpu: Physical number of the GPU that it names; None where it names none.
-        mig: The MIG instance that it names; None where it names a whole GPU, or nothing.
-        problem: Why it names nothing, or "".
+        text: Its text.
+        gpu: Physical number of its GPU; None if it matches none.
+        mig: Its MIG instance; None if it is a whole GPU or matches nothing.
+        problem: Why it matches nothing, or "".
     """
 
     text: str
@@ -65,15 +65,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What the variable lets through.
+    """The GPUs that the variable makes visible.
 
     Attributes:
-        text: The variable; None where it is not set.
+        text: The variable; None if it is not set.
         num_gpus: How many GPUs the machine has.
-        gpus: Physical number of the GPU behind ``cuda:0``, ``cuda:1`` …
-        mig: The MIG instance that is ``cuda:0``; None where whole GPUs are visible.
-        entries: What was read of the list: the last one may be what ended it.
-        note: What it comes to, in one sentence without an end.
+        gpus: Physical number of ``cuda:0``, ``cuda:1`` …
+        mig: The MIG instance that is ``cuda:0``; None if whole GPUs are visible.
+        entries: The entries that were read; the last one may have ended the list.
+        note: The result in one sentence, without a full stop.
     """
 
     text: str | None
@@ -85,7 +85,7 @@ class Visible:
 
 
 def variable(environment: Mapping[str, str], *, is_hip: bool = False) -> tuple[str, str | None]:
-    """Name and text of the variable that counts; the text is None where none is set."""
+    """Name and text of the variable that applies; the text is None if none is set."""
     names = HIP_VARIABLES if is_hip else (CUDA_VARIABLE,)
     return next(((name, environment[name]) for name in names if name in environment), (CUDA_VARIABLE, None))
 
@@ -93,11 +93,11 @@ def variable(environment: Mapping[str, str], *, is_hip: bool = False) -> tuple[s
 def parse_visible(
     text: str | None, gpus: int | Sequence[str], migs: Sequence[MigInstance] = (), *, name: str = CUDA_VARIABLE
 ) -> Visible:
-    """What the variable lets through.
+    """The GPUs that the variable makes visible.
 
     Args:
-        text: The variable's text; None where it is not set.
-        gpus: The machine's GPUs in order: their UUIDs (``GPU-…``), or how many there are where UUIDs are not known.
+        text: The variable's text; None if it is not set.
+        gpus: The machine's GPUs in order: their UUIDs (``GPU-…``), or their number if UUIDs are unknown.
         migs: The MIG compute instances, in order.
         name: The variable's name, for the note.
     """
@@ -113,7 +113,7 @@ def parse_visible(
 
 
 def _read(text: str, uuids: Sequence[str], migs: Sequence[MigInstance]) -> Iterator[Entry]:
-    """Entries up to the first that names nothing, which is the last."""
+    """Entries up to and including the first that matches nothing."""
     for part in text.split(","):
         if text.startswith(_GPU):
             entry = _gpu(part, uuids)
@@ -173,7 +173,7 @@ def _how_many(number: int, what: str, *, known: bool) -> str:
 
 
 def _repeated(found: Sequence[Entry]) -> Entry | None:
-    """The first entry that names what another one named before."""
+    """The first entry with the GPU or instance of an earlier one."""
     seen: set[object] = set()
     for entry in found:
         key = entry.mig.uuid if entry.mig else entry.gpu
@@ -184,7 +184,7 @@ def _repeated(found: Sequence[Entry]) -> Entry | None:
 
 
 def _first(entry: Entry, migs: Sequence[MigInstance]) -> MigInstance | None:
-    """The instance that CUDA takes where a GPU in MIG mode is named as a whole."""
+    """The instance that CUDA uses for an entry that is a whole GPU in MIG mode."""
     return next((one for one in migs if one.gpu == entry.gpu), None)
 
 
@@ -209,8 +209,8 @@ def _note(
     if text is None and not numbers:
         return " is not set, and no GPU was found"
     if not numbers:
-        return f"{head} lets no GPU through{end}"
+        return f"{head} hides every GPU{end}"
     if text is None:
         return f"{head}: every GPU is visible"
     which = ", ".join(f"cuda:{index} is GPU {number}" for index, number in enumerate(numbers))
-    return f"{head} lets {len(numbers)} of {len(uuids)} through: {which}{end}"
+    return f"{head} makes {len(numbers)} of {len(uuids)} GPUs visible: {which}{end}"

@@ -24,9 +24,9 @@ _GAUGES: Final = [{"column": gauge.column, "title": gauge.title, "unit": gauge.u
 
 
 class GaugesWidget(anywidget.AnyWidget):
-    """Live gauges of the GPUs that this program sees; ``%cudadevice live`` and ``cudalens.live()`` make it.
+    """Live gauges of the GPUs that this program sees; created by ``%cudadevice live`` and ``cudalens.live()``.
 
-    It reads from the start. `stop`, `close`, its button, or closing its page end it.
+    It reads from its creation until `stop` or `close`, its stop button, or the end of its page.
 
     Args:
         rate_hz: Readings per second.
@@ -36,8 +36,8 @@ class GaugesWidget(anywidget.AnyWidget):
         feed: The readings.
 
     Raises:
-        MetricsError: There is nothing to read; the message says why, and what to do.
-        ValueError: The rate is of no use.
+        MetricsError: There is nothing to read; the message gives the reason and what to do.
+        ValueError: The rate is not between `MIN_HZ` and `MAX_HZ` of `cudalens.device.sampler`.
     """
 
     _esm = assets.module_text("gauges.js")
@@ -65,30 +65,30 @@ class GaugesWidget(anywidget.AnyWidget):
 
     @property
     def is_running(self) -> bool:
-        """Whether it reads."""
+        """Whether it is reading."""
         return self.feed.is_running
 
     def stop(self, why: str = "stopped") -> None:
-        """End reading; the last readings stay. Harmless when it has ended."""
+        """End reading; the last readings stay. Can be called twice."""
         self.feed.stop(why)
 
     def close(self) -> None:
-        """End reading, and take the widget away."""
+        """End reading, and remove the widget."""
         self.stop("closed")
         self._is_open = False
         super().close()
 
     def cell(self, is_running: bool) -> None:
-        """A cell of the notebook begins or has ended."""
+        """Called when a cell of the notebook begins or ends."""
         self.feed.presence.cell(is_running)
 
     def refresh(self) -> None:
-        """Bring the saved picture up to date."""
+        """Update the saved picture."""
         if self._is_shown:
             self._publish(update=True)
 
     def __repr__(self) -> str:
-        """One cheap line."""
+        """One short line."""
         return f"<cudalens gauges: {', '.join(gpu['label'] for gpu in self.feed.gpus)}; {self.feed.ended or 'live'}>"
 
     def _ipython_display_(self) -> None:
@@ -164,7 +164,7 @@ def live(rate_hz: float = DEFAULT_HZ) -> GaugesWidget:
         rate_hz: Readings per second.
 
     Raises:
-        MetricsError: There is nothing to read; the message says why, and what to do.
-        ValueError: The rate is of no use.
+        MetricsError: There is nothing to read; the message gives the reason and what to do.
+        ValueError: The rate is not between `MIN_HZ` and `MAX_HZ` of `cudalens.device.sampler`.
     """
     return GaugesWidget(rate_hz)

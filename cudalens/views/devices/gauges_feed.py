@@ -44,23 +44,23 @@ class Presence:
         self.is_cell_running = False
 
     def heartbeat(self, view: str) -> None:
-        """A view is there."""
+        """Record a heartbeat of a view."""
         self._views[view] = self._quiet_since = self._now()
         self._limit_s = HEARTBEAT_S
 
     def left(self, view: str) -> None:
-        """A view has closed."""
+        """Record that a view has closed."""
         self._views.pop(view, None)
         self._quiet_since = self._now()
         self._limit_s = HEARTBEAT_S if self._views else CLOSE_S
 
     def cell(self, is_running: bool) -> None:
-        """A cell begins, during which no heartbeat is received; or it has ended."""
+        """Record that a cell begins or ends; no heartbeat is received while it runs."""
         self.is_cell_running, self._quiet_since = is_running, self._now()
 
     @property
     def is_over(self) -> bool:
-        """Whether no page shows the gauges any more."""
+        """Whether no page shows the gauges any longer."""
         return not self.is_cell_running and self._now() - self._quiet_since > self._limit_s
 
 
@@ -71,8 +71,8 @@ class GaugeFeed:
         rate_hz: Readings per second.
         on_moment: Called on the sampling thread with each `Moment`: ``t`` (epoch ms) and ``rows`` (per GPU the values
             of `COLUMNS`, None where unknown).
-        on_gpus: Called on it when other GPUs are read from now on.
-        on_end: Called once, with why it ended, on the thread on which it did.
+        on_gpus: Called on the sampling thread when the GPUs that are read have changed.
+        on_end: Called once with the reason of the end, on the thread that ended it.
         presence: Whether a page shows the gauges.
 
     Attributes:
@@ -107,12 +107,12 @@ class GaugeFeed:
 
     @property
     def is_running(self) -> bool:
-        """Whether it reads."""
+        """Whether it is reading."""
         return not self.ended and self._sampler.is_running
 
     @property
     def source(self) -> str:
-        """Where the readings come from."""
+        """The source of the readings."""
         return self._sampler.label
 
     @property
@@ -122,14 +122,14 @@ class GaugeFeed:
 
     @property
     def problems(self) -> list[str]:
-        """What cannot be read, a line each."""
+        """The values that cannot be read, one line each."""
         return [f"{what}: {why}" for what, why in self._sampler.unread.items()]
 
     def start(self) -> None:
         """Begin to read.
 
         Raises:
-            MetricsError: There is nothing to read; the message says why, and what to do.
+            MetricsError: There is nothing to read; the message gives the reason and what to do.
         """
         self._sampler.start()
 
@@ -138,7 +138,7 @@ class GaugeFeed:
         self._sampler.take()
 
     def stop(self, why: str = "stopped") -> None:
-        """End reading; no thread is left. Harmless when it has ended."""
+        """End reading and the thread. Can be called twice."""
         if not self._ending.acquire(blocking=False):
             return
         self.ended = why

@@ -66,7 +66,7 @@ def _card(gpu: dict[str, Any], rows: Sequence[Sequence[Any]]) -> Section:
     gauges = [_gauge(gauge, k, gpu, [row[k] for row in rows]) for k, gauge in enumerate(GAUGES)]
     last = rows[-1] if rows else [None] * len(COLUMNS)
     line = ", ".join(f"{gauge.title} {_text(gauge, last[k], gpu)}" for k, gauge in enumerate(GAUGES))
-    slowed = (Note(f"clocks held down by {last[_SLOWED]}", "slowed"),) if last[_SLOWED] else ()
+    slowed = (Note(f"clocks throttled by {last[_SLOWED]}", "slowed"),) if last[_SLOWED] else ()
     blocks = (Custom(element("div", *gauges), line), *slowed)
     return Section("", "cl-gauge", title=f"{gpu['label']}  {gpu['name']}", blocks=blocks)
 

@@ -159,7 +159,7 @@ def _process(devices: Devices) -> list[tuple[str, str]]:
 
 
 def _peers(devices: Devices) -> str:
-    """Which devices reach which other's memory, in a few words; "" for fewer than two."""
+    """Which devices can access each other's memory, in a few words; "" for fewer than two devices."""
     pairs = {(a, b): can for a, row in enumerate(devices.access) for b, can in enumerate(row) if a != b}
     if not pairs:
         return ""

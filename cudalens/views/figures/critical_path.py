@@ -1,4 +1,4 @@
-"""The critical path by what it is made of."""
+"""The critical path by name of its parts, as bars."""
 
 from __future__ import annotations
 

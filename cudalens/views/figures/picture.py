@@ -21,7 +21,7 @@ from cudalens.views.sections.write_html import to_html
 from cudalens.views.sections.write_text import to_text
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
-#: plotly's renderer in a kernel whose front end it does not know.
+#: plotly's renderer for an unknown front end.
 _RENDERER: Final = "plotly_mimetype"
 _MAX_ROWS: Final = 20
 _MARKUP: Final = re.compile(r"<(br|/?b)>")

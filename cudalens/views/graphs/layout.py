@@ -1,8 +1,8 @@
-"""Where recordings stand in the drawing of their tree: chains that go straight down, with branches at their side.
+"""Lay out the tree of recordings: vertical chains, with branches beside them.
 
-A recording that has one successor stands above it in the same lane, so that a long chain needs no width. Of several
-successors one goes on in the lane: the one on the current path, else the one under which most was replayed. The others
-branch off. Leaving the main lane halves what is replayed below, so that nesting stays within the logarithm of it.
+A recording with one successor is drawn above it in the same lane, so that a long chain needs no width. Of several
+successors, one continues the lane: the one on the current path, else the one with most replays in its subtree. The
+others are branches. A branch has at most half of the replays, so the depth of nesting is at most their logarithm.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 from cudalens.analysis import units
 from cudalens.views.graphs.model import GraphsView, Recording
 
-#: Recordings in a row, without a branch, that are shown one by one; of more, the inner ones fold into one line.
+#: Maximum number of recordings in a row, without a branch, that are shown; of more, the inner ones fold into one line.
 MAX_CHAIN: Final = 9
 
-#: Branches at one recording, and trees, that are shown; of more, the less travelled fold into one line.
+#: Maximum number of branches of a recording, and of trees, that are shown; the others fold into one line.
 MAX_BRANCHES: Final = 6
 
 _HEAD, _TAIL = 4, 3
@@ -26,7 +26,7 @@ _MAX_NAMES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A recording in its chain, and the branches that leave the chain after it (the most travelled first)."""
+    """A recording in its chain, and the branches after it (most replays first)."""
 
     recording: Recording
     branches: tuple[Chain, ...]
@@ -34,17 +34,17 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Recordings that follow one another, from the top down."""
+    """Consecutive recordings, from the top down."""
 
     stops: tuple[Stop, ...]
 
     @property
     def is_on_path(self) -> bool:
-        """Whether the current path begins it."""
+        """Whether its first recording is on the current path."""
         return self.stops[0].recording.is_on_path
 
     def recordings(self) -> Iterator[Recording]:
-        """All of them, those of the branches too, in the order of the drawing."""
+        """All recordings, including those of the branches, in drawing order."""
         for stop in self.stops:
             yield stop.recording
             for branch in stop.branches:
@@ -53,18 +53,18 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Recordings that one line stands for until it is opened.
+    """Recordings that are folded into one line.
 
     Attributes:
-        stops: Of a chain; empty where chains are folded.
-        chains: Branches or trees; empty where stops are folded.
+        stops: Stops of a chain; empty if chains are folded.
+        chains: Branches or trees; empty if stops are folded.
     """
 
     stops: tuple[Stop, ...] = ()
     chains: tuple[Chain, ...] = ()
 
     def label(self, noun: str = "branch") -> str:
-        """What it holds, in one line; `noun` is what its chains are."""
+        """Its content in one line; `noun` is the word for its chains."""
         within = [recording for chain in (*self.chains, Chain(self.stops)) for recording in chain.recordings()]
         names = ran_names(recording.function for recording in within)
         replays = units.count(sum(recording.num_replays for recording in within))
@@ -78,7 +78,7 @@ ChainItem: TypeAlias = Stop | Fold
 
 
 def chains(view: GraphsView) -> tuple[Chain, ...]:
-    """The trees of a manager, the current one first, then the most travelled."""
+    """The trees of a manager, the current one first, then by replays."""
     below: dict[int, list[int]] = {}
     for child, parent in view.parents.items():
         below.setdefault(parent, []).append(child)
@@ -86,28 +86,28 @@ def chains(view: GraphsView) -> tuple[Chain, ...]:
     weights = _weights(view, order)
     rank = _Ranks(view.recordings, weights)
     made: dict[int, Chain] = {}
-    for node in reversed(order):  # successors come before what they follow
+    for node in reversed(order):  # successors before their predecessors
         made[node] = _chain(view.recordings[node], rank.sorted(below.get(node, ())), made)
     return tuple(made[root] for root in rank.sorted(node for node in order if node not in view.parents))
 
 
 def _chain(recording: Recording, successors: Sequence[int], made: dict[int, Chain]) -> Chain:
-    """`recording` on top of the chain of its main successor; that chain is used up."""
+    """`recording` followed by the chain of its main successor, which is removed from `made`."""
     branches = tuple(made.pop(node) for node in successors[1:])
     rest = made.pop(successors[0]).stops if successors else ()
     return Chain((Stop(recording, branches), *rest))
 
 
 def _downwards(view: GraphsView, below: Mapping[int, list[int]]) -> list[int]:
-    """All numbers, each after the one that it follows."""
+    """All recordings' numbers, each after its parent."""
     order = [node for node in view.recordings if node not in view.parents]
-    for node in order:  # grows while it is walked
+    for node in order:  # grows during the loop
         order.extend(below.get(node, ()))
     return order
 
 
 def _weights(view: GraphsView, order: Sequence[int]) -> dict[int, int]:
-    """How much was replayed from each recording on, each counted once more, so that none weighs nothing."""
+    """Replays in the subtree of each recording, plus one per recording, so that no weight is zero."""
     weights = {node: view.recordings[node].num_replays + 1 for node in order}
     for node in reversed(order):
         if (parent := view.parents.get(node)) is not None:
@@ -121,12 +121,12 @@ class _Ranks:
     weights: Mapping[int, int]
 
     def sorted(self, nodes: Iterable[int]) -> list[int]:
-        """The one on the current path first, then the heaviest."""
+        """The one on the current path first, then by weight."""
         return sorted(nodes, key=lambda node: (not self.recordings[node].is_on_path, -self.weights[node], node))
 
 
 def chain_items(chain: Chain) -> list[ChainItem]:
-    """The stops of a chain, long plain stretches of them folded."""
+    """The stops of a chain, with long runs of plain stops folded."""
     items: list[ChainItem] = []
     plain: list[Stop] = []
     for stop in chain.stops:
@@ -140,7 +140,7 @@ def chain_items(chain: Chain) -> list[ChainItem]:
 
 
 def _is_plain(stop: Stop) -> bool:
-    """Whether nothing about it asks for a look: no branch, not where the program stands, no failed check."""
+    """Whether it has no branch and no failed check, and is not the current recording."""
     return not stop.branches and not stop.recording.is_current and stop.recording.is_equal is not False
 
 
@@ -151,15 +151,15 @@ def _folded(stops: list[Stop]) -> list[ChainItem]:
 
 
 def split_branches(branches: Sequence[Chain]) -> tuple[Sequence[Chain], Fold | None]:
-    """Branches (or trees) that are shown, and the rest as a fold; the one on the path and failed checks are shown."""
+    """Branches (or trees) to show, and the rest as a fold; the current path and failed checks are always shown."""
     if len(branches) <= MAX_BRANCHES:
         return branches, None
     shown = [
         branch
-        for place, branch in enumerate(branches)
-        if place < MAX_BRANCHES - 1 or branch.is_on_path or any(r.is_equal is False for r in branch.recordings())
+        for position, branch in enumerate(branches)
+        if position < MAX_BRANCHES - 1 or branch.is_on_path or any(r.is_equal is False for r in branch.recordings())
     ]
-    # Chains compare by value, which is slow for long ones: they are told apart by identity.
+    # Chains compare by value, which is slow for long ones: compare them by identity.
     kept = {id(branch) for branch in shown}
     rest = tuple(branch for branch in branches if id(branch) not in kept)
     return shown, Fold(chains=rest) if rest else None
@@ -171,25 +171,25 @@ def ran_names(names: Iterable[str]) -> str:
     for name in names:
         counts[name] = counts.get(name, 0) + 1
     ordered = [(units.shorten(name, 40), count) for name, count in sorted(counts.items(), key=lambda item: -item[1])]
-    told = [f"{name} x{units.count(count)}" if count > 1 else name for name, count in ordered[:_MAX_NAMES]]
-    more = len(ordered) - len(told)
-    return ", ".join(told) + (f" and {units.plural(more, 'other')}" if more > 0 else "")
+    shown = [f"{name} x{units.count(count)}" if count > 1 else name for name, count in ordered[:_MAX_NAMES]]
+    more = len(ordered) - len(shown)
+    return ", ".join(shown) + (f" and {units.plural(more, 'other')}" if more > 0 else "")
 
 
 def path_names(names: Sequence[str]) -> list[str]:
     """Names along a path; repeats of a name, and of two or three names in turn, are counted: ``attend → mlp x12``."""
-    told: list[str] = []
+    found: list[str] = []
     at = 0
     while at < len(names):
         period, times = _repeat(names, at)
         group = " → ".join(names[at : at + period])
-        told.append(group if times == 1 else f"({group}) x{times}" if period > 1 else f"{group} x{times}")
+        found.append(group if times == 1 else f"({group}) x{times}" if period > 1 else f"{group} x{times}")
         at += period * times
-    return told
+    return found
 
 
 def _repeat(names: Sequence[str], at: int) -> tuple[int, int]:
-    """The repetition that begins at `at` and covers most: (names in it, how often); (1, 1) for none."""
+    """The longest repetition that begins at `at`: (names in its unit, times); (1, 1) for none."""
     best = (1, 1)
     for period in (1, 2, 3):
         unit = names[at : at + period]

@@ -1,7 +1,6 @@
-"""What a graph manager did, as views show it: functions, the forest of recordings, paths and findings, texts cleaned.
+"""The view model of a graph manager: functions, the trees of recordings, paths and findings, with cleaned texts.
 
-A frame may come from a file and then says what it likes: parents that are not there, circles, a number twice. Every
-recording is shown once all the same.
+A frame from a file may be invalid: missing parents, cycles, duplicate numbers. Every recording is still shown once.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from cudalens.analysis.cached import once_per_trace
 from cudalens.frames import Trace
 from cudalens.views.foreign import clean, records, whole
 
-#: Recordings that are shown; the others are counted.
+#: Maximum number of recordings that are shown; the others are counted.
 MAX_NODES: Final = 1000
 
-#: Functions are told apart by as many hues; their names say which is which.
+#: Number of hues for functions; further functions reuse them.
 NUM_HUES: Final = 8
 
 _CURRENT: Final = "current"
@@ -28,34 +27,34 @@ _MAX_PATH: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One CUDA graph; numbers are None and texts empty where a fact is not known.
+    """One CUDA graph; unknown numbers are None, unknown texts are empty.
 
     Attributes:
         node: Its number.
         function: Name of its function.
         hue: Number of the function's hue.
-        variant: Shapes and values that it is specialised on.
+        variant: Shapes and values that it is specialized on.
         mode: inference, forward or backward.
-        is_current: The latest call stands here.
-        is_on_path: That, or on the way there.
-        num_replays: How often it was replayed.
-        why: Why it was recorded, where that is not simply the first time.
+        is_current: Whether it is the graph of the latest call.
+        is_on_path: Whether it is on the path from the root to the current recording.
+        num_replays: Number of replays.
+        why: Why it was recorded, unless it is the first recording.
         place: The line that it was recorded for.
         source: That line of source.
         device: Device index.
         pool: Id of the memory pool.
-        pool_bytes: Handed out in the pool when it had been recorded.
-        reserved_bytes: Reserved by the whole pool now.
+        pool_bytes: Allocated memory in the pool after the recording.
+        reserved_bytes: Reserved memory of the whole pool now.
         num_kernels: Operators that launch work in it.
-        num_static_inputs: Tensors that it uses where they lie.
+        num_static_inputs: Input tensors that it uses without a copy.
         num_copied_inputs: Tensors that each replay copies.
-        copied_bytes: Size of those.
+        copied_bytes: Size of the copied tensors.
         num_outputs: Tensors that it returns.
-        num_live_outputs: Of those, how many somebody holds.
+        num_live_outputs: How many of them are still alive.
         record_ns: Host time of the recording.
         eager_ns: Device time of a call without a graph.
         replay_ns: Device time of a replay, median.
-        is_equal: Whether a replay gave what a call without a graph gives.
+        is_equal: Whether a replay gave the same results as a call without a graph.
         max_abs_diff: Largest difference.
         first_diff: First element that differs.
     """
@@ -90,27 +89,27 @@ class Recording:
 
     @property
     def speedup(self) -> float | None:
-        """How many times as fast as eager a replay is; None where that was not measured."""
+        """How many times as fast as eager a replay is; None if it was not measured."""
         known = self.eager_ns is not None and self.replay_ns is not None and self.replay_ns > 0
         return self.eager_ns / self.replay_ns if known else None  # type: ignore[operator]
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionView:
-    """A function that the manager knows; counts are None where nobody counted.
+    """A function of the graph manager; unknown counts are 0.
 
     Attributes:
         name: Its name.
         hue: Number of its hue.
         state: eager, warm, recorded, or "".
-        num_calls: Its calls, and how many of them did what:
-        num_replays: Replayed.
-        num_warmups: Warmed up.
-        num_recordings: Recorded.
-        num_eager: Ran without a graph.
-        num_graphs: Its recordings.
+        num_calls: Number of calls.
+        num_replays: Calls that replayed a graph.
+        num_warmups: Calls that were warm-ups.
+        num_recordings: Calls that recorded a graph.
+        num_eager: Calls without a graph.
+        num_graphs: Number of its recordings.
         why: Why it runs eager, or "".
-        place: The line of that, or of the function.
+        place: The line that causes it, or the line of the function.
         source: That line of source.
     """
 
@@ -130,7 +129,7 @@ class FunctionView:
 
 @dataclass(frozen=True, slots=True)
 class FindingView:
-    """Why calls did not simply replay.
+    """A reason why calls did not replay.
 
     Attributes:
         kind: skip, rerecord or warning.
@@ -157,7 +156,7 @@ class FindingView:
 
 @dataclass(frozen=True, slots=True)
 class PathView:
-    """A way that calls took, from a root.
+    """A sequence of recordings that calls replayed, from a root.
 
     Attributes:
         nodes: Numbers of the recordings.
@@ -170,12 +169,12 @@ class PathView:
 
 @dataclass(frozen=True, slots=True)
 class GraphsView:
-    """All of it.
+    """Everything that the views of a graph manager show.
 
     Attributes:
         functions: Those that run eager first, then by number of calls.
         recordings: By number.
-        parents: Of each recording that is no root, the number of the one before it; free of circles.
+        parents: Number of the previous recording, by recording; roots are absent; without cycles.
         paths: The most frequent first.
         findings: Skips, then warnings, then re-recordings; the most frequent first.
         num_hidden: Recordings that are left out.
@@ -189,13 +188,13 @@ class GraphsView:
     num_hidden: int
 
 
-#: What keeps a function from graphs first; one more graph for it is the least.
+#: Kinds of findings, the most severe first.
 _FINDINGS: Final = ("skip", "warning", "rerecord")
 
 
 @once_per_trace
 def graphs_view(trace: Trace) -> GraphsView:
-    """What ``trace.graphs`` holds, ready to be shown."""
+    """The view model of ``trace.graphs``."""
     rows = list(records(trace.graphs))
     hues = _hues(rows)
     recorded = [row for row in rows if row["kind"] == "recording" and row["node"] is not None]
@@ -203,7 +202,7 @@ def graphs_view(trace: Trace) -> GraphsView:
     ordered = dict(sorted(recordings.items()))
     paths = [path for row in rows if row["kind"] == "path" and (path := _path(row)) is not None]
     findings = [_finding(row, hues) for row in rows if row["kind"] in _FINDINGS]
-    paths = [path for path in paths if any(node in ordered for node in path.nodes)]  # others are another time's
+    paths = [path for path in paths if any(node in ordered for node in path.nodes)]  # others have no shown recording
     return GraphsView(
         functions=tuple(_functions(rows, hues)),
         recordings=ordered,
@@ -215,13 +214,13 @@ def graphs_view(trace: Trace) -> GraphsView:
 
 
 def _hues(rows: Iterable[dict[str, Any]]) -> Mapping[int, int]:
-    """A number for each function's hue, in the order in which they appear."""
+    """The number of each function's hue, in order of appearance."""
     ids = dict.fromkeys(int(row["function_id"]) for row in rows if row["kind"] in ("function", "recording"))
-    return {number: place % NUM_HUES for place, number in enumerate(ids)}
+    return {number: position % NUM_HUES for position, number in enumerate(ids)}
 
 
 def _parents(rows: Iterable[dict[str, Any]], recordings: Mapping[int, Recording]) -> dict[int, int]:
-    """Parents by child, cut where one is not there and where the way up never ends."""
+    """Parents by child, without missing parents and cycles."""
     stated = {int(row["node"]): int(row["parent"]) for row in rows if row["parent"] is not None}
     parents = {child: parent for child, parent in sorted(stated.items()) if {child, parent} <= recordings.keys()}
     is_safe: set[int] = set()
@@ -305,7 +304,7 @@ def _functions(rows: Iterable[dict[str, Any]], hues: Mapping[int, int]) -> list[
 
 
 def _state(function: dict[str, Any]) -> str:
-    """As `cudalens.analysis.graphs.runs_eager` has it: one that is warm and was run eager since is eager."""
+    """The state as in `cudalens.analysis.graphs.runs_eager`: a warm function with eager calls is eager."""
     state = clean(function["state"])
     return "eager" if state == "warm" and (function["num_eager"] or 0) > 0 else state
 
@@ -325,7 +324,7 @@ def _finding(row: dict[str, Any], hues: Mapping[int, int]) -> FindingView:
 
 
 def _path(row: dict[str, Any]) -> PathView | None:
-    """A path; None where the column holds no list of numbers."""
+    """A path; None if the column is not a list of numbers."""
     try:
         nodes = json.loads(row["path"] or "null")
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The rows of the graph tree: one a recording, in nested lists that are its chains and branches."""
+"""The rows of the graph tree as HTML: one per recording, in nested lists of chains and branches."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from cudalens.views.graphs.layout import Chain, ChainItem, Fold, Stop
 from cudalens.views.graphs.model import Recording
 from cudalens.views.sections.markup import Node, element
 
-#: How much longer than one row the next ones may be.
+#: Width of the longest bar, px.
 _BAR: Final = 90.0
 _BAR_TEXT: Final = "90"
 _BAR_HEIGHT: Final = 12
 _LEAST: Final = 1.5
+
+#: How much longer than one row the next ones may be.
 _MARGIN: Final = 1.2
 
-#: Bytes of the lists around a row, about.
+#: Approximate size of the lists around a row, bytes.
 _AROUND: Final = 90
 
 
 class Rows:
-    """Makes rows until so many bytes are spent: first without their details, then none.
+    """Makes rows within a size limit: near the limit rows have no details, beyond it they are left out.
 
     Args:
-        recordings: All that the tree holds; the longest time among them fills the bars.
-        max_bytes: Bytes of HTML for all rows, about.
+        recordings: All recordings of the tree; the longest time among them has the longest bar.
+        max_bytes: Approximate size of the HTML of all rows, bytes.
 
     Attributes:
         num_left_out: Recordings for which no row was made.
@@ -89,7 +91,7 @@ class Rows:
         return element("details", element("summary", f"⋮ {fold.label()}"), inner, class_="cg-fold")
 
     def _row(self, recording: Recording) -> Node | None:
-        """A row that opens to its details; without those, or None, where there is no room any more."""
+        """A row that opens to its details; without details, or None, if the size limit is reached."""
         self._num_waiting -= 1
         summary = element("summary", *self._cells(recording))
         plain = element("details", summary, class_="cg-row")
@@ -99,7 +101,7 @@ class Rows:
             return None
         details = element("dl", *_details(recording))
         size = len(details.html())
-        # Details may take what the rows that are still to come leave over.
+        # Details may use the space that the remaining rows do not need.
         if self._room - size < self._num_waiting * least * _MARGIN:
             return plain
         self._room -= size
@@ -130,7 +132,7 @@ def _tags(recording: Recording) -> Iterator[Node]:
 
 
 def _bars(recording: Recording, longest: int) -> Node | None:
-    """The eager time above, that of a replay below."""
+    """A bar of the eager time above a bar of the replay time."""
     known = [ns for ns in (recording.eager_ns, recording.replay_ns) if ns is not None]
     if not known or not longest:
         return None
@@ -152,7 +154,7 @@ def _speed(recording: Recording) -> Iterator[Node | str]:
 
 
 def _details(recording: Recording) -> Iterator[Node]:
-    """Terms and descriptions of what is known."""
+    """Terms and descriptions of the known facts."""
     for term, text in _facts(recording):
         if text:
             yield element("dt", term)
@@ -178,7 +180,7 @@ def _facts(recording: Recording) -> Iterator[tuple[str, str]]:
 def _inputs(recording: Recording) -> str:
     parts = []
     if recording.num_static_inputs is not None:
-        parts.append(f"{units.count(recording.num_static_inputs)} used where they lie")
+        parts.append(f"{units.count(recording.num_static_inputs)} used without a copy")
     if recording.num_copied_inputs is not None:
         size = "" if not recording.copied_bytes else f" ({units.size(recording.copied_bytes)})"
         parts.append(f"{units.count(recording.num_copied_inputs)} copied at each replay{size}")
@@ -194,14 +196,14 @@ def _outputs(recording: Recording) -> str:
 
 
 def _times(recording: Recording) -> str:
-    known = (("eager", recording.eager_ns), ("replay", recording.replay_ns), ("to record it", recording.record_ns))
+    known = (("eager", recording.eager_ns), ("replay", recording.replay_ns), ("recording", recording.record_ns))
     return ", ".join(f"{what} {units.duration(ns)}" for what, ns in known if ns is not None)
 
 
 def _memory(recording: Recording) -> str:
     parts = []
     if recording.pool_bytes is not None:
-        parts.append(f"{units.size(recording.pool_bytes)} handed out when it had been recorded")
+        parts.append(f"{units.size(recording.pool_bytes)} allocated after the recording")
     if recording.pool:
         size = "" if recording.reserved_bytes is None else f", {units.size(recording.reserved_bytes)} reserved"
         device = "" if recording.device is None else f" of device {recording.device}"

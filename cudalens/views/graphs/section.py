@@ -61,7 +61,7 @@ def section(trace: Trace, max_bytes: int = MAX_HTML) -> Section | None:
         return None
     view = graphs_view(trace)
     below = [part for part in (_findings(view), _functions(view), _paths(view)) if part is not None]
-    # The tree is what can be cut without losing the answer.
+    # Only the tree is cut: the other parts have the answer.
     room = max_bytes - sum(len(to_html(part)) for part in below)
     return Section("graphs", "cg", blocks=(*_failed(view), *_tree(view, room), *below))
 

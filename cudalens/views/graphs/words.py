@@ -1,4 +1,4 @@
-"""CUDA graphs in words: the verdict, what a check found, the speed of replays."""
+"""CUDA graphs as text: the verdict, the results of checks, the speed of replays."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _replayed(result: GraphsSummary) -> str:
 
 
 def speed_words(speed: Speed | None, num_replays: int) -> str:
-    """``4.1x faster than eager``, and of how many replays that is known where it is not all of them."""
+    """``4.1x faster than eager``, with the number of timed replays if not all were timed."""
     if speed is None:
         return "speed not measured"
     known = speed.num_replays / max(num_replays, 1)
@@ -142,7 +142,7 @@ def is_unmeasured(view: GraphsView) -> bool:
 
 
 def held(recording: Recording) -> str:
-    """``1/2``: outputs that are still alive, of how many; ``-/2`` where that is not known."""
+    """``1/2``: live outputs and all outputs; ``-/2`` if unknown."""
     if recording.num_outputs is None:
         return ""
     alive = "-" if recording.num_live_outputs is None else recording.num_live_outputs

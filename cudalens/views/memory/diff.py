@@ -36,12 +36,12 @@ _NAME_WIDTH: Final = 48
 
 @dataclass(frozen=True, repr=False)
 class MemoryDiff(Shown):
-    """What two snapshots hold, one against the other; prints as text, shows as pictures and a table in a notebook.
+    """The difference between two snapshots, shown as text, or as pictures and a table in a notebook.
 
     Attributes:
-        before: The first.
-        after: The second.
-        by: What makes a row: ``stack``, ``holder``, or a column of ``blocks``.
+        before: The first snapshot.
+        after: The second snapshot.
+        by: The key of a row: ``stack``, ``holder``, or a column of ``blocks``.
         frame: A row per stack or value, as `cudalens.analysis.memory_diff` defines it.
     """
 
@@ -66,10 +66,10 @@ class MemoryDiff(Shown):
         return (names[0], self.before, BEFORE), (names[1], self.after, AFTER)
 
     def _curves(self) -> Node | None:
-        """What was allocated, of the device that held most of each: from the start of each, in one scale."""
+        """Allocated memory over time, of each side's device with most memory, on the same axes."""
         known = [curve for side in self._sides() if (curve := _curve(*side)) is not None]
         if len({curve.is_time for curve in known}) != 1:
-            return None  # a history in time and one in actions have no axis in common
+            return None  # a history with times and one without have no common axis
         end = max(int(curve.at.max()) for curve in known) or 1
         most = max(curve.peak for curve in known) or 1
         bottom = CURVE_HEIGHT - 18
@@ -88,7 +88,7 @@ class MemoryDiff(Shown):
         return svg(WIDTH, CURVE_HEIGHT, label, *lines, *texts, *legend(keys, 0, 10), **FONT)
 
     def _bars(self) -> Iterator[Block]:
-        """Reserved memory by use, all devices together, both in one scale."""
+        """Reserved memory by use, all devices together, both on the same scale."""
         totals = [(name, fragmentation(trace).sum(numeric_only=True)) for name, trace, _ in self._sides()]
         most = max((float(total.get("reserved_bytes", 0)) for _, total in totals), default=0)
         for name, total in totals:
@@ -111,19 +111,19 @@ class MemoryDiff(Shown):
 
 
 def memory_diff(before: Trace, after: Trace, *, by: str = "stack") -> MemoryDiff:
-    """What `after` holds that `before` did not, to look at; arguments as of `cudalens.analysis.memory_diff`."""
+    """The difference of `after` and `before` for display; arguments as of `cudalens.analysis.memory_diff`."""
     return MemoryDiff(before, after, by, found_diff(before, after, by=by))
 
 
 def _names(before: Trace, after: Trace) -> tuple[str, str]:
-    """The names of both, which are never the same."""
+    """The names of both, made distinct."""
     first, second = before.info.name, after.info.name
     return (first, second) if first != second else (f"{first} (before)", f"{second} (after)")
 
 
 @dataclass(frozen=True)
 class _Curve:
-    """One side's history: of its device that held most; `at` in ns or actions from the start, shape (n,)."""
+    """One side's history, of its device with most memory; `at` in ns or actions from the start, shape (n,)."""
 
     name: str
     color: str
@@ -156,7 +156,7 @@ def _row(row: dict[Any, Any], by: str, most: int) -> Row:
 
 
 def _key_cell(key: Any, by: str) -> Cell:
-    """A key of the diff: of a call stack its line of the program, and the whole stack where a pointer rests."""
+    """A key of the diff; for a call stack its line of the program, with the whole stack as a tooltip."""
     if by == "holder":
         return holder_words(key)
     if not isinstance(key, str):

@@ -1,8 +1,8 @@
-"""A device's memory as one binary payload: allocations with when they lived, segments, call stacks, the clock.
+"""Write a device's memory as one binary payload: allocations with their lifetimes, segments, call stacks, times.
 
-The page computes everything that it shows from these: what was alive at any moment, the curves, the totals. An
-allocation is sent once, however long the history: ``js/memory/data.js`` reads it. Moments are rows of
-``trace.memory``: a thing that begins with row r is there after row r. Text is data and is never put into markup.
+The page computes everything that it shows from these: the live allocations at any time, the curves, the totals. Each
+allocation is sent once, independent of the length of the history; ``js/memory/data.js`` reads it. Times are rows of
+``trace.memory``: an allocation that begins at row r exists after row r. Text is data and is never put into markup.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
 
-#: Most failures and snapshots that are marked on the axis.
+#: Maximum number of failures and snapshots that are marked on the axis.
 MAX_MARKS: Final = 2000
 
-#: Allocations differ in how well they pack; with this much of the guess, the second try mostly fits.
 _POOL: Final = ("device", "stream", "pool_id_first", "pool_id_second")
-_MAX_TOLD: Final = 400
+
+#: Longest text of a fact about a block, in characters.
+_MAX_FACT: Final = 400
+
+#: Allocations differ in how well they compress; with this factor on the estimate, the second try usually fits.
 _SPARE: Final = 0.96
 
 
@@ -42,10 +45,10 @@ def pack(trace: Trace, *, compress: bool = True, max_bytes: int | None = None) -
     """The memory of `trace` as one binary payload.
 
     Args:
-        trace: With blocks, or the history of a snapshot.
-        compress: Deflate the columns; leave it off where the bytes stay on one machine.
-        max_bytes: Where the payload would be longer, the smallest allocations are left out; ``header.hidden`` counts
-            them, and what they held travels as a coarse curve, so that totals stay right. None: everything travels.
+        trace: A trace with blocks, or with the history of a snapshot.
+        compress: Deflate the columns; not useful if the bytes stay on one machine.
+        max_bytes: If the payload is longer, the smallest allocations are left out; ``header.hidden`` counts them, and
+            their sizes are sent as a coarse curve, so that the totals are correct. None: everything is sent.
     """
     lives = block_lifetimes(trace)
     lives = lives.assign(category=lifetime_categories(trace, lives))
@@ -80,7 +83,7 @@ def _packed(trace: Trace, lives: pd.DataFrame, num_kept: int, *, compress: bool)
 
 
 class _Known:
-    """Tables that several columns point into: devices, pools, stacks, addresses."""
+    """Tables that several columns refer to: devices, pools, stacks, addresses."""
 
     def __init__(self, trace: Trace, lives: pd.DataFrame, pieces: pd.DataFrame) -> None:
         types = trace.blocks["device_type"].dropna().astype(str)
@@ -103,16 +106,16 @@ class _Known:
         self.stacks = np.unique(integers(lives["stack"].dropna(), 0))
 
     def device_code(self, frame: pd.DataFrame) -> Ints:
-        """Place of the device of each row of `frame` in `devices`."""
+        """Index in `devices` of the device of each row of `frame`."""
         return np.searchsorted(np.array(self.indices, np.int64), integers(frame["device"], 0)).astype(np.int64)
 
     def offset(self, frame: pd.DataFrame) -> Ints:
-        """Address of each row of `frame` from `base`."""
+        """Address of each row of `frame` minus `base`."""
         return (addresses(frame["addr"], self.base) - np.uint64(self.base)).astype(np.int64)
 
 
 def _ends_of_devices(trace: Trace) -> dict[int, dict[str, int]]:
-    """What is free at the end, as `fragmentation` counts it, which knows of blocks without an address too."""
+    """Free memory at the end as `fragmentation` computes it, which includes blocks without an address."""
     names = {"internal": "internal_bytes", "external": "external_bytes", "empty": "empty_bytes"}
     names["largest"] = "largest_free_bytes"
     return {
@@ -128,7 +131,7 @@ def _totals(one: Any) -> dict[str, int]:
 
 
 def _pool_facts(trace: Trace, keys: pd.DataFrame) -> list[dict[str, Any]]:
-    """Each pool as the page names it: device, stream, private pool, and the graphs whose pool it is."""
+    """Each pool for the page: device, stream, private pool, and the graphs that use it."""
     graphs = trace.blocks.dropna(subset=["graph"])
     named = {
         pair: sorted({str(graph)[:100] for graph in rows["graph"]})[:20]
@@ -144,12 +147,12 @@ def _pool_facts(trace: Trace, keys: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _unit(sizes: Ints) -> int:
-    """What all sizes are multiples of."""
+    """The greatest common divisor of the sizes; 1 for none."""
     return max(int(np.gcd.reduce(sizes)), 1) if len(sizes) else 1
 
 
 def _add_lives(writer: PayloadWriter, trace: Trace, lives: pd.DataFrame, known: _Known, unit: int) -> dict[str, Any]:
-    """Add a row per allocation, by when it was made."""
+    """Add a row per allocation, in order of time."""
     begin = integers(lives["alloc"])
     order = np.lexsort((addresses(lives["addr"]), begin))
     lives, begin, pool = lives.iloc[order], begin[order], known.life_pool[lives.index.to_numpy()][order]
@@ -170,15 +173,15 @@ def _add_lives(writer: PayloadWriter, trace: Trace, lives: pd.DataFrame, known: 
     writer.add_ints("life.stack", np.where(lives["stack"].isna().to_numpy(), 0, stack))
     writer.add_ints("life.category", lives["category"].cat.codes.to_numpy().astype(np.int64) + 1)
     writer.add_ints("life.block", np.diff(integers(lives["block"]), prepend=-1))
-    _add_told(writer, trace.blocks, lives)
+    _add_block_facts(writer, trace.blocks, lives)
     return {"num_lives": len(lives)}
 
 
 def _ends(trace: Trace, lives: pd.DataFrame) -> tuple[Ints, Ints]:
-    """Row with which each stops being allocated, and being active; -2 where never. Shapes (n,).
+    """The rows at which each stops being allocated, and being active; -2 for never. Shapes (n,).
 
-    As the history is counted: what is released without a request before it, and without an allocation, was waiting
-    before the history began; unless the history tells of no requests at all.
+    As in the replay of the history: a block that is freed without an allocation and a request in the history was
+    already waiting when the history began; unless the history has no requests at all.
     """
     begin, asked = integers(lives["alloc"]), integers(lives["free_requested"], -2)
     done = integers(lives["free_completed"], -2)
@@ -192,22 +195,22 @@ def _ends(trace: Trace, lives: pd.DataFrame) -> tuple[Ints, Ints]:
     return np.where(released > -2, np.maximum(released, begin), -2), done
 
 
-def _add_told(writer: PayloadWriter, blocks: pd.DataFrame, lives: pd.DataFrame) -> None:
-    """Add what is told of blocks that were alive at the end: names, tensors, cell, graphs, the program's own text."""
+def _add_block_facts(writer: PayloadWriter, blocks: pd.DataFrame, lives: pd.DataFrame) -> None:
+    """Add facts about blocks that were alive at the end: names, tensors, cell, graphs, user metadata."""
     is_alive = lives["block"].notna().to_numpy()
     part = blocks.iloc[integers(lives["block"], 0)[is_alive]]
     columns = ("names", "num_tensors", "cell", "graph", "user_metadata")
     rows = zip(*(part[name].astype(object) for name in columns), strict=True)
     texts: dict[str, int] = {}
     code = np.zeros(len(lives), np.int64)
-    code[is_alive] = [texts.setdefault(_told(columns, row), len(texts)) for row in rows]
+    code[is_alive] = [texts.setdefault(_facts_text(columns, row), len(texts)) for row in rows]
     writer.add_ints("life.told", code + is_alive)
     writer.add_texts("told", list(texts))
 
 
-def _told(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:
+def _facts_text(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:
     facts = {
-        name: int(value) if name == "num_tensors" else str(value)[:_MAX_TOLD]
+        name: int(value) if name == "num_tensors" else str(value)[:_MAX_FACT]
         for name, value in zip(columns, row, strict=True)
         if not pd.isna(value)
     }
@@ -215,7 +218,7 @@ def _told(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:
 
 
 def _add_pieces(writer: PayloadWriter, trace: Trace, pieces: pd.DataFrame, known: _Known, unit: int) -> None:
-    """Add a row per stretch of reserved memory, by address."""
+    """Add a row per range of reserved memory, by address."""
     offset = known.offset(pieces)
     order = np.lexsort((integers(pieces["added"]), offset))
     pieces, offset = pieces.iloc[order], offset[order]
@@ -232,7 +235,7 @@ def _add_pieces(writer: PayloadWriter, trace: Trace, pieces: pd.DataFrame, known
 
 
 def _segment_facts(trace: Trace, pieces: pd.DataFrame, added: Ints, removed: Ints) -> tuple[Ints, Ints]:
-    """Type (0 not known, 1 small, 2 large) and whether the segment is expandable, of each piece; shapes (n,)."""
+    """Type (0 unknown, 1 small, 2 large) and whether the segment is expandable, of each range; shapes (n,)."""
     segments = trace.blocks.dropna(subset=["segment_addr"]).drop_duplicates("segment_addr").sort_values("segment_addr")
     begin = addresses(segments["segment_addr"])
     at = np.searchsorted(begin, addresses(pieces["addr"]), side="right") - 1
@@ -249,7 +252,7 @@ def _segment_facts(trace: Trace, pieces: pd.DataFrame, added: Ints, removed: Int
 
 
 def _add_clock(writer: PayloadWriter, trace: Trace) -> dict[str, Any]:
-    """Add when each action was, and those that are marked on the axis: failed allocations and snapshots."""
+    """Add the time of each action, and the marks on the axis: failed allocations and snapshots."""
     memory = trace.memory
     has_times = bool(len(memory)) and bool(trace.info.options.get(HAS_TIMES, True))
     ts = memory["ts"].to_numpy() if has_times else np.empty(0, np.int64)

@@ -1,4 +1,4 @@
-"""Allocations that a payload has no room for: which they are, and what they held, as a coarse curve."""
+"""Allocations that exceed the size limit of a payload: which are left out, and their totals as a coarse curve."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
 
-#: Stretches of the history into which the curve of what is left out is cut.
+#: Maximum number of points of the curve of left-out allocations.
 MAX_STEPS: Final = 4000
 
 
 def kept_lives(lives: pd.DataFrame, num_kept: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The `num_kept` rows to send, what is alive at the end first, then the largest; and those that are left out."""
+    """The `num_kept` rows to send (first those alive at the end, then the largest) and the rows that are left out."""
     if num_kept >= len(lives):
         return lives, lives.iloc[:0]
     order = np.lexsort((-lives["num_bytes"].to_numpy(), lives["block"].isna().to_numpy()))
@@ -31,18 +31,18 @@ def kept_lives(lives: pd.DataFrame, num_kept: int) -> tuple[pd.DataFrame, pd.Dat
 def add_rest(
     writer: PayloadWriter, trace: Trace, hidden: pd.DataFrame, device: Ints, num_devices: int
 ) -> dict[str, Any]:
-    """Add the columns ``rest.*``: what the rows `hidden` add to each device's totals, stretch by stretch.
+    """Add the columns ``rest.*``: how the rows `hidden` change each device's totals, interval by interval.
 
     Args:
-        writer: Where to.
-        trace: Of the rows.
+        writer: The payload.
+        trace: The trace of the rows.
         hidden: Rows of `block_lifetimes` that are not sent.
-        device: Place of the device of each, shape (n,).
-        num_devices: How many there are.
+        device: Position of the device of each row, shape (n,).
+        num_devices: Number of devices.
 
     Returns:
-        For the header: ``num`` and ``bytes`` of what is left out, and ``stretch``, how many rows of the history a
-        value of the columns stands for.
+        For the header: ``num`` and ``bytes`` of the hidden rows, and ``stretch``, the number of rows of the history in
+        each interval.
     """
     num_rows = len(trace.memory)
     stretch = max(1, -(-num_rows // MAX_STEPS))

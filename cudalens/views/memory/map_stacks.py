@@ -1,4 +1,4 @@
-"""The columns of call stacks: each stack frame once, each stack as their numbers."""
+"""The payload's columns of call stacks: each stack frame once, each stack as a list of stack frame numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cudalens.views.timeline.payload_codec import PayloadWriter
 
 Ints = NDArray[np.int64]
 
-#: Longest name of a file or function that travels, in characters.
+#: Longest name of a file or function that is sent, in characters.
 MAX_TEXT: Final = 400
 
 
@@ -21,9 +21,9 @@ def add_stacks(writer: PayloadWriter, stacks: pd.DataFrame, wanted: Ints) -> Non
     """Add the columns ``frame.*`` and ``stack.*``.
 
     Args:
-        writer: Where to.
+        writer: The payload.
         stacks: The frame ``stacks``.
-        wanted: Ids of the stacks that are told of, ascending; shape (k,).
+        wanted: Ids of the stacks to add, ascending; shape (k,).
     """
     entries = stacks[np.isin(stacks["stack"].to_numpy(), wanted)]
     owner = np.searchsorted(wanted, entries["stack"].to_numpy())
@@ -45,7 +45,7 @@ def add_stacks(writer: PayloadWriter, stacks: pd.DataFrame, wanted: Ints) -> Non
 
 
 def _add_names(writer: PayloadWriter, name: str, column: pd.Series) -> Ints:
-    """Add the texts of `column`; returns the place of each row's text, 0 where it is missing."""
+    """Add the texts of `column`; returns the index of each row's text, 0 for a missing one."""
     codes, uniques = pd.factorize(column.astype(object))
     writer.add_texts(name, ["", *(_cut(str(text)) for text in uniques)])
     numbers: Ints = codes.astype(np.int64) + 1
@@ -53,5 +53,5 @@ def _add_names(writer: PayloadWriter, name: str, column: pd.Series) -> Ints:
 
 
 def _cut(text: str) -> str:
-    """`text`; where it is too long, its end, which says most of a path."""
+    """`text`, or its end if it is too long: the end of a path is the most specific part."""
     return text if len(text) <= MAX_TEXT else f"…{text[-MAX_TEXT:]}"

@@ -1,7 +1,7 @@
-"""Pictures of a device's memory as inline SVG: the curve of what it held, and the map of its pools at the end.
+"""Pictures of a device's memory as inline SVG: the curve over time, and the map of its pools at the end.
 
-For saved notebooks, reports before their scripts run, and paper; bounded, whatever the snapshot's size. Lines and text
-take the colour of the text around (``currentColor``).
+They are for saved notebooks, reports before their scripts run, and print. Their size is bounded for any snapshot. Lines
+and text have the colour of the surrounding text (``currentColor``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAP_ROWS: Final = 22
 
 
 def curve_svg(trace: Trace) -> Node | None:
-    """What the device that held most had allocated, active and reserved over time; None without a history."""
+    """Allocated, active and reserved memory over time of the device with most memory; None without a history."""
     devices = list(replays(trace))
     if not len(trace.memory) or not devices:
         return None
@@ -74,10 +74,10 @@ def curve_line(
     Args:
         one: The device.
         name: The total, as ``allocated_bytes``.
-        color: Of the line.
-        at: When each of its actions was, 0 to 1 of the width; shape (n,).
+        color: Colour of the line.
+        at: Horizontal position of each of its actions, 0 to 1 of the width; shape (n,).
         most: Bytes at the top.
-        bottom: Where 0 bytes stand, px.
+        bottom: Vertical position of 0 bytes, px.
         end: Where the line ends, 0 to 1 of the width.
     """
     values = one.replay.totals[name]
@@ -97,7 +97,7 @@ def curve_line(
 
 
 def _marks(trace: Trace, one: DeviceReplay, at: NDArray[np.float64], most: int, bottom: int) -> list[Node]:
-    """The peak and the failures."""
+    """Marks for the peak and for failed allocations."""
     action = trace.memory["action"].astype(object).to_numpy()[one.rows]
     found = []
     for k in np.flatnonzero(action == "oom")[:20].tolist():
@@ -118,7 +118,7 @@ def _marks(trace: Trace, one: DeviceReplay, at: NDArray[np.float64], most: int, 
 
 
 def map_svg(trace: Trace) -> Node | None:
-    """Segments and blocks of the device that reserves most at the end, a line after the other; area is bytes."""
+    """Segments and blocks of the device with most reserved memory at the end, row by row; area is bytes."""
     blocks = trace.blocks.dropna(subset=["addr", "segment_addr", "device"])
     if blocks.empty:
         return None
@@ -145,12 +145,12 @@ def map_svg(trace: Trace) -> Node | None:
 
 
 def _cells(blocks: pd.DataFrame, segments: pd.DataFrame) -> tuple[Ints, list[tuple[int, str, str]]]:
-    """What each pixel of the map shows: a colour's number, -1 for nothing; shape (rows, columns)."""
+    """The colour number of each pixel of the map, -1 for none; shape (rows, columns)."""
     columns = WIDTH // 2
     total = max(int(segments["segment_bytes"].sum()), 1)
     start = np.cumsum(segments["segment_bytes"].to_numpy()) - segments["segment_bytes"].to_numpy()
-    place = dict(zip(segments["segment_addr"].tolist(), start.tolist(), strict=True))
-    base = np.array([place[addr] for addr in blocks["segment_addr"].tolist()], np.int64)
+    offset = dict(zip(segments["segment_addr"].tolist(), start.tolist(), strict=True))
+    base = np.array([offset[addr] for addr in blocks["segment_addr"].tolist()], np.int64)
     inside = (addresses(blocks["addr"]) - addresses(blocks["segment_addr"])).astype(np.int64)
     begin = (base + inside) / total * columns * _MAP_ROWS
     end = begin + blocks["num_bytes"].to_numpy() / total * columns * _MAP_ROWS
@@ -176,7 +176,7 @@ def _boxes(cells: Ints, code: int) -> list[str]:
 
 
 def legend(entries: list[tuple[str, str]], x: float, y: float) -> list[Node]:
-    """Swatches with their texts, side by side from (x, y), px; each entry a colour and a text."""
+    """A legend from (x, y), px, in one row; each entry is a colour and a text."""
     nodes: list[Node] = []
     for color, text in entries:
         nodes.append(element("rect", x=f"{x:.0f}", y=y - 9, width=10, height=10, rx=2, fill=color))
@@ -186,7 +186,7 @@ def legend(entries: list[tuple[str, str]], x: float, y: float) -> list[Node]:
 
 
 def bar_svg(parts: list[tuple[float, str]], label: str, whole: float = 0) -> Node:
-    """One bar of `parts`, each bytes and a colour; as wide as `whole` bytes, or as all parts."""
+    """A bar of `parts`, each with bytes and a colour; the full width is `whole` bytes, or the sum of the parts."""
     whole = whole or sum(num for num, _ in parts) or 1
     nodes, x = [], 0.0
     for num, color in parts:

@@ -1,4 +1,4 @@
-"""The line of the program in a call stack: the innermost one of Python code that is no library's."""
+"""Find the line of the program in a call stack: the innermost Python line outside of libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cudalens.frames import Trace
 NATIVE: Final = "native code"
 _LIBRARIES: Final = ("site-packages", "dist-packages", "/lib/python", "/torch/", "<frozen")
 _CELL: Final = "In["
-#: A line as `cudalens.analysis.memory.stacks.stack_texts` writes it. Names of C++ functions may hold spaces.
+#: A line as `cudalens.analysis.memory.stacks.stack_texts` writes it. Names of C++ functions may contain spaces.
 _LINE: Final = re.compile(r"(.+?):(\d+) (.*)")
 
 
@@ -42,13 +42,13 @@ def own_frame(frames: Iterable[StackFrame]) -> StackFrame | None:
 
 
 def label_of_text(stack: str) -> str:
-    """``train.py:12 main`` of a stack as text, a line per stack frame; "native code" where no frame is Python."""
+    """``train.py:12 main`` for a stack as text, a line per stack frame; "native code" if no stack frame is Python."""
     found = own_frame(StackFrame(m[1], int(m[2]), m[3]) for line in stack.split("\n") if (m := _LINE.match(line)))
     return NATIVE if found is None else str(found)
 
 
 def frames_of(trace: Trace, wanted: Sequence[int]) -> dict[int, StackFrame | None]:
-    """The line of the program in each of the stacks `wanted`, by number; None where no frame is Python."""
+    """The line of the program in each of the stacks `wanted`, by number; None if no stack frame is Python."""
     entries = trace.stacks[trace.stacks["stack"].isin(wanted).to_numpy()].dropna(subset=["file", "line"])
     frames: dict[int, list[StackFrame]] = {number: [] for number in wanted}
     columns = (entries[name].astype(object) for name in ("stack", "file", "line", "function"))
@@ -58,6 +58,6 @@ def frames_of(trace: Trace, wanted: Sequence[int]) -> dict[int, StackFrame | Non
 
 
 def place_of(trace: Trace, stack: Any) -> str:
-    """The line of the program in a call stack, as ``In[4]:12``; "" where there is none."""
+    """The line of the program in a call stack, as ``In[4]:12``; "" if there is none."""
     found = None if pd.isna(stack) else frames_of(trace, [int(stack)])[int(stack)]
     return "" if found is None else found.place

@@ -1,4 +1,4 @@
-"""The memory of a device: its curve, the map of its pools, fragmentation, and what holds it."""
+"""The section on a device's memory: its curve, the map of its pools, fragmentation, and its holders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cudalens.views.sections import verdict
 from cudalens.views.sections.model import Block, Column, Note, Picture, Row, Section, Table
 from cudalens.views.sections.shown import Shown
 
-#: Uses of reserved memory, with their colours; together they are all of it.
+#: The parts of reserved memory, with their colours.
 PARTS: Final = (
     ("requested_bytes", "asked for", "#2f7fd6"),
     ("internal_bytes", "rounding", "#e0733f"),
@@ -49,12 +49,12 @@ def has_memory_map(trace: Trace) -> bool:
 
 
 def is_first(trace: Trace) -> bool:
-    """Whether memory is the subject of `trace`: it came from a snapshot, or has nothing else."""
+    """Whether memory is the subject of `trace`: it is from a snapshot, or has no timeline."""
     return has_memory_map(trace) and (SNAPSHOT_KEYS in trace.info.options or not _has_timeline(trace))
 
 
 def is_alone(trace: Trace) -> bool:
-    """Whether there is no timeline beside the memory."""
+    """Whether `trace` has memory, and neither a timeline nor readings."""
     return has_memory_map(trace) and not _has_timeline(trace) and not len(trace.metrics)
 
 
@@ -63,7 +63,7 @@ def _has_timeline(trace: Trace) -> bool:
 
 
 def section(trace: Trace) -> Section | None:
-    """The memory of `trace`, some 60 KB of HTML at most; None without any."""
+    """The memory of `trace`, at most about 60 KB of HTML; None if there is none."""
     if not has_memory_map(trace):
         return None
     pictures = (Picture(svg) for svg in (curve_svg(trace), map_svg(trace)) if svg is not None)
@@ -73,7 +73,7 @@ def section(trace: Trace) -> Section | None:
 
 
 def pools(trace: Trace) -> Section | None:
-    """The pools at the end; None without any."""
+    """The pools at the end; None if there are none."""
     return Section("memory", "cm", blocks=tuple(_pools(trace))) if has_memory_map(trace) else None
 
 
@@ -99,14 +99,14 @@ def part_words(row: Any) -> str:
 
 
 def _variables(trace: Trace) -> Iterator[Table]:
-    """What the variables of the program hold at the end."""
+    """The memory that the program's variables hold at the end."""
     if not trace.blocks["names"].isna().all():
         rows = memory_holders(trace).itertuples(index=False)
         yield _held("held by", [(holder_words(name), size, number) for name, size, number in rows])
 
 
 def _moments(trace: Trace) -> Iterator[Table]:
-    """What was alive at the end, and at the peak of a history, by category and by line of the program."""
+    """The live memory at the end, and at the peak of a history, by category and by line of the program."""
     blocks = active_blocks(trace)
     yield from _groups("at the end", trace, blocks, blocks["category"])
     peak = memory_high(trace)
@@ -168,7 +168,7 @@ def _pool(row: dict[Any, Any], has_devices: bool) -> Row:
 
 
 def pool_name(row: dict[Any, Any], has_device: bool) -> str:
-    """How a pool is called: ``default pool, stream 0, large blocks``."""
+    """The label of a pool: ``default pool, stream 0, large blocks``."""
     first, second = row["pool_id_first"], row["pool_id_second"]
     is_default = (pd.isna(first) or first == 0) and (pd.isna(second) or second == 0)
     parts = [f"cuda:{'?' if pd.isna(row['device']) else row['device']}"] if has_device else []

@@ -30,7 +30,7 @@ _OF_EXCEPTION: Final = {
 
 
 def has_memory(trace: Trace) -> bool:
-    """Whether the allocator's state was recorded, though it may hold nothing."""
+    """Whether the allocator's state was recorded, even if it has no blocks."""
     return not trace.blocks.empty or SNAPSHOT_KEYS in trace.info.options
 
 
@@ -43,7 +43,7 @@ def has_refused(trace: Trace) -> bool:
 
 @once_per_trace
 def verdict(trace: Trace) -> str:
-    """One line: an allocation that failed, the peak and its line, what is left and who holds it, fragmentation."""
+    """One line: a failed allocation, the peak and its line, the memory that is left and its holders, fragmentation."""
     if not has_memory(trace):
         return ""
     return "; ".join(part for part in (_refused(trace), _peak(trace), _left(trace), _fragmented(trace)) if part)
@@ -71,7 +71,7 @@ def _peak(trace: Trace) -> str:
 
 
 def _left(trace: Trace) -> str:
-    """What the recorded code left, or without a history all that is there, and who holds it."""
+    """The memory that the recorded code left (without a history: all allocated memory), and its holders."""
     blocks = active_blocks(trace)
     if not trace.memory.empty:
         blocks = blocks[blocks["alloc"].notna().to_numpy()]
@@ -87,7 +87,7 @@ def _left(trace: Trace) -> str:
 
 
 def _held(blocks: pd.DataFrame) -> str:
-    """Who holds the rows `blocks`."""
+    """The holders of the rows `blocks`."""
     kinds = [None if pd.isna(kind) else str(kind) for kind in blocks["category"]]
     return held_words(holders(names_in(blocks["names"]), blocks["num_bytes"].tolist()), kinds)
 
@@ -96,8 +96,8 @@ def held_words(found: Sequence[Holder], kinds: Sequence[str | None]) -> str:
     """``24 tensors held by `history`, 2 by `model`, 1 workspace block``.
 
     Args:
-        found: Who holds what, most bytes first.
-        kinds: What each block is there for, None where it is not known.
+        found: The holders, most bytes first.
+        kinds: Category of each block, None if unknown.
     """
     named = [one for one in found if one.name is not None]
     unnamed = Counter(kinds[row] for one in found if one.name is None for row in one.rows)
@@ -115,7 +115,7 @@ def held_words(found: Sequence[Holder], kinds: Sequence[str | None]) -> str:
 
 
 def holder_words(name: Any) -> str:
-    """A variable as it stands in a sentence."""
+    """A variable as text for a sentence."""
     if not isinstance(name, str):
         return "no variable"
     for begin, words in _OF_EXCEPTION.items():
@@ -132,7 +132,7 @@ def _fragmented(trace: Trace) -> str:
 
 
 def leaks_text(trace: Trace) -> str:
-    """What each cell left alive, those that left most first; "" where no cell is known."""
+    """The memory that each cell left, most bytes first; "" if no cell is known."""
     blocks = active_blocks(trace)
     blocks = blocks[blocks["cell"].notna().to_numpy()]
     totals = blocks.groupby("cell", observed=True, sort=False)["num_bytes"].sum()
@@ -147,14 +147,14 @@ def leaks_text(trace: Trace) -> str:
 def left_text(
     cell: str, sizes: Sequence[int], names: Sequence[Iterable[str]], kinds: Sequence[str | None], freed_bytes: int
 ) -> str:
-    """What one cell left alive, in one line.
+    """The memory that one cell left, in one line.
 
     Args:
         cell: The cell, as In[7].
         sizes: Size of each block that it left, shape (k,).
         names: Names of each, shape (k,).
-        kinds: What each is there for, None where it is not known; shape (k,).
-        freed_bytes: What it released of earlier cells.
+        kinds: Category of each, None if unknown; shape (k,).
+        freed_bytes: Memory of earlier cells that it freed.
     """
     freed = f"; it freed {units.size(freed_bytes)} of earlier ones" if freed_bytes else ""
     if not sizes:

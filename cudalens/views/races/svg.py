@@ -1,7 +1,7 @@
 """Pictures of a race: the bytes that both accesses touch, and what happened on the streams without ordering them.
 
-Lines and texts take the colour of the text around (``currentColor``); red alone is a colour of its own, a mid-tone that
-can be read on light and dark ground. So the pictures need no style sheet.
+Lines and texts have the colour of the surrounding text (``currentColor``). Red is the only fixed colour, a mid-tone
+that is readable on light and dark backgrounds. So the pictures need no style sheet.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ def _bytes_bar(which: str, race: RaceView, side: AccessView, offset: int, axis: 
     shared = _span(race.overlap_low, race.overlap_high, *axis)
     parts = (_bar(0, _BAR, "currentColor", 0.08), _bar(*touched, "currentColor", 0.45), _bar(*shared, RED, 1.0))
     node = svg(_BAR, _BAR_HEIGHT, f"bytes that the {which} access touches, red where both do", *parts)
-    # Stretched to the width there is: it holds no text that would be distorted.
+    # Stretched to the available width: it has no text that this would distort.
     stretched = {"width": "100%", "preserveAspectRatio": "none"}
     return Node(node.tag, node.attributes | stretched, node.children)
 
 
 def first_offset(race: RaceView) -> int:
-    """Where the earlier access's block begins, in bytes from the start of the later one's.
+    """Start of the earlier access's block, in bytes from the start of the later one's.
 
-    It is 0 except for memory that was freed and allocated again in other pieces. There the overlap decides: it begins
-    where the earlier access begins, or ends where that ends, or the later access lies within it and any place is right.
+    It is 0 except for memory that was freed and allocated again in other sizes. Then the overlap determines it: the
+    overlap begins at the start of the earlier access, or ends at its end, or the later access is inside of the earlier
+    one and any offset that covers it is correct.
     """
     first, second = race.first, race.second
     if race.kind != "use after free":
@@ -55,7 +56,7 @@ def first_offset(race: RaceView) -> int:
 
 
 def _extent(race: RaceView) -> tuple[int, int]:
-    """First byte that is drawn, and the byte behind the last."""
+    """First byte that is drawn, and the byte after the last."""
     offset = first_offset(race)
     lows = [race.first.low + offset, race.second.low, race.overlap_low]
     highs = [race.first.high + offset, race.second.high, race.overlap_high]
@@ -74,13 +75,14 @@ def _bar(x: float, width: float, fill: str, opacity: float) -> Node:
     return element("rect", **box, fill=fill, fill_opacity=opacity)
 
 
-#: Width of a letter at the picture's size, px, on the wide side.
 _LABEL_CHARS: Final = 26
 _LANE: Final = 72
 _TOP: Final = 8
 _BOX: Final = 34
 _MAX_LANES: Final = 5
 _MAX_SLOTS: Final = 16
+
+#: Upper estimate of the width of a character, px.
 _CHAR: Final = 6.6
 
 _ACT_WORDS: Final = {
@@ -100,7 +102,7 @@ _LEFT_OUT: Final = "left out"
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """One thing on a lane: `lane` by number, its texts, and whether it is one of the two accesses."""
+    """One item on a lane: `lane` by number, its texts, and whether it is one of the two accesses."""
 
     lane: int
     act: str
@@ -142,7 +144,7 @@ def _label_end(slots: list[_Slot], edges: list[float]) -> float:
 
 
 def _lanes(race: RaceView) -> tuple[list[str], int]:
-    """Streams to draw, the two of the race first, and how many others there are."""
+    """Streams to draw, the two of the race first, and the number of other streams."""
     others = [step.stream for step in race.between or () if step.act != _LEFT_OUT]
     names = list(dict.fromkeys([race.first.stream, race.second.stream, *others]))
     return names[:_MAX_LANES], max(0, len(names) - _MAX_LANES)
@@ -162,7 +164,7 @@ def _access_slot(access: AccessView, lanes: list[str]) -> _Slot:
 
 
 def _merged(steps: list[Step], lanes: list[str]) -> list[_Slot]:
-    """A slot a step; work on one stream that nothing comes between is one slot."""
+    """One slot per step; consecutive work on one stream is one slot."""
     slots: list[_Slot] = []
     counts: list[int] = []
     for step in steps:
@@ -192,7 +194,7 @@ def _gap(lane: int, count: int) -> _Slot:
 
 
 def _shortened(slots: list[_Slot]) -> list[_Slot]:
-    """At most `_MAX_SLOTS`: the first and the last of them, and how many are left out between."""
+    """At most `_MAX_SLOTS`: the first and the last slots, and a slot with the number of the others between them."""
     if len(slots) <= _MAX_SLOTS:
         return slots
     half = _MAX_SLOTS // 2
@@ -200,7 +202,7 @@ def _shortened(slots: list[_Slot]) -> list[_Slot]:
 
 
 def _edges(slots: list[_Slot], gutter: float) -> list[float]:
-    """Left edge of each slot. Between two accesses alone there is room between them for the missing edge."""
+    """Left edge of each slot. Two slots without others between them leave space for the missing edge."""
     gap = 10.0 if len(slots) > 3 else 60.0 if len(slots) == 3 else 150.0
     edges, x = [], gutter + 10.0
     for slot in slots:
@@ -214,7 +216,7 @@ def _middle(lane: int) -> float:
 
 
 def _lane_lines(lanes: list[str], slots: list[_Slot], edges: list[float], span: tuple[float, float]) -> list[Node]:
-    """The names of the lanes, and their lines from end to end of `span`, which leave out the boxes on them."""
+    """The names of the lanes, and their lines along `span`, interrupted by the boxes."""
     nodes = []
     for lane, name in enumerate(lanes):
         y = _middle(lane)

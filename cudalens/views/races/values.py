@@ -1,4 +1,4 @@
-"""The results of other orders of a race: the values that differ, where in the tensor, and the order that shows it."""
+"""The results of running a race in other orders: the values that differ, where, and the order that shows it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cudalens.views.sections.write_html import to_html
 
 _MAX_PICTURED_RACES: Final = 6
 
-#: Elements of a value in plain text.
+#: Maximum number of elements of a value in plain text.
 _MAX_TEXT: Final = 4
 
-#: Values with pictures; others have a line each.
+#: Maximum number of values with pictures; the others have one line each.
 _MAX_PICTURED: Final = 3
 
 _SAMPLES: Final = (
@@ -63,11 +63,11 @@ def difference_line(difference: DifferenceView) -> str:
 
 
 def section_of(race: RaceView, cells: int) -> Iterator[Section]:
-    """The part of a race's card that is about values; none where other orders were not tried.
+    """The section about values in a race's card; none if other orders were not tried.
 
     Args:
         race: The race.
-        cells: Rows and columns of pictures, at most.
+        cells: Maximum number of rows and columns of pictures.
     """
     value = race.value
     if value is None:
@@ -78,7 +78,7 @@ def section_of(race: RaceView, cells: int) -> Iterator[Section]:
 
 
 def _blocks(value: ValueView, cells: int) -> Iterator[Block]:
-    """What differs, the first values with pictures; then the order that shows it."""
+    """The values that differ, the first ones with pictures; then the order that shows it."""
     for position, difference in enumerate(value.differences):
         yield from _difference(difference, cells if position < _MAX_PICTURED else 0)
     if value.schedule is not None:
@@ -97,7 +97,7 @@ def _difference(difference: DifferenceView, cells: int) -> Iterator[Block]:
 
 
 def _samples(difference: DifferenceView) -> Iterator[Table]:
-    """Some elements, with both values."""
+    """A sample of elements with both values."""
     rows = [Row((Text(str(list(index)), "code"), *both)) for index, *both in difference.samples]
     num_rows = max(difference.num_differing, len(rows))
     if rows:
@@ -117,7 +117,7 @@ def _order(schedule: ScheduleView) -> Iterator[Block]:
 
 
 def _orders(schedule: ScheduleView) -> Iterator[str]:
-    """Both orders in a line each, the two accesses in brackets."""
+    """Both orders, one line each, with the two accesses in brackets."""
     names = {
         task.number: f"[{_name(task)}]" if task.number in (schedule.first, schedule.second) else _name(task)
         for task in schedule.tasks
@@ -179,7 +179,7 @@ def _timeline(
 
 
 def _between(taken: list[float], width: float, end: float) -> Iterator[tuple[float, float]]:
-    """The stretches of a lane that no box covers."""
+    """The intervals of a lane that no box covers."""
     left = float(_LABEL)
     for start in [*taken, end]:
         if start > left:
@@ -189,10 +189,10 @@ def _between(taken: list[float], width: float, end: float) -> Iterator[tuple[flo
 
 def _box(task: TaskView, x: float, y: float, width: float, is_access: bool) -> Iterator[Node]:
     colour, opacity = (RED, 0.22) if is_access else ("currentColor", 0.1)
-    frame = {"x": f"{x:.1f}", "y": f"{y:g}", "width": f"{width:.1f}", "height": _BOX, "rx": 4}
+    box = {"x": f"{x:.1f}", "y": f"{y:g}", "width": f"{width:.1f}", "height": _BOX, "rx": 4}
     title = element("title", " ".join(part for part in (task.name, task.place, task.source) if part))
     edge = {"stroke": RED, "stroke_width": 1.5} if is_access else {}
-    yield element("rect", title, **frame, fill=colour, fill_opacity=opacity, **edge)
+    yield element("rect", title, **box, fill=colour, fill_opacity=opacity, **edge)
     yield element("text", _name(task), x=f"{x + width / 2:.1f}", y=f"{y + 15:g}", text_anchor="middle")
 
 

@@ -283,7 +283,7 @@ function paintCard({ gpu, rows, slowed }, number) {
     fill.style.width = `${Math.min(100, Math.max(0, 100 * (numberOf(last[k]) ?? 0) / full)).toFixed(1)}%`;
     line.setAttribute("d", sparkPath(known, full));
   });
-  slowed.textContent = last[rows.length] ? `clocks held down by ${last[rows.length]}` : "";
+  slowed.textContent = last[rows.length] ? `clocks throttled by ${last[rows.length]}` : "";
 }
 function gaugeText(gauge, value, gpu) {
   if (value === null) return "-";

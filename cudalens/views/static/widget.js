@@ -2683,7 +2683,7 @@ function readingsText({ devices, rows }, { label, ts, values, slowed, reasons },
   const i = readingAt(ts, t);
   if (i < 0) return "";
   const texts = rows.map(({ gauge }) => formatReading(gauge, values[gauge.column][i])).join(", ");
-  return `${devices.length > 1 ? `${label}: ` : ""}${texts}${slowed[i] ? `, held down by ${reasons[slowed[i]]}` : ""}`;
+  return `${devices.length > 1 ? `${label}: ` : ""}${texts}${slowed[i] ? `, throttled by ${reasons[slowed[i]]}` : ""}`;
 }
 function leave({ cursor, tip }) {
   cursor.removeAttribute("d");

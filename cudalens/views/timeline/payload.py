@@ -42,7 +42,7 @@ def pack(
 
     Args:
         trace: What to show.
-        compress: Deflate the columns; leave it off where the bytes stay on one machine.
+        compress: Deflate the columns; not useful if the bytes stay on one machine.
         max_bytes: Leave out detail columns (shapes, grids, stacks …) that would make the payload longer than this;
             ``header.dropped`` names them. The events and the memory curve are always sent. None: everything is sent.
         extra: JSON values for the page, sent as ``header.extra``.
@@ -143,7 +143,7 @@ def _add_launches(writer: PayloadWriter, launch: Ints, kind: Ints) -> None:
 def _add_flags(
     writer: PayloadWriter, events: pd.DataFrame, order: Ints, launch: Ints, times: payload_order.Times
 ) -> None:
-    """Flags of each row, and self times where the page would compute another."""
+    """Add flags of each row, and the self times that the page would compute differently."""
     outside, own = payload_order.derived_self(events, order, times)
     flags = events["is_instant"].to_numpy() * FLAG_INSTANT + folded(events) * FLAG_FOLDED
     writer.add_ints("flags", flags[order] + outside * FLAG_OUTSIDE + (launch >= 0) * FLAG_LAUNCHED)

@@ -1,4 +1,4 @@
-"""The columns that a click shows: shapes, grids, sizes, stacks. They are sent as far as the budget allows."""
+"""The payload's columns that a click shows: shapes, grids, sizes, stacks. They are sent within a size limit."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _cut(text: str) -> str:
 
 
 def _stack_texts(ids: list[Any], stacks: pd.DataFrame) -> list[str]:
-    """The stack frames of each stack, one a line, innermost first; the id where the table lacks it."""
+    """The stack frames of each stack, one a line, innermost first; the id if the table lacks it."""
     wanted = stacks[stacks["stack"].isin(ids)]
     lines: dict[int, list[str]] = {}
     columns = (wanted[c].astype(object) for c in ("stack", "file", "line", "function"))

@@ -21,7 +21,7 @@ def add_memory(writer: PayloadWriter, memory: pd.DataFrame, t0: int, place: Ints
         writer: The payload.
         memory: The memory frame, m rows in time order.
         t0: Origin of the page's clock, ns.
-        place: Place in the payload of each row of the events, shape (n,).
+        place: Position in the payload of each row of the events, shape (n,).
     """
     device, labels = _devices(memory)
     kept = _thinned(memory, device, len(labels))
@@ -53,7 +53,7 @@ def _devices(memory: pd.DataFrame) -> tuple[Ints, list[str]]:
 
 
 def _thinned(memory: pd.DataFrame, device: Ints, num_devices: int) -> Ints:
-    """Rows to send: all, or of each device the least and the most allocated in each interval, and the ends."""
+    """Rows to send: all, or of each device the minimum and maximum in each interval, and the ends."""
     if len(memory) <= MAX_POINTS:
         return np.arange(len(memory))
     allocated = memory["allocated_bytes"].array.to_numpy(dtype=np.int64, na_value=0)

@@ -52,7 +52,7 @@ def _coded(column: pd.Series, scale: int) -> Ints:
 
 
 def _thinned(rows: pd.DataFrame) -> pd.DataFrame:
-    """All rows, or the least and the most of each gauge in each interval, and the ends."""
+    """All rows, or the minimum and maximum of each gauge in each interval, and the ends."""
     if len(rows) <= MAX_POINTS:
         return rows
     stretches = MAX_POINTS // (2 * len(GAUGES))

@@ -134,7 +134,7 @@ def _filled(column: pd.Series) -> Ints:
 
 
 def nesting(start: Ints, dur: Ints, lane: Ints) -> tuple[Ints, Ints, Ints]:
-    """What the times are coded against: depth, and start and end less what the neighbours in the tree predict.
+    """Depth of each row, and start and end minus the values that its neighbours in the tree predict.
 
     Args:
         start: Start of each row, ns, lane by lane, each lane in order of (start, longest first) where possible.
@@ -200,5 +200,5 @@ def places(rows: pd.Series, order: Ints) -> Ints:
 
 
 def derived_order(start: Ints, dur: Ints) -> Ints:
-    """The rows, which are lane by lane, in the order that a frame has: by (start, longest first), then by lane."""
+    """The rows, given lane by lane, in the order of a frame: by (start, longest first), then by lane."""
     return tree.sort_order(start, dur)

@@ -55,7 +55,7 @@ def _pixels(
     color: NDArray[np.int64],
     shape: tuple[int, int],
 ) -> NDArray[np.int64]:
-    """3 * colour + level of each pixel, -1 where nothing ran; shape (rows, columns). Events come shortest first."""
+    """3 * colour + level of each pixel, -1 for idle; shape (rows, columns). Events are sorted shortest first."""
     num_rows, columns = shape
     owner = np.full(num_rows * columns, -1, np.int64)
     first = np.minimum(x0.astype(np.int64), columns - 1)

@@ -1,4 +1,4 @@
-"""Readings of GPUs: the gauges, and a run's power, temperature, memory and clocks in one line."""
+"""GPU readings as text: the gauges, and a run's power, temperature, memory and clocks in one line."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cudalens.frames import Trace
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """One thing that is read.
+    """One quantity that is read.
 
     Attributes:
         column: Its column in the frame ``metrics``.
-        title: What people call it.
-        unit: Its unit, as it follows a number.
-        full: The value at which it is full, or None where that is not known.
+        title: Its name.
+        unit: Its unit, as written after a number.
+        full: Its maximum, or None if unknown.
     """
 
     column: str
@@ -36,7 +36,7 @@ class Gauge:
         return units.percent(value) if self.unit == "%" else f"{value:,.0f} {self.unit}"
 
 
-#: What is drawn, from top to bottom.
+#: The gauges, from top to bottom.
 GAUGES: Final = (
     Gauge("gpu_busy_pct", "GPU busy", "%", 100.0),
     Gauge("memory_used_bytes", "Memory", "B"),
@@ -46,13 +46,8 @@ GAUGES: Final = (
 )
 
 
-def has_metrics(trace: Trace) -> bool:
-    """Whether a GPU was read."""
-    return bool(len(trace.metrics))
-
-
 def metrics_verdict(trace: Trace) -> str:
-    """``up to 412 W and 65 °C; clocks held down by power cap in 40 % of the readings``; "" where nothing was read."""
+    """``up to 412 W and 65 °C; clocks throttled by power cap in 40 % of the readings``; "" without readings."""
     metrics = trace.metrics
     power, heat = metrics["power_watts"].max(), metrics["temperature_celsius"].max()
     known = [GAUGES[2].text(power)] if pd.notna(power) else []
@@ -62,7 +57,7 @@ def metrics_verdict(trace: Trace) -> str:
 
 
 def metrics_line(trace: Trace) -> str:
-    """All readings in one line: means, peaks, and how many there are."""
+    """All readings in one line: means, peaks, and their number."""
     metrics = trace.metrics
     if metrics.empty:
         return ""
@@ -83,7 +78,7 @@ def _slowed(metrics: pd.DataFrame) -> list[str]:
     if slowed.empty:
         return []
     share = 100 * len(slowed) / len(metrics)
-    return [f"clocks held down by {slowed.mode().iloc[0]} in {units.percent(share)} of the readings"]
+    return [f"clocks throttled by {slowed.mode().iloc[0]} in {units.percent(share)} of the readings"]
 
 
 def _count(metrics: pd.DataFrame) -> str:
@@ -93,7 +88,7 @@ def _count(metrics: pd.DataFrame) -> str:
 
 
 def device_rows(metrics: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """The readings of each GPU under its name: ``cuda:0``; one that the program did not see is ``GPU 3``."""
+    """The readings of each GPU with its label: ``cuda:0``, or ``GPU 3`` for one that the program did not see."""
     return [(label, metrics[mask]) for label, mask in _devices(metrics)]
 
 

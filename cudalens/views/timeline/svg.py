@@ -51,7 +51,7 @@ class _Layout:
 
 
 def timeline_svg(trace: Trace) -> Node | None:
-    """The timeline of `trace`, at most some 100 KB; None where there is no event."""
+    """The timeline of `trace`, at most some 100 KB; None if there is no event."""
     events = trace.events
     if not len(events):
         return None
@@ -110,7 +110,7 @@ def text(label: str, x: float, y: float, *, width: int = 150, **attributes: obje
 
 
 def lane_label(label: str, y: float) -> Node:
-    """The name of a lane, in full where a pointer rests on it."""
+    """The name of a lane, shortened, with the full name as a tooltip."""
     return element("text", element("title", units.shorten(label, 200)), units.shorten(label, 24), x=0, y=f"{y:.0f}")
 
 

@@ -124,11 +124,11 @@ def test_whether_gauges_can_be_read(monkeypatch):
     gpu = FakeGpu(refuses={"PowerUsage": NOT_SUPPORTED})
     monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml(gpu)))
     assert checks._gauges().works
-    assert checks._gauges().detail == "tried: NVML tells of NVIDIA A100-SXM4-80GB, but not power_watts"
+    assert checks._gauges().detail == "tried: NVML reads NVIDIA A100-SXM4-80GB, but not power_watts"
     gpu.refuses["MemoryInfo"] = LOST
-    assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML knows no GPU that answers")
+    assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML reports no GPU that responds")
     monkeypatch.setattr(sources, "open_source", lambda: open_nvml(FakeNvml()))
-    assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML knows no GPU that answers")
+    assert checks._gauges() == checks.Check("read gauges of the GPUs", False, "NVML reports no GPU that responds")
 
 
 def test_without_triton_or_a_gpu_plain_torch_takes_over(monkeypatch, driver):
@@ -136,6 +136,6 @@ def test_without_triton_or_a_gpu_plain_torch_takes_over(monkeypatch, driver):
     check = checks._kernels(build())
     assert not check.works
     assert "pip install triton" in check.detail
-    assert "plain torch operators take over" in check.detail
+    assert "plain torch operators are used" in check.detail
     monkeypatch.setattr(facts, "installed", lambda name: "3.7.1")
     assert "Triton 3.7.1 has no GPU" in checks._kernels(build()).detail

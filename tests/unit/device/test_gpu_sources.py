@@ -215,7 +215,7 @@ def test_a_gpu_that_is_lost_is_reported_and_the_others_go_on():
     sampler.stop()
     assert [gpu.number for gpu in sampler.gpus] == [1]
     assert [sample.number for sample in seen.batches[-1]] == [1]
-    assert sampler.problems["GPU 0 (NVIDIA A100-SXM4-80GB)"] == "it is read no more: the GPU is lost"
+    assert sampler.problems["GPU 0 (NVIDIA A100-SXM4-80GB)"] == "no longer read: the GPU is lost"
 
 
 def test_when_all_gpus_are_gone_the_thread_ends():
@@ -259,7 +259,7 @@ def test_a_rate_of_no_use_is_refused(rate):
 
 def test_no_gpu_to_read_leaves_no_thread():
     library = FakeNvml()
-    with pytest.raises(MetricsError, match="NVML knows no GPU"):
+    with pytest.raises(MetricsError, match="NVML reports no GPU"):
         Sampler(1, open_source=lambda: open_nvml(library)).start()
     assert library.is_initialised == 0
 

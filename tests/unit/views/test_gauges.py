@@ -166,7 +166,7 @@ def test_a_lost_gpu_is_reported(feed, machine):
     machine.readings[0] = None
     feed.read()
     assert feed.history[-1]["rows"][0] == [None] * len(COLUMNS)
-    assert feed.problems == ["GPU 0 (NVIDIA A100): it is read no more: the GPU is lost"]
+    assert feed.problems == ["GPU 0 (NVIDIA A100): no longer read: the GPU is lost"]
     assert "cuda:1: busy 87 %" in verdict(feed)
 
 
@@ -226,7 +226,7 @@ def test_the_verdict_names_the_busiest(feed):
     assert verdict(feed) == "cuda:1: busy 87 %, 12.0 GiB of 80.0 GiB, 312 W, 65 °C; 2 GPUs, this one the busiest"
     text = to_text(section(feed))
     assert "cuda:0  NVIDIA A100\nGPU busy 0.0 %, Memory 1.00 GiB of 80.0 GiB, Power -, Temperature 30 °C" in text
-    assert "clocks held down by power cap" in text
+    assert "clocks throttled by power cap" in text
 
 
 def test_foreign_text_is_escaped(machine, monkeypatch):

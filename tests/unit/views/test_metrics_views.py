@@ -47,10 +47,10 @@ def with_readings(frame, **info):
 
 def test_the_words():
     trace = with_readings(readings(10, slowed_by=["", "heat"] + ["power cap"] * 3 + [None] * 5))
-    assert metrics_verdict(trace) == "up to 100 W and 40 °C; clocks held down by power cap in 40 % of the readings"
+    assert metrics_verdict(trace) == "up to 100 W and 40 °C; clocks throttled by power cap in 40 % of the readings"
     assert metrics_line(trace) == (
         "GPU busy 4.5 % on average; at most 1.00 GiB in use; up to 100 W and 40 °C; "
-        "clocks held down by power cap in 40 % of the readings; 10 readings of 1 GPU"
+        "clocks throttled by power cap in 40 % of the readings; 10 readings of 1 GPU"
     )
     assert "up to 100 W and 40 °C" in verdict(trace)
     assert "up to 100 W and 40 °C" in str(summary(trace))

@@ -5,7 +5,7 @@
  *
  * @typedef {object} Moment
  * @property {number} t ms
- * @property {(number | string | null)[][]} rows Of each GPU: a value per gauge, and why its clocks are held down.
+ * @property {(number | string | null)[][]} rows Of each GPU: a value per gauge, and why its clocks are throttled.
  */
 
 const MAX_MOMENTS = 240;

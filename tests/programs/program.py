@@ -21,11 +21,13 @@ class Program:
         build: Makes the step and its arguments on the device with this name. It is called with the seed 0 set. It
             draws its random numbers on the host, and moves the tensors to the device.
         specs: The virtual device.
+        refused: The modes in which cudalens may stop the program with an error of its own that names the reason.
     """
 
     name: str
     build: Callable[[str], Built]
     specs: str = "h100"
+    refused: tuple[str, ...] = ()
 
 
 class Programs:
@@ -37,11 +39,11 @@ class Programs:
     def __iter__(self) -> Iterator[Program]:
         return iter(self._all)
 
-    def add(self, build: Callable[[str], Built] | None = None, *, specs: str = "h100"):
-        """Register the decorated function as a program of the same name."""
+    def add(self, build: Callable[[str], Built] | None = None, **options: Any):
+        """Register the decorated function as a program; the options are other fields of `Program`."""
         if build is None:
-            return lambda function: self.add(function, specs=specs)
-        self._all.append(Program(build.__name__, build, specs))
+            return lambda function: self.add(function, **options)
+        self._all.append(Program(build.__name__, build, **options))
         return build
 
 

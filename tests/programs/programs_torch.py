@@ -32,8 +32,9 @@ def distributed_data_parallel(device):
 @PROGRAMS.add(specs="h100x2")
 def data_parallel(device):
     model = _mlp().to(device)
-    model = nn.DataParallel(model, device_ids=[0, 1]) if device != "cpu" else model
-    return inference_step(model), batches(device, 4, 8)
+    if device == "cpu":  # the same two halves: the rounding of a product depends on its size
+        return inference_step(lambda x: torch.cat([model(half) for half in x.chunk(2)])), batches(device, 4, 8)
+    return inference_step(nn.DataParallel(model, device_ids=[0, 1])), batches(device, 4, 8)
 
 
 @PROGRAMS.add
